@@ -19,11 +19,11 @@ export function buildShell(onChoose: (view: View) => void): Shell {
   const bases = h("div", { class: "bases" });
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Views" });
   const command = h("div", { class: "command" });
-  const panel = h("main", { id: "panel", class: "panel", role: "tabpanel", tabindex: -1 });
+  const panel = h("div", { id: "panel", class: "panel", role: "tabpanel", tabindex: -1 });
   const version = h("span", { class: "version" });
   const top = h("div", { class: "top" }, h("span", { class: "brand", title: "Counterpoint" }, mark(), h("span", {}, "Counterpoint")), title, bases, themeButton());
   const skip = h("a", { class: "skip", href: "#panel", onclick: (event: Event) => (event.preventDefault(), panel.focus()) }, "Skip to the view");
-  fill(document.body, skip, h("header", { class: "shell" }, top, h("div", { class: "bar" }, tabs, command)), panel, h("footer", { class: "foot" }, version));
+  fill(document.body, skip, h("header", { class: "shell" }, top, h("div", { class: "bar" }, tabs, command)), h("main", {}, panel), h("footer", { class: "foot" }, version));
   tabs.addEventListener("keydown", (event) => walk(tabs, event));
   return {
     panel,

@@ -149,7 +149,7 @@ function ops(found: Compared, chosen: Kind, context: Context): HTMLElement {
     { title: "A, ms", numeric: true, value: (row) => row.a_ms, cell: (row) => (row.a.length ? ms(row.a_ms) : "–") },
     { title: "B, ms", numeric: true, value: (row) => row.b_ms, cell: (row) => (row.b.length ? ms(row.b_ms) : "–") },
     { title: "B − A", numeric: true, value: (row) => Math.abs(row.difference_ms ?? 0), cell: (row) => difference(row.difference_ms) },
-    { title: "", value: (row) => row.difference_ms, cell: (row) => diverging((row.difference_ms ?? 0) / most) },
+    { title: "faster | slower", hint: "B relative to A", value: (row) => row.difference_ms, cell: (row) => diverging((row.difference_ms ?? 0) / most) },
     { title: "clear", hint: "more than steps of one run differ by", value: (row) => Number(row.clear), cell: (row) => (row.clear ? "yes" : row.noise_ms === null ? unknown("too few steps to tell noise") : "no") },
     { title: "category", value: (row) => row.category, cell: (row) => row.category ?? "" },
     { title: "phase", value: (row) => row.phase, cell: (row) => row.phase ?? "" },

@@ -22,10 +22,10 @@ export function findings(step: Explained, context: Context): HTMLElement {
   return section(
     "Findings",
     losses.length > 1 ? "what each could save; they overlap, so they do not add up" : null,
-    h("ol", { class: "findings" }, ...losses.slice(0, FIRST).map(card)),
-    rest.length > 0 && h("details", {}, h("summary", {}, `${rest.length} smaller`), h("ol", { class: "findings" }, ...rest.map(card))),
+    h("ol", { class: "losses" }, ...losses.slice(0, FIRST).map(card)),
+    rest.length > 0 && h("details", {}, h("summary", {}, `${rest.length} smaller`), h("ol", { class: "losses" }, ...rest.map(card))),
     remarks.length > 0 &&
-      h("details", {}, h("summary", {}, `${remarks.length} without a saving in milliseconds`), h("ol", { class: "findings" }, ...remarks.map(card))),
+      h("details", {}, h("summary", {}, `${remarks.length} without a saving in milliseconds`), h("ol", { class: "losses" }, ...remarks.map(card))),
   );
 }
 
@@ -42,12 +42,12 @@ function shown(finding: Finding, at: number, whole: number | null, most: number,
   ];
   const head = h(
     "div",
-    { class: "finding-head" },
+    { class: "loss-head" },
     h("span", { class: "code", title: `counterpoint explain-code ${finding.code}` }, finding.code),
     badge(finding.basis),
     open && h("button", { type: "button", class: "link", onclick: open }, "Show in the timeline"),
   );
-  return h("li", { class: "finding", id: `finding-${at}` }, saving(finding, whole, most), h("div", { class: "finding-text" }, title, head, ...body));
+  return h("li", { class: "loss", id: `finding-${at}` }, saving(finding, whole, most), h("div", { class: "loss-text" }, title, head, ...body));
 }
 
 function saving(finding: Finding, whole: number | null, most: number): HTMLElement {

@@ -10,6 +10,8 @@ import type { Context } from "../view";
 
 const SLOW = 1.1;
 const NAMED = 8;
+/** The scale reaches at least this multiple of the median; steps left out may lie above it. */
+const HIGHEST = 1.15;
 
 export function stepsOverRun(context: Context, basis: string): { element: HTMLElement | null; stop(): void } {
   const timeline = context.page.timelines[0];
@@ -17,19 +19,21 @@ export function stepsOverRun(context: Context, basis: string): { element: HTMLEl
   if (!timeline) return { element: section("Steps of the run", null, missing("Single steps are unknown: the page holds no timeline.")), stop() {} };
   const { steps } = timeline;
   if (steps.step.length < 2) return { element: section("Steps of the run", badge(basis), missing(few(context, steps.step.length))), stop() {} };
-  const median = middle(steps.ms.filter((_, at) => steps.steady[at]));
-  const slow = steps.ms.map((value) => value > SLOW * median);
+  const steady = steps.ms.filter((_, at) => steps.steady[at]);
+  const median = middle(steady.length > 0 ? steady : steps.ms);
+  const slow = steps.ms.map((value, at) => !!steps.steady[at] && value > SLOW * median);
+  const top = Math.max(...steps.ms.filter((_, at) => steps.steady[at]), median * HIGHEST);
   const open = (at: number) => context.navigate("timeline", { step: String(steps.step[at]) });
   const drawn = curve({
     label: `Step times over the run: ${plural(steps.step.length, "step")}, median ${ms(median)} ms, ${plural(count(slow), "slow step")}`,
     height: 190,
     x: steps.step,
-    curves: curves(steps, slow, median),
+    curves: curves(steps, slow, median, top),
     xText: (value) => (Number.isInteger(value) ? String(value) : ""),
     yText: tick,
     open,
   });
-  const element = section("Steps of the run", h("span", {}, `${plural(steps.step.length, "step")}, ms `, badge(basis)), drawn.element, key(), slowOnes(steps, slow, median, open));
+  const element = section("Steps of the run", h("span", {}, `${plural(steps.step.length, "step")}, ms `, badge(basis)), drawn.element, key(), offScale(steps, top), slowOnes(steps, slow, median, open));
   return { element, stop: drawn.stop };
 }
 
@@ -39,8 +43,8 @@ function few(context: Context, found: number): string {
   return "One step was recorded, so there is no curve: profile more steps to see how they differ.";
 }
 
-function curves(steps: TimelinePage["steps"], slow: boolean[], median: number) {
-  const only = (wanted: (at: number) => boolean) => steps.ms.map((value, at) => (wanted(at) ? value : null));
+function curves(steps: TimelinePage["steps"], slow: boolean[], median: number, top: number) {
+  const only = (wanted: (at: number) => boolean) => steps.ms.map((value, at) => (wanted(at) ? Math.min(value, top) : null));
   return [
     { title: "median", stroke: "--muted", values: steps.ms.map(() => median), style: "line" as const, dash: [4, 4] },
     { title: "steps", stroke: "--compute", values: only((at) => !slow[at] && !!steps.steady[at]), style: "points" as const, size: 6 },
@@ -57,6 +61,14 @@ function key(): HTMLElement {
     h("li", {}, h("span", { class: "dot-key big fill-exposed" }), `slow: more than ${percent(SLOW - 1, 0)} over the median`),
     h("li", {}, h("span", { class: "dot-key small fill-control" }), "left out of the statistics"),
   );
+}
+
+/** The first steps of a run compile, and may take a hundred times as long as the others. */
+function offScale(steps: TimelinePage["steps"], top: number): HTMLElement | null {
+  const beyond = steps.ms.flatMap((value, at) => (value > top ? [`step ${steps.step[at]} with ${ms(value)} ms`] : []));
+  if (beyond.length === 0) return null;
+  const more = beyond.length > NAMED ? ` and ${beyond.length - NAMED} more` : "";
+  return h("p", { class: "fine" }, `Left out of the statistics and above the scale: ${beyond.slice(0, NAMED).join(", ")}${more}.`);
 }
 
 function slowOnes(steps: TimelinePage["steps"], slow: boolean[], median: number, open: (at: number) => void): HTMLElement | null {
