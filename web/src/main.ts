@@ -8,7 +8,7 @@ import { fill, h } from "./dom";
 import type { Page } from "./page";
 import { startRouter } from "./router";
 import { buildShell } from "./shell";
-import { openSource, type Source } from "./source";
+import { openSource, type Source, type State } from "./source";
 import { startTheme } from "./theme";
 import { timelineView } from "./timeline/view";
 import type { Context, Mounted, View } from "./view";
@@ -23,14 +23,18 @@ import { study } from "./views/study";
 
 /** In the order of the tabs; the first that is available opens first. */
 const VIEWS: readonly View[] = [compare, study, overview, timelineView, collectives, network, ops, candidates, report];
-const AGAIN_MS = 700;
+const AGAIN_MS = 400;
+const MOST_FAILURES = 5;
 
 startTheme();
 const source = openSource();
-source.page().then(
-  (page) => guarded(() => new App(page, source)),
-  (error: unknown) => fail("The page could not be read.", error),
-);
+// The state comes first: a page that changes in between is asked for once more, never missed.
+source.state().then(
+  async (state) => {
+    const page = await source.page();
+    guarded(() => new App(page, source, state));
+  },
+).catch((error: unknown) => fail("The page could not be read.", error));
 
 class App {
   private readonly listeners = new Set<(page: Page) => void>();
@@ -39,7 +43,7 @@ class App {
   private readonly router = startRouter(() => this.route());
   private mounted: { view: View; mounted: Mounted } | null = null;
 
-  constructor(page: Page, from: Source) {
+  constructor(page: Page, from: Source, state: State) {
     this.context = {
       page,
       source: from,
@@ -51,7 +55,7 @@ class App {
       },
     };
     this.route();
-    this.lookAgain();
+    void this.follow(state);
   }
 
   private views(): View[] {
@@ -80,15 +84,23 @@ class App {
     this.mounted.mounted.show(params);
   }
 
-  /** While the app computes levels or results, the page is asked for again. */
-  private lookAgain(): void {
-    if (this.context.page.timelines.every(({ complete }) => complete)) return;
-    setTimeout(() => {
-      this.context.source.page().then(
-        (page) => (this.renew(page), this.lookAgain()),
-        () => this.lookAgain(),
-      );
-    }, AGAIN_MS);
+  /** While the app computes levels or results, the page is asked for again after each change. */
+  private async follow(first: State): Promise<void> {
+    let { revision, complete, message } = first;
+    this.shell.say(message, !complete);
+    for (let failures = 0; !complete; ) {
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      try {
+        const state = await this.context.source.state();
+        if (state.revision !== revision) this.renew(await this.context.source.page());
+        ({ revision, complete, message } = state);
+        this.shell.say(message, !complete);
+        failures = 0;
+      } catch {
+        if (++failures < MOST_FAILURES) continue;
+        return this.shell.say("The app has ended: start `counterpoint view` again", false);
+      }
+    }
   }
 
   private renew(page: Page): void {

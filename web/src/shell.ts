@@ -12,6 +12,8 @@ export interface Shell {
   panel: HTMLElement;
   /** Shows the page's title and tabs. */
   update(page: Page, views: readonly View[], chosen: View): void;
+  /** Tells what the app does meanwhile, or why the page lacks something; nothing: all is there. */
+  say(message: string, busy: boolean): void;
 }
 
 export function buildShell(onChoose: (view: View) => void): Shell {
@@ -20,13 +22,18 @@ export function buildShell(onChoose: (view: View) => void): Shell {
   const tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Views" });
   const command = h("div", { class: "command" });
   const panel = h("div", { id: "panel", class: "panel", role: "tabpanel", tabindex: -1 });
+  const status = h("div", { class: "status", role: "status" });
   const version = h("span", { class: "version" });
-  const top = h("div", { class: "top" }, h("span", { class: "brand", title: "Counterpoint" }, mark(), h("span", {}, "Counterpoint")), title, bases, themeButton());
+  const top = h("div", { class: "top" }, h("span", { class: "brand", title: "Counterpoint" }, mark(), h("span", {}, "Counterpoint")), title, status, bases, themeButton());
   const skip = h("a", { class: "skip", href: "#panel", onclick: (event: Event) => (event.preventDefault(), panel.focus()) }, "Skip to the view");
   fill(document.body, skip, h("header", { class: "shell" }, top, h("div", { class: "bar" }, tabs, command)), h("main", {}, panel), h("footer", { class: "foot" }, version));
   tabs.addEventListener("keydown", (event) => walk(tabs, event));
   return {
     panel,
+    say(message, busy) {
+      fill(status, message && busy ? `${message} …` : message);
+      status.classList.toggle("busy", busy);
+    },
     update(page, views, chosen) {
       document.title = `${page.title} · Counterpoint`;
       fill(title, page.title);

@@ -2,7 +2,16 @@
 
 import type { Columns, OpTable, Page } from "./page";
 
+/** How far the app is with a page; `revision` counts its changes. */
+export interface State {
+  complete: boolean;
+  /** What is done next, or why the page lacks something. */
+  message: string;
+  revision: number;
+}
+
 export interface Source {
+  state(): Promise<State>;
   page(): Promise<Page>;
   block(name: string): Promise<Columns>;
   ops(name: string): Promise<OpTable>;
@@ -18,6 +27,7 @@ abstract class Cached implements Source {
   private readonly blocks = new Map<string, Promise<Columns>>();
   private readonly tables = new Map<string, Promise<OpTable>>();
 
+  abstract state(): Promise<State>;
   abstract page(): Promise<Page>;
   protected abstract bytes(name: string): Promise<Uint8Array>;
 
@@ -44,6 +54,10 @@ abstract class Cached implements Source {
 }
 
 class Embedded extends Cached {
+  state(): Promise<State> {
+    return Promise.resolve({ complete: true, message: "", revision: 0 });
+  }
+
   page(): Promise<Page> {
     const text = document.getElementById(PAGE)?.textContent ?? "";
     return Promise.resolve(JSON.parse(text) as Page);
@@ -58,6 +72,10 @@ class Embedded extends Cached {
 }
 
 class Served extends Cached {
+  async state(): Promise<State> {
+    return (await get("state.json")).json() as Promise<State>;
+  }
+
   async page(): Promise<Page> {
     return (await get("page.json")).json() as Promise<Page>;
   }
