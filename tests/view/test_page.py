@@ -154,7 +154,7 @@ def test_a_page_is_kept_and_found_until_its_input_changes(
     profile.write_bytes(b"1")
     live = LivePage(content(timeline()))
     live.compute()
-    key = key_of([str(profile)], {"step": "7"}, "0.1.0")
+    key = key_of([str(profile)], {"step": "7"})
     assert find_page(key) is None
     keep_page(key, live)
     kept = find_page(key)
@@ -164,9 +164,9 @@ def test_a_page_is_kept_and_found_until_its_input_changes(
         name: live.block(name) for name in live.block_names()
     }
     assert kept.block("0.ops/../..") is None
-    assert key_of([str(profile)], {"step": "8"}, "0.1.0") != key
+    assert key_of([str(profile)], {"step": "8"}) != key
     os.utime(profile, (1, 1))
-    assert find_page(key_of([str(profile)], {"step": "7"}, "0.1.0")) is None
+    assert find_page(key_of([str(profile)], {"step": "7"})) is None
 
 
 def test_a_damaged_page_is_computed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,9 +174,15 @@ def test_a_damaged_page_is_computed_anew(tmp_path: Path, monkeypatch: pytest.Mon
     live = LivePage(content(timeline()))
     live.compute()
     keep_page("key", live)
-    for damage in (b"", b"{", b"[1]", b'{"0.ops": [0, 5]}', b'{"0.ops": 7}'):
+    for damage in (
+        b"",
+        b"{",
+        b"[1]",
+        b'{"title": "", "blocks": {"0.ops": [0, 5]}}',
+        b'{"title": 7, "blocks": 7}',
+    ):
         (tmp_path / "view" / "key" / "index.json").write_bytes(damage)
         assert find_page("key") is None
     monkeypatch.setenv("COUNTERPOINT_CACHE", "off")
     assert find_page("key") is None
-    assert key_of([str(tmp_path / "absent")], {}, "0.1.0") is None
+    assert key_of([str(tmp_path / "absent")], {}) is None

@@ -10,7 +10,6 @@ import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
@@ -21,6 +20,7 @@ from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
 
 if TYPE_CHECKING:
+    from counterpoint.cli.view_inputs import Opened
     from counterpoint.view import App, ShownPage
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -64,7 +64,7 @@ def view(  # noqa: PLR0913 - the options of the command
     with listen(port) as listener:
         opened = open_input(paths, with_, options)
         shown = ShownPage(opened.page, opened.title)
-        work = _Completion(shown, opened.explain, wait=opened.spans <= _LITTLE)
+        work = _Completion(shown, opened)
         number = _serve(App(shown), listener, idle_s, browser=not no_browser)
         return work.end(number)
 
@@ -112,18 +112,12 @@ def _has_browser() -> bool:
 class _Completion:
     """Completes the page: at once if that is quick, else while it is already shown."""
 
-    def __init__(
-        self,
-        shown: ShownPage,
-        explain: Callable[[], None] | None,
-        *,
-        wait: bool,
-    ) -> None:
+    def __init__(self, shown: ShownPage, opened: Opened) -> None:
         self._shown = shown
-        self._explain = explain
+        self._opened = opened
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._work, daemon=True)
-        if wait:
+        if opened.spans <= _LITTLE:
             self._steps()
         else:
             self._thread.start()
@@ -140,12 +134,16 @@ class _Completion:
             raise
 
     def _steps(self) -> None:
-        if self._explain is not None:
+        from counterpoint.view import LivePage, keep_page
+
+        if self._opened.explain is not None:
             self._shown.say("explaining the step")
-            self._explain()
+            self._opened.explain()
         self._shown.say("drawing the timeline")
         self._shown.page.compute()
         self._shown.say("", complete=True)
+        if isinstance(self._shown.page, LivePage):
+            keep_page(self._opened.key, self._shown.page)
 
     def end(self, number: int | None) -> int:
         """Return the exit code, or raise what went wrong while the page was shown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.runs import is_run
 from counterpoint.timeline.step_range import step_range
 from counterpoint.tune.study import is_study, plan_of, read_study
-from counterpoint.view import LivePage, PageContent
+from counterpoint.view import LivePage, PageContent, PreparedPage, find_page, key_of
 
 if TYPE_CHECKING:
     from counterpoint.timeline import Timeline
@@ -41,16 +42,27 @@ class ViewOptions:
 
 @frozen(kw_only=True, eq=False)
 class Opened:
-    """A page that can be shown, and the rest of the work, if any, which adds its results."""
+    """A page that can be shown, and the rest of the work, if any, which adds its results.
+
+    `key` is that of the page in the cache; None: it is there, or is not kept.
+    """
 
     title: str
-    page: LivePage
+    page: LivePage | PreparedPage
+    key: str | None = None
     spans: int = 0
     explain: Callable[[], None] | None = None
 
 
 def open_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) -> Opened:
-    """Read the input."""
+    """Read the input, or take the page that was made of it before."""
+    key = key_of((*paths, *([] if other is None else [other])), asdict(options) | {"with": other})
+    if (kept := find_page(key)) is not None:
+        return Opened(title=kept.title, page=kept)
+    return replace(_read_input(paths, other, options), key=key)
+
+
+def _read_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) -> Opened:
     if other is None and len(set(paths)) == 2 and all(map(is_run, paths)):
         paths, other = paths[:1], paths[1]
     if other is not None:

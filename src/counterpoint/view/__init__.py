@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from counterpoint.view.page import LivePage as LivePage
     from counterpoint.view.page import PageContent as PageContent
     from counterpoint.view.page import one_file as one_file
+    from counterpoint.view.prepared import PreparedPage as PreparedPage
+    from counterpoint.view.prepared import find_page as find_page
+    from counterpoint.view.prepared import keep_page as keep_page
+    from counterpoint.view.prepared import key_of as key_of
     from counterpoint.view.serving import listen as listen
     from counterpoint.view.serving import serve as serve
 
@@ -21,7 +25,11 @@ __getattr__ = lazy(
         "App": "counterpoint.view.app",
         "LivePage": "counterpoint.view.page",
         "PageContent": "counterpoint.view.page",
+        "PreparedPage": "counterpoint.view.prepared",
         "ShownPage": "counterpoint.view.app",
+        "find_page": "counterpoint.view.prepared",
+        "keep_page": "counterpoint.view.prepared",
+        "key_of": "counterpoint.view.prepared",
         "listen": "counterpoint.view.serving",
         "one_file": "counterpoint.view.page",
         "serve": "counterpoint.view.serving",

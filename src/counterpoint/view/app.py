@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 from counterpoint.core.frozen import frozen
 from counterpoint.report import printable
 from counterpoint.view.page import ASSETS, LivePage, asset
+from counterpoint.view.prepared import PreparedPage
 
 _NAMES: Final = frozenset({"127.0.0.1", "localhost"})
 _TYPES: Final = {"app.js": "text/javascript", "app.css": "text/css"}
@@ -52,7 +53,7 @@ class PageProgress:
 class ShownPage:
     """The page that the app shows, while another thread completes it."""
 
-    def __init__(self, page: LivePage, title: str) -> None:
+    def __init__(self, page: LivePage | PreparedPage, title: str) -> None:
         self.page = page
         self.title = title
         self._lock = threading.Lock()

@@ -23,6 +23,7 @@ from counterpoint.view.blocks import embedded
 from counterpoint.view.picture import LevelColumns, draw
 from counterpoint.view.timeline_page import TimelinePage
 
+_LONGEST_NAME: Final = 64
 ASSETS: Final = ("app.js", "app.css")
 FORMAT: Final = 1
 _LIMIT: Final = 20_000_000
@@ -75,6 +76,11 @@ class LivePage:
             for number, timeline in enumerate(content.timelines)
         ]
 
+    @property
+    def title(self) -> str:
+        """The name of what is shown."""
+        return self._content.title
+
     def _findings(self, number: int) -> list[Mapping[str, Any]]:
         if number:
             return []
@@ -116,7 +122,7 @@ class LivePage:
 
     def block(self, name: str) -> bytes | None:
         """Return a block by its name; None if there is none."""
-        parts = name.split(".")
+        parts = name[:_LONGEST_NAME].split(".")
         if not 2 <= len(parts) <= 4 or not parts[0].isdecimal():
             return None
         if int(parts[0]) >= len(self._timelines):

@@ -24,6 +24,7 @@ from counterpoint.view.page import FORMAT, LivePage
 
 _MOST_FILES: Final = 10_000
 _MOST_BYTES: Final = 4_000_000_000
+_PACKAGE: Final = Path(__file__).parents[1]
 _INDEX: Final = "index.json"
 _BLOCKS: Final = "blocks"
 _PAGE: Final = "page.json"
@@ -36,8 +37,9 @@ class PreparedPage:
 
     def __init__(self, directory: Path) -> None:
         index = parse_json((directory / _INDEX).read_bytes())
+        self.title = str(index["title"])
         self._places: dict[str, tuple[int, int]] = {
-            str(name): (int(at), int(size)) for name, (at, size) in index.items()
+            str(name): (int(at), int(size)) for name, (at, size) in index["blocks"].items()
         }
         self._page = (directory / _PAGE).read_bytes()
         with (directory / _BLOCKS).open("rb") as file:
@@ -60,8 +62,8 @@ class PreparedPage:
         return self._blocks[at : at + size]
 
 
-def key_of(paths: Sequence[str], options: Mapping[str, str], version: str) -> str | None:
-    """Return the key of a page: a hash of all that it is made from.
+def key_of(paths: Sequence[str], options: Mapping[str, object]) -> str | None:
+    """Return the key of a page: a hash of all that it is made from, and of the code that makes it.
 
     None: nothing is kept, because a path is none on this machine, or holds too many files.
     """
@@ -75,8 +77,9 @@ def key_of(paths: Sequence[str], options: Mapping[str, str], version: str) -> st
                     return None
         except OSError:
             return None
-    parts = [FORMAT, version, sorted(options.items()), list(paths), found]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    code = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in _files(_PACKAGE)]
+    parts = [FORMAT, code, sorted(options.items()), list(paths), found]
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -95,7 +98,7 @@ def find_page(key: str | None) -> PreparedPage | None:
         return None
     try:
         page = PreparedPage(directory)
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     with contextlib.suppress(OSError):
         os.utime(directory)
@@ -128,7 +131,7 @@ def _write(directory: Path, page: LivePage) -> None:
             places[name] = (at, len(block))
             at += len(block)
     (directory / _PAGE).write_bytes(page.page_json())
-    (directory / _INDEX).write_text(json.dumps(places))
+    (directory / _INDEX).write_text(json.dumps({"title": page.title, "blocks": places}))
 
 
 def _directory(key: str | None) -> Path | None:
