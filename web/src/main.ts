@@ -22,19 +22,30 @@ import { report } from "./views/report";
 import { study } from "./views/study";
 
 /** In the order of the tabs; the first that is available opens first. */
-const VIEWS: readonly View[] = [compare, study, overview, timelineView, collectives, network, ops, candidates, report];
+const VIEWS: readonly View[] = [
+  compare,
+  study,
+  overview,
+  timelineView,
+  collectives,
+  network,
+  ops,
+  candidates,
+  report,
+];
 const AGAIN_MS = 400;
 const MOST_FAILURES = 5;
 
 startTheme();
 const source = openSource();
 // The state comes first: a page that changes in between is asked for once more, never missed.
-source.state().then(
-  async (state) => {
+source
+  .state()
+  .then(async (state) => {
     const page = await source.page();
     guarded(() => new App(page, source, state));
-  },
-).catch((error: unknown) => fail("The page could not be read.", error));
+  })
+  .catch((error: unknown) => fail("The page could not be read.", error));
 
 class App {
   private readonly listeners = new Set<(page: Page) => void>();
@@ -88,7 +99,7 @@ class App {
   private async follow(first: State): Promise<void> {
     let { revision, complete, message } = first;
     this.shell.say(message, !complete);
-    for (let failures = 0; !complete; ) {
+    for (let failures = 0; !complete;) {
       await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
       try {
         const state = await this.context.source.state();
@@ -118,14 +129,20 @@ class App {
 
 /** What decides which views there are, and what those without a timeline show. */
 function shape(page: Page): string {
-  return JSON.stringify([Object.keys(page.results), page.reports.length, page.timelines.map(({ steps, complete }) => [steps.step.length, complete])]);
+  return JSON.stringify([
+    Object.keys(page.results),
+    page.reports.length,
+    page.timelines.map(({ steps, complete }) => [steps.step.length, complete]),
+  ]);
 }
 
 /** What the browser lacks for a view. */
 function lacking(page: Page, view: View): string | null {
   if (view !== timelineView || page.timelines.length === 0) return null;
-  if (typeof DecompressionStream === "undefined") return "This browser can't decompress the timeline (it has no DecompressionStream): use Chrome 80, Firefox 113, Safari 16.4 or newer. The other views work.";
-  if (typeof WebGL2RenderingContext === "undefined") return "This browser can't draw the timeline (it has no WebGL2): use a newer one, or turn on hardware acceleration. The other views work.";
+  if (typeof DecompressionStream === "undefined")
+    return "This browser can't decompress the timeline (it has no DecompressionStream): use Chrome 80, Firefox 113, Safari 16.4 or newer. The other views work.";
+  if (typeof WebGL2RenderingContext === "undefined")
+    return "This browser can't draw the timeline (it has no WebGL2): use a newer one, or turn on hardware acceleration. The other views work.";
   return null;
 }
 
@@ -140,7 +157,13 @@ function guarded(work: () => void): void {
 function fail(what: string, error: unknown): void {
   const said = error instanceof Error ? error.message : error === null ? "" : String(error);
   const retry = h("button", { type: "button", onclick: () => location.reload() }, "Try again");
-  const panel = h("div", { class: "failure", role: "alert" }, h("h2", {}, what), said && h("p", {}, said), retry);
+  const panel = h(
+    "div",
+    { class: "failure", role: "alert" },
+    h("h2", {}, what),
+    said && h("p", {}, said),
+    retry,
+  );
   fill(document.getElementById("panel") ?? document.body, panel);
   if (error !== null) console.error(error);
 }

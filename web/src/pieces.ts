@@ -20,13 +20,22 @@ export function unknown(reason: string): HTMLElement {
 }
 
 /** The figure as text, or why it is unknown. */
-export function figure(value: number | null | undefined, text: (value: number) => string, reason: string): Child {
+export function figure(
+  value: number | null | undefined,
+  text: (value: number) => string,
+  reason: string,
+): Child {
   return value === null || value === undefined ? unknown(reason) : text(value);
 }
 
 export function section(title: string, summary: Child, ...children: Child[]): HTMLElement {
   const heading = h("h2", {}, title);
-  return h("section", { class: "card" }, h("header", { class: "card-head" }, heading, h("div", { class: "card-summary" }, summary)), ...children);
+  return h(
+    "section",
+    { class: "card" },
+    h("header", { class: "card-head" }, heading, h("div", { class: "card-summary" }, summary)),
+    ...children,
+  );
 }
 
 /** What is not there, and why. */
@@ -82,7 +91,8 @@ export function choice<Key extends string>(
         type: "button",
         "aria-pressed": String(key === chosen),
         onclick: (event: Event) => {
-          for (const button of buttons) button.setAttribute("aria-pressed", String(button === event.currentTarget));
+          for (const button of buttons)
+            button.setAttribute("aria-pressed", String(button === event.currentTarget));
           onChange(key);
         },
       },

@@ -12,7 +12,10 @@ export function findingPlace(context: Context, code: string): (() => void) | nul
 }
 
 /** How to open the timeline at an op, if there is one. */
-export function opOpener(context: Context, side = 0): ((op: string, program?: string | null) => void) | undefined {
+export function opOpener(
+  context: Context,
+  side = 0,
+): ((op: string, program?: string | null) => void) | undefined {
   const timeline = context.page.timelines[side];
   if (!timeline) return undefined;
   return (op, program = null) => {

@@ -138,7 +138,14 @@ export interface Predicted extends Explained {
   candidates: Candidate[];
   what_if: { question: string; step_ms: number; range_ms: Range; saves_ms: number; saves_range_ms: Range }[];
   unanswered: { question: string; error: string }[];
-  unpriced: { instruction: string; times: number; low_ms: number; high_ms: number; share: number; what: string }[];
+  unpriced: {
+    instruction: string;
+    times: number;
+    low_ms: number;
+    high_ms: number;
+    share: number;
+    what: string;
+  }[];
   pgle: (Figures & { used: boolean; reason: string; gains_ms: Maybe; saves_range_ms: Range | null }) | null;
 }
 
@@ -179,9 +186,25 @@ export interface Network {
     bound: string;
     collectives: string[];
   }[];
-  saturated: { link: string | null; start_ms: number; length_ms: number; mean_gbps: number; limit_gbps: number; limit_is: string }[];
+  saturated: {
+    link: string | null;
+    start_ms: number;
+    length_ms: number;
+    mean_gbps: number;
+    limit_gbps: number;
+    limit_is: string;
+  }[];
   calls_pattern: string | null;
-  calls: { host: number; peer: string | null; calls: number; median_ms: number; p95_ms: number; max_ms: number; slow_share: number; pattern: string }[];
+  calls: {
+    host: number;
+    peer: string | null;
+    calls: number;
+    median_ms: number;
+    p95_ms: number;
+    max_ms: number;
+    slow_share: number;
+    pattern: string;
+  }[];
 }
 
 interface Side {
@@ -219,7 +242,13 @@ export interface Compared {
   notes: string[];
   step: { a_ms: Maybe; b_ms: Maybe; change: Maybe; range: Range | null; verdict: string; how: string };
   differs: { about: string; what: string; a: string | null; b: string | null }[];
-  work: { known: boolean; why_not: string | null; of: string | null; phases_unknown: string | null; moves_unknown: string | null };
+  work: {
+    known: boolean;
+    why_not: string | null;
+    of: string | null;
+    phases_unknown: string | null;
+    moves_unknown: string | null;
+  };
   parts: (Change & { part: string })[];
   phases: (Change & { phase: string })[];
   ops: OpChange[];
@@ -234,7 +263,14 @@ export interface Compared {
     clear: boolean;
   }[];
   regrouped: { a: string[]; b: string[]; kind: string; bytes: number }[];
-  moves: { a: string; b: string; kind: string; bytes: Maybe; start_shift_us: number; source: string | null }[];
+  moves: {
+    a: string;
+    b: string;
+    kind: string;
+    bytes: Maybe;
+    start_shift_us: number;
+    source: string | null;
+  }[];
 }
 
 export interface Estimate {
@@ -274,13 +310,30 @@ export interface Tuned {
   gain: Maybe;
   range: Range | null;
   winner: string | null;
-  settings: { xla_flags: [string, string][]; environment: Record<string, string>; compiler_options: Record<string, string> } | null;
+  settings: {
+    xla_flags: [string, string][];
+    environment: Record<string, string>;
+    compiler_options: Record<string, string>;
+  } | null;
   beside_settings: string[];
   arms: TuneArm[];
   left_out: { name: string; why: string }[];
-  ablation: { arm: string; dimension: string; choice: string; loses: number; range: Range | null; basis: string }[];
+  ablation: {
+    arm: string;
+    dimension: string;
+    choice: string;
+    loses: number;
+    range: Range | null;
+    basis: string;
+  }[];
   noise: { sigma: Maybe; why_no_sigma: string | null; freedom: number; floor: number } | null;
-  spent: { trials: number; seconds: number; node_seconds: number; trials_left: Maybe; seconds_left: Maybe } | null;
+  spent: {
+    trials: number;
+    seconds: number;
+    node_seconds: number;
+    trials_left: Maybe;
+    seconds_left: Maybe;
+  } | null;
   notes: string[];
 }
 

@@ -24,9 +24,27 @@ export function buildShell(onChoose: (view: View) => void): Shell {
   const panel = h("div", { id: "panel", class: "panel", role: "tabpanel", tabindex: -1 });
   const status = h("div", { class: "status", role: "status" });
   const version = h("span", { class: "version" });
-  const top = h("div", { class: "top" }, h("span", { class: "brand", title: "Counterpoint" }, mark(), h("span", {}, "Counterpoint")), title, status, bases, themeButton());
-  const skip = h("a", { class: "skip", href: "#panel", onclick: (event: Event) => (event.preventDefault(), panel.focus()) }, "Skip to the view");
-  fill(document.body, skip, h("header", { class: "shell" }, top, h("div", { class: "bar" }, tabs, command)), h("main", {}, panel), h("footer", { class: "foot" }, version));
+  const top = h(
+    "div",
+    { class: "top" },
+    h("span", { class: "brand", title: "Counterpoint" }, mark(), h("span", {}, "Counterpoint")),
+    title,
+    status,
+    bases,
+    themeButton(),
+  );
+  const skip = h(
+    "a",
+    { class: "skip", href: "#panel", onclick: (event: Event) => (event.preventDefault(), panel.focus()) },
+    "Skip to the view",
+  );
+  fill(
+    document.body,
+    skip,
+    h("header", { class: "shell" }, top, h("div", { class: "bar" }, tabs, command)),
+    h("main", {}, panel),
+    h("footer", { class: "foot" }, version),
+  );
   tabs.addEventListener("keydown", (event) => walk(tabs, event));
   return {
     panel,
@@ -49,7 +67,8 @@ export function buildShell(onChoose: (view: View) => void): Shell {
 }
 
 function basesOf(page: Page): string[] {
-  if (compared(page) && page.timelines.length > 1) return [...new Set(page.timelines.map(({ basis }) => basis))];
+  if (compared(page) && page.timelines.length > 1)
+    return [...new Set(page.timelines.map(({ basis }) => basis))];
   return Object.keys(page.results).length + page.timelines.length > 0 ? [basisOf(page)] : [];
 }
 
@@ -73,7 +92,12 @@ function tab(view: View, chosen: boolean, onChoose: (view: View) => void): HTMLE
 function walk(tabs: HTMLElement, event: KeyboardEvent): void {
   const all = [...tabs.querySelectorAll("button")];
   const now = all.indexOf(document.activeElement as HTMLButtonElement);
-  const step: Record<string, number> = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: all.length - 1 };
+  const step: Record<string, number> = {
+    ArrowRight: now + 1,
+    ArrowLeft: now - 1,
+    Home: 0,
+    End: all.length - 1,
+  };
   const next = step[event.key];
   if (next === undefined || now < 0) return;
   event.preventDefault();

@@ -55,7 +55,13 @@ class Table<Row> {
       { class: "table-scroll", tabindex: 0, role: "region", "aria-label": options.caption },
       h("table", { class: "data" }, h("caption", { class: "sr" }, options.caption), this.head, this.body),
     );
-    this.element = h("div", { class: "table" }, options.text && options.rows.length > FEW ? this.filter() : null, scroll, this.foot);
+    this.element = h(
+      "div",
+      { class: "table" },
+      options.text && options.rows.length > FEW ? this.filter() : null,
+      scroll,
+      this.foot,
+    );
     this.draw();
   }
 
@@ -78,14 +84,17 @@ class Table<Row> {
 
   private rows(): Row[] {
     const { text, rows, columns } = this.options;
-    const found = rows.filter((row) => !text || !this.wanted || text(row).toLowerCase().includes(this.wanted));
+    const found = rows.filter(
+      (row) => !text || !this.wanted || text(row).toLowerCase().includes(this.wanted),
+    );
     const column = this.sort === null ? undefined : columns[this.sort];
     if (!column) return found;
     const sign = this.descending ? -1 : 1;
     return found
       .map((row) => ({ row, value: column.value(row) }))
       .sort((one, other) => {
-        if (one.value === null || other.value === null) return Number(one.value === null) - Number(other.value === null);
+        if (one.value === null || other.value === null)
+          return Number(one.value === null) - Number(other.value === null);
         return one.value < other.value ? -sign : one.value > other.value ? sign : 0;
       })
       .map(({ row }) => row);
@@ -96,7 +105,9 @@ class Table<Row> {
     fill(this.head, h("tr", {}, ...this.options.columns.map((column, at) => this.heading(column, at))));
     fill(this.body, ...found.slice(0, this.limit).map((row) => this.row(row)));
     const rest = found.length - this.limit;
-    const more = rest > 0 && h("button", { type: "button", class: "quiet", onclick: () => this.all() }, `Show ${count(rest)} more`);
+    const more =
+      rest > 0 &&
+      h("button", { type: "button", class: "quiet", onclick: () => this.all() }, `Show ${count(rest)} more`);
     const none = found.length === 0 && h("span", { class: "muted" }, "No rows match.");
     fill(this.foot, more, none);
   }
@@ -132,7 +143,11 @@ class Table<Row> {
       const shown = column.cell(row);
       if (at > 0) return h("td", { class: css(column) }, shown);
       const named = open
-        ? h("button", { type: "button", class: "link", title: openHint ?? null, onclick: () => open(row) }, shown)
+        ? h(
+            "button",
+            { type: "button", class: "link", title: openHint ?? null, onclick: () => open(row) },
+            shown,
+          )
         : shown;
       return h("th", { scope: "row", class: css(column) }, named);
     });

@@ -41,7 +41,9 @@ export function tick(value: number): string {
 /** Rates in GB/s; links of small messages carry thousandths. */
 export function rate(value: Figure): string {
   if (value === null || value === undefined) return UNKNOWN;
-  return Math.abs(value) >= 0.1 || value === 0 ? decimal(value, value === 0 ? 0 : 1) : String(Number(value.toPrecision(1)));
+  return Math.abs(value) >= 0.1 || value === 0
+    ? decimal(value, value === 0 ? 0 : 1)
+    : String(Number(value.toPrecision(1)));
 }
 
 function decimalAtMost(value: number): string {
@@ -81,7 +83,11 @@ export function bytes(value: Figure): string {
 
 /** Rates and work: powers of 1000, `unit` behind the prefix. */
 export function large(value: Figure, unit: string): string {
-  return scaled(value, 1000, ["", "k", "M", "G", "T", "P", "E"].map((prefix) => prefix + unit));
+  return scaled(
+    value,
+    1000,
+    ["", "k", "M", "G", "T", "P", "E"].map((prefix) => prefix + unit),
+  );
 }
 
 export function seconds(value: Figure): string {

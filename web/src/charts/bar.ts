@@ -34,12 +34,19 @@ export function stackedBar(of: readonly Part[], whole: number, label: string): H
     .filter((part) => part.ms > 0)
     .map((part) => {
       const share = part.ms / whole;
-      const piece = h("span", { class: `piece fill-${part.kind}`, title: `${part.title}: ${ms(part.ms)} ms, ${percent(part.ms / total)}` });
+      const piece = h("span", {
+        class: `piece fill-${part.kind}`,
+        title: `${part.title}: ${ms(part.ms)} ms, ${percent(part.ms / total)}`,
+      });
       piece.style.width = `${share * 100}%`;
       if (share > 0.09) piece.append(h("span", { class: "piece-label" }, percent(part.ms / total, 0)));
       return piece;
     });
-  return h("div", { class: "stacked", role: "img", "aria-label": `${label}: ${text || "nothing"}` }, ...pieces);
+  return h(
+    "div",
+    { class: "stacked", role: "img", "aria-label": `${label}: ${text || "nothing"}` },
+    ...pieces,
+  );
 }
 
 /** A share from 0 to 1 as a thin bar. */

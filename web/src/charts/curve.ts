@@ -85,17 +85,19 @@ function settings(options: Options, width: number): uPlot.Options {
     grid: { stroke: color("--line"), width: 1 },
     ticks: { stroke: color("--line"), width: 1, size: 4 },
   };
-  const range = ((_: uPlot, low: number, high: number) => {
-    const room = (high - low || Math.abs(high) || 1) * 0.1;
-    return [options.yFrom ?? low - room, high + room];
+  const range = ((_: uPlot, low: number, top: number) => {
+    const over = (top - low || Math.abs(top) || 1) * 0.1;
+    return [options.yFrom ?? low - over, top + over];
   }) as uPlot.Range.Function;
-  const only = options.x.length === 1 ? { range: [(options.x[0] as number) - 1, (options.x[0] as number) + 1] as [number, number] } : {};
+  const [first, last] = [options.x[0] ?? 0, options.x.at(-1) ?? 1];
+  // Points at the ends are drawn whole.
+  const room = options.curves.some(({ style }) => style === "points") ? (last - first || 1) * 0.015 : 0;
   return {
     width,
     height: high(options),
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-    scales: { x: { time: false, ...only }, y: { range } },
+    scales: { x: { time: false, range: [first - room, last + room] }, y: { range } },
     axes: [
       { ...axis, size: 2 * rem(), values: (_, ticks) => ticks.map(options.xText) },
       { ...axis, size: 4 * rem(), values: (_, ticks) => ticks.map(options.yText) },
@@ -108,7 +110,8 @@ function series(one: Curve): uPlot.Series {
   const stroke = color(one.stroke);
   const base: uPlot.Series = { label: one.title, stroke, width: one.style === "points" ? 0 : 1.5 };
   if (one.dash) base.dash = one.dash;
-  if (one.style === "points") return { ...base, points: { show: true, size: one.size ?? 5, fill: stroke, stroke, width: 0 } };
+  if (one.style === "points")
+    return { ...base, points: { show: true, size: one.size ?? 5, fill: stroke, stroke, width: 0 } };
   if (one.style === "steps") {
     const stepped = uPlot.paths.stepped?.({ align: 1 });
     return { ...base, ...(stepped ? { paths: stepped } : {}), fill: `${stroke}33`, points: { show: false } };

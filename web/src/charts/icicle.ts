@@ -37,7 +37,12 @@ export class Icicle {
 
   constructor(private readonly options: Options) {
     this.zoomed = this.at = options.root;
-    this.tree = h("div", { class: "icicle", role: "tree", "aria-label": options.label, onkeydown: (event: Event) => this.key(event as KeyboardEvent) });
+    this.tree = h("div", {
+      class: "icicle",
+      role: "tree",
+      "aria-label": options.label,
+      onkeydown: (event: Event) => this.key(event as KeyboardEvent),
+    });
     this.element = h("div", {}, this.trail, this.tree);
     this.draw();
   }
@@ -132,7 +137,8 @@ export class Icicle {
     const to = this.step(event.key);
     if (to) this.focus(to);
     else if (event.key === "Enter" || event.key === " ") this.pick(this.at);
-    else if ((event.key === "Escape" || event.key === "Backspace") && this.zoomed.parent) this.zoomTo(this.zoomed.parent);
+    else if ((event.key === "Escape" || event.key === "Backspace") && this.zoomed.parent)
+      this.zoomTo(this.zoomed.parent);
     else return;
     event.preventDefault();
   }

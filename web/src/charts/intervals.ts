@@ -31,7 +31,11 @@ interface Options {
 const ROW = 30;
 
 export function intervals(options: Options): { element: HTMLElement; stop(): void } {
-  const element = h("div", { class: "chart intervals", role: "img", "aria-label": `${options.label}: ${options.rows.map((row) => `${row.name} ${row.text}`).join("; ")}` });
+  const element = h("div", {
+    class: "chart intervals",
+    role: "img",
+    "aria-label": `${options.label}: ${options.rows.map((row) => `${row.name} ${row.text}`).join("; ")}`,
+  });
   let width = 0;
   const observer = new ResizeObserver(() => {
     const now = Math.floor(element.clientWidth);
@@ -60,34 +64,61 @@ function drawing(options: Options, width: number): SVGElement {
     zero === undefined
       ? []
       : [
-          band ? svg("rect", { class: "band", x: px(zero - band), width: px(zero + band) - px(zero - band), y: 4, height: bottom - 4 }) : null,
+          band
+            ? svg("rect", {
+                class: "band",
+                x: px(zero - band),
+                width: px(zero + band) - px(zero - band),
+                y: 4,
+                height: bottom - 4,
+              })
+            : null,
           svg("line", { class: "zero", x1: px(zero), x2: px(zero), y1: 4, y2: bottom }),
         ];
   const rows = options.rows.flatMap((row, at) => {
     const y = at * ROW + 4 + ROW / 2;
     return [
-      svg("foreignObject", { x: 0, y: y - 11, width: names, height: 22 }, h("div", { class: "interval-name", title: row.name }, row.name)),
+      svg(
+        "foreignObject",
+        { x: 0, y: y - 11, width: names, height: 22 },
+        h("div", { class: "interval-name", title: row.name }, row.name),
+      ),
       ...marks(row, y, px),
       svg("text", { class: "interval-text", x: width, y: y + 4, "text-anchor": "end" }, row.text),
     ];
   });
   const height = bottom + 40;
-  const axis = svg("text", { class: "axis", x: right, y: height - 4, "text-anchor": "end" }, `${options.axis} →`);
-  return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, ...grid, ...around, ...rows, axis);
+  const axis = svg(
+    "text",
+    { class: "axis", x: right, y: height - 4, "text-anchor": "end" },
+    `${options.axis} →`,
+  );
+  return svg(
+    "svg",
+    { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
+    ...grid,
+    ...around,
+    ...rows,
+    axis,
+  );
 }
 
 function marks(row: Interval, y: number, px: (value: number) => number): SVGElement[] {
   const made: SVGElement[] = [];
   const line = (range: readonly [number, number], at: number, css: string) =>
-    made.push(svg("path", { class: `reach ${css}`, d: `M${px(range[0])} ${at - 4}v8m0 -4H${px(range[1])}m0 -4v8` }));
+    made.push(
+      svg("path", { class: `reach ${css}`, d: `M${px(range[0])} ${at - 4}v8m0 -4H${px(range[1])}m0 -4v8` }),
+    );
   if (row.second) {
     if (row.second.range) line(row.second.range, y - 6, "tone-second");
     made.push(svg("circle", { class: "dot tone-second", cx: px(row.second.value), cy: y - 6, r: 3.5 }));
   }
   const at = row.second ? y + 5 : y;
-  for (const value of row.each ?? []) made.push(svg("circle", { class: "each", cx: px(value), cy: at, r: 2.5 }));
+  for (const value of row.each ?? [])
+    made.push(svg("circle", { class: "each", cx: px(value), cy: at, r: 2.5 }));
   if (row.range) line(row.range, at, `tone-${row.tone}`);
-  if (row.value !== null) made.push(svg("circle", { class: `dot tone-${row.tone}`, cx: px(row.value), cy: at, r: 5 }));
+  if (row.value !== null)
+    made.push(svg("circle", { class: `dot tone-${row.tone}`, cx: px(row.value), cy: at, r: 5 }));
   return made;
 }
 

@@ -58,36 +58,78 @@ function drawing(options: Options, width: number, height: number): SVGElement {
   const scaleY = logarithmic(options.square ? [...xs, ...ys] : [...ys, ...moreY]);
   const zeroX = xs.some((x) => x <= 0) ? EDGE.zero : 0;
   const zeroY = ys.some((y) => y <= 0) ? EDGE.zero : 0;
-  const inner = { left: EDGE.left + zeroX, right: width - EDGE.right, top: EDGE.top, bottom: height - EDGE.bottom - zeroY };
-  const px = (x: number) => (x <= 0 ? EDGE.left + zeroX / 2 : inner.left + scaleX.at(x) * (inner.right - inner.left));
-  const py = (y: number) => (y <= 0 ? inner.bottom + zeroY / 2 : inner.bottom - scaleY.at(y) * (inner.bottom - inner.top));
+  const inner = {
+    left: EDGE.left + zeroX,
+    right: width - EDGE.right,
+    top: EDGE.top,
+    bottom: height - EDGE.bottom - zeroY,
+  };
+  const px = (x: number) =>
+    x <= 0 ? EDGE.left + zeroX / 2 : inner.left + scaleX.at(x) * (inner.right - inner.left);
+  const py = (y: number) =>
+    y <= 0 ? inner.bottom + zeroY / 2 : inner.bottom - scaleY.at(y) * (inner.bottom - inner.top);
   const bottom = height - EDGE.bottom;
   const grid = [
     ...scaleX.ticks.flatMap((tick) => [
       svg("line", { class: "grid", x1: px(tick), x2: px(tick), y1: inner.top, y2: bottom }),
-      svg("text", { class: "tick", x: px(tick), y: bottom + 16, "text-anchor": "middle" }, options.tick(tick)),
+      svg(
+        "text",
+        { class: "tick", x: px(tick), y: bottom + 16, "text-anchor": "middle" },
+        options.tick(tick),
+      ),
     ]),
     ...scaleY.ticks.flatMap((tick) => [
       svg("line", { class: "grid", x1: EDGE.left, x2: inner.right, y1: py(tick), y2: py(tick) }),
-      svg("text", { class: "tick", x: EDGE.left - 8, y: py(tick) + 4, "text-anchor": "end" }, options.tick(tick)),
+      svg(
+        "text",
+        { class: "tick", x: EDGE.left - 8, y: py(tick) + 4, "text-anchor": "end" },
+        options.tick(tick),
+      ),
     ]),
     zeroX > 0 && svg("text", { class: "tick", x: px(0), y: bottom + 16, "text-anchor": "middle" }, "0"),
     zeroY > 0 && svg("text", { class: "tick", x: EDGE.left - 8, y: py(0) + 4, "text-anchor": "end" }, "0"),
     svg("text", { class: "axis", x: inner.right, y: height - 6, "text-anchor": "end" }, `${options.x} →`),
-    svg("text", { class: "axis", x: 14, y: inner.top, "text-anchor": "end", transform: `rotate(-90 14 ${inner.top})` }, `${options.y} →`),
+    svg(
+      "text",
+      { class: "axis", x: 14, y: inner.top, "text-anchor": "end", transform: `rotate(-90 14 ${inner.top})` },
+      `${options.y} →`,
+    ),
   ];
   const low: [number, number] = [scaleX.ticks[0] as number, scaleY.ticks[0] as number];
   const high: [number, number] = [scaleX.ticks.at(-1) as number, scaleY.ticks.at(-1) as number];
   const lines = (options.lines?.(low, high) ?? []).flatMap(({ text, from, to }) => [
     svg("line", { class: "guide", x1: px(from[0]), y1: py(from[1]), x2: px(to[0]), y2: py(to[1]) }),
-    svg("text", { class: "guide-text", x: px(to[0]) - 4, y: py(to[1]) + (from[1] === to[1] ? -7 : 16), "text-anchor": "end" }, text),
+    svg(
+      "text",
+      {
+        class: "guide-text",
+        x: px(to[0]) - 4,
+        y: py(to[1]) + (from[1] === to[1] ? -7 : 16),
+        "text-anchor": "end",
+      },
+      text,
+    ),
   ]);
   const points = options.points.map((point) => marker(point, px(point.x), py(point.y)));
-  return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, ...grid, ...lines, ...points);
+  return svg(
+    "svg",
+    { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
+    ...grid,
+    ...lines,
+    ...points,
+  );
 }
 
 function marker(point: Point, x: number, y: number): SVGElement {
-  const mark = svg("path", { class: `mark series-${point.series % SHAPES}`, d: shape(point.series), transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})` }, svg("title", {}, point.title));
+  const mark = svg(
+    "path",
+    {
+      class: `mark series-${point.series % SHAPES}`,
+      d: shape(point.series),
+      transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
+    },
+    svg("title", {}, point.title),
+  );
   if (point.open) {
     mark.classList.add("opens");
     mark.addEventListener("click", point.open);
@@ -112,7 +154,11 @@ export function legend(series: readonly string[]): HTMLElement {
     h(
       "li",
       {},
-      svg("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" }, svg("path", { class: `mark series-${at % SHAPES}`, d: shape(at) })),
+      svg(
+        "svg",
+        { width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" },
+        svg("path", { class: `mark series-${at % SHAPES}`, d: shape(at) }),
+      ),
       name,
     ),
   );

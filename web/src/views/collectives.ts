@@ -34,11 +34,34 @@ export const collectives: View = {
         h(
           "div",
           { class: "pair" },
-          section("Slack against duration", badge(basis), slack.element, h("p", { class: "fine" }, slack.missing, "Slack: the time from the start of a transfer until the device has no other work. Below the line a transfer takes longer than it may.")),
-          section("Exposed against hidden", badge(basis), hidden.element, h("p", { class: "fine" }, "Per step, mean over devices. Above the line more is waited for than hidden.")),
+          section(
+            "Slack against duration",
+            badge(basis),
+            slack.element,
+            h(
+              "p",
+              { class: "fine" },
+              slack.missing,
+              "Slack: the time from the start of a transfer until the device has no other work. Below the line a transfer takes longer than it may.",
+            ),
+          ),
+          section(
+            "Exposed against hidden",
+            badge(basis),
+            hidden.element,
+            h(
+              "p",
+              { class: "fine" },
+              "Per step, mean over devices. Above the line more is waited for than hidden.",
+            ),
+          ),
         ),
         legend(kinds),
-        section("All collectives", h("span", {}, total(step.collectives), " ", badge(basis)), list(step.collectives, go)),
+        section(
+          "All collectives",
+          h("span", {}, total(step.collectives), " ", badge(basis)),
+          list(step.collectives, go),
+        ),
       ),
     );
     return { show() {}, unmount: () => (slack.stop(), hidden.stop()) };
@@ -110,17 +133,72 @@ function list(rows: readonly Collective[], open?: (row: Collective) => void): HT
   const oneHost = "waits are known only where all devices of the group were read";
   const columns: Column<Collective>[] = [
     { title: "op", value: (row) => row.op, cell: (row) => row.op },
-    { title: "kind", value: (row) => row.kind, cell: (row) => figure(row.kind ? 1 : null, () => row.kind as string, "its name tells no kind") },
-    { title: "exposed", hint: "ms per step in which the device only waits for it", numeric: true, value: (row) => row.exposed_ms, cell: (row) => ms(row.exposed_ms) },
-    { title: "total", hint: "ms per step", numeric: true, value: (row) => row.total_ms, cell: (row) => ms(row.total_ms) },
-    { title: "hidden", numeric: true, value: (row) => row.hidden_share, cell: (row) => figure(row.hidden_share, (share) => percent(share, 0), "it takes no time") },
-    { title: "slack", hint: "ms, median", numeric: true, value: (row) => row.slack_ms, cell: (row) => figure(row.slack_ms, ms, "slack needs the op's start and its done") },
-    { title: "wait", hint: "ms per step until the last device arrives", numeric: true, value: (row) => row.wait_ms, cell: (row) => figure(row.wait_ms, ms, oneHost) },
+    {
+      title: "kind",
+      value: (row) => row.kind,
+      cell: (row) => figure(row.kind ? 1 : null, () => row.kind as string, "its name tells no kind"),
+    },
+    {
+      title: "exposed",
+      hint: "ms per step in which the device only waits for it",
+      numeric: true,
+      value: (row) => row.exposed_ms,
+      cell: (row) => ms(row.exposed_ms),
+    },
+    {
+      title: "total",
+      hint: "ms per step",
+      numeric: true,
+      value: (row) => row.total_ms,
+      cell: (row) => ms(row.total_ms),
+    },
+    {
+      title: "hidden",
+      numeric: true,
+      value: (row) => row.hidden_share,
+      cell: (row) => figure(row.hidden_share, (share) => percent(share, 0), "it takes no time"),
+    },
+    {
+      title: "slack",
+      hint: "ms, median",
+      numeric: true,
+      value: (row) => row.slack_ms,
+      cell: (row) => figure(row.slack_ms, ms, "slack needs the op's start and its done"),
+    },
+    {
+      title: "wait",
+      hint: "ms per step until the last device arrives",
+      numeric: true,
+      value: (row) => row.wait_ms,
+      cell: (row) => figure(row.wait_ms, ms, oneHost),
+    },
     { title: "count", numeric: true, value: (row) => row.count, cell: (row) => count(row.count) },
-    { title: "bytes", numeric: true, value: (row) => row.bytes, cell: (row) => figure(row.bytes, bytes, "the recording has no sizes") },
-    { title: "ranks", numeric: true, value: (row) => row.group_size, cell: (row) => figure(row.group_size, count, "the recording has no groups") },
-    { title: "GB/s", hint: "bus bandwidth, comparable with a link", numeric: true, value: (row) => row.busbw_gbps, cell: (row) => figure(row.busbw_gbps, rate, "needs bytes, ranks, and the time of the transfer without waits") },
-    { title: "scope or source", wide: true, value: (row) => row.scope ?? row.source, cell: (row) => where(row.scope ?? row.source) },
+    {
+      title: "bytes",
+      numeric: true,
+      value: (row) => row.bytes,
+      cell: (row) => figure(row.bytes, bytes, "the recording has no sizes"),
+    },
+    {
+      title: "ranks",
+      numeric: true,
+      value: (row) => row.group_size,
+      cell: (row) => figure(row.group_size, count, "the recording has no groups"),
+    },
+    {
+      title: "GB/s",
+      hint: "bus bandwidth, comparable with a link",
+      numeric: true,
+      value: (row) => row.busbw_gbps,
+      cell: (row) =>
+        figure(row.busbw_gbps, rate, "needs bytes, ranks, and the time of the transfer without waits"),
+    },
+    {
+      title: "scope or source",
+      wide: true,
+      value: (row) => row.scope ?? row.source,
+      cell: (row) => where(row.scope ?? row.source),
+    },
   ];
   return table({
     caption: "Collectives of a step",

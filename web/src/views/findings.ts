@@ -12,7 +12,11 @@ const FIRST = 6;
 export function findings(step: Explained, context: Context): HTMLElement {
   const whole = step.steps.window_ms;
   if (step.findings.length === 0) {
-    return section("Findings", null, missing("None: no rule found a loss worth naming in what was recorded."));
+    return section(
+      "Findings",
+      null,
+      missing("None: no rule found a loss worth naming in what was recorded."),
+    );
   }
   const losses = step.findings.filter((finding) => finding.saves_ms);
   const remarks = step.findings.filter((finding) => !finding.saves_ms);
@@ -23,13 +27,30 @@ export function findings(step: Explained, context: Context): HTMLElement {
     "Findings",
     losses.length > 1 ? "what each could save; they overlap, so they do not add up" : null,
     h("ol", { class: "losses" }, ...losses.slice(0, FIRST).map(card)),
-    rest.length > 0 && h("details", {}, h("summary", {}, `${rest.length} smaller`), h("ol", { class: "losses" }, ...rest.map(card))),
+    rest.length > 0 &&
+      h(
+        "details",
+        {},
+        h("summary", {}, `${rest.length} smaller`),
+        h("ol", { class: "losses" }, ...rest.map(card)),
+      ),
     remarks.length > 0 &&
-      h("details", {}, h("summary", {}, `${remarks.length} without a saving in milliseconds`), h("ol", { class: "losses" }, ...remarks.map(card))),
+      h(
+        "details",
+        {},
+        h("summary", {}, `${remarks.length} without a saving in milliseconds`),
+        h("ol", { class: "losses" }, ...remarks.map(card)),
+      ),
   );
 }
 
-function shown(finding: Finding, at: number, whole: number | null, most: number, context: Context): HTMLElement {
+function shown(
+  finding: Finding,
+  at: number,
+  whole: number | null,
+  most: number,
+  context: Context,
+): HTMLElement {
   const open = findingPlace(context, finding.code);
   const settings = commandOf(finding);
   const title = h("h3", {}, finding.title);
@@ -47,7 +68,12 @@ function shown(finding: Finding, at: number, whole: number | null, most: number,
     badge(finding.basis),
     open && h("button", { type: "button", class: "link", onclick: open }, "Show in the timeline"),
   );
-  return h("li", { class: "loss", id: `finding-${at}` }, saving(finding, whole, most), h("div", { class: "loss-text" }, title, head, ...body));
+  return h(
+    "li",
+    { class: "loss", id: `finding-${at}` },
+    saving(finding, whole, most),
+    h("div", { class: "loss-text" }, title, head, ...body),
+  );
 }
 
 function saving(finding: Finding, whole: number | null, most: number): HTMLElement {
@@ -62,14 +88,30 @@ function saving(finding: Finding, whole: number | null, most: number): HTMLEleme
     { class: "saving" },
     h("span", { class: "saving-words" }, "could save"),
     h("b", {}, `${ms(low)} to ${ms(high)} ms`),
-    h("span", { class: "muted" }, whole ? `up to ${percent(high / whole)} of the step` : "share of the step unknown"),
+    h(
+      "span",
+      { class: "muted" },
+      whole ? `up to ${percent(high / whole)} of the step` : "share of the step unknown",
+    ),
     bar,
   );
 }
 
 function evidence(finding: Finding): HTMLElement {
-  const rows = finding.evidence.map((one) => h("li", {}, h("span", { class: "num" }, one.ms === null ? "" : `${ms(one.ms)} ms`), h("span", { class: "path" }, one.what)));
-  return h("details", {}, h("summary", {}, `Evidence (${finding.evidence.length})`), h("ul", { class: "evidence" }, ...rows));
+  const rows = finding.evidence.map((one) =>
+    h(
+      "li",
+      {},
+      h("span", { class: "num" }, one.ms === null ? "" : `${ms(one.ms)} ms`),
+      h("span", { class: "path" }, one.what),
+    ),
+  );
+  return h(
+    "details",
+    {},
+    h("summary", {}, `Evidence (${finding.evidence.length})`),
+    h("ul", { class: "evidence" }, ...rows),
+  );
 }
 
 /** The settings as they go on a command line. */

@@ -28,8 +28,19 @@ export const network: View = {
         "div",
         { class: "stack" },
         demand.element,
-        found.bursts.length > 0 && section("Bursts", h("span", {}, `${plural(found.bursts.length, "stretch", "stretches")} in which anything is sent `, badge(found.basis)), bursts(found.bursts)),
-        found.collectives.length > 0 && section("Why transfers are waited for", badge(found.basis), loads(found, context)),
+        found.bursts.length > 0 &&
+          section(
+            "Bursts",
+            h(
+              "span",
+              {},
+              `${plural(found.bursts.length, "stretch", "stretches")} in which anything is sent `,
+              badge(found.basis),
+            ),
+            bursts(found.bursts),
+          ),
+        found.collectives.length > 0 &&
+          section("Why transfers are waited for", badge(found.basis), loads(found, context)),
         calls(found),
         notes("Notes", found.notes),
       ),
@@ -42,29 +53,61 @@ function demandOf(found: Network): { element: HTMLElement; stop(): void } {
   const links = [...new Set(found.demand.map(({ link }) => link))];
   const window = `over ${found.window === "step" ? "a median step" : "one run of the program"}, ${ms(found.window_ms)} ms `;
   if (found.demand.length === 0) {
-    const why = found.collectives.length === 0 ? "nothing in the step communicates, or the recording does not name it" : "bytes or ranks of its collectives are not recorded";
-    return { element: section("Demand", badge(found.basis), missing(`No demand on any link: ${why}.`)), stop() {} };
+    const why =
+      found.collectives.length === 0
+        ? "nothing in the step communicates, or the recording does not name it"
+        : "bytes or ranks of its collectives are not recorded";
+    return {
+      element: section("Demand", badge(found.basis), missing(`No demand on any link: ${why}.`)),
+      stop() {},
+    };
   }
-  const edges = [...new Set(found.demand.flatMap((piece) => [piece.start_ms, piece.end_ms]))].sort((a, b) => a - b);
+  const edges = [...new Set(found.demand.flatMap((piece) => [piece.start_ms, piece.end_ms]))].sort(
+    (a, b) => a - b,
+  );
   const most = Math.max(...found.demand.map(({ gbps }) => gbps));
   const drawn = curve({
     label: `Demand on ${plural(links.length, "link")} over the step: at most ${decimal(most, 0)} GB/s; the table of bursts has the figures`,
     height: 260,
     x: edges,
     yFrom: 0,
-    curves: links.map((link, at) => ({ title: link ?? "unknown link", stroke: STROKES[at % STROKES.length] as string, values: stepped(found, link, edges), style: "steps" as const })),
+    curves: links.map((link, at) => ({
+      title: link ?? "unknown link",
+      stroke: STROKES[at % STROKES.length] as string,
+      values: stepped(found, link, edges),
+      style: "steps" as const,
+    })),
     xText: (value) => `${value} ms`,
     yText: (value) => decimal(value, value < 10 ? 1 : 0),
   });
-  const key = links.map((link, at) => h("li", {}, h("span", { class: `swatch fill-${(STROKES[at % STROKES.length] as string).slice(2)}` }), link ?? "unknown link", capacity(found, link)));
+  const key = links.map((link, at) =>
+    h(
+      "li",
+      {},
+      h("span", { class: `swatch fill-${(STROKES[at % STROKES.length] as string).slice(2)}` }),
+      link ?? "unknown link",
+      capacity(found, link),
+    ),
+  );
   const full = found.saturated.length;
-  const said = full > 0 ? `${plural(full, "stretch", "stretches")} in which a link is full, ${ms(found.saturated.reduce((sum, one) => sum + one.length_ms, 0))} ms together.` : "No link is ever full.";
-  const element = section("Demand", h("span", {}, "GB/s ", window, badge(found.basis)), drawn.element, h("ul", { class: "legend" }, ...key), h("p", { class: "fine" }, `${said} Links: ${found.links_source}.`));
+  const said =
+    full > 0
+      ? `${plural(full, "stretch", "stretches")} in which a link is full, ${ms(found.saturated.reduce((sum, one) => sum + one.length_ms, 0))} ms together.`
+      : "No link is ever full.";
+  const element = section(
+    "Demand",
+    h("span", {}, "GB/s ", window, badge(found.basis)),
+    drawn.element,
+    h("ul", { class: "legend" }, ...key),
+    h("p", { class: "fine" }, `${said} Links: ${found.links_source}.`),
+  );
   return { element, stop: drawn.stop };
 }
 
 function stepped(found: Network, link: string | null, edges: number[]): (number | null)[] {
-  const starts = new Map(found.demand.filter((piece) => piece.link === link).map((piece) => [piece.start_ms, piece.gbps]));
+  const starts = new Map(
+    found.demand.filter((piece) => piece.link === link).map((piece) => [piece.start_ms, piece.gbps]),
+  );
   let now = 0;
   return edges.map((edge) => (now = starts.get(edge) ?? now));
 }
@@ -78,13 +121,24 @@ function bursts(rows: readonly Burst[]): HTMLElement {
   const columns: Column<Burst>[] = [
     { title: "from, ms", numeric: true, value: (row) => row.start_ms, cell: (row) => ms(row.start_ms) },
     { title: "length, ms", numeric: true, value: (row) => row.length_ms, cell: (row) => ms(row.length_ms) },
-    { title: "exposed, ms", numeric: true, value: (row) => row.exposed_ms, cell: (row) => ms(row.exposed_ms) },
+    {
+      title: "exposed, ms",
+      numeric: true,
+      value: (row) => row.exposed_ms,
+      cell: (row) => ms(row.exposed_ms),
+    },
     { title: "bytes", numeric: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
     { title: "mean GB/s", numeric: true, value: (row) => row.mean_gbps, cell: (row) => rate(row.mean_gbps) },
     { title: "peak GB/s", numeric: true, value: (row) => row.peak_gbps, cell: (row) => rate(row.peak_gbps) },
     { title: "link", value: (row) => row.link, cell: (row) => row.link ?? "" },
     { title: "bound by", value: (row) => row.bound, cell: (row) => row.bound },
-    { title: "collectives", wide: true, value: (row) => row.collectives.join(", "), cell: (row) => h("span", { class: "path cut", title: row.collectives.join(", ") }, row.collectives.join(", ")) },
+    {
+      title: "collectives",
+      wide: true,
+      value: (row) => row.collectives.join(", "),
+      cell: (row) =>
+        h("span", { class: "path cut", title: row.collectives.join(", ") }, row.collectives.join(", ")),
+    },
   ];
   return table({ caption: "Bursts of a step", columns, rows, limit: 20 });
 }
@@ -95,15 +149,56 @@ function loads(found: Network, context: Context): HTMLElement {
   const noBytes = "its bytes or ranks are not recorded";
   const columns: Column<Load>[] = [
     { title: "op", value: (row) => row.op, cell: (row) => row.op },
-    { title: "exposed, ms", numeric: true, value: (row) => row.exposed_ms, cell: (row) => ms(row.exposed_ms) },
+    {
+      title: "exposed, ms",
+      numeric: true,
+      value: (row) => row.exposed_ms,
+      cell: (row) => ms(row.exposed_ms),
+    },
     { title: "bound by", value: (row) => row.bound, cell: (row) => row.bound },
-    { title: "slack, ms", numeric: true, value: (row) => row.slack_ms, cell: (row) => figure(row.slack_ms, ms, "slack needs the op's start and its done") },
-    { title: "transfer, ms", numeric: true, value: (row) => row.transfer_ms, cell: (row) => figure(row.transfer_ms, ms, "the time of the transfer without waits is not known") },
-    { title: "needs GB/s", hint: "to be hidden by its slack", numeric: true, value: (row) => row.required_gbps, cell: (row) => figure(row.required_gbps, rate, "needs its bytes, and some slack") },
-    { title: "reaches GB/s", numeric: true, value: (row) => row.achieved_gbps, cell: (row) => figure(row.achieved_gbps, rate, noBytes) },
-    { title: "link GB/s", numeric: true, value: (row) => row.capacity_gbps, cell: (row) => figure(row.capacity_gbps, (rate) => decimal(rate, 0), "the link's rate is not known: name the machine with --target") },
+    {
+      title: "slack, ms",
+      numeric: true,
+      value: (row) => row.slack_ms,
+      cell: (row) => figure(row.slack_ms, ms, "slack needs the op's start and its done"),
+    },
+    {
+      title: "transfer, ms",
+      numeric: true,
+      value: (row) => row.transfer_ms,
+      cell: (row) => figure(row.transfer_ms, ms, "the time of the transfer without waits is not known"),
+    },
+    {
+      title: "needs GB/s",
+      hint: "to be hidden by its slack",
+      numeric: true,
+      value: (row) => row.required_gbps,
+      cell: (row) => figure(row.required_gbps, rate, "needs its bytes, and some slack"),
+    },
+    {
+      title: "reaches GB/s",
+      numeric: true,
+      value: (row) => row.achieved_gbps,
+      cell: (row) => figure(row.achieved_gbps, rate, noBytes),
+    },
+    {
+      title: "link GB/s",
+      numeric: true,
+      value: (row) => row.capacity_gbps,
+      cell: (row) =>
+        figure(
+          row.capacity_gbps,
+          (rate) => decimal(rate, 0),
+          "the link's rate is not known: name the machine with --target",
+        ),
+    },
     { title: "code", value: (row) => row.code, cell: (row) => row.code ?? "" },
-    { title: "why", wide: true, value: (row) => row.why, cell: (row) => h("span", { class: "cut", title: row.why }, row.why) },
+    {
+      title: "why",
+      wide: true,
+      value: (row) => row.why,
+      cell: (row) => h("span", { class: "cut", title: row.why }, row.why),
+    },
   ];
   return table({
     caption: "Collectives and why they are exposed",
@@ -111,7 +206,12 @@ function loads(found: Network, context: Context): HTMLElement {
     rows: found.collectives,
     sort: 1,
     text: (row) => [row.op, row.kind, row.bound, row.why].join(" "),
-    ...(open ? { open: (row: Load) => open(row.op, step && programName(step, row.program)), openHint: "Show in the timeline" } : {}),
+    ...(open
+      ? {
+          open: (row: Load) => open(row.op, step && programName(step, row.program)),
+          openHint: "Show in the timeline",
+        }
+      : {}),
   });
 }
 
@@ -128,5 +228,10 @@ function calls(found: Network): HTMLElement | null {
     { title: "slow", numeric: true, value: (row) => row.slow_share, cell: (row) => percent(row.slow_share) },
     { title: "pattern", wide: true, value: (row) => row.pattern, cell: (row) => row.pattern },
   ];
-  return section("Calls between hosts", badge(found.basis), table({ caption: "Remote calls between hosts", columns, rows: found.calls }), found.calls_pattern && h("p", { class: "fine" }, found.calls_pattern));
+  return section(
+    "Calls between hosts",
+    badge(found.basis),
+    table({ caption: "Remote calls between hosts", columns, rows: found.calls }),
+    found.calls_pattern && h("p", { class: "fine" }, found.calls_pattern),
+  );
 }

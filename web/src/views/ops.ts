@@ -17,7 +17,19 @@ const BYS: readonly { key: By; text: string }[] = [
   { key: "source", text: "Source" },
   { key: "category", text: "Category" },
 ];
-const CATEGORIES = ["matmul", "convolution", "attention", "elementwise", "fusion", "reduction", "collective", "copy", "custom-call", "host", "other"];
+const CATEGORIES = [
+  "matmul",
+  "convolution",
+  "attention",
+  "elementwise",
+  "fusion",
+  "reduction",
+  "collective",
+  "copy",
+  "custom-call",
+  "host",
+  "other",
+];
 
 export const ops: View = {
   id: "ops",
@@ -28,23 +40,48 @@ export const ops: View = {
     if (!step) return { show() {}, unmount() {} };
     const basis = basisOf(context.page);
     if (step.ops.length === 0) {
-      fill(root, section("Ops", badge(basis), missing("None: the recording holds no op within a step or a run of the step's program.")));
+      fill(
+        root,
+        section(
+          "Ops",
+          badge(basis),
+          missing("None: the recording holds no op within a step or a run of the step's program."),
+        ),
+      );
       return { show() {}, unmount() {} };
     }
     const roof = roofline(step, basis, openOf(step, context));
     const tree = h("div");
     const show = (by: By) => fill(tree, icicle(step, by));
-    const fallback: By = step.ops.some((op) => op.scope) ? "scope" : step.ops.some((op) => op.source) ? "source" : "category";
-    const chosen = (params: URLSearchParams) => BYS.find(({ key }) => key === params.get("by"))?.key ?? fallback;
+    const fallback: By = step.ops.some((op) => op.scope)
+      ? "scope"
+      : step.ops.some((op) => op.source)
+        ? "source"
+        : "category";
+    const chosen = (params: URLSearchParams) =>
+      BYS.find(({ key }) => key === params.get("by"))?.key ?? fallback;
     const toggle = h("div");
     fill(
       root,
-      h("div", { class: "stack" }, section("Where ops spend the step", h("span", { class: "row" }, toggle, badge(basis)), tree), roof.element, section("All ops", h("span", {}, `${plural(step.ops.length, "op")} `, badge(basis)), list(step, context))),
+      h(
+        "div",
+        { class: "stack" },
+        section("Where ops spend the step", h("span", { class: "row" }, toggle, badge(basis)), tree),
+        roof.element,
+        section(
+          "All ops",
+          h("span", {}, `${plural(step.ops.length, "op")} `, badge(basis)),
+          list(step, context),
+        ),
+      ),
     );
     return {
       show(params) {
         const by = chosen(params);
-        fill(toggle, choice("Tree by", BYS, by, (key) => (context.setParams({ by: key }), show(key))));
+        fill(
+          toggle,
+          choice("Tree by", BYS, by, (key) => (context.setParams({ by: key }), show(key))),
+        );
         show(by);
       },
       unmount: roof.stop,
@@ -88,7 +125,11 @@ function legendOf(root: Branch): HTMLElement {
   const walk = (branch: Branch) => (found.add(branch.kind), branch.children.forEach(walk));
   walk(root);
   const shown = CATEGORIES.filter((kind) => found.has(kind));
-  return h("ul", { class: "legend" }, ...shown.map((kind) => h("li", {}, h("span", { class: `swatch fill-cat-${kind}` }), kind)));
+  return h(
+    "ul",
+    { class: "legend" },
+    ...shown.map((kind) => h("li", {}, h("span", { class: `swatch fill-cat-${kind}` }), kind)),
+  );
 }
 
 function openOf(step: Explained, context: Context): ((op: Op) => void) | undefined {
@@ -103,10 +144,33 @@ function list(step: Explained, context: Context): HTMLElement {
     { title: "op", value: (op) => op.op, cell: (op) => op.op },
     { title: "category", value: (op) => op.category, cell: (op) => op.category },
     { title: "self ms", numeric: true, value: (op) => op.self_ms, cell: (op) => ms(op.self_ms) },
-    { title: "share", hint: "of the step", numeric: true, value: (op) => op.share, cell: (op) => figure(op.share, (share) => percent(share), "the step's time is not known") },
-    { title: "count", hint: "per step", numeric: true, value: (op) => op.count, cell: (op) => count(op.count) },
-    { title: "FLOP/s", numeric: true, value: (op) => rate(op.flops, op), cell: (op) => figure(rate(op.flops, op), (value) => large(value, "FLOP/s"), noCost) },
-    { title: "B/s", hint: "device memory", numeric: true, value: (op) => rate(op.bytes_accessed, op), cell: (op) => figure(rate(op.bytes_accessed, op), (value) => large(value, "B/s"), noCost) },
+    {
+      title: "share",
+      hint: "of the step",
+      numeric: true,
+      value: (op) => op.share,
+      cell: (op) => figure(op.share, (share) => percent(share), "the step's time is not known"),
+    },
+    {
+      title: "count",
+      hint: "per step",
+      numeric: true,
+      value: (op) => op.count,
+      cell: (op) => count(op.count),
+    },
+    {
+      title: "FLOP/s",
+      numeric: true,
+      value: (op) => rate(op.flops, op),
+      cell: (op) => figure(rate(op.flops, op), (value) => large(value, "FLOP/s"), noCost),
+    },
+    {
+      title: "B/s",
+      hint: "device memory",
+      numeric: true,
+      value: (op) => rate(op.bytes_accessed, op),
+      cell: (op) => figure(rate(op.bytes_accessed, op), (value) => large(value, "B/s"), noCost),
+    },
     { title: "phase", value: (op) => op.phase, cell: (op) => op.phase ?? "" },
     { title: "source", value: (op) => op.source, cell: (op) => where(op.source) },
     { title: "scope", wide: true, value: (op) => op.scope, cell: (op) => where(op.scope) },

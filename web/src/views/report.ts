@@ -14,9 +14,23 @@ export const report: View = {
       const body = h("div", { class: "report-body" });
       // Made and escaped by Python, of semantic elements only: the one place where HTML is inserted.
       body.innerHTML = html;
-      return h("article", { class: "card report", id: `report-${at}` }, reports.length > 1 && h("h2", { class: "report-title" }, title), body);
+      return h(
+        "article",
+        { class: "card report", id: `report-${at}` },
+        reports.length > 1 && h("h2", { class: "report-title" }, title),
+        body,
+      );
     });
-    fill(root, h("div", { class: "stack" }, shown.length === 0 && missing("There is no report."), ...shown));
-    return { show() {}, unmount() {} };
+    const jump = reports.map(({ title }, at) => {
+      const go = () => (context.setParams({ report: String(at) }), shown[at]?.scrollIntoView());
+      return h("button", { type: "button", class: "chip", onclick: go }, title);
+    });
+    const contents = reports.length > 1 && h("nav", { class: "chips", "aria-label": "Reports" }, ...jump);
+    fill(
+      root,
+      h("div", { class: "stack" }, shown.length === 0 && missing("There is no report."), contents, ...shown),
+    );
+    const show = (params: URLSearchParams) => shown[Number(params.get("report") ?? NaN)]?.scrollIntoView();
+    return { show, unmount() {} };
   },
 };

@@ -16,11 +16,19 @@ interface Peaks {
   why: string | null;
 }
 
-export function roofline(step: Explained, basis: string, open?: (op: Op) => void): { element: HTMLElement; stop(): void } {
+export function roofline(
+  step: Explained,
+  basis: string,
+  open?: (op: Op) => void,
+): { element: HTMLElement; stop(): void } {
   const peaks = peaksOf(step.utilisation);
-  const known = step.ops.filter((op) => op.self_ms > 0 && (op.flops ?? 0) > 0 && (op.bytes_accessed ?? 0) > 0);
+  const known = step.ops.filter(
+    (op) => op.self_ms > 0 && (op.flops ?? 0) > 0 && (op.bytes_accessed ?? 0) > 0,
+  );
   if (known.length === 0) {
-    const why = step.ops.some((op) => op.flops !== null) ? "no op has both FLOPs and bytes" : "the recording has no FLOPs and bytes of its ops";
+    const why = step.ops.some((op) => op.flops !== null)
+      ? "no op has both FLOPs and bytes"
+      : "the recording has no FLOPs and bytes of its ops";
     return { element: section("Roofline", badge(basis), missing(`Unknown: ${why}.`)), stop() {} };
   }
   const shown = [...known].sort((one, other) => other.self_ms - one.self_ms).slice(0, MOST);
@@ -37,8 +45,16 @@ export function roofline(step: Explained, basis: string, open?: (op: Op) => void
   const time = (ops: readonly Op[]) => ops.reduce((sum, op) => sum + op.self_ms, 0);
   const share = percent(time(shown) / (time(step.ops) || 1), 0);
   const covered = `${plural(shown.length, "op")} with ${share} of the self time; the others have no FLOPs, no bytes, or little time. `;
-  const said = peaks.why ?? `Peaks of ${step.utilisation.chip}: ${large(peaks.flops, "FLOP/s")}, ${large(peaks.bytes, "B/s")}.`;
-  const element = section("Roofline", h("span", {}, step.utilisation.chip ?? "", " ", badge(basis)), drawn.element, legend(kinds), h("p", { class: "fine" }, covered, said));
+  const said =
+    peaks.why ??
+    `Peaks of ${step.utilisation.chip}: ${large(peaks.flops, "FLOP/s")}, ${large(peaks.bytes, "B/s")}.`;
+  const element = section(
+    "Roofline",
+    h("span", {}, step.utilisation.chip ?? "", " ", badge(basis)),
+    drawn.element,
+    legend(kinds),
+    h("p", { class: "fine" }, covered, said),
+  );
   return { element, stop: drawn.stop };
 }
 
@@ -57,12 +73,18 @@ function point(op: Op, series: number, open?: (op: Op) => void): Point {
 
 /** The chip's peaks follow from the rates and the shares of the peaks that they are. */
 function peaksOf(use: Utilisation): Peaks {
-  const peak = (rate: number | null, share: number | null) => (rate !== null && share !== null && share >= TELLING ? rate / share : null);
+  const peak = (rate: number | null, share: number | null) =>
+    rate !== null && share !== null && share >= TELLING ? rate / share : null;
   const flops = peak(use.flops_per_s, use.mfu);
   const bytes = peak(use.bytes_per_s, use.hbm_share);
   if (flops !== null && bytes !== null) return { flops, bytes, why: null };
-  if (!use.chip) return { flops, bytes, why: "The chip is not known, so there is no roof: name it with --target." };
-  return { flops, bytes, why: `The step reaches too small a share of ${use.chip}'s peaks to tell them from it, so a part of the roof is missing.` };
+  if (!use.chip)
+    return { flops, bytes, why: "The chip is not known, so there is no roof: name it with --target." };
+  return {
+    flops,
+    bytes,
+    why: `The step reaches too small a share of ${use.chip}'s peaks to tell them from it, so a part of the roof is missing.`,
+  };
 }
 
 function ridge({ flops, bytes }: Peaks): number[] {
@@ -73,7 +95,11 @@ function roof(peaks: Peaks, low: [number, number], high: [number, number]) {
   const lines: { text: string; from: [number, number]; to: [number, number] }[] = [];
   const knee = ridge(peaks)[0] ?? null;
   if (peaks.flops !== null) {
-    lines.push({ text: `${large(peaks.flops, "FLOP/s")}`, from: [Math.max(knee ?? low[0], low[0]), peaks.flops], to: [high[0], peaks.flops] });
+    lines.push({
+      text: `${large(peaks.flops, "FLOP/s")}`,
+      from: [Math.max(knee ?? low[0], low[0]), peaks.flops],
+      to: [high[0], peaks.flops],
+    });
   }
   if (peaks.bytes !== null) {
     const start = Math.max(low[0], low[1] / peaks.bytes);

@@ -18,7 +18,19 @@ export const study: View = {
     const found = tuned(context.page);
     if (!found) return { show() {}, unmount() {} };
     const plot = estimates(found);
-    fill(root, h("div", { class: "stack" }, verdict(found), plot.element, section("All arms", null, arms(found)), dropped(found), ablation(found), notes("Notes", found.notes)));
+    fill(
+      root,
+      h(
+        "div",
+        { class: "stack" },
+        verdict(found),
+        plot.element,
+        section("All arms", null, arms(found)),
+        dropped(found),
+        ablation(found),
+        notes("Notes", found.notes),
+      ),
+    );
     return { show() {}, unmount: plot.stop };
   },
 };
@@ -35,17 +47,28 @@ function verdict(found: Tuned): HTMLElement {
     ["range", found.range ? rangeText(found.range) : unknown("no arm won")],
     ["state", found.state],
     ["confirmed", found.confirmed ? "by fresh runs" : "no"],
-    ["noise of identical runs", found.noise ? figure(found.noise.sigma, (sigma) => percent(sigma, 2), found.noise.why_no_sigma ?? "not measured") : unknown("nothing was run")],
+    [
+      "noise of identical runs",
+      found.noise
+        ? figure(found.noise.sigma, (sigma) => percent(sigma, 2), found.noise.why_no_sigma ?? "not measured")
+        : unknown("nothing was run"),
+    ],
   ];
-  if (found.spent) facts.push(["spent", `${plural(found.spent.trials, "trial")}, ${seconds(found.spent.seconds)}`]);
+  if (found.spent)
+    facts.push(["spent", `${plural(found.spent.trials, "trial")}, ${seconds(found.spent.seconds)}`]);
   const settings = commandOf(found);
   return section(
     found.study,
     badge(found.basis),
     h("p", { class: "sentence" }, found.sentence),
-    h("dl", { class: "facts-line" }, ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+    h(
+      "dl",
+      { class: "facts-line" },
+      ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+    ),
     settings && copyable(settings, "Copy the winner's settings"),
-    found.beside_settings.length > 0 && h("p", { class: "fine" }, `Beside the settings: ${found.beside_settings.join("; ")}.`),
+    found.beside_settings.length > 0 &&
+      h("p", { class: "fine" }, `Beside the settings: ${found.beside_settings.join("; ")}.`),
   );
 }
 
@@ -62,8 +85,18 @@ function estimate(arm: TuneArm): Estimate | null {
 }
 
 function estimates(found: Tuned): { element: HTMLElement; stop(): void } {
-  const rows = found.arms.filter((arm) => estimate(arm) || (arm.predicted && arm.origin !== "base")).slice(0, PLOTTED);
-  if (rows.length === 0) return { element: section("Estimates", badge(found.basis), missing("None yet: no arm was measured or predicted.")), stop() {} };
+  const rows = found.arms
+    .filter((arm) => estimate(arm) || (arm.predicted && arm.origin !== "base"))
+    .slice(0, PLOTTED);
+  if (rows.length === 0)
+    return {
+      element: section(
+        "Estimates",
+        badge(found.basis),
+        missing("None yet: no arm was measured or predicted."),
+      ),
+      stop() {},
+    };
   const noise = found.noise?.floor;
   const plot = intervals({
     label: "Gain of each arm over the base",
@@ -88,7 +121,8 @@ function interval(arm: TuneArm): Interval {
   const measured = estimate(arm);
   const foreseen = arm.predicted && { value: arm.predicted.gain, range: arm.predicted.gain_range };
   const gain = measured?.gain ?? null;
-  if (!measured && foreseen) return { name: arm.name, ...foreseen, tone: "predicted", text: `${gainText(foreseen.value)} predicted` };
+  if (!measured && foreseen)
+    return { name: arm.name, ...foreseen, tone: "predicted", text: `${gainText(foreseen.value)} predicted` };
   return {
     name: arm.name,
     value: gain,
@@ -103,17 +137,65 @@ function interval(arm: TuneArm): Interval {
 function arms(found: Tuned): HTMLElement {
   const columns: Column<TuneArm>[] = [
     { title: "arm", value: (arm) => arm.name, cell: (arm) => arm.name },
-    { title: "status", value: (arm) => arm.status, cell: (arm) => h("span", { class: `status ${tone(arm.status)}` }, arm.status) },
-    { title: "gain", numeric: true, value: (arm) => estimate(arm)?.gain ?? null, cell: (arm) => gainCell(arm) },
+    {
+      title: "status",
+      value: (arm) => arm.status,
+      cell: (arm) => h("span", { class: `outcome ${tone(arm.status)}` }, arm.status),
+    },
+    {
+      title: "gain",
+      numeric: true,
+      value: (arm) => estimate(arm)?.gain ?? null,
+      cell: (arm) => gainCell(arm),
+    },
     { title: "range", value: (arm) => estimate(arm)?.range?.[0] ?? null, cell: (arm) => rangeCell(arm) },
-    { title: "rows", hint: "passes in which arm and base both ran", numeric: true, value: (arm) => estimate(arm)?.rows ?? null, cell: (arm) => rowsCell(arm) },
-    { title: "p", numeric: true, value: (arm) => estimate(arm)?.p ?? null, cell: (arm) => arm.origin === "base" ? "–" : figure(estimate(arm)?.p, (p) => String(Number(p.toPrecision(2))), "too few rows") },
-    { title: "median, ms", numeric: true, value: (arm) => arm.median_ms, cell: (arm) => figure(arm.median_ms, ms, "it did not run") },
-    { title: "predicted", numeric: true, value: (arm) => arm.predicted?.gain ?? null, cell: (arm) => figure(arm.predicted?.gain, gainText, "it was not predicted") },
-    { title: "trials", numeric: true, value: (arm) => arm.trials, cell: (arm) => (arm.failures ? `${count(arm.trials)}, ${arm.failures} failed` : count(arm.trials)) },
-    { title: "peak memory", numeric: true, value: (arm) => arm.peak_bytes, cell: (arm) => figure(arm.peak_bytes, bytes, "not recorded") },
+    {
+      title: "rows",
+      hint: "passes in which arm and base both ran",
+      numeric: true,
+      value: (arm) => estimate(arm)?.rows ?? null,
+      cell: (arm) => rowsCell(arm),
+    },
+    {
+      title: "p",
+      numeric: true,
+      value: (arm) => estimate(arm)?.p ?? null,
+      cell: (arm) =>
+        arm.origin === "base"
+          ? "–"
+          : figure(estimate(arm)?.p, (p) => String(Number(p.toPrecision(2))), "too few rows"),
+    },
+    {
+      title: "median, ms",
+      numeric: true,
+      value: (arm) => arm.median_ms,
+      cell: (arm) => figure(arm.median_ms, ms, "it did not run"),
+    },
+    {
+      title: "predicted",
+      numeric: true,
+      value: (arm) => arm.predicted?.gain ?? null,
+      cell: (arm) => figure(arm.predicted?.gain, gainText, "it was not predicted"),
+    },
+    {
+      title: "trials",
+      numeric: true,
+      value: (arm) => arm.trials,
+      cell: (arm) => (arm.failures ? `${count(arm.trials)}, ${arm.failures} failed` : count(arm.trials)),
+    },
+    {
+      title: "peak memory",
+      numeric: true,
+      value: (arm) => arm.peak_bytes,
+      cell: (arm) => figure(arm.peak_bytes, bytes, "not recorded"),
+    },
   ];
-  return table({ caption: "Arms of the study", columns, rows: found.arms, text: (arm) => `${arm.name} ${arm.status} ${arm.why ?? ""}` });
+  return table({
+    caption: "Arms of the study",
+    columns,
+    rows: found.arms,
+    text: (arm) => `${arm.name} ${arm.status} ${arm.why ?? ""}`,
+  });
 }
 
 function gainCell(arm: TuneArm): Child {
@@ -124,7 +206,9 @@ function gainCell(arm: TuneArm): Child {
 function rangeCell(arm: TuneArm): Child {
   if (arm.origin === "base") return "–";
   const found = estimate(arm);
-  return found?.range ? rangeText(found.range) : unknown(found?.why_no_range ?? arm.why ?? "it was not measured");
+  return found?.range
+    ? rangeText(found.range)
+    : unknown(found?.why_no_range ?? arm.why ?? "it was not measured");
 }
 
 /** The rows themselves unfold. */
@@ -132,7 +216,13 @@ function rowsCell(arm: TuneArm): Child {
   const found = estimate(arm);
   if (!found) return "0";
   if (found.pairs.length === 0) return count(found.rows);
-  const each = found.pairs.map((pair) => h("li", {}, `row ${pair.row}: ${ms(pair.step_ms)} against ${ms(pair.base_ms)} ms, ${gainText(1 - pair.step_ms / pair.base_ms)}`));
+  const each = found.pairs.map((pair) =>
+    h(
+      "li",
+      {},
+      `row ${pair.row}: ${ms(pair.step_ms)} against ${ms(pair.base_ms)} ms, ${gainText(1 - pair.step_ms / pair.base_ms)}`,
+    ),
+  );
   return h("details", { class: "rows" }, h("summary", {}, count(found.rows)), h("ul", {}, ...each));
 }
 
@@ -144,7 +234,9 @@ function tone(status: string): string {
 
 function dropped(found: Tuned): HTMLElement | null {
   const rows = [
-    ...found.arms.filter((arm) => arm.why).map((arm) => ({ name: arm.name, status: arm.status, why: arm.why as string })),
+    ...found.arms
+      .filter((arm) => arm.why)
+      .map((arm) => ({ name: arm.name, status: arm.status, why: arm.why as string })),
     ...found.left_out.map((row) => ({ name: row.name, status: "left out", why: row.why })),
   ];
   if (rows.length === 0) return null;
@@ -162,9 +254,25 @@ function ablation(found: Tuned): HTMLElement | null {
   type Row = Tuned["ablation"][number];
   const columns: Column<Row>[] = [
     { title: "without", value: (row) => row.dimension, cell: (row) => `${row.dimension} ${row.choice}` },
-    { title: "the winner loses", numeric: true, value: (row) => row.loses, cell: (row) => percent(row.loses) },
-    { title: "range", value: (row) => row.range?.[0] ?? null, cell: (row) => (row.range ? `${percent(row.range[0])} to ${percent(row.range[1])}` : unknown("it was not measured often enough")) },
+    {
+      title: "the winner loses",
+      numeric: true,
+      value: (row) => row.loses,
+      cell: (row) => percent(row.loses),
+    },
+    {
+      title: "range",
+      value: (row) => row.range?.[0] ?? null,
+      cell: (row) =>
+        row.range
+          ? `${percent(row.range[0])} to ${percent(row.range[1])}`
+          : unknown("it was not measured often enough"),
+    },
     { title: "basis", wide: true, value: (row) => row.basis, cell: (row) => badge(row.basis) },
   ];
-  return section("What each change is worth", null, table({ caption: "Ablation of the winner", columns, rows: found.ablation }));
+  return section(
+    "What each change is worth",
+    null,
+    table({ caption: "Ablation of the winner", columns, rows: found.ablation }),
+  );
 }

@@ -28,7 +28,8 @@ export function treeOf(ops: readonly Op[], by: By): Branch {
 
 function way(op: Op, by: By): string[] {
   if (by === "category") return [op.category, ...(op.phase ? [op.phase] : [])];
-  if (by === "scope") return op.scope ? op.scope.split("/").map((name) => name.replace(LAYER, "*")) : ["no scope", op.category];
+  if (by === "scope")
+    return op.scope ? op.scope.split("/").map((name) => name.replace(LAYER, "*")) : ["no scope", op.category];
   if (!op.source) return ["no source line", op.category];
   const [, path, line] = /^(.*?)(?::(\d+))?$/.exec(op.source) ?? [];
   const names = (path ?? op.source).split("/").filter(Boolean);
