@@ -21,7 +21,7 @@ WORKERS ?= 4
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
-.PHONY: help demo test newest fast lint budget docs docs-site tutorial tools clean lock
+.PHONY: help demo test newest fast lint web web-check budget docs docs-site tutorial tools clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -70,7 +70,31 @@ lint: $(VENV)/installed-all-dev ## ruff, pyright, import-linter and the document
 	run pyright --pythonpath $(BIN)/python; \
 	run lint-imports --no-cache --no-logo; \
 	run mkdocs build --strict; \
+	$(MAKE) --no-print-directory web-check || status=1; \
 	exit $$status
+
+# Users need no Node.js: what it builds from web/ is committed, and web-check compares the two.
+NODE := command -v node >/dev/null && command -v npm >/dev/null
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	@cd web && npm ci --no-audit --no-fund && touch node_modules/.package-lock.json
+
+web: ## the page of `counterpoint view` and --html, from web/ into the package
+	@$(NODE) || { echo "error: building the page needs Node.js 20 or later with npm" >&2; \
+		echo "  next: apt-get install nodejs npm" >&2; exit 1; }
+	@$(MAKE) --no-print-directory web/node_modules/.package-lock.json
+	@cd web && npm run --silent check && npm run --silent build
+
+web-check: ## whether the committed page is what web/ builds
+	@echo "== the page of web/"; \
+	if ! $(NODE); then echo "skipped, since Node.js with npm is not installed"; exit 0; fi; \
+	built=$$(mktemp -d); log=$$(mktemp); trap 'rm -rf "$$built" "$$log"' EXIT; \
+	if ! $(MAKE) --no-print-directory web/node_modules/.package-lock.json >"$$log" 2>&1; then \
+		tail -n 3 "$$log"; \
+		echo "skipped, since npm could not install what builds it (above)"; exit 0; fi; \
+	cd web; \
+	npm run --silent check && node build.mjs "$$built" || exit 1; \
+	diff -rq "$$built" ../src/counterpoint/view/assets \
+	|| { echo "error: the committed page is not what web/ builds" >&2; echo "  next: make web" >&2; exit 1; }
 
 budget: $(VENV)/installed-all-dev ## what explain costs, counted, against its limits
 	@echo "== benchmarks/budget.py"; $(BIN)/python benchmarks/budget.py
@@ -84,8 +108,9 @@ tutorial: $(VENV)/installed-all-dev ## run the commands of the tutorial anew, an
 docs-site: $(VENV)/installed-all-dev ## the documentation as a site, in build/site
 	$(BIN)/mkdocs build --strict
 
-tools: ## Slurm and munge for the tests that need them, where apt-get may install them
+tools: ## Slurm, munge and Chromium for the tests that need them, where apt-get may install them
 	@tests/install_cluster_tools.sh
+	@tests/install_browser.sh
 
 lock: $(VENV)/bin/uv ## resolve uv.lock anew
 	$(BIN)/uv lock --upgrade
