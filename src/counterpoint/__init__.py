@@ -56,10 +56,10 @@ __version__ = "0.1.0"
 
 
 def _draw(value: object) -> str:
-    """Reports draw what rooms below them made: this package may import both."""
-    from counterpoint.report import html_of
+    """The view draws what rooms below it made: this package may import both."""
+    from counterpoint.view import notebook_html
 
-    return html_of(value)
+    return notebook_html(value)
 
 
 _draw_with(_draw)

@@ -52,8 +52,7 @@ class Page(HTMLParser):
 
 
 def page(value: object) -> Page:
-    html = value._repr_html_()  # type: ignore[attr-defined]
-    assert isinstance(html, str)
+    html = html_of(value)
     found = Page(html)
     assert not found.open
     assert {tag for tag, _ in found.tags} <= {
@@ -106,6 +105,10 @@ def test_a_comparison_and_a_prediction_are_drawn(predicted: counterpoint.Predict
 def test_a_study_and_its_verdict_are_drawn() -> None:
     assert "Verdict" in page(tune_conclusions.found()).text
     assert "Verdict" in page(study()).text
+
+
+def test_a_timeline_is_told_in_a_line() -> None:
+    assert "spans on 2 devices" in page(timelines.two_devices()).text
 
 
 def test_names_from_a_file_never_become_elements(explained: Explanation) -> None:

@@ -120,6 +120,8 @@ class Explanation:
     `ops_by("scope")`, "source" or "category" aggregates ops, as documented at `ops.SCHEMA`;
     `devices` holds the parts of the step per device and step, `device_breakdowns` those of a median
     step per device. None: not known, see `notes`.
+
+    `timeline` is what was explained, for views of it; None if that is too large to be kept.
     """
 
     inputs: tuple[str, ...]
@@ -143,6 +145,7 @@ class Explanation:
     collectives: pl.DataFrame
     utilization: Utilization
     findings: tuple[Finding, ...]
+    timeline: Timeline | None = None
 
     def ops_by(self, by: Grouping) -> pl.DataFrame:
         """Return op time by `scope` (layers of one kind together), `source`, `category` or `op`."""
@@ -251,7 +254,12 @@ def _explained(
         collectives=collectives,
         utilization=utilization(selection, ops, parts.idle_ms if parts else None),
         findings=judge(data) if parts else (),
+        timeline=timeline if len(timeline.spans) <= _KEPT else None,
     )
+
+
+_KEPT: Final = 1_000_000
+"""Spans of a Timeline that an Explanation keeps: about 50 MB."""
 
 
 def _programs(timeline: Timeline) -> list[ProgramUse]:

@@ -35,6 +35,8 @@ from counterpoint.report.explain.explain_document import explain_document
 from counterpoint.report.predict.predict_document import predict_document
 from counterpoint.report.terminal import bar_cells, chart_lines
 from counterpoint.report.tune.tune_document import tune_document
+from counterpoint.report.units import printable
+from counterpoint.timeline import Timeline
 from counterpoint.tune.conclusion import Conclusion, conclude
 from counterpoint.tune.study import Study, plan_of
 from counterpoint.workflow.prediction import Prediction
@@ -61,6 +63,11 @@ _TONES: Final = {
 def html_of(value: object) -> str:
     """Return the HTML that a notebook shows for a value that has a report."""
     raise TypeError(f"{type(value).__name__} has no report")
+
+
+@html_of.register
+def _(value: Timeline) -> str:
+    return _tag("p", _text(printable(repr(value).strip("<>"))), "font-size:90%")
 
 
 @html_of.register

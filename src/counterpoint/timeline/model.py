@@ -21,7 +21,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core import Basis, Range, shorten_names
+from counterpoint.core import Basis, Range, as_html, shorten_names
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program, read_program
 
@@ -216,6 +216,9 @@ class Timeline:
             f"<Timeline of {shorten_names(self.inputs)}: {self.basis}, {len(self.spans):,} spans on"
             f" {len(self.devices)} devices, {self.steps['step'].n_unique()} steps>"
         )
+
+    def _repr_html_(self) -> str | None:
+        return as_html(self)
 
     def frame(self) -> pl.LazyFrame:
         """Return one row per span with all its attributes; filter before collecting."""

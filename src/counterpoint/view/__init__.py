@@ -9,6 +9,7 @@ from counterpoint.core import lazy
 if TYPE_CHECKING:
     from counterpoint.view.app import App as App
     from counterpoint.view.app import ShownPage as ShownPage
+    from counterpoint.view.notebook import notebook_html as notebook_html
     from counterpoint.view.page import LivePage as LivePage
     from counterpoint.view.page import PageContent as PageContent
     from counterpoint.view.page import one_file as one_file
@@ -31,6 +32,7 @@ __getattr__ = lazy(
         "keep_page": "counterpoint.view.prepared",
         "key_of": "counterpoint.view.prepared",
         "listen": "counterpoint.view.serving",
+        "notebook_html": "counterpoint.view.notebook",
         "one_file": "counterpoint.view.page",
         "serve": "counterpoint.view.serving",
     },

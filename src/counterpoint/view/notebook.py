@@ -1,0 +1,93 @@
+"""Results in a notebook: their report, and below it a page in a frame of its own.
+
+Viewers of notebooks that run no programs (nbviewer, GitHub) drop the frame; the report stays.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import TYPE_CHECKING, Final
+
+from counterpoint import __version__
+from counterpoint.core import shorten_names
+from counterpoint.diagnose import Explanation
+from counterpoint.diagnose.compare import Comparison
+from counterpoint.report import html_of
+from counterpoint.report.explain import compare_json, explain_json
+from counterpoint.report.predict import predict_json
+from counterpoint.timeline import Timeline
+from counterpoint.view.page import PageContent, one_file
+from counterpoint.workflow.prediction import Prediction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_LIMIT: Final = 2_000_000
+"""Bytes that a frame should have: notebooks keep each output, and are read and saved as a whole."""
+_MOST: Final = 4_000_000
+"""Bytes above which there is no frame: reports and tables alone may exceed the limit."""
+_SPANS: Final = 1_000_000
+"""Spans above which there is no frame: drawing more takes seconds."""
+
+
+def notebook_html(value: object) -> str:
+    """Return the HTML that a notebook shows for a value that has a report."""
+    static = html_of(value)
+    content = _content(value)
+    if content is None or not 0 < sum(len(it.spans) for it in content.timelines) <= _SPANS:
+        return static
+    page = one_file(content, limit=_LIMIT)
+    return static if len(page) > _MOST else f"{static}\n{_frame(page)}"
+
+
+@singledispatch
+def _content(value: object) -> PageContent | None:
+    """Return the page of a value; None: its report shows all of it."""
+    del value
+    return None
+
+
+@_content.register
+def _(value: Timeline) -> PageContent:
+    return _page(shorten_names(value.inputs), {}, [value])
+
+
+@_content.register
+def _(value: Explanation) -> PageContent | None:
+    if value.timeline is None:
+        return None
+    title = shorten_names(value.inputs)
+    return _page(title, {"explain": explain_json(value)}, [value.timeline])
+
+
+@_content.register
+def _(value: Comparison) -> PageContent | None:
+    timelines = [side.timeline for side in (value.a, value.b) if side.timeline is not None]
+    title = shorten_names((value.a.name, value.b.name))
+    return _page(title, {"compare": compare_json(value)}, timelines)
+
+
+@_content.register
+def _(value: Prediction) -> PageContent:
+    title = f"{value.workload} on {value.target}"
+    return _page(title, {"predict": predict_json(value)}, [value.timeline])
+
+
+def _page(title: str, results: Mapping[str, str], timelines: Sequence[Timeline]) -> PageContent:
+    return PageContent(
+        title=title,
+        command="",
+        version=__version__,
+        results=results,
+        timelines=tuple(timelines),
+    )
+
+
+def _frame(page: str) -> str:
+    """Return a frame whose programs run, but apart from the notebook: it has no origin."""
+    text = page.replace("&", "&amp;").replace("'", "&#39;")
+    style = "width:100%;height:42rem;border:1px solid #8884;border-radius:6px"
+    return (
+        '<iframe title="Counterpoint" sandbox="allow-scripts"'
+        f" style=\"{style}\" srcdoc='{text}'></iframe>"
+    )
