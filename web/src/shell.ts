@@ -57,7 +57,9 @@ export function buildShell(onChoose: (view: View) => void): Shell {
       fill(title, page.title);
       title.title = page.title;
       fill(bases, ...basesOf(page).map(badge));
+      const inside = tabs.contains(document.activeElement);
       fill(tabs, ...views.map((view) => tab(view, view === chosen, onChoose)));
+      if (inside) document.getElementById(`tab-${chosen.id}`)?.focus();
       fill(command, page.command ? copyable(page.command, "Copy the command that made this page") : null);
       fill(version, `Counterpoint ${page.version}`);
       panel.dataset.view = chosen.id;

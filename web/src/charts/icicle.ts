@@ -115,7 +115,7 @@ export class Icicle {
         ? h("span", { "aria-current": "true" }, branch.name)
         : h("button", { type: "button", class: "link", onclick: () => this.zoomTo(branch) }, branch.name),
     ]);
-    fill(this.trail, ...links);
+    fill(this.trail, ...(way.length > 1 ? links : []));
   }
 
   private zoomTo(branch: Branch): void {

@@ -6,7 +6,7 @@ import { badge, figure, missing, notes, section } from "../pieces";
 import { opOpener } from "../places";
 import { explained, network as networkOf, type Network } from "../results";
 import { table, type Column } from "../table";
-import { bytes, decimal, ms, percent, plural, rate } from "../text";
+import { bytes, decimal, ms, percent, plural, rate, tick } from "../text";
 import type { Context, View } from "../view";
 import { programName } from "./collectives";
 
@@ -78,7 +78,7 @@ function demandOf(found: Network): { element: HTMLElement; stop(): void } {
       style: "steps" as const,
     })),
     xText: (value) => `${value} ms`,
-    yText: (value) => decimal(value, value < 10 ? 1 : 0),
+    yText: tick,
   });
   const key = links.map((link, at) =>
     h(
