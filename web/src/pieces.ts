@@ -52,7 +52,14 @@ export function swatch(kind: string): HTMLElement {
   return h("span", { class: `swatch fill-${kind}`, "aria-hidden": "true" });
 }
 
-/** Text in full width type with a button that copies it. */
+/** Settings as they go before a command. */
+export function settingsLine(xla: readonly [string, string][], env: Record<string, string>): string {
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+  const flags = xla.map(([name, value]) => `--${name}=${value}`);
+  return [...variables, ...(flags.length ? [`XLA_FLAGS="${flags.join(" ")}"`] : [])].join(" ");
+}
+
+/** Text in fixed-width type with a button that copies it. */
 export function copyable(text: string, label: string): HTMLElement {
   const said = h("span", { class: "copied", role: "status" });
   const copy = async () => {

@@ -1,23 +1,13 @@
-/** Two runs side by side: their steps, the parts of them, the ops and settings that differ. */
+/** Two runs side by side: their steps, the parts of them, and the settings that differ. */
 
 import { parts as partsOf, stackedBar, type Part } from "../charts/bar";
 import { fill, h, type Child } from "../dom";
-import { badge, choice, figure, missing, notes, section, swatch, unknown } from "../pieces";
-import { opOpener } from "../places";
-import { compared, type Change, type Compared, type OpChange } from "../results";
+import { badge, figure, missing, notes, section, swatch, unknown } from "../pieces";
+import { compared, type Change, type Compared } from "../results";
 import { table, type Column } from "../table";
-import { bytes, count, ms, percent, plural, rate, signed } from "../text";
+import { ms, percent, plural, signed } from "../text";
 import type { Context, View } from "../view";
-import { where } from "./collectives";
-
-type Kind = "all" | "slower" | "faster" | "new" | "gone";
-const KINDS: readonly { key: Kind; text: string }[] = [
-  { key: "all", text: "All" },
-  { key: "slower", text: "Slower" },
-  { key: "faster", text: "Faster" },
-  { key: "new", text: "Only in B" },
-  { key: "gone", text: "Only in A" },
-];
+import { changedOps, collectives, difference, sameBasis, schedule } from "./differences";
 
 export const compare: View = {
   id: "compare",
@@ -26,8 +16,7 @@ export const compare: View = {
   mount(root, context) {
     const found = compared(context.page);
     if (!found) return { show() {}, unmount() {} };
-    const list = h("div");
-    const toggle = h("div");
+    const ops = changedOps(found, context);
     fill(
       root,
       h(
@@ -36,24 +25,13 @@ export const compare: View = {
         steps(found, context),
         bars(found),
         changes(found),
-        opsSection(found, toggle, list),
+        ops.element,
         collectives(found),
         schedule(found),
         notes("Notes", found.notes),
       ),
     );
-    return {
-      show(params) {
-        const kind = KINDS.find(({ key }) => key === params.get("ops"))?.key ?? "all";
-        const draw = (chosen: Kind) => fill(list, ops(found, chosen, context));
-        fill(
-          toggle,
-          choice("Ops", KINDS, kind, (key) => (context.setParams({ ops: key }), draw(key))),
-        );
-        draw(kind);
-      },
-      unmount() {},
-    };
+    return { show: ops.show, unmount() {} };
   },
 };
 
@@ -175,12 +153,6 @@ function phases(found: Compared): HTMLElement {
   );
 }
 
-/** One basis for both, or that of each. */
-function sameBasis(found: Compared): HTMLElement {
-  const [a, b] = [found.a.basis ?? "unknown basis", found.b.basis ?? "unknown basis"];
-  return a === b ? badge(a) : h("span", {}, "A ", badge(a), " B ", badge(b));
-}
-
 function changeTable(caption: string, rows: (Change & { name: string })[]): HTMLElement {
   const shown = rows.map((row) =>
     h(
@@ -205,11 +177,6 @@ function changeTable(caption: string, rows: (Change & { name: string })[]): HTML
     h("thead", {}, head),
     h("tbody", {}, ...shown),
   );
-}
-
-function difference(value: number | null): Child {
-  if (value === null) return unknown("one side does not know it");
-  return h("span", { class: value > 0 ? "bad" : value < 0 ? "good" : "" }, signed(value, ms));
 }
 
 function changes(found: Compared): HTMLElement {
@@ -240,185 +207,5 @@ function changes(found: Compared): HTMLElement {
       rows: found.differs,
       text: (row) => [row.about, row.what, row.a, row.b].join(" "),
     }),
-  );
-}
-
-function kindOf(row: OpChange): Kind {
-  if (row.a.length === 0) return "new";
-  if (row.b.length === 0) return "gone";
-  return (row.difference_ms ?? 0) > 0 ? "slower" : "faster";
-}
-
-function opsSection(found: Compared, toggle: HTMLElement, list: HTMLElement): HTMLElement {
-  return section("Ops", h("span", { class: "row" }, toggle, sameBasis(found)), list);
-}
-
-function ops(found: Compared, chosen: Kind, context: Context): HTMLElement {
-  const rows = found.ops.filter(
-    (row) => (row.difference_ms ?? 0) !== 0 && (chosen === "all" || kindOf(row) === chosen),
-  );
-  if (rows.length === 0)
-    return missing(found.work.known ? "None." : `Unknown: ${found.work.why_not ?? "ops can't be compared"}.`);
-  const [openA, openB] = [opOpener(context, 0), opOpener(context, 1)];
-  const most = Math.max(...rows.map((row) => Math.abs(row.difference_ms ?? 0)));
-  const columns: Column<OpChange>[] = [
-    { title: "op", value: (row) => nameOf(row), cell: (row) => nameOf(row) },
-    {
-      title: "A, ms",
-      numeric: true,
-      value: (row) => row.a_ms,
-      cell: (row) => (row.a.length ? ms(row.a_ms) : "–"),
-    },
-    {
-      title: "B, ms",
-      numeric: true,
-      value: (row) => row.b_ms,
-      cell: (row) => (row.b.length ? ms(row.b_ms) : "–"),
-    },
-    {
-      title: "B − A",
-      numeric: true,
-      value: (row) => Math.abs(row.difference_ms ?? 0),
-      cell: (row) => difference(row.difference_ms),
-    },
-    {
-      title: "faster | slower",
-      hint: "B relative to A",
-      value: (row) => row.difference_ms,
-      cell: (row) => diverging((row.difference_ms ?? 0) / most),
-    },
-    {
-      title: "clear",
-      hint: "more than steps of one run differ by",
-      value: (row) => Number(row.clear),
-      cell: (row) =>
-        row.clear ? "yes" : row.noise_ms === null ? unknown("too few steps to tell noise") : "no",
-    },
-    { title: "category", value: (row) => row.category, cell: (row) => row.category ?? "" },
-    { title: "phase", value: (row) => row.phase, cell: (row) => row.phase ?? "" },
-    {
-      title: "scope or source",
-      wide: true,
-      value: (row) => row.scope ?? row.source,
-      cell: (row) => where(row.scope ?? row.source),
-    },
-  ];
-  const open =
-    openA &&
-    openB &&
-    ((row: OpChange) =>
-      row.a[0] !== undefined ? openA(row.a[0]) : row.b[0] !== undefined && openB(row.b[0]));
-  return table({
-    caption: "Ops by the difference they make",
-    columns,
-    rows,
-    sort: 3,
-    text: (row) => [...row.a, ...row.b, row.category, row.scope, row.source].join(" "),
-    ...(open ? { open, openHint: "Show in the timelines" } : {}),
-  });
-}
-
-function nameOf(row: OpChange): string {
-  const [a, b] = [row.a.join(", "), row.b.join(", ")];
-  if (!a) return `${b} (only in B)`;
-  if (!b) return `${a} (only in A)`;
-  return a === b ? a : `${a} → ${b}`;
-}
-
-/** Slower to the right, faster to the left. */
-function diverging(share: number): HTMLElement {
-  const inner = h("span", { class: share > 0 ? "fill-bad" : "fill-good" });
-  inner.style.width = `${Math.abs(share) * 50}%`;
-  inner.style.left = share > 0 ? "50%" : `${50 - Math.abs(share) * 50}%`;
-  return h("span", { class: "diverging", "aria-hidden": "true" }, inner);
-}
-
-function collectives(found: Compared): HTMLElement | null {
-  if (found.collectives.length === 0) return null;
-  type Row = Compared["collectives"][number];
-  const both = (pair: [number | null, number | null], reason: string, text = ms): Child =>
-    h("span", {}, figure(pair[0], text, reason), " → ", figure(pair[1], text, reason));
-  const columns: Column<Row>[] = [
-    {
-      title: "collective",
-      value: (row) => row.a[0] ?? row.b[0] ?? "",
-      cell: (row) => [...new Set([...row.a, ...row.b])].join(" → "),
-    },
-    { title: "kind", value: (row) => row.kind, cell: (row) => row.kind ?? "" },
-    {
-      title: "exposed, ms",
-      numeric: true,
-      value: (row) => Math.abs((row.exposed_ms[1] ?? 0) - (row.exposed_ms[0] ?? 0)),
-      cell: (row) => both(row.exposed_ms, "this side lacks it"),
-    },
-    {
-      title: "wait, ms",
-      numeric: true,
-      value: (row) => row.wait_ms[0],
-      cell: (row) => both(row.wait_ms, "waits are known only where all devices of the group were read"),
-    },
-    {
-      title: "GB/s",
-      numeric: true,
-      value: (row) => row.busbw_gbps[0],
-      cell: (row) => both(row.busbw_gbps, "needs bytes, ranks, and the time of the transfer", rate),
-    },
-    {
-      title: "bytes",
-      numeric: true,
-      value: (row) => row.bytes,
-      cell: (row) => figure(row.bytes, bytes, "not recorded"),
-    },
-  ];
-  return section(
-    "Collectives",
-    h("span", {}, "A → B ", sameBasis(found)),
-    table({
-      caption: "Collectives of both sides",
-      columns,
-      rows: found.collectives,
-      sort: 2,
-      limit: 20,
-      text: (row) => [...row.a, ...row.b, row.kind].join(" "),
-    }),
-  );
-}
-
-function schedule(found: Compared): HTMLElement | null {
-  if (found.moves.length + found.regrouped.length === 0) return null;
-  type Move = Compared["moves"][number];
-  const columns: Column<Move>[] = [
-    {
-      title: "collective",
-      value: (row) => row.a,
-      cell: (row) => (row.a === row.b ? row.a : `${row.a} → ${row.b}`),
-    },
-    {
-      title: "starts later by, µs",
-      numeric: true,
-      value: (row) => Math.abs(row.start_shift_us),
-      cell: (row) => signed(row.start_shift_us, ms),
-    },
-    {
-      title: "bytes",
-      numeric: true,
-      value: (row) => row.bytes,
-      cell: (row) => figure(row.bytes, bytes, "not recorded"),
-    },
-    { title: "source", wide: true, value: (row) => row.source, cell: (row) => where(row.source) },
-  ];
-  const merged = found.regrouped.map((row) =>
-    h(
-      "li",
-      {},
-      `${row.kind}: ${count(row.a.length)} in A are ${count(row.b.length)} in B, ${bytes(row.bytes)} per step`,
-    ),
-  );
-  return section(
-    "Schedule",
-    sameBasis(found),
-    merged.length > 0 && h("ul", { class: "notes" }, ...merged),
-    found.moves.length > 0 &&
-      table({ caption: "Collectives that moved", columns, rows: found.moves, limit: 20 }),
   );
 }

@@ -1,7 +1,7 @@
 /** Findings as cards: the loss, what it could save, the remedy, and where it is worst. */
 
 import { h, type Child } from "../dom";
-import { badge, copyable, missing, section } from "../pieces";
+import { badge, copyable, missing, section, settingsLine } from "../pieces";
 import { findingPlace } from "../places";
 import type { Explained, Finding } from "../results";
 import { ms, percent } from "../text";
@@ -52,7 +52,7 @@ function shown(
   context: Context,
 ): HTMLElement {
   const open = findingPlace(context, finding.code);
-  const settings = commandOf(finding);
+  const settings = settingsLine(Object.entries(finding.settings.xla), finding.settings.env);
   const title = h("h3", {}, finding.title);
   const body: Child[] = [
     h("p", { class: "detail" }, finding.detail),
@@ -112,11 +112,4 @@ function evidence(finding: Finding): HTMLElement {
     h("summary", {}, `Evidence (${finding.evidence.length})`),
     h("ul", { class: "evidence" }, ...rows),
   );
-}
-
-/** The settings as they go on a command line. */
-function commandOf(finding: Finding): string {
-  const env = Object.entries(finding.settings.env).map(([name, value]) => `${name}=${value}`);
-  const flags = Object.entries(finding.settings.xla).map(([name, value]) => `--${name}=${value}`);
-  return [...env, ...(flags.length ? [`XLA_FLAGS="${flags.join(" ")}"`] : [])].join(" ");
 }

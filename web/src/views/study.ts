@@ -2,7 +2,7 @@
 
 import { intervals, type Interval } from "../charts/intervals";
 import { fill, h, type Child } from "../dom";
-import { badge, copyable, figure, missing, notes, section, unknown } from "../pieces";
+import { badge, copyable, figure, missing, notes, section, settingsLine, unknown } from "../pieces";
 import { tuned, type Estimate, type TuneArm, type Tuned } from "../results";
 import { table, type Column } from "../table";
 import { bytes, count, ms, percent, plural, seconds, signed } from "../text";
@@ -56,7 +56,7 @@ function verdict(found: Tuned): HTMLElement {
   ];
   if (found.spent)
     facts.push(["spent", `${plural(found.spent.trials, "trial")}, ${seconds(found.spent.seconds)}`]);
-  const settings = commandOf(found);
+  const settings = found.settings && settingsLine(found.settings.xla_flags, found.settings.environment);
   return section(
     found.study,
     badge(found.basis),
@@ -70,13 +70,6 @@ function verdict(found: Tuned): HTMLElement {
     found.beside_settings.length > 0 &&
       h("p", { class: "fine" }, `Beside the settings: ${found.beside_settings.join("; ")}.`),
   );
-}
-
-function commandOf({ settings }: Tuned): string {
-  if (!settings) return "";
-  const env = Object.entries(settings.environment).map(([name, value]) => `${name}=${value}`);
-  const flags = settings.xla_flags.map(([name, value]) => `--${name}=${value}`);
-  return [...env, ...(flags.length ? [`XLA_FLAGS="${flags.join(" ")}"`] : [])].join(" ");
 }
 
 /** What counts of an arm: its fresh runs, or else the race. */

@@ -1,0 +1,163 @@
+/** How well the chip is used: utilisation, phases, memory; and what was read. */
+
+import { meter } from "../charts/bar";
+import { h, type Child } from "../dom";
+import { badge, figure, missing, section, unknown } from "../pieces";
+import { predicted, type Explained, type Predicted } from "../results";
+import { bytes, large, ms, percent, plural } from "../text";
+
+export function utilisation({ utilisation: use }: Explained, basis: string): HTMLElement {
+  const noChip = "the chip is not known; name it with --target";
+  const noFlops = "the program's FLOPs are not known: a profile without its program";
+  const rows: [string, number | null, string, string | null][] = [
+    ["busy", use.busy_share, "no op was recorded", null],
+    [
+      "MFU",
+      use.mfu,
+      use.chip ? noFlops : noChip,
+      use.flops_per_s === null ? null : large(use.flops_per_s, "FLOP/s"),
+    ],
+    [
+      "HBM bandwidth",
+      use.hbm_share,
+      use.chip ? "the bytes that ops move are not known" : noChip,
+      use.bytes_per_s === null ? null : large(use.bytes_per_s, "B/s"),
+    ],
+  ];
+  const shown = rows.map(([name, share, reason, rate]) =>
+    h(
+      "div",
+      { class: "use" },
+      h("dt", {}, name),
+      h(
+        "dd",
+        {},
+        h(
+          "b",
+          {},
+          figure(share, (value) => percent(value), reason),
+        ),
+        share === null ? null : meter(share),
+        h("span", { class: "muted" }, rate),
+      ),
+    ),
+  );
+  const partly = use.flops_known_share !== null && use.flops_known_share < 0.995;
+  return section(
+    "Utilisation",
+    h("span", {}, use.chip ?? "", " ", badge(basis)),
+    h("dl", { class: "uses" }, ...shown),
+    partly &&
+      h(
+        "p",
+        { class: "fine" },
+        `FLOPs are known for ${percent(use.flops_known_share, 0)} of the compute time: the true MFU is higher.`,
+      ),
+  );
+}
+
+export function phases({ phases: found }: Explained, basis: string): HTMLElement {
+  const rows = Object.entries(found ?? {}).flatMap(([key, value]) =>
+    value ? [{ name: key.replace(/_ms$/, ""), ms: value }] : [],
+  );
+  const whole = rows.reduce((sum, row) => sum + row.ms, 0);
+  if (rows.length === 0)
+    return section(
+      "Phases",
+      badge(basis),
+      missing("Unknown: names of ops tell neither forward nor backward."),
+    );
+  const shown = rows.map((row) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, row.name),
+      h("td", { class: "wide" }, meter(row.ms / whole, "compute")),
+      h("td", { class: "num" }, ms(row.ms)),
+      h("td", { class: "num" }, percent(row.ms / whole)),
+    ),
+  );
+  const head = h(
+    "tr",
+    {},
+    h("th", { scope: "col" }, "phase"),
+    h("td", {}),
+    h("th", { scope: "col", class: "num" }, "ms"),
+    h("th", { scope: "col", class: "num" }, "of busy"),
+  );
+  return section(
+    "Phases",
+    badge(basis),
+    h(
+      "table",
+      { class: "data" },
+      h("caption", { class: "sr" }, "Busy time by phase"),
+      h("thead", {}, head),
+      h("tbody", {}, ...shown),
+    ),
+  );
+}
+
+export function memory(page: Parameters<typeof predicted>[0]): HTMLElement {
+  const step = predicted(page)?.prediction;
+  if (!step || step.peak_bytes === null) {
+    return section(
+      "Memory",
+      null,
+      missing(
+        unknown("neither the recording nor the command kept samples of memory"),
+        " Not recorded: profiles of devices hold no memory samples. ",
+        h("code", {}, "counterpoint predict"),
+        " plans the peak.",
+      ),
+    );
+  }
+  const limit = step.available_bytes;
+  const share = limit ? step.peak_bytes / limit : null;
+  return section(
+    "Memory",
+    badge("predicted"),
+    h(
+      "p",
+      { class: "headline small" },
+      h("span", { class: "big" }, bytes(step.peak_bytes)),
+      h("span", { class: "what" }, limit ? `peak, of ${bytes(limit)} that the allocator has` : "peak"),
+    ),
+    share !== null && meter(share, share > 1 ? "bad" : "accent"),
+    h(
+      "p",
+      { class: "fine" },
+      step.fits === null
+        ? "Whether it fits is unknown."
+        : step.fits
+          ? "It fits. The peak is the compiler's plan; memory over time is not simulated."
+          : "It does not fit.",
+    ),
+  );
+}
+
+function devicesOf(step: Explained, foreseen: Predicted | null): string {
+  const chip = step.utilisation.chip ?? step.device_kind;
+  const all = foreseen?.prediction.devices ?? step.devices;
+  return `${all} × ${chip}${all === step.devices ? "" : `, of which ${step.devices} was simulated`}`;
+}
+
+export function machine(step: Explained, foreseen: Predicted | null): HTMLElement {
+  const main = step.programs.find((program) => program.is_step);
+  const rows: [string, Child][] = [
+    ["devices", devicesOf(step, foreseen)],
+    foreseen ? ["target", foreseen.prediction.target] : ["hosts", String(step.hosts)],
+    [
+      "program",
+      main
+        ? `${main.name}, ${plural(main.executions, "run")} on each device`
+        : unknown("no program was recorded"),
+    ],
+    ["inputs", h("span", {}, ...step.inputs.map((input) => h("span", { class: "path" }, input)))],
+  ];
+  return section(
+    foreseen ? "What was simulated" : "What was read",
+    null,
+    h("dl", { class: "facts" }, ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+  );
+}
