@@ -164,6 +164,8 @@ function fail(what: string, error: unknown): void {
     said && h("p", {}, said),
     retry,
   );
-  fill(document.getElementById("panel") ?? document.body, panel);
+  const place = document.getElementById("panel");
+  if (place) fill(place, panel);
+  else document.body.append(panel);
   if (error !== null) console.error(error);
 }

@@ -38,8 +38,8 @@ export function buildShell(onChoose: (view: View) => void): Shell {
     { class: "skip", href: "#panel", onclick: (event: Event) => (event.preventDefault(), panel.focus()) },
     "Skip to the view",
   );
-  fill(
-    document.body,
+  // Beside what the file holds: its blocks are elements of the body.
+  document.body.append(
     skip,
     h("header", { class: "shell" }, top, h("div", { class: "bar" }, tabs, command)),
     h("main", {}, panel),
