@@ -10,30 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compare_pairs import program, sine, timeline
 
 import timelines
 from command_line import in_process
-from counterpoint.timeline.storage.parquet import write_parquet
 
 PAGE = re.compile(
     r'<script type="application/json" id="counterpoint-page">(.*?)</script>', re.DOTALL
 )
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_parquet(timelines.two_devices(), tmp_path_factory.mktemp("stored") / "kept")
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    hlo = program(sine("first", "mlp/sin"), sine("second", "head/sin"))
-    spans = [("first", 0, 4, 0), ("second", 6, 2, 0)]
-    directory = tmp_path_factory.mktemp("pair")
-    made = [timeline(hlo, spans, step_ms=[10.0 * by] * 7) for by in (1.0, 1.1)]
-    a, b = (write_parquet(it, directory / name) for it, name in zip(made, "ab", strict=True))
-    return a, b
 
 
 def page(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import errno
 import logging
 import signal
 import socket
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import ClassVar, Final
@@ -92,6 +93,9 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         loop = asyncio.get_running_loop()
         previous = {number: signal.getsignal(number) for number in _SIGNALS}
         for number in _SIGNALS:

@@ -1,0 +1,124 @@
+"""Names from a file are shown, never run: in a page, in the app and in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import counterpoint
+import timelines
+from chromium import Visit
+from counterpoint.report import document_markup
+from counterpoint.report.explain import explain_document, explain_json
+from counterpoint.timeline import Timeline
+from counterpoint.timeline.storage.parquet import write_parquet
+from counterpoint.view import PageContent, one_file
+from viewed import viewing
+
+pytestmark = pytest.mark.slow
+
+Visitor = Callable[..., Visit]
+ATTACK = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)><svg onload=alert(3)>"
+    "\"'`${alert(4)}<!--<script>]]>&lt;b&gt;\x1b[31m\u202egnp.exe\u2066"
+)
+SHOWN = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+MARK = "f" * 8
+
+
+def hostile() -> Timeline:
+    """Every name that comes from a file is an attack."""
+    made = timelines.two_devices()
+    texts = [name for name in ("op", "scope", "source") if name in made.ops.columns]
+    own = made.ops.with_columns(
+        pl.when(pl.col(name).is_not_null())
+        .then(pl.lit(ATTACK) + pl.int_range(pl.len()).cast(pl.String))
+        .alias(name)
+        for name in texts
+    )
+    return replace(
+        made,
+        inputs=(f"/logs/{ATTACK}/rank0.xplane.pb",),
+        ops=own,
+        lines=tuple(f"{ATTACK}{line}" for line in made.lines),
+        hosts=tuple(replace(host, name=ATTACK, source=ATTACK) for host in made.hosts),
+        environment={"XLA_FLAGS": f"--xla_x={ATTACK}", ATTACK: ATTACK},
+        notes=(*made.notes, ATTACK),
+        host_names=tuple(f"{ATTACK}{name}" for name in made.host_names),
+    )
+
+
+@pytest.fixture(scope="module")
+def content() -> PageContent:
+    made = hostile()
+    explained = counterpoint.explain(made)
+    return PageContent(
+        title=ATTACK,
+        command=f"counterpoint explain '{ATTACK}'",
+        version="1",
+        reports=((ATTACK, document_markup(explain_document(explained, 10, paths=[ATTACK]))),),
+        results={"explain": explain_json(explained)},
+        timelines=(made,),
+    )
+
+
+def nothing_ran(visited: Visit) -> None:
+    """No element of an attack exists, in any view, and no dialog was opened."""
+    for view in visited.views:
+        visited.show(view)
+        found = visited.page.locator("img, svg[onload], script:not([id]):not([src])")
+        own = [it for it in found.all() if "alert(" in (it.evaluate("it => it.outerHTML"))[:200]]
+        assert own == [], view
+        text = visited.page.locator("body").inner_text()
+        assert {"\x1b", "\u202e"}.isdisjoint(text)
+    assert visited.errors == []
+
+
+def test_a_file_shows_them(content: PageContent, tmp_path: Path, visit: Visitor) -> None:
+    out = tmp_path / "page.html"
+    out.write_text(one_file(content), encoding="utf-8")
+    visited = visit(out)
+    assert SHOWN in visited.page.locator("header.shell").inner_text()
+    nothing_ran(visited)
+    assert SHOWN in visited.show("report").inner_text()
+    assert visited.requests == [out.as_uri()]
+
+
+def test_the_app_shows_them(content: PageContent, visit: Visitor) -> None:
+    with viewing(content) as address:
+        visited = visit(address)
+        nothing_ran(visited)
+        assert SHOWN in visited.show("report").inner_text()
+        assert all(it.startswith(address) for it in visited.requests)
+
+
+def test_a_notebook_shows_them(tmp_path: Path, visit: Visitor) -> None:
+    html = counterpoint.explain(hostile())._repr_html_()
+    assert html
+    out = tmp_path / "notebook.html"
+    tab = '<div role="tab">cell</div>'
+    out.write_text(f"<!doctype html><meta charset=utf-8>{tab}{html}", encoding="utf-8")
+    visited = visit(out)
+    frame = visited.page.frame_locator("iframe")
+    frame.get_by_role("tab").first.wait_for()
+    for tab_ in frame.get_by_role("tab").all():
+        tab_.click()
+        visited.settle()
+    assert visited.page.locator("img").count() == 0
+    assert frame.locator("img").count() == 0
+    assert [it for it in visited.requests if not it.startswith(("file:", "about:"))] == []
+
+
+def test_a_stored_timeline_with_such_a_path_is_explained(tmp_path: Path, visit: Visitor) -> None:
+    from command_line import in_process
+
+    name = "</script><script>alert(1)</script>\"'\u202e".replace("/", "_")
+    stored = write_parquet(hostile(), tmp_path / name)
+    out = tmp_path / "page.html"
+    done = in_process("explain", stored, "--html", out)
+    assert done.returncode == 0, done.stderr
+    nothing_ran(visit(out))

@@ -1,0 +1,105 @@
+"""Every view of every kind of page, in a real browser: it shows something, and nothing fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import timelines
+from chromium import Visit
+from command_line import in_process
+from counterpoint.cli.pages import study_page
+from counterpoint.view import one_file
+from tune_conclusions import found
+
+pytestmark = pytest.mark.slow
+
+Visitor = Callable[..., Visit]
+TRACES = (
+    "jax_conv_mi300x_8gpu.xplane.pb",
+    "jax_gemm_mi300x.xplane.pb",
+    "jax_inference_v6e_4tpu.xplane.pb",
+    "pax_fsdp4_4proc_proc*.zip",
+    "pytorch_h100_2gpu.nsys.sqlite",
+    "vllm_qwen3_2tpu.trace.json.gz",
+)
+LEAST = {"overview", "timeline", "ops", "report"}
+
+
+def walk(visited: Visit) -> set[str]:
+    """Show each view of a page; return their names."""
+    views = visited.views
+    for view in views:
+        panel = visited.show(view)
+        assert panel.locator(".failure").count() == 0, panel.inner_text()
+        canvas = panel.locator("canvas").count()
+        assert canvas or len(panel.inner_text()) > 20, view
+    return set(views)
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_each_view_of_a_real_trace_in_both_themes(
+    shared: Path, tmp_path: Path, visit: Visitor, trace: str
+) -> None:
+    paths = sorted((shared / "data/traces").glob(trace))
+    if not paths:
+        pytest.skip(f"{trace} is not among the shared traces")
+    out = tmp_path / "page.html"
+    done = in_process("explain", *paths, "--html", out)
+    assert done.returncode == 0, done.stderr
+    assert out.stat().st_size < 20_000_000
+    for theme in ("light", "dark"):
+        visited = visit(out, theme=theme)
+        assert walk(visited) >= LEAST
+        assert visited.requests == [out.as_uri()]
+
+
+def test_each_view_of_a_small_trace_at_two_sizes(
+    stored: Path, tmp_path: Path, visit: Visitor
+) -> None:
+    out = tmp_path / "page.html"
+    assert in_process("explain", stored, "--html", out).returncode == 0
+    for size in ((800, 600), (3840, 1600)):
+        assert walk(visit(out, size=size)) >= LEAST | {"collectives"}
+
+
+def test_each_view_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path, visit: Visitor) -> None:
+    out = tmp_path / "page.html"
+    assert in_process("compare", *pair, "--html", out).returncode == 0
+    assert walk(visit(out)) >= {"compare", "timeline", "report"}
+
+
+def test_each_view_of_a_prediction(tmp_path: Path, visit: Visitor) -> None:
+    hlo, out = tmp_path / "step.hlo.txt", tmp_path / "page.html"
+    hlo.write_text(timelines.HLO)
+    done = in_process("predict", hlo, "--target", "2xH100", "--html", out)
+    assert done.returncode == 0, done.stderr
+    visited = visit(out)
+    assert walk(visited) >= LEAST
+    assert "predicted" in visited.page.locator("header.shell").inner_text()
+
+
+def test_each_view_of_a_study(tmp_path: Path, visit: Visitor) -> None:
+    out = tmp_path / "page.html"
+    out.write_text(one_file(study_page(found(), tmp_path, 20, "counterpoint tune show study")))
+    assert walk(visit(out)) >= {"study", "report"}
+
+
+def test_each_view_of_a_report_without_timeline(tmp_path: Path, visit: Visitor) -> None:
+    out = tmp_path / "page.html"
+    assert in_process("doctor", "--only", "DOC5", "--no-probe", "--html", out).returncode in (0, 1)
+    assert walk(visit(out)) == {"report"}
+
+
+def test_an_address_leads_to_the_same_view(stored: Path, tmp_path: Path, visit: Visitor) -> None:
+    out = tmp_path / "page.html"
+    assert in_process("explain", stored, "--html", out).returncode == 0
+    visited = visit(f"{out.as_uri()}#view=ops")
+    assert visited.page.locator("#panel").get_attribute("data-view") == "ops"
+    visited.show("timeline")
+    assert re.search(r"#.*view=timeline", visited.page.url)
+    visited.page.go_back()
+    visited.page.locator("#panel[data-view=ops]").wait_for()
