@@ -6,31 +6,32 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from starlette.types import Receive, Scope, Send
+
 from counterpoint.view import App, LivePage, PageContent, ShownPage, listen, serve
 
 
 @contextmanager
-def viewing(content: PageContent, *, complete: bool = True) -> Generator[str]:
+def viewing(content: PageContent) -> Generator[str]:
     """Serve a page; yields its address."""
     page = LivePage(content)
-    if complete:
-        page.compute()
+    page.compute()
     shown = ShownPage(page, content.title)
-    shown.say("", complete=complete)
-    with serving(shown) as address:
+    shown.say("", complete=True)
+    with serving(App(shown)) as address:
         yield address
 
 
 @contextmanager
-def serving(shown: ShownPage) -> Generator[str]:
-    """Serve what is shown; yields its address."""
-    app, ready, ended = App(shown), threading.Event(), threading.Event()
+def serving(app: App) -> Generator[str]:
+    """Serve the app; yields its address."""
+    ready, ended = threading.Event(), threading.Event()
     with listen(0) as listener:
         port = listener.getsockname()[1]
         thread = threading.Thread(
             target=serve,
-            args=(_EndingApp(app, ended), listener),
-            kwargs={"idle_s": 60, "ready": ready.set},
+            args=(_UntilEnded(app, ended), listener),
+            kwargs={"idle_s": 1e6, "ready": ready.set},
         )
         thread.start()
         try:
@@ -41,13 +42,16 @@ def serving(shown: ShownPage) -> Generator[str]:
             thread.join(10)
 
 
-class _EndingApp(App):
-    """Seems unused for long once the test has ended."""
+class _UntilEnded(App):
+    """The app, which seems unused for long once the test has ended."""
 
     def __init__(self, app: App, ended: threading.Event) -> None:
-        self.__dict__.update(app.__dict__)
+        self._app = app
         self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
 
     @property
     def unused_s(self) -> float:
-        return 1e9 if self._ended.is_set() else super().unused_s
+        return 1e9 if self._ended.is_set() else self._app.unused_s

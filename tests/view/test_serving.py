@@ -1,0 +1,180 @@
+"""`counterpoint view` as a process: how it begins, how it ends, and how much it stands."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from command_line import in_process
+from counterpoint.view import listen
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def started(*words: object) -> Generator[tuple[subprocess.Popen[str], str]]:
+    """The process, and the address that it printed."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "counterpoint", "view", *map(str, words), "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if name != "SSH_CONNECTION"},
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def ended(process: subprocess.Popen[str], seconds: float = 15) -> tuple[int, str]:
+    _, errors = process.communicate(timeout=seconds)
+    return process.returncode, errors
+
+
+def get(address: str, name: str = "state.json") -> bytes:
+    parts = urlsplit(address)
+    assert parts.hostname
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
+    connection.request("GET", f"{parts.path}{name}")
+    response = connection.getresponse()
+    assert response.status == 200
+    body = response.read()
+    connection.close()
+    return body
+
+
+def test_it_prints_one_address_on_this_machine(stored: Path) -> None:
+    with started(stored) as (process, address):
+        assert address.startswith("http://127.0.0.1:")
+        assert json.loads(get(address))["complete"]
+        port = urlsplit(address).port
+        elsewhere = socket.gethostbyname(socket.gethostname())
+        if not elsewhere.startswith("127."):
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((elsewhere, port), timeout=5)
+        process.send_signal(signal.SIGINT)
+        assert ended(process) == (0, "Ctrl-C ends it\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_another_signal_ends_it_as_the_shell_expects(stored: Path, number: signal.Signals) -> None:
+    with started(stored) as (process, _):
+        process.send_signal(number)
+        assert ended(process) == (128 + number, "Ctrl-C ends it\n")
+
+
+def test_it_ends_by_itself_when_nobody_looks(stored: Path) -> None:
+    with started(stored, "--idle", "1s") as (process, _):
+        assert ended(process) == (0, "Ctrl-C ends it\n")
+
+
+def test_two_at_once_do_not_meet(stored: Path) -> None:
+    with started(stored) as (_, one), started(stored) as (_, other):
+        assert urlsplit(one).port != urlsplit(other).port
+        assert get(one)
+        assert get(other)
+        with pytest.raises(AssertionError):
+            get(urlsplit(one)._replace(netloc=urlsplit(other).netloc).geturl())
+
+
+def test_a_port_that_is_taken_is_an_error_before_anything_is_read() -> None:
+    with listen(0) as taken:
+        port = taken.getsockname()[1]
+        done = in_process("view", "absent", "--port", port, "--no-browser")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"error: port {port} is taken" in done.stderr
+    assert f"--port {port + 1}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["absent"], "absent: no such file"),
+        ([], "a profile is required"),
+        (["a", "--idle", "soon"], "--idle takes a time, not 'soon'"),
+        (["a", "--port", "70000"], "--port 70000 is no port"),
+        (["a", "b", "--with", "c"], "--with compares one input with another, and 2 are named"),
+        (["a", "--with", "b", "--last", "3"], "are for one input, without --with"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(words: list[str], said: str) -> None:
+    done = in_process("view", *words, "--no-browser")
+    assert done.returncode in (2, 3)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_two_are_compared(pair: tuple[Path, Path]) -> None:
+    with started(pair[0], "--with", pair[1]) as (process, address):
+        page = json.loads(get(address, "page.json"))
+        assert len(page["timelines"]) == 2
+        assert set(page["results"]) == {"compare"}
+        process.send_signal(signal.SIGINT)
+        assert ended(process)[0] == 0
+
+
+def test_thousands_of_connections_keep_nobody_out(stored: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 10_000 if hard == resource.RLIM_INFINITY else min(10_000, hard - 500)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted + 500), hard))
+    held: list[socket.socket] = []
+    try:
+        with started(stored) as (process, address):
+            parts = urlsplit(address)
+            begun = time.monotonic()
+            for number in range(wanted):
+                held.append(socket.create_connection((parts.hostname, parts.port), timeout=20))
+                if number % 1000 == 0:
+                    held[-1].sendall(b"GET / HTTP/1.1\r\n")
+                    assert get(address)
+            assert get(address)
+            assert time.monotonic() - begun < 60
+            process.send_signal(signal.SIGINT)
+            assert ended(process) == (0, "Ctrl-C ends it\n")
+    finally:
+        for connection in held:
+            connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_garbage_is_no_news(stored: Path) -> None:
+    sent = (
+        b"\x16\x03\x01\x02\x00",
+        b"GET /\xff HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /" + b"a" * 100_000,
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9999999999\r\n\r\nabc",
+        b"GET http://evil.example/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"\0" * 5000,
+    )
+    with started(stored) as (process, address):
+        parts = urlsplit(address)
+        for text in sent:
+            with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
+                connection.sendall(text)
+                connection.settimeout(0.5)
+                try:
+                    reply = connection.recv(100)
+                except (TimeoutError, ConnectionResetError):
+                    reply = b""
+                assert not reply.startswith(b"HTTP/1.1 2"), text[:40]
+            assert get(address)
+        process.send_signal(signal.SIGINT)
+        assert ended(process) == (0, "Ctrl-C ends it\n")
