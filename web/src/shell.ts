@@ -4,6 +4,7 @@ import { fill, h } from "./dom";
 import type { Page } from "./page";
 import { badge, copyable } from "./pieces";
 import { basisOf, compared } from "./results";
+import { visible } from "./text";
 import { onTheme, theme, toggleTheme } from "./theme";
 import type { View } from "./view";
 
@@ -53,9 +54,9 @@ export function buildShell(onChoose: (view: View) => void): Shell {
       status.classList.toggle("busy", busy);
     },
     update(page, views, chosen) {
-      document.title = `${page.title} · Counterpoint`;
+      document.title = `${visible(page.title)} · Counterpoint`;
       fill(title, page.title);
-      title.title = page.title;
+      title.title = visible(page.title);
       fill(bases, ...basesOf(page).map(badge));
       const inside = tabs.contains(document.activeElement);
       fill(tabs, ...views.map((view) => tab(view, view === chosen, onChoose)));

@@ -1,5 +1,10 @@
 /** Scales of the drawings: linear and logarithmic, with ticks. */
 
+/** How much larger the page's text is than at its smallest: drawings grow with it. */
+export function textScale(): number {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize) / 14;
+}
+
 export interface Scale {
   /** Position of a value, from 0 to 1. */
   at(value: number): number;

@@ -2,6 +2,7 @@
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { textScale } from "./axis";
 import { fill, h } from "../dom";
 import { color, onTheme } from "../theme";
 
@@ -56,13 +57,9 @@ export function curve(options: Options): { element: HTMLElement; stop(): void } 
   return { element, stop };
 }
 
-function rem(): number {
-  return parseFloat(getComputedStyle(document.documentElement).fontSize);
-}
-
 /** Heights grow with the text. */
 function high(options: Options): number {
-  return Math.round((options.height * rem()) / 14);
+  return Math.round(options.height * textScale());
 }
 
 function data(options: Options): uPlot.AlignedData {
@@ -78,7 +75,7 @@ function listen(plot: uPlot, open: (at: number) => void): void {
 }
 
 function settings(options: Options, width: number): uPlot.Options {
-  const font = `${(0.84 * rem()).toFixed(1)}px ${getComputedStyle(document.body).fontFamily}`;
+  const font = `${(12 * textScale()).toFixed(1)}px ${getComputedStyle(document.body).fontFamily}`;
   const axis = {
     stroke: color("--muted"),
     font,
@@ -99,8 +96,8 @@ function settings(options: Options, width: number): uPlot.Options {
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
     scales: { x: { time: false, range: [first - room, last + room] }, y: { range } },
     axes: [
-      { ...axis, size: 2 * rem(), values: (_, ticks) => ticks.map(options.xText) },
-      { ...axis, size: 4 * rem(), values: (_, ticks) => ticks.map(options.yText) },
+      { ...axis, size: 28 * textScale(), values: (_, ticks) => ticks.map(options.xText) },
+      { ...axis, size: 56 * textScale(), values: (_, ticks) => ticks.map(options.yText) },
     ],
     series: [{}, ...options.curves.map(series)],
   };

@@ -1,7 +1,7 @@
 /** Dots with intervals on one axis, a row each: estimates beside each other. */
 
 import { fill, h, svg } from "../dom";
-import { linear } from "./axis";
+import { linear, textScale } from "./axis";
 
 export interface Interval {
   name: string;
@@ -41,19 +41,21 @@ export function intervals(options: Options): { element: HTMLElement; stop(): voi
     const now = Math.floor(element.clientWidth);
     if (now === width || now === 0) return;
     width = now;
-    fill(element, drawing(options, width));
+    const scale = textScale();
+    fill(element, drawing(options, width / scale, scale));
   });
   observer.observe(element);
   return { element, stop: () => observer.disconnect() };
 }
 
-function drawing(options: Options, width: number): SVGElement {
+/** `grown`: the drawing is made for text of 14 pixels, and shown so much larger. */
+function drawing(options: Options, width: number, grown: number): SVGElement {
   const names = Math.min(Math.max(110, width * 0.3), 520);
   const texts = Math.min(Math.max(90, width * 0.2), 220);
   const left = names + 12;
   const right = width - texts - 12;
   const bottom = options.rows.length * ROW + 14;
-  const scale = linear(...extent(options), Math.max(3, Math.floor((right - left) / 90)));
+  const scale = linear(...extent(options), Math.max(3, Math.floor((right - left) / 110)));
   const px = (value: number) => left + scale.at(value) * (right - left);
   const grid = scale.ticks.flatMap((tick) => [
     svg("line", { class: "grid", x1: px(tick), x2: px(tick), y1: 4, y2: bottom }),
@@ -95,7 +97,12 @@ function drawing(options: Options, width: number): SVGElement {
   );
   return svg(
     "svg",
-    { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
+    {
+      width: width * grown,
+      height: height * grown,
+      viewBox: `0 0 ${width} ${height}`,
+      "aria-hidden": "true",
+    },
     ...grid,
     ...around,
     ...rows,

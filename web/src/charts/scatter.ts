@@ -1,7 +1,7 @@
 /** Points on logarithmic axes; what is zero lies in a band of its own at the edge. */
 
 import { fill, h, svg } from "../dom";
-import { logarithmic } from "./axis";
+import { logarithmic, textScale } from "./axis";
 
 export interface Point {
   x: number;
@@ -43,14 +43,15 @@ export function scatter(options: Options): { element: HTMLElement; stop(): void 
     const now = Math.floor(element.clientWidth);
     if (now === width || now === 0) return;
     width = now;
-    const rem = parseFloat(getComputedStyle(document.documentElement).fontSize) / 14;
-    fill(element, drawing(options, width, Math.round(Math.max(220, Math.min(width * 0.62, 460 * rem)))));
+    const grown = textScale();
+    const inner = width / grown;
+    fill(element, drawing(options, inner, Math.round(Math.max(220, Math.min(inner * 0.62, 460))), grown));
   });
   observer.observe(element);
   return { element, stop: () => observer.disconnect() };
 }
 
-function drawing(options: Options, width: number, height: number): SVGElement {
+function drawing(options: Options, width: number, height: number, grown: number): SVGElement {
   const xs = options.points.map((point) => point.x);
   const ys = options.points.map((point) => point.y);
   const { x: moreX, y: moreY } = options.room ?? { x: [], y: [] };
@@ -97,23 +98,24 @@ function drawing(options: Options, width: number, height: number): SVGElement {
   ];
   const low: [number, number] = [scaleX.ticks[0] as number, scaleY.ticks[0] as number];
   const high: [number, number] = [scaleX.ticks.at(-1) as number, scaleY.ticks.at(-1) as number];
-  const lines = (options.lines?.(low, high) ?? []).flatMap(({ text, from, to }) => [
-    svg("line", { class: "guide", x1: px(from[0]), y1: py(from[1]), x2: px(to[0]), y2: py(to[1]) }),
-    svg(
-      "text",
-      {
-        class: "guide-text",
-        x: px(to[0]) - 4,
-        y: py(to[1]) + (from[1] === to[1] ? -7 : 16),
-        "text-anchor": "end",
-      },
-      text,
-    ),
-  ]);
+  const lines = (options.lines?.(low, high) ?? []).flatMap(({ text, from, to }) => {
+    const [x1, y1, x2, y2] = [px(from[0]), py(from[1]), px(to[0]), py(to[1])];
+    const turn = (Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI;
+    const along = `translate(${x2} ${y2}) rotate(${turn.toFixed(1)})`;
+    return [
+      svg("line", { class: "guide", x1, y1, x2, y2 }),
+      svg("text", { class: "guide-text", x: -8, y: -6, "text-anchor": "end", transform: along }, text),
+    ];
+  });
   const points = options.points.map((point) => marker(point, px(point.x), py(point.y)));
   return svg(
     "svg",
-    { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
+    {
+      width: width * grown,
+      height: height * grown,
+      viewBox: `0 0 ${width} ${height}`,
+      "aria-hidden": "true",
+    },
     ...grid,
     ...lines,
     ...points,
