@@ -141,8 +141,6 @@ function lacking(page: Page, view: View): string | null {
   if (view !== timelineView || page.timelines.length === 0) return null;
   if (typeof DecompressionStream === "undefined")
     return "This browser can't decompress the timeline (it has no DecompressionStream): use Chrome 80, Firefox 113, Safari 16.4 or newer. The other views work.";
-  if (typeof WebGL2RenderingContext === "undefined")
-    return "This browser can't draw the timeline (it has no WebGL2): use a newer one, or turn on hardware acceleration. The other views work.";
   return null;
 }
 

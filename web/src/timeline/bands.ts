@@ -1,0 +1,123 @@
+/** The ruler above the tracks: the axis, then the steps and programs of each side. */
+
+import { visible } from "../text";
+import { axisOf, length, ticks } from "./axis";
+import type { Scene } from "./scene";
+import { type Side, stepRow } from "./sides";
+
+export const AXIS = 24;
+export const BAND = 19;
+const FONT = "11px system-ui, sans-serif";
+
+export interface Band {
+  side: Side;
+  kind: "steps" | "programs";
+  y: number;
+  title: string;
+}
+
+export function bandsOf(sides: Side[]): Band[] {
+  const found: Band[] = [];
+  for (const side of sides) {
+    const letter = side.letter ? `${side.letter} ` : "";
+    if (side.page.steps.step.length > 0) found.push({ side, kind: "steps", y: AXIS + found.length * BAND, title: `${letter}steps` });
+    if (side.page.programs.length > 0) found.push({ side, kind: "programs", y: AXIS + found.length * BAND, title: `${letter}programs` });
+  }
+  return found;
+}
+
+export function rulerHeight(bands: Band[]): number {
+  return AXIS + bands.length * BAND + 2;
+}
+
+interface Bar {
+  start: number;
+  end: number;
+  text: string;
+  strong: boolean;
+}
+
+export function drawRuler(context: CanvasRenderingContext2D, scene: Scene, bands: Band[]): void {
+  const { viewport, palette } = scene;
+  context.font = FONT;
+  context.textBaseline = "middle";
+  drawAxis(context, scene);
+  for (const band of bands) {
+    const bars = band.kind === "steps" ? stepBars(band.side) : programBars(band.side);
+    drawBars(context, scene, bars, band);
+  }
+  context.fillStyle = palette.css.line;
+  context.fillRect(0, rulerHeight(bands) - 1, viewport.width, 1);
+}
+
+function drawAxis(context: CanvasRenderingContext2D, { viewport, palette, sides }: Scene): void {
+  const side = sides[0];
+  const axis = side ? axisOf(side, viewport) : { zero: 0 };
+  for (const tick of ticks(viewport, axis.zero)) {
+    context.fillStyle = palette.css.line;
+    context.fillRect(Math.round(tick.x), tick.minor ? AXIS - 5 : AXIS - 9, 1, tick.minor ? 5 : 9);
+    context.fillStyle = palette.css.muted;
+    if (!tick.minor) context.fillText(tick.text, tick.x + 4, AXIS / 2 - 1);
+  }
+}
+
+function drawBars(context: CanvasRenderingContext2D, { viewport, palette }: Scene, bars: Iterable<Bar>, band: Band): void {
+  let last = -1;
+  for (const bar of bars) {
+    const x = viewport.x(bar.start - band.side.offset);
+    const end = viewport.x(bar.end - band.side.offset);
+    if (end < 0 || x > viewport.width || end - Math.max(last, x) < 0.7) continue;
+    last = end;
+    const left = Math.max(x, -2);
+    const right = Math.min(end, viewport.width + 2);
+    context.fillStyle = band.kind === "steps" ? palette.css.idle : palette.css.panel;
+    context.globalAlpha = bar.strong ? 1 : 0.55;
+    context.fillRect(left, band.y + 1, Math.max(right - left - 1, 0.5), BAND - 3);
+    context.globalAlpha = 1;
+    context.fillStyle = palette.css.line;
+    if (right - left > 3) context.fillRect(left, band.y + 1, 1, BAND - 3);
+    context.fillStyle = palette.css.text;
+    const from = Math.max(left, 0) + 6;
+    if (right - from > 24) context.fillText(fitting(context, bar.text, right - from - 6), from, band.y + BAND / 2);
+  }
+}
+
+function* stepBars({ page }: Side): Iterable<Bar> {
+  const { step, start, end, ms, steady } = page.steps;
+  for (let row = 0; row < step.length; row++) {
+    const next = start[row + 1] ?? Infinity;
+    const kind = steady[row] ? "" : " · not steady";
+    const typical = step[row] === page.typical ? " · typical" : "";
+    yield { start: start[row]!, end: Math.min(end[row]!, next), text: `step ${step[row]} · ${length(ms[row]! * 1e9)}${typical}${kind}`, strong: steady[row]! };
+  }
+}
+
+function* programBars({ page }: Side): Iterable<Bar> {
+  for (const program of page.programs) {
+    const text = visible(program.name);
+    for (let at = 0; at < program.start.length; at++) yield { start: program.start[at]!, end: program.end[at]!, text, strong: true };
+  }
+}
+
+/** The step's row at a place of the ruler; -1: there is none. */
+export function stepUnder(bands: Band[], y: number, time: number): { side: Side; row: number } | null {
+  const band = bands.find((each) => y >= each.y && y < each.y + BAND);
+  if (band?.kind !== "steps") return null;
+  const row = stepRow(band.side.page, time + band.side.offset);
+  return row < 0 ? null : { side: band.side, row };
+}
+
+const widths = new Map<string, number>();
+
+/** As much of a text as fits. */
+export function fitting(context: CanvasRenderingContext2D, text: string, width: number): string {
+  let whole = widths.get(text);
+  if (whole === undefined) {
+    if (widths.size > 20_000) widths.clear();
+    whole = context.measureText(text).width;
+    widths.set(text, whole);
+  }
+  if (whole <= width) return text;
+  const letters = Math.floor((text.length * width) / whole) - 1;
+  return letters > 1 ? `${text.slice(0, letters)}…` : "";
+}

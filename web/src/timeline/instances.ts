@@ -1,0 +1,165 @@
+/**
+ * Rectangles of a tile, as the vertex shader reads them: 32 bytes for each.
+ *
+ *     0  f32 x 4  start and end, each as the nearest f32 and the rest: exact to the picosecond
+ *    16  u16 x 4  height until which compute, hidden, exposed and copied time reach (of 65535)
+ *    24  u16 x 2  the same for control or host; lane: place in the texture with positions
+ *    28  u32      op among those of all sides (NO_OP: none)
+ */
+
+import type { Class, OpTable, Track } from "../page";
+import { NO_OP, type Side } from "./sides";
+import type { Segments } from "./tile";
+
+export const STRIDE = 32;
+const FULL = 65535;
+
+export interface Instances {
+  buffer: ArrayBuffer;
+  count: number;
+  /** Number that was added to each row to make its lane. */
+  base: number;
+}
+
+/** Stacked from the bottom. In tracks of a host the last one stands for its threads. */
+export const STACK: readonly Class[] = ["compute", "hidden", "exposed", "copy", "control"];
+
+class Writer {
+  private buffer: ArrayBuffer;
+  private floats!: Float32Array;
+  private shorts!: Uint16Array;
+  private words!: Uint32Array;
+  count = 0;
+
+  constructor(capacity: number) {
+    this.buffer = new ArrayBuffer(Math.max(capacity, 16) * STRIDE);
+    this.look();
+  }
+
+  /** `heights`: until where each class of STACK reaches, between 0 and 1. */
+  add(start: number, end: number, heights: ArrayLike<number>, row: number, op: number): void {
+    if ((this.count + 1) * STRIDE > this.buffer.byteLength) this.grow();
+    const at = this.count++;
+    const float = at * 8;
+    const short = at * 16 + 8;
+    this.floats[float] = start;
+    this.floats[float + 1] = start - this.floats[float]!;
+    this.floats[float + 2] = end;
+    this.floats[float + 3] = end - this.floats[float + 2]!;
+    for (let each = 0; each < STACK.length; each++) this.shorts[short + each] = Math.round(heights[each]! * FULL);
+    this.shorts[short + 5] = row;
+    this.words[at * 8 + 7] = op;
+  }
+
+  done(): Instances {
+    return { buffer: this.buffer.slice(0, this.count * STRIDE), count: this.count, base: 0 };
+  }
+
+  private grow(): void {
+    const larger = new Uint8Array(this.buffer.byteLength * 2);
+    larger.set(new Uint8Array(this.buffer));
+    this.buffer = larger.buffer;
+    this.look();
+  }
+
+  private look(): void {
+    this.floats = new Float32Array(this.buffer);
+    this.shorts = new Uint16Array(this.buffer);
+    this.words = new Uint32Array(this.buffer);
+  }
+}
+
+/** Where exposed time begins and ends, in turns. */
+export type Borders = Float64Array;
+
+/** `exposed`: of the device, where it is known; a collective is cut there. */
+export function instances(segments: Segments, side: Side, track: Track, level: number, exposed: Borders | null): Instances {
+  const isSpans = level === 0 && track.kind !== "summary" && track.kind !== "fold";
+  return isSpans ? spans(segments, side, exposed) : buckets(segments, side, track);
+}
+
+function buckets(segments: Segments, side: Side, track: Track): Instances {
+  const writer = new Writer(segments.count);
+  const columns = STACK.map((name) => segments.columns[name]);
+  columns[STACK.length - 1] ??= segments.columns.host;
+  const devices = track.kind === "fold" ? side.page.devices.length : 1;
+  const heights = new Float64Array(STACK.length);
+  for (let at = 0; at < segments.count; at++) {
+    const whole = segments.dur[at]! * devices;
+    let sum = 0;
+    for (let each = 0; each < columns.length; each++) {
+      sum += columns[each]?.[at] ?? 0;
+      heights[each] = Math.min(sum / whole, 1);
+    }
+    if (!(whole > 0) || sum === 0) continue;
+    const start = segments.start[at]! - side.offset;
+    const op = segments.op?.[at] ?? NO_OP;
+    writer.add(start, start + segments.dur[at]!, heights, segments.row[at]!, op === NO_OP ? op : op + side.opBase);
+  }
+  return writer.done();
+}
+
+/** Heights of a span that is of one class. */
+const WHOLE: Record<string, readonly number[]> = {
+  compute: [1, 1, 1, 1, 1],
+  hidden: [0, 1, 1, 1, 1],
+  exposed: [0, 0, 1, 1, 1],
+  copy: [0, 0, 0, 1, 1],
+  control: [0, 0, 0, 0, 1],
+};
+const LAST = WHOLE.control as readonly number[];
+
+function spans(segments: Segments, side: Side, borders: Borders | null): Instances {
+  const writer = new Writer(segments.count);
+  const lanes = (side.ops as OpTable).lane;
+  const exposed = segments.columns.exposed;
+  for (let at = 0; at < segments.count; at++) {
+    const op = segments.op?.[at] ?? NO_OP;
+    const lane = lanes[op] ?? "host";
+    const own = segments.start[at]!;
+    const length = segments.dur[at]!;
+    const row = segments.row[at]!;
+    const start = own - side.offset;
+    const alone = exposed?.[at] ?? 0;
+    const of = op === NO_OP ? op : op + side.opBase;
+    if (lane !== "collective") writer.add(start, start + length, WHOLE[lane] ?? LAST, row, of);
+    else if (alone <= 0) writer.add(start, start + length, WHOLE.hidden!, row, of);
+    else if (alone >= length) writer.add(start, start + length, WHOLE.exposed!, row, of);
+    else if (borders) cut(writer, borders, side.offset, own, own + length, row, of);
+    else writer.add(start, start + length, [0, 1 - alone / length, 1, 1, 1], row, of);
+  }
+  return writer.done();
+}
+
+function cut(writer: Writer, borders: Borders, offset: number, start: number, end: number, row: number, op: number): void {
+  let next = after(borders, start);
+  for (let from = start; from < end; next++) {
+    const to = Math.min(borders[next] ?? Infinity, end);
+    writer.add(from - offset, to - offset, next % 2 ? WHOLE.exposed! : WHOLE.hidden!, row, op);
+    from = to;
+  }
+}
+
+/** Number of borders at or before a moment. */
+function after(borders: Borders, time: number): number {
+  let low = 0;
+  let high = borders.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (borders[middle]! <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Where exposed time begins and ends in the finest tiles of a summary. */
+export function bordersOf(summary: Segments[]): Borders {
+  const found: number[] = [];
+  for (const segments of summary) {
+    const exposed = segments.columns.exposed;
+    for (let at = 0; exposed && at < segments.count; at++) {
+      if (exposed[at]! > 0) found.push(segments.start[at]!, segments.start[at]! + segments.dur[at]!);
+    }
+  }
+  return Float64Array.from(found);
+}

@@ -1,0 +1,179 @@
+/** Rectangles with WebGL2: all of them in one draw call. */
+
+import { Arena } from "./arena";
+import { STRIDE } from "./instances";
+import { FAINTEST, type Frame, type Marks, type Painter, type Placement } from "./painter";
+import type { Colour } from "./palette";
+import { FRAGMENT, LANES_ACROSS, MARKS_ACROSS, VERTEX } from "./shaders";
+
+const HATCH = 7;
+
+/** Null where the browser has no WebGL2. */
+export function glPainter(canvas: HTMLCanvasElement): Painter | null {
+  const gl = canvas.getContext("webgl2", { antialias: false, depth: false, alpha: true, premultipliedAlpha: true });
+  if (!gl) return null;
+  try {
+    return new Rectangles(gl);
+  } catch {
+    return null;
+  }
+}
+
+class Rectangles implements Painter {
+  readonly how = "WebGL2";
+  private readonly program: WebGLProgram;
+  private readonly arena: Arena;
+  private readonly vertices: WebGLVertexArrayObject;
+  private readonly lanes: WebGLTexture;
+  private readonly marks: WebGLTexture;
+  private readonly places = new Map<string, WebGLUniformLocation | null>();
+  private marked: Uint8Array | null = null;
+  private texels = new Float32Array(0);
+
+  constructor(private readonly gl: WebGL2RenderingContext) {
+    this.program = linked(gl);
+    this.arena = new Arena(gl);
+    this.vertices = gl.createVertexArray() as WebGLVertexArrayObject;
+    this.lanes = texture(gl);
+    this.marks = texture(gl);
+    this.describe();
+    gl.disable(gl.DEPTH_TEST);
+    gl.enable(gl.BLEND);
+    gl.blendFunc(gl.ONE, gl.ONE);
+  }
+
+  paint(frame: Frame): void {
+    const { gl } = this;
+    const width = Math.max(1, Math.round(frame.width * frame.ratio));
+    const height = Math.max(1, Math.round(frame.height * frame.ratio));
+    if (gl.canvas.width !== width || gl.canvas.height !== height) {
+      gl.canvas.width = width;
+      gl.canvas.height = height;
+    }
+    gl.viewport(0, 0, width, height);
+    gl.clearColor(0, 0, 0, 0);
+    gl.clear(gl.COLOR_BUFFER_BIT);
+    this.arena.hold(frame.placements.map((placement) => placement.tile));
+    if (this.arena.count === 0) return;
+    gl.useProgram(this.program);
+    this.place(frame);
+    this.mark(frame.marks);
+    this.uniforms(frame, width, height);
+    gl.bindVertexArray(this.vertices);
+    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, this.arena.count);
+  }
+
+  dispose(): void {
+    this.gl.getExtension("WEBGL_lose_context")?.loseContext();
+  }
+
+  private describe(): void {
+    const { gl } = this;
+    gl.bindVertexArray(this.vertices);
+    gl.bindBuffer(gl.ARRAY_BUFFER, this.arena.buffer);
+    gl.vertexAttribPointer(0, 4, gl.FLOAT, false, STRIDE, 0);
+    gl.vertexAttribPointer(1, 4, gl.UNSIGNED_SHORT, true, STRIDE, 16);
+    gl.vertexAttribIPointer(2, 2, gl.UNSIGNED_SHORT, STRIDE, 24);
+    gl.vertexAttribIPointer(3, 1, gl.UNSIGNED_INT, STRIDE, 28);
+    for (let each = 0; each < 4; each++) {
+      gl.enableVertexAttribArray(each);
+      gl.vertexAttribDivisor(each, 1);
+    }
+  }
+
+  /** Writes where each lane is: 8 numbers; those of tiles off screen have no height. */
+  private place(frame: Frame): void {
+    const { gl } = this;
+    const rows = Math.max(1, Math.ceil(this.arena.lanes / LANES_ACROSS));
+    const size = rows * LANES_ACROSS * 8;
+    if (this.texels.length !== size) this.texels = new Float32Array(size);
+    else this.texels.fill(0);
+    for (const placement of frame.placements) this.placeOne(placement, frame.ratio);
+    gl.activeTexture(gl.TEXTURE0);
+    gl.bindTexture(gl.TEXTURE_2D, this.lanes);
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA32F, LANES_ACROSS * 2, rows, 0, gl.RGBA, gl.FLOAT, this.texels);
+  }
+
+  private placeOne({ tile, y, pitch, height, hole, isSpans, isHost, isSparse }: Placement, ratio: number): void {
+    const first = this.arena.laneOf(tile);
+    const flags = (isSpans ? 1 : 0) + (isHost ? 2 : 0);
+    const [start, end] = hole ?? [0, 0];
+    for (let row = 0; row < tile.rows; row++) {
+      const at = (first + row) * 8;
+      this.texels.set([(y + row * pitch) * ratio, height * ratio, flags, isSparse ? FAINTEST : 0], at);
+      if (hole) this.texels.set([...halves(start), ...halves(end)], at + 4);
+    }
+  }
+
+  private mark(marks: Marks): void {
+    const { gl } = this;
+    gl.activeTexture(gl.TEXTURE1);
+    gl.bindTexture(gl.TEXTURE_2D, this.marks);
+    if (this.marked === marks.of) return;
+    this.marked = marks.of;
+    const rows = Math.max(1, Math.ceil(marks.of.length / MARKS_ACROSS));
+    const texels = new Uint8Array(rows * MARKS_ACROSS);
+    texels.set(marks.of);
+    gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.R8UI, MARKS_ACROSS, rows, 0, gl.RED_INTEGER, gl.UNSIGNED_BYTE, texels);
+  }
+
+  private uniforms(frame: Frame, width: number, height: number): void {
+    const { gl } = this;
+    const { rgb } = frame.palette;
+    const period = HATCH * frame.ratio;
+    gl.uniform1i(this.at("lanes"), 0);
+    gl.uniform1i(this.at("marks"), 1);
+    gl.uniform2f(this.at("start"), ...halves(frame.start));
+    gl.uniform1f(this.at("scale"), frame.ratio / frame.unit);
+    gl.uniform2f(this.at("size"), width, height);
+    gl.uniform1f(this.at("scroll"), frame.scroll * frame.ratio);
+    gl.uniform1f(this.at("ratio"), frame.ratio);
+    // The hatching moves with the time it lies on.
+    gl.uniform1f(this.at("hatch"), ((frame.start / frame.unit) * frame.ratio) % period + period + height);
+    gl.uniform1i(this.at("dims"), frame.marks.dims ? 1 : 0);
+    gl.uniform1i(this.at("colours"), frame.marks.colours ? 1 : 0);
+    gl.uniform3fv(this.at("palette"), flat([rgb.compute, rgb.hidden, rgb.exposed, rgb.copy, rgb.control, rgb.host]));
+    gl.uniform3fv(this.at("changed"), flat([rgb.bad, rgb.good, rgb.accent, rgb.idle]));
+    gl.uniform3f(this.at("stripe"), ...rgb.bg);
+  }
+
+  private at(name: string): WebGLUniformLocation | null {
+    let found = this.places.get(name);
+    if (found === undefined) this.places.set(name, (found = this.gl.getUniformLocation(this.program, name)));
+    return found;
+  }
+}
+
+/** The nearest f32, and what is left of it. */
+function halves(time: number): [number, number] {
+  const nearest = Math.fround(time);
+  return [nearest, time - nearest];
+}
+
+function flat(colours: Colour[]): Float32Array {
+  return Float32Array.from(colours.flat());
+}
+
+function texture(gl: WebGL2RenderingContext): WebGLTexture {
+  const made = gl.createTexture() as WebGLTexture;
+  gl.bindTexture(gl.TEXTURE_2D, made);
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST);
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST);
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE);
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE);
+  return made;
+}
+
+function linked(gl: WebGL2RenderingContext): WebGLProgram {
+  const program = gl.createProgram() as WebGLProgram;
+  for (const [kind, text] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]] as const) {
+    const shader = gl.createShader(kind) as WebGLShader;
+    gl.shaderSource(shader, text);
+    gl.compileShader(shader);
+    gl.attachShader(program, shader);
+  }
+  gl.linkProgram(program);
+  if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(program) ?? "no shaders");
+  return program;
+}

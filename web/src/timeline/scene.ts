@@ -1,0 +1,86 @@
+/** What the parts of the timeline share: the page, the window, what is open, selected and found. */
+
+import type { Page } from "../page";
+import type { Source } from "../source";
+import type { Marks } from "./painter";
+import { type Palette, readPalette } from "./palette";
+import { extent, loadOps, type Side, sidesOf, stepAt, typicalStep } from "./sides";
+import type { Drawn, Spot } from "./spots";
+import { Tiles } from "./tiles";
+import { type Layout, groupKeyOf, layout } from "./tracks";
+import { Viewport } from "./viewport";
+
+export class Scene {
+  sides: Side[];
+  viewport: Viewport;
+  tiles: Tiles;
+  rows: Layout;
+  palette: Palette = readPalette();
+  marks: Marks = { of: new Uint8Array(0), dims: false, colours: false };
+  /** Tracks on screen, as they were drawn last. */
+  drawn: Drawn[] = [];
+  scroll = 0;
+  selection: Spot | null = null;
+  hovered: Spot | null = null;
+  /** The other end of the selected op's pair. */
+  partner: Spot | null = null;
+  /** Common time. */
+  range: [number, number] | null = null;
+  /** Keys of groups that are not as at first. */
+  readonly toggled = new Set<string>();
+
+  constructor(
+    page: Page,
+    readonly source: Source,
+    /** Draws anew, soon. */
+    readonly changed: () => void,
+    /** Tables of ops arrived. */
+    private readonly named: () => void,
+  ) {
+    this.sides = sidesOf(page);
+    this.viewport = new Viewport(...extent(this.sides));
+    this.tiles = this.open();
+    this.rows = layout(this.sides, this.toggled);
+    this.first();
+  }
+
+  /** Takes a newer page; the window stays. */
+  renew(page: Page): void {
+    this.sides = sidesOf(page);
+    this.viewport.limit(...extent(this.sides));
+    this.tiles = this.open();
+    this.selection = this.hovered = this.partner = null;
+    this.relayout();
+  }
+
+  toggle(key: string): void {
+    if (!this.toggled.delete(key)) this.toggled.add(key);
+    this.relayout();
+  }
+
+  /** Opens the group that hides a track. */
+  uncover(side: Side, track: number): void {
+    const key = groupKeyOf(side, track);
+    const isHidden = !this.rows.lanes.some((lane) => lane.side === side && lane.track === track);
+    if (key && isHidden) this.toggle(key);
+  }
+
+  relayout(): void {
+    this.rows = layout(this.sides, this.toggled);
+    this.changed();
+  }
+
+  /** The window at first: the typical step. */
+  first(): void {
+    const side = this.sides[0];
+    const step = side && (typicalStep(side.page) ?? stepAt(side.page, 0));
+    if (side && step) this.viewport.fit(step.start - side.offset, step.end - side.offset);
+    else this.viewport.all();
+  }
+
+  private open(): Tiles {
+    const ready = loadOps(this.sides, this.source, this.named);
+    ready.catch(() => this.changed());
+    return new Tiles(this.sides, this.source, ready, this.changed);
+  }
+}

@@ -1,0 +1,153 @@
+/** The canvases: what a frame draws, and what it asks for. */
+
+import { type Band, bandsOf, drawRuler, rulerHeight } from "./bands";
+import { canvasPainter } from "./canvas_rectangles";
+import { cover } from "./cover";
+import { drawOverlay } from "./overlay";
+import type { Painter, Placement } from "./painter";
+import { glPainter } from "./rectangles";
+import type { Scene } from "./scene";
+import type { Drawn } from "./spots";
+import type { TileId } from "./tile";
+
+/** Milliseconds of rest before what came on screen is fetched. */
+const REST = 40;
+/** Spans of a track in which each is to be seen. */
+const FEW = 256;
+
+export class Stage {
+  bands: Band[] = [];
+  height = 0;
+  /** Milliseconds that the latest frame took. */
+  took = 0;
+  private painter: Painter;
+  private planned = 0;
+  private timer = 0;
+  private wanted = "";
+
+  constructor(
+    private readonly scene: () => Scene,
+    private readonly plot: HTMLElement,
+    private readonly ruler: HTMLCanvasElement,
+    private rectangles: HTMLCanvasElement,
+    private readonly overlay: HTMLCanvasElement,
+    private readonly painted: () => void,
+  ) {
+    this.painter = this.start();
+  }
+
+  /** Draws with the next frame of the screen. */
+  draw(): void {
+    if (!this.planned) this.planned = requestAnimationFrame(() => this.frame());
+  }
+
+  stop(): void {
+    cancelAnimationFrame(this.planned);
+    clearTimeout(this.timer);
+    this.painter.dispose();
+  }
+
+  /** Draws at once. */
+  frame(): void {
+    this.planned = 0;
+    const began = performance.now();
+    const scene = this.scene();
+    const width = this.plot.clientWidth;
+    this.height = this.plot.clientHeight;
+    if (width < 1 || this.height < 1) return;
+    scene.viewport.width = width;
+    const { placements, drawn, wanted } = this.look(scene);
+    scene.drawn = drawn;
+    const ratio = window.devicePixelRatio || 1;
+    const { viewport, scroll, palette, marks } = scene;
+    const { start, unit } = viewport;
+    this.painter.paint({ start, unit, width, height: this.height, scroll, ratio, placements, palette, marks });
+    const context = sized(this.overlay, width, this.height, ratio);
+    if (context) drawOverlay(context, scene, this.height);
+    this.bands = bandsOf(scene.sides);
+    const above = sized(this.ruler, width, rulerHeight(this.bands), ratio);
+    if (above) drawRuler(above, scene, this.bands);
+    this.ask(scene, wanted);
+    this.took = performance.now() - began;
+    this.painted();
+  }
+
+  get how(): string {
+    return this.painter.how;
+  }
+
+  /** Which tiles are drawn where, and which would be better. */
+  private look(scene: Scene): { placements: Placement[]; drawn: Drawn[]; wanted: TileId[] } {
+    const placements: Placement[] = [];
+    const drawn: Drawn[] = [];
+    const wanted: TileId[] = [];
+    const { viewport, rows, scroll } = scene;
+    for (const lane of rows.lanes) {
+      const track = lane.side.page.tracks[lane.track];
+      const bottom = lane.y + lane.pitch * (track?.rows ?? 1);
+      if (!track || bottom < scroll || lane.y > scroll + this.height) continue;
+      const { index, offset } = lane.side;
+      const sight = { side: index, track: lane.track, start: viewport.start + offset, end: viewport.end + offset, unit: viewport.unit };
+      const found = cover(track, sight, scene.tiles);
+      drawn.push({ lane, cover: found });
+      wanted.push(...found.missing);
+      const sums = track.kind === "summary" || track.kind === "fold";
+      for (const { level, tiles, hole } of found.layers) {
+        const clear: [number, number] | null = hole && [hole[0] - offset, hole[1] - offset];
+        const { y, pitch, height } = lane;
+        const isSpans = level === 0 && !sums;
+        const isSparse = isSpans && (track.levels[0]?.count[0] ?? 0) <= FEW;
+        const isHost = track.kind === "host";
+        for (const tile of tiles) placements.push({ tile, y, pitch, height, hole: clear, isSpans, isHost, isSparse });
+      }
+    }
+    return { placements, drawn, wanted };
+  }
+
+  /** Fetches at once what a still screen lacks, and after a rest what a moving one does. */
+  private ask(scene: Scene, wanted: TileId[]): void {
+    const key = wanted.map((id) => `${id.side}.${id.track}.${id.level}.${id.tile}`).join(" ");
+    if (key === this.wanted) return;
+    const first = this.wanted === "" && this.timer === 0;
+    this.wanted = key;
+    clearTimeout(this.timer);
+    const ask = () => {
+      this.timer = 0;
+      scene.tiles.want(wanted);
+    };
+    if (first) ask();
+    else this.timer = setTimeout(ask, REST);
+  }
+
+  private start(): Painter {
+    const found = glPainter(this.rectangles);
+    if (!found) return this.flat();
+    this.rectangles.addEventListener("webglcontextlost", () => {
+      this.painter = this.flat();
+      this.draw();
+    });
+    return found;
+  }
+
+  /** A canvas that had a WebGL context has no other: a new one takes its place. */
+  private flat(): Painter {
+    const canvas = this.rectangles.cloneNode() as HTMLCanvasElement;
+    this.rectangles.replaceWith(canvas);
+    this.rectangles = canvas;
+    return canvasPainter(canvas);
+  }
+}
+
+function sized(canvas: HTMLCanvasElement, width: number, height: number, ratio: number): CanvasRenderingContext2D | null {
+  const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== across || canvas.height !== down) {
+    canvas.width = across;
+    canvas.height = down;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
+  const context = canvas.getContext("2d");
+  context?.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context?.clearRect(0, 0, width, height);
+  return context;
+}

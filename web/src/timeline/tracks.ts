@@ -1,0 +1,152 @@
+/** Where tracks lie on the page: groups of a device each, which open and close. */
+
+import { visible } from "../text";
+import type { Track } from "../page";
+import type { Side } from "./sides";
+
+/** A place where a track is drawn. */
+export interface Lane {
+  side: Side;
+  track: number;
+  y: number;
+  /** CSS pixels of one row, and what of it is drawn. */
+  pitch: number;
+  height: number;
+}
+
+/** A line of the gutter. */
+export interface Row {
+  key: string;
+  kind: "side" | "group" | "track";
+  title: string;
+  /** More than fits in the title. */
+  hint: string;
+  y: number;
+  height: number;
+  /** Of a group: whether its tracks are shown; null: it has no others. */
+  open: boolean | null;
+  lane: Lane | null;
+}
+
+export interface Layout {
+  rows: Row[];
+  lanes: Lane[];
+  height: number;
+}
+
+const HEADER = 26;
+const TRACK = 24;
+const FOLD = 48;
+const NESTED = 15;
+const MOST_NESTED = 240;
+const GAP = 3;
+/** More devices than this are folded. */
+export const FEW_DEVICES = 4;
+const FEW_THREADS = 3;
+
+interface Group {
+  key: string;
+  title: string;
+  hint: string;
+  /** Drawn beside the title. */
+  own: number | null;
+  tracks: number[];
+  startsOpen: boolean;
+}
+
+/** `toggled`: keys of the groups that are not as at first. */
+export function layout(sides: Side[], toggled: ReadonlySet<string>): Layout {
+  const found: Layout = { rows: [], lanes: [], height: 0 };
+  for (const side of sides) {
+    if (sides.length > 1) {
+      const title = `${side.letter} ${side.page.name}`;
+      put(found, { key: `side-${side.index}`, kind: "side", title, hint: title, open: null }, HEADER, null);
+    }
+    for (const group of groupsOf(side)) putGroup(found, side, group, toggled);
+  }
+  return found;
+}
+
+function putGroup(found: Layout, side: Side, group: Group, toggled: ReadonlySet<string>): void {
+  const isFold = side.page.tracks[group.own ?? -1]?.kind === "fold";
+  const open = group.tracks.length > 0 ? group.startsOpen !== toggled.has(group.key) : null;
+  const row = { key: group.key, kind: "group" as const, title: group.title, hint: group.hint, open };
+  put(found, row, isFold ? FOLD : HEADER, group.own === null ? null : { side, track: group.own });
+  if (!open) return;
+  for (const number of group.tracks) {
+    const track = side.page.tracks[number] as Track;
+    const title = shortTitle(track.title);
+    const row = { key: `${side.index}.${number}`, kind: "track" as const, title, hint: track.title, open: null };
+    put(found, row, heightOf(track), { side, track: number });
+  }
+}
+
+function heightOf(track: Track): number {
+  return track.rows > 1 ? track.rows * pitchOf(track.rows) + GAP : TRACK;
+}
+
+function pitchOf(rows: number): number {
+  return Math.max(Math.min(NESTED, MOST_NESTED / rows), 2);
+}
+
+function put(found: Layout, row: Omit<Row, "y" | "height" | "lane">, height: number, of: { side: Side; track: number } | null): void {
+  const y = found.height;
+  let lane: Lane | null = null;
+  if (of) {
+    const rows = of.side.page.tracks[of.track]?.rows ?? 1;
+    const pitch = rows > 1 ? pitchOf(rows) : height - GAP;
+    lane = { ...of, y: y + GAP / 2, pitch, height: rows > 1 ? Math.max(pitch - (pitch > 6 ? 1 : 0), 1) : pitch };
+    found.lanes.push(lane);
+  }
+  found.rows.push({ ...row, y, height, lane });
+  found.height += height;
+}
+
+function groupsOf(side: Side): Group[] {
+  const { tracks, devices } = side.page;
+  const groups: Group[] = [];
+  tracks.forEach((track, number) => {
+    if (track.kind !== "fold") return;
+    const key = `${side.index}.fold.${number}`;
+    groups.push({ key, title: track.title, hint: `${track.title}: mean, least, median and most`, own: number, tracks: [], startsOpen: false });
+  });
+  const folded = devices.length > FEW_DEVICES;
+  devices.forEach((device, number) => {
+    const own = tracks.findIndex((track) => track.device === number && track.kind === "summary");
+    const others = numbers(tracks, (track, at) => track.device === number && at !== own);
+    if (own < 0 && others.length === 0) return;
+    const title = device.host ? `${device.name} · ${device.host}` : device.name;
+    const hint = device.chip ? `${title}, ${device.chip}` : title;
+    const key = `${side.index}.device.${number}`;
+    groups.push({ key, title, hint, own: own < 0 ? null : own, tracks: others, startsOpen: !folded || number === 0 });
+  });
+  groups.push(...hostGroups(side));
+  return groups;
+}
+
+function hostGroups(side: Side): Group[] {
+  const threads = numbers(side.page.tracks, (track) => track.kind === "host");
+  if (threads.length === 0) return [];
+  const title = `Host threads (${threads.length})`;
+  const few = threads.length <= FEW_THREADS || side.page.devices.length === 0;
+  return [{ key: `${side.index}.host`, title, hint: title, own: null, tracks: threads, startsOpen: few }];
+}
+
+function numbers(tracks: Track[], wanted: (track: Track, number: number) => boolean): number[] {
+  return tracks.map((_, number) => number).filter((number) => wanted(tracks[number] as Track, number));
+}
+
+/** The end of a title that is a path: its beginning repeats the device. */
+function shortTitle(title: string): string {
+  const text = visible(title);
+  return text.length > 26 && text.includes("/") ? text.slice(text.lastIndexOf("/") + 1) : text.replace(/^(GPU|TPU) \d+\//, "");
+}
+
+export function laneOf(found: Layout, side: number, track: number): Lane | null {
+  return found.lanes.find((lane) => lane.side.index === side && lane.track === track) ?? null;
+}
+
+/** Group that contains a track, to open it. */
+export function groupKeyOf(side: Side, track: number): string | null {
+  return groupsOf(side).find((group) => group.tracks.includes(track))?.key ?? null;
+}
