@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from counterpoint.compile import compile_workload
 from counterpoint.compile.inputs.function import lower_function, names_function
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.hardware.targets import parse_target
 from xla_compiler import why_none
 
 STEPS = """
@@ -28,6 +30,10 @@ def shapes(mesh):
 
 def make_step(devices):
     return jax.jit(step, donate_argnums=0), shapes(Mesh(np.array(jax.devices()), ("data",)))
+
+def reordered(devices):
+    mesh = Mesh(np.array(jax.devices()).reshape(2, -1).T.reshape(-1), ("data",))
+    return jax.jit(step, donate_argnums=0), shapes(mesh)
 
 def with_names(*, devices):
     return step, shapes(Mesh(np.array(jax.devices()), ("data",))), {"scale": 0.5}
@@ -91,6 +97,21 @@ def test_a_function_is_lowered_for_any_number_of_devices(
     assert (workload.name, workload.devices) == ("jit_step", devices)
     assert b"transpose(jvp" in workload.program
     assert b"steps.py" in workload.program
+
+
+@pytest.mark.compiler
+@pytest.mark.skipif(why_none() is not None, reason=str(why_none()))
+def test_the_compiled_program_has_the_order_of_the_mesh(tmp_path: Path, file: Path) -> None:
+    in_order = lower_function(f"{file}:make_step", devices=8, directory=tmp_path / "a")
+    reordered = lower_function(f"{file}:reordered", devices=8, directory=tmp_path / "b")
+    assert b"device_order" not in in_order.program
+    assert b"// counterpoint.device_order = 0,4,1,5,2,6,3,7\n" in reordered.program
+    target = parse_target("2x4xH100")
+    assert compile_workload(in_order, target).program.device_order == ()
+    compiled = compile_workload(reordered, target).program
+    assert compiled.device_order == (0, 4, 1, 5, 2, 6, 3, 7)
+    gathers = [it for it in compiled.instructions if it.opcode == "all-gather-start"]
+    assert gathers
 
 
 @pytest.mark.slow

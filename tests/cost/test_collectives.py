@@ -46,6 +46,7 @@ def price(
     operand: str,
     tables: tuple[CollectiveTable, ...] = (),
     scalars: Scalars = SCALARS,
+    order: tuple[int, ...] = (),
 ) -> Price:
     """The price of `ROOT %it = LINE` of an operand %x."""
     text = (
@@ -53,7 +54,7 @@ def price(
         f"ENTRY %main (x: f32[]) -> f32[] {{\n  %x = {operand} parameter(0)\n"
         f"  ROOT %it = {line}\n}}\n"
     )
-    program = program_from_text(text)
+    program = replace(program_from_text(text), device_order=order)
     instruction = program.instruction("it")
     assert instruction is not None
     where = parse_target(target) if isinstance(target, str) else target
@@ -70,9 +71,16 @@ def all_gather(size: int, groups: str, ranks: int) -> tuple[str, str]:
     return line, f"f32[{size // 4 // ranks}]"
 
 
-def gathered(size: int, groups: str, ranks: int, target: str | Target, devices: int) -> Price:
+def gathered(
+    size: int,
+    groups: str,
+    ranks: int,
+    target: str | Target,
+    devices: int,
+    order: tuple[int, ...] = (),
+) -> Price:
     line, operand = all_gather(size, groups, ranks)
-    return price(line, target, devices=devices, operand=operand)
+    return price(line, target, devices=devices, operand=operand, order=order)
 
 
 def reduced(
@@ -119,6 +127,15 @@ def test_ranks_in_order_stay_on_their_host_and_strided_ones_leave_it() -> None:
     assert far.seconds == pytest.approx(7 / 8 * GIB / 47e9, rel=0.02)
     assert "8 x 1 ranks" in far.how
     assert "NIC" in far.how
+
+
+def test_the_devices_of_a_mesh_decide_where_its_ranks_are() -> None:
+    transposed = tuple(8 * (rank % 8) + rank // 8 for rank in range(64))
+    target = "8x8xH100:400G"
+    near = gathered(GIB, "[8,8]<=[64]", 8, target, 64)
+    far = gathered(GIB, "[8,8]<=[8,8]T(1,0)", 8, target, 64)
+    assert gathered(GIB, "[8,8]<=[8,8]T(1,0)", 8, target, 64, transposed) == near
+    assert gathered(GIB, "[8,8]<=[64]", 8, target, 64, transposed) == far
 
 
 def test_all_ranks_of_all_hosts_use_all_nics() -> None:

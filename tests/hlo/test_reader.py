@@ -59,9 +59,16 @@ def test_a_digest_is_that_of_what_is_read() -> None:
     buffers = b"\x1a\x03\x0a\x01\x07"
     assert program_digest(wrapped + buffers) == program_digest(PROTO)
     renamed = PROTO + b"\x0a\x05other"
+    module = MESSAGES["Module"].FromString(PROTO)
+    module.device_assignment.ClearField("computation_devices")
+    for device in (1, 0):
+        module.device_assignment.computation_devices.add(replica_device_ids=[device])
+    reordered = module.SerializeToString()
     replicas = PROTO + b"\x7a\x02\x08\x07"
     text = TEXT.encode()
-    digests = [*map(program_digest, (PROTO, renamed, replicas, text, text + b" ", b"", b"junk"))]
+    digests = [
+        *map(program_digest, (PROTO, renamed, reordered, replicas, text, text + b" ", b"", b"junk"))
+    ]
     assert len(set(digests)) == len(digests)
 
 
@@ -181,3 +188,21 @@ def test_schemas_are_private_and_skip_what_they_do_not_name() -> None:
     assert again["Outer"].FromString(message.SerializeToString()).name == b"x"
     with pytest.raises(DecodeError):
         first["Outer"].FromString(b"\xff")
+
+
+def assigned(*partitions: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of the devices of a module with these numbers for each partition's replicas."""
+    module = MESSAGES["Module"].FromString(PROTO)
+    module.device_assignment.ClearField("computation_devices")
+    for ids in partitions:
+        module.device_assignment.computation_devices.add(replica_device_ids=ids)
+    return read_program(module.SerializeToString()).device_order
+
+
+def test_the_order_of_the_devices_is_that_of_the_assignment() -> None:
+    assert assigned((0,), (2,), (1,), (3,)) == (0, 2, 1, 3)
+    assert assigned((0, 1), (2, 3)) == (0, 2, 1, 3)  # replica 0 has devices 0 and 2
+    assert assigned((0, 2), (1, 3)) == ()
+    assert assigned((0,), (1,)) == ()
+    assert assigned((4,), (5,)) == ()  # numbers of devices that are not all
+    assert assigned((7,)) == ()

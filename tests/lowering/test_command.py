@@ -73,6 +73,15 @@ def test_the_step_is_lowered_and_nothing_is_trained(tmp_path: Path) -> None:
     assert b"train.py" in workload.program  # source lines
 
 
+def test_the_order_of_a_mesh_is_kept_with_its_step(tmp_path: Path) -> None:
+    plain = "np.array(jax.devices())"
+    assert plain in scripts.TRAINING
+    script = scripts.TRAINING.replace(plain, f"{plain}.reshape(2, 4).T.reshape(-1)", 1)
+    found = lower(tmp_path, script)
+    text = load_workload(found.directory, found.name).program
+    assert text.endswith(b"// counterpoint.device_order = 0,4,1,5,2,6,3,7\n")
+
+
 def test_weights_that_no_memory_holds_are_lowered_with_their_shardings(tmp_path: Path) -> None:
     found = lower(tmp_path, scripts.TRAINING, "--width", "131072", devices=64)  # 2 x 550 GB
 

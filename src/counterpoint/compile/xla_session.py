@@ -93,6 +93,7 @@ Executable: TypeAlias = Any
 Module: TypeAlias = Any
 Options: TypeAlias = Any
 Stats: TypeAlias = Any
+DeviceNumbers: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 _UNKNOWN_FIELD: Final = re.compile(r'GpuTargetConfigProto.*has no field named "(\w+)"')
 _NO_OPTION: Final = re.compile(r"No such compile option: '([^']+)'")
@@ -102,6 +103,8 @@ _SHARDING: Final = re.compile(r'mhlo\.sharding = "[^"]*", |(?:, )?mhlo\.sharding
 # Numbers in compile_options.proto: of CompileOptionsProto, of ExecutableBuildOptionsProto in it.
 _BUILD_OPTIONS: Final = 3
 _DEVICE_MEMORY: Final = 15
+_DEVICE_ORDER: Final = re.compile(rb"^// counterpoint\.device_order = ([\d,]+)$", re.MULTILINE)
+_ORDER_BYTES: Final = 1 << 20
 _PLUGINS: Final = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 _MEMORY: Final = {
     "temp": "temp_size_in_bytes",
@@ -122,7 +125,8 @@ def compile_program(job: CompileJob, program: bytes, log: Path) -> tuple[bytes, 
         replicas, partitions = _counts(module, job)
         if replicas * partitions != len(devices):
             raise CompileRefused(FailureKind.DEVICES, f"{replicas * partitions} {len(devices)}")
-        options = _options(job, replicas, partitions, shardy=shardy)
+        assigned = _assigned(program, replicas, partitions)
+        options = _options(job, assigned, shardy=shardy)
         started = time.perf_counter()
         executable = _compile(module, devices, options)
         seconds = time.perf_counter() - started
@@ -245,11 +249,25 @@ def _counts(module: Module, job: CompileJob) -> tuple[int, int]:
     return replicas, partitions
 
 
-def _options(job: CompileJob, replicas: int, partitions: int, *, shardy: bool) -> Options:
+def _assigned(program: bytes, replicas: int, partitions: int) -> DeviceNumbers:
+    """Return the device of each partition of each replica.
+
+    The order of the program's mesh is in a comment at its end, where it was lowered by us.
+    """
+    order = np.arange(replicas * partitions)
+    if found := _DEVICE_ORDER.search(program, max(len(program) - _ORDER_BYTES, 0)):
+        given = np.array(found[1].split(b","), np.int64)
+        if np.array_equal(np.sort(given), order):
+            order = given
+    return order.reshape(replicas, partitions)
+
+
+def _options(job: CompileJob, assigned: DeviceNumbers, *, shardy: bool) -> Options:
+    replicas, partitions = assigned.shape
     options = compiler.get_compile_options(
         num_replicas=replicas,
         num_partitions=partitions,
-        device_assignment=np.arange(replicas * partitions).reshape(replicas, partitions),
+        device_assignment=assigned,
         env_options_overrides=job.options,
     )
     build = options.executable_build_options

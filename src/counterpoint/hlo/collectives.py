@@ -295,6 +295,14 @@ def replica_groups(program: Program, instruction: Instruction) -> Groups:
     return tuple(tuple(r * width + p for r in group for p in partitions) for group in groups)
 
 
+def device_groups(program: Program, instruction: Instruction) -> Groups:
+    """Return the devices of every group by their own numbers, host by host; () if not specified."""
+    groups = replica_groups(program, instruction)
+    if not program.device_order:
+        return groups
+    return tuple(tuple(map(program.device, group)) for group in groups)
+
+
 def _mode(instruction: Instruction) -> str:
     """Return the meaning of ids in replica groups (CollectiveOpGroupMode in xla_data.proto)."""
     if instruction.use_global_device_ids:

@@ -226,6 +226,8 @@ def read_part(data: bytes) -> bytes:
     except InputError:
         return data
     module.DiscardUnknownFields()
+    if not _device_order(module.device_assignment):  # then their numbers do not matter
+        module.device_assignment.ClearField("computation_devices")
     return module.SerializeToString(deterministic=True)
 
 
@@ -278,9 +280,20 @@ def _program(module: Message) -> Program:
         is_scheduled=bool(order),
         num_partitions=max(assigned.computation_count, 1),
         num_replicas=max(assigned.replica_count, 1),
+        device_order=_device_order(assigned),
         aliases=tuple(map(_alias, module.input_output_alias.entries)),
         stacks=_stacks(module.stack_frame_index),
     )
+
+
+def _device_order(assigned: Message) -> tuple[int, ...]:
+    """Return the device of each partition of each replica; () if they are in order, or unknown."""
+    partitions = [each.replica_device_ids for each in assigned.computation_devices]
+    if len({len(ids) for ids in partitions}) != 1:
+        return ()
+    order = [int(ids[replica]) for replica in range(len(partitions[0])) for ids in partitions]
+    in_order = list(range(len(order)))
+    return tuple(order) if order != in_order and sorted(order) == in_order else ()
 
 
 _IN_USE: Final = WeakValueDictionary[bytes, Computation]()

@@ -210,6 +210,9 @@ AliasEntry
 DeviceAssignment
   1 replica_count int32
   2 computation_count int32
+  3 computation_devices ComputationDevice*
+ComputationDevice
+  1 replica_device_ids int64*
 Stacks
   1 file_names string*
   2 function_names string*

@@ -61,13 +61,22 @@ def program(fn: Callable[..., object], *args: Argument, **kwargs: Argument) -> W
     name = str(module.operation.attributes["sym_name"]).strip('"')
     if _CUSTOM in text:
         raise _custom(name)
-    data = text.encode()
+    data = (text + _order_line(lowered)).encode()
     return Workload(
         name=name,
         form=ProgramForm.MLIR,
         program=data,
         origin=f"{name}, lowered for {math.prod(counts(data))} devices",
     )
+
+
+def _order_line(lowered: Any) -> str:  # noqa: ANN401  of jax.stages
+    """Return a comment with the devices in the order of the mesh; StableHLO does not hold it."""
+    devices = getattr(getattr(lowered, "_lowering", None), "_device_list", None) or ()
+    order = [int(device.id) for device in devices]
+    if order == list(range(len(order))):
+        return ""
+    return f"// counterpoint.device_order = {','.join(map(str, order))}\n"
 
 
 def _traced(

@@ -1,8 +1,8 @@
 """Placement: the location of the ranks of a collective's groups, and their share of NICs.
 
-Rank i is on host i // devices per host, and in domain i // devices per domain: XLA numbers devices
-host by host, and a mesh's own order is already in the replica groups. Between the NVLink islands of
-one host, and in a host without NVLink, PCIe is used; never a NIC.
+Device i is on host i // devices per host, and in domain i // devices per domain: XLA numbers
+devices host by host. Ranks count along the mesh; `Program.device` has their devices. Between the
+NVLink islands of one host, and in a host without NVLink, PCIe is used; never a NIC.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.collectives import replica_groups
+from counterpoint.hlo.collectives import device_groups
 from counterpoint.hlo.model import Groups
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def placements(program: Program, instruction: Instruction, target: Target) -> tu
     key = ("placements", _groups_of(instruction), target)
     found = program.answers.get(key)
     if found is None:
-        groups = replica_groups(program, instruction)
+        groups = device_groups(program, instruction)
         groups = groups or (tuple(range(program.num_partitions * program.num_replicas)),)
         found = program.answers[key] = place(groups, target)
     return found
@@ -147,6 +147,11 @@ def pairs_of(program: Program, instruction: Instruction) -> Pairs:
     if not pairs:
         written = dict(instruction.frontend_attributes).get(_ATTRIBUTE, "")
         pairs = tuple((int(a), int(b)) for a, b in _PAIR.findall(written))
+    ranks = _in_all_replicas(program, instruction, pairs)
+    return tuple((program.device(a), program.device(b)) for a, b in ranks)
+
+
+def _in_all_replicas(program: Program, instruction: Instruction, pairs: Pairs) -> Pairs:
     width, replicas = program.num_partitions, program.num_replicas
     if instruction.channel_id is None and width > 1:
         return tuple((a * width + p, b * width + p) for a, b in pairs for p in range(width))

@@ -85,6 +85,8 @@ class Program:
     is_scheduled: bool = False
     num_partitions: int = 1
     num_replicas: int = 1
+    # The device of each partition of each replica, as a mesh orders them; (): 0, 1, ...
+    device_order: tuple[int, ...] = field(default=(), repr=False)
     aliases: tuple[Alias, ...] = field(default=(), repr=False)
     stacks: StackTable = field(default_factory=StackTable, repr=False)
     # Instructions that run inside an async wrapper, and the start that represents them.
@@ -92,6 +94,10 @@ class Program:
     # The bytes it was read from, if the reader is to keep them.
     written: bytes | None = field(default=None, repr=False)
     answers: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any], repr=False)
+
+    def device(self, rank: int) -> int:
+        """Return the device of a rank, which is replica * partitions + partition."""
+        return self.device_order[rank] if rank < len(self.device_order) else rank
 
     @property
     def instructions(self) -> Iterator[Instruction]:

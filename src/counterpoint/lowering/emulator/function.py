@@ -37,7 +37,12 @@ class LoweredFunction:
     """A function that was lowered."""
 
     def __init__(
-        self, name: str, text: str, file: str | None, again: Callable[[], JaxObject] | None
+        self,
+        name: str,
+        text: str,
+        file: str | None,
+        again: Callable[[], JaxObject] | None,
+        order: tuple[int, ...] = (),
     ) -> None:
         self.inner = name.partition("_")[2]  # JAX's name of the wrapped function
         mapped = _mapped() if file is not None and file.endswith(_WRAPPERS) else None
@@ -53,6 +58,7 @@ class LoweredFunction:
         self.module: JaxObject = None
         self._text = text
         self._again = again
+        self._order = order
 
     @property
     def is_own(self) -> bool:
@@ -80,7 +86,7 @@ class LoweredFunction:
         if self._again is None:
             return self._text, "cpu", "it is lowered for CPU: this JAX can lower it only once"
         try:
-            return module_text(self._again()), "cuda", None
+            return module_text(self._again()) + _order_line(self._order), "cuda", None
         except Exception as error:  # noqa: BLE001  whatever a rule of another platform may raise
             why = str(error).strip().partition("\n")[0][:200]
             return self._text, "cpu", f"it is lowered for CPU: JAX can't for CUDA here ({why})"
@@ -101,19 +107,35 @@ class LoweredFunction:
 
 
 def describe_function(
-    module: JaxObject, jaxpr: JaxObject, again: Callable[[], JaxObject] | None
+    module: JaxObject,
+    jaxpr: JaxObject,
+    again: Callable[[], JaxObject] | None,
+    order: tuple[int, ...] = (),
 ) -> LoweredFunction:
-    """Return the Function of a module and of the jaxpr it was made from."""
+    """Return the Function of a module and of the jaxpr it was made from.
+
+    `order` has the devices of its mesh in the mesh's order.
+    """
     about = getattr(getattr(jaxpr, "jaxpr", None), "debug_info", None)
     source = getattr(about, "func_src_info", None) or ""
     file = source.partition(" at ")[2].rpartition(":")[0] or None
     name = str(module.operation.attributes["sym_name"]).strip('"')
-    return LoweredFunction(name, module_text(module), file, again)
+    return LoweredFunction(name, module_text(module), file, again, order)
 
 
 def module_text(module: JaxObject) -> str:
     """Return the module's text with scopes and source lines."""
     return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def _order_line(order: tuple[int, ...]) -> str:
+    """Return a comment with the order of a mesh, which StableHLO does not hold.
+
+    `counterpoint.compile` passes it to the compiler.
+    """
+    if order == tuple(range(len(order))):
+        return ""
+    return f"// counterpoint.device_order = {','.join(map(str, order))}\n"
 
 
 def _flops(text: str) -> float:

@@ -148,7 +148,9 @@ class StepFinder:
                     raise
                 lowered = original(*args, **{**named, "lowering_platforms": CUDA})
             module = lowered.stablehlo()
-            self._seen(describe_function(module, args[0], again), module)
+            order = getattr(lowered, "_device_list", None) or ()
+            devices = tuple(int(device.id) for device in order)
+            self._seen(describe_function(module, args[0], again, devices), module)
             return lowered
 
         return lower_sharding_computation

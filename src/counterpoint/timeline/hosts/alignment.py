@@ -7,7 +7,7 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core.frozen import frozen
-from counterpoint.hlo.collectives import replica_groups
+from counterpoint.hlo.collectives import device_groups
 from counterpoint.timeline.model import Lane, Timeline
 
 _BY_HOST: Final = r"^(send|recv)(-done)?$"
@@ -220,11 +220,11 @@ def _members(timeline: Timeline, ops: pl.DataFrame) -> dict[int, dict[int, int]]
             # All devices, or unknown.
             found[op["collective"]] = dict.fromkeys(order, 0)
         else:
-            found[op["collective"]] = _by_replica_groups(timeline, op, order)
+            found[op["collective"]] = _by_device_groups(timeline, op, order)
     return found
 
 
-def _by_replica_groups(timeline: Timeline, op: dict[str, Any], order: list[int]) -> dict[int, int]:
+def _by_device_groups(timeline: Timeline, op: dict[str, Any], order: list[int]) -> dict[int, int]:
     program = timeline.programs[int(op["program"])].hlo() if op["program"] is not None else None
     instruction = program.instruction(op["name"]) if program is not None else None
     if program is None or instruction is None:
@@ -233,7 +233,7 @@ def _by_replica_groups(timeline: Timeline, op: dict[str, Any], order: list[int])
         return {}
     return {
         order[member]: number
-        for number, group in enumerate(replica_groups(program, instruction))
+        for number, group in enumerate(device_groups(program, instruction))
         for member in group
         if member < len(order)
     }
