@@ -32,6 +32,7 @@ __all__ = [
     "Transfer",
     "between_slices",
     "collective",
+    "device_groups",
     "replica_groups",
     "transfer_of",
     "transfers",
