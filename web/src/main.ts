@@ -8,7 +8,7 @@ import { fill, h } from "./dom";
 import type { Page } from "./page";
 import { startRouter } from "./router";
 import { buildShell } from "./shell";
-import { openSource, type Source, type State } from "./source";
+import { isFile, openSource, type Source, type State } from "./source";
 import { startTheme } from "./theme";
 import { timelineView } from "./timeline/view";
 import type { Context, Mounted, View } from "./view";
@@ -87,7 +87,7 @@ class App {
       this.mounted?.mounted.unmount();
       this.mounted = null;
       fill(this.shell.panel);
-      const missing = lacking(this.context.page, view);
+      const missing = lacking(view);
       if (missing) return fill(this.shell.panel, h("p", { class: "notice", role: "alert" }, missing));
       this.mounted = { view, mounted: view.mount(this.shell.panel, this.context) };
       window.scrollTo(0, 0);
@@ -136,12 +136,13 @@ function shape(page: Page): string {
   ]);
 }
 
-/** What the browser lacks for a view. */
-function lacking(page: Page, view: View): string | null {
-  if (view !== timelineView || page.timelines.length === 0) return null;
-  if (typeof DecompressionStream === "undefined")
-    return "This browser can't decompress the timeline (it has no DecompressionStream): use Chrome 80, Firefox 113, Safari 16.4 or newer. The other views work.";
-  return null;
+/** What the browser lacks for a view: blocks in a file are compressed, those of the app are not. */
+function lacking(view: View): string | null {
+  if (view !== timelineView || !isFile() || typeof DecompressionStream !== "undefined") return null;
+  return (
+    "This browser can't decompress the timeline (it has no DecompressionStream): " +
+    "use Chrome 80, Firefox 113, Safari 16.4 or newer. The other views work."
+  );
 }
 
 function guarded(work: () => void): void {

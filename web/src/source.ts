@@ -20,7 +20,12 @@ export interface Source {
 const PAGE = "counterpoint-page";
 
 export function openSource(): Source {
-  return document.getElementById(PAGE) ? new Embedded() : new Served();
+  return isFile() ? new Embedded() : new Served();
+}
+
+/** Whether the page is embedded in its file. */
+export function isFile(): boolean {
+  return document.getElementById(PAGE) !== null;
 }
 
 abstract class Cached implements Source {
