@@ -11,28 +11,34 @@ from counterpoint.core.frozen import frozen
 from counterpoint.view.lanes import COMPUTE, HIDDEN, SUMMARY
 from counterpoint.view.segments import BASE, Longs, Segments
 
-_BUCKETS: Final = 8192
-"""Buckets of the finest level: a few for each pixel of a wide screen."""
+_FEWEST_BUCKETS: Final = 8192
+_MOST_BUCKETS: Final = 131072
+_CELLS: Final = 1 << 23
+"""Buckets times devices of the finest level, at most, except of very many devices."""
 _FEWEST: Final = 128
 _NARROWEST: Final = 1000
 
 
 @frozen(eq=False, kw_only=True)
 class FoldLevel:
-    """Buckets of one width that follow each other: time of each class, summed over the devices.
+    """Buckets of one width in which any device does something.
 
-    `busy` holds the least, the median and the most time that single devices compute.
+    `times` has the time of each class, summed over the devices, and `busy` the least, the median
+    and the most time that single devices compute.
     """
 
     width: int
+    start: Longs
     times: Longs
     busy: Longs
 
 
 def folded(summaries: Iterable[Segments], end: int) -> list[FoldLevel]:
     """Return the levels of a fold, the finest first."""
+    summaries = list(summaries)
+    most = min(max(_CELLS // len(summaries), _FEWEST_BUCKETS), _MOST_BUCKETS)
     width = _NARROWEST
-    while width * _BUCKETS < end:
+    while width * most < end:
         width *= BASE
     grid = np.arange(0, end + width, width)
     grids = [_until(summary, grid) for summary in summaries]
@@ -47,7 +53,15 @@ def folded(summaries: Iterable[Segments], end: int) -> list[FoldLevel]:
             times += own
             busy[device] = own[COMPUTE] + own[HIDDEN]
         limits = np.stack([busy.min(axis=0), np.median(busy, axis=0), busy.max(axis=0)])
-        found.append(FoldLevel(width=width * step, times=times, busy=limits.astype(np.int64)))
+        kept = np.flatnonzero(times.any(axis=0))
+        found.append(
+            FoldLevel(
+                width=width * step,
+                start=kept * width * step,
+                times=times[:, kept],
+                busy=limits[:, kept].astype(np.int64),
+            )
+        )
         step *= BASE
     return found
 

@@ -260,11 +260,11 @@ def _fold(summaries: Sequence[Segments], end: int) -> PictureTrack:
 
 
 def _fold_columns(level: FoldLevel) -> LevelColumns:
-    buckets = level.times.shape[1]
+    buckets = len(level.start)
     return LevelColumns(
         width=level.width,
         columns={
-            "start": np.arange(buckets) * level.width,
+            "start": level.start,
             "dur": np.full(buckets, level.width),
             "row": np.zeros(buckets, np.int64),
             **{CLASSES[each]: level.times[at] for at, each in enumerate(SUMMARY)},
