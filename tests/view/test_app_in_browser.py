@@ -1,0 +1,110 @@
+"""The local app in a real browser: what it asks for, and a page that is completed meanwhile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import counterpoint
+import timelines
+from chromium import Visit
+from counterpoint.report.explain import explain_json
+from counterpoint.view import App, LivePage, PageContent, ShownPage
+from viewed import serving, viewing
+
+pytestmark = pytest.mark.slow
+
+Visitor = Callable[..., Visit]
+TITLE = "two devices"
+NOTHING = re.compile(r"^$")
+
+
+def content(*, explained: bool) -> PageContent:
+    made = timelines.two_devices()
+    return PageContent(
+        title=TITLE,
+        command="counterpoint view kept",
+        version="1",
+        results={"explain": explain_json(counterpoint.explain(made))} if explained else {},
+        timelines=(made,),
+    )
+
+
+def test_no_view_asks_any_other_machine(visit: Visitor) -> None:
+    with viewing(content(explained=True)) as address:
+        visited = visit(address)
+        assert set(visited.views) >= {"overview", "timeline", "ops"}
+        for view in visited.views:
+            assert visited.show(view).locator(".failure").count() == 0
+        own = ("http://127.0.0.1:", "data:", "blob:")
+        assert [it for it in visited.requests if not it.startswith(own)] == []
+        assert {urlsplit(it).netloc for it in visited.requests if it.startswith("http")} == {
+            urlsplit(address).netloc
+        }
+
+
+def test_a_page_fills_while_it_is_open_and_then_asks_no_more(visit: Visitor) -> None:
+    page = LivePage(content(explained=False))
+    shown = ShownPage(page, TITLE)
+    shown.say("explaining the step")
+    with serving(App(shown)) as address:
+        visited = visit(address)
+        status = visited.page.get_by_role("status").filter(has_text="explaining the step")
+        status.wait_for()
+        page.add((), content(explained=True).results)
+        shown.say("drawing the timeline")
+        visited.page.locator("#tab-ops").wait_for()
+        visited.page.get_by_role("status").filter(has_text="drawing the timeline").wait_for()
+        page.compute()
+        shown.say("", complete=True)
+        visited.page.locator("header [role=status]").filter(has_text=NOTHING).wait_for(
+            state="attached"
+        )
+        visited.settle()
+        asked = len(visited.requests)
+        visited.page.wait_for_timeout(1500)
+        assert len(visited.requests) == asked
+
+
+def test_what_could_not_be_explained_is_said_and_the_rest_is_shown(visit: Visitor) -> None:
+    page = LivePage(content(explained=False))
+    page.compute()
+    shown = ShownPage(page, TITLE)
+    shown.say("no step was recorded whole", complete=True)
+    with serving(App(shown)) as address:
+        visited = visit(address)
+        visited.page.get_by_text("no step was recorded whole").wait_for()
+        assert "timeline" in visited.views
+
+
+def test_an_app_that_has_ended_is_told(visit: Visitor) -> None:
+    shown = ShownPage(LivePage(content(explained=False)), TITLE)
+    shown.say("drawing the timeline")
+    with serving(App(shown)) as address:
+        visited = visit(address)
+    visited.page.get_by_text("The app has ended").wait_for(timeout=20_000)
+    refused = [it for it in visited.errors if "ERR_CONNECTION_REFUSED" in it]
+    assert refused == visited.errors
+    visited.errors.clear()
+
+
+def test_another_site_cannot_frame_it_or_read_it(visit: Visitor, tmp_path: Path) -> None:
+    with viewing(content(explained=True)) as address:
+        thief = tmp_path / "thief.html"
+        thief.write_text(
+            f"""<!doctype html><meta charset=utf-8><div role=tab>thief</div>
+<iframe src="{address}"></iframe><script src="{address}app.js"></script>
+<script>fetch("{address}page.json").then(r => r.text(), () => "").then(t => window.stolen = t)
+</script>""",
+            encoding="utf-8",
+        )
+        visited = visit(thief)
+        visited.page.wait_for_function("window.stolen !== undefined")
+        assert visited.page.evaluate("window.stolen") == ""
+        framed = [frame for frame in visited.page.frames if frame != visited.page.main_frame]
+        assert all(TITLE not in (frame.content() or "") for frame in framed)
+        visited.errors.clear()  # the browser reports each refusal
