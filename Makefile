@@ -21,7 +21,7 @@ WORKERS ?= 4
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
-.PHONY: help demo test newest fast lint web web-check budget docs docs-site tutorial tools clean lock
+.PHONY: help demo test newest fast lint web web-check golden budget docs docs-site tutorial tools clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -95,6 +95,9 @@ web-check: ## whether the committed page is what web/ builds
 	npm run --silent check && node build.mjs "$$built" || exit 1; \
 	diff -rq "$$built" ../src/counterpoint/view/assets \
 	|| { echo "error: the committed page is not what web/ builds" >&2; echo "  next: make web" >&2; exit 1; }
+
+golden: $(VENV)/installed-all-dev ## the golden pictures of pages anew, to be looked at before they are committed
+	PYTHONPATH=tests:tests/diagnose $(BIN)/python tests/golden_pages.py
 
 budget: $(VENV)/installed-all-dev ## what explain costs, counted, against its limits
 	@echo "== benchmarks/budget.py"; $(BIN)/python benchmarks/budget.py

@@ -109,3 +109,11 @@ def test_without_it_nothing_of_the_view_is_loaded(stored: Path) -> None:
     )
     assert "counterpoint.view" not in done.stderr
     assert "starlette" not in done.stderr
+
+
+def test_a_run_without_a_profile_has_no_page_and_keeps_its_exit_code(tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    done = in_process("run", "-o", tmp_path / "run", "--html", out, "--", "true")
+    assert done.returncode == 0, done.stderr
+    assert f"{out} was not written: the run has no profile" in done.stderr
+    assert not out.exists()
