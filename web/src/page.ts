@@ -104,6 +104,8 @@ export interface OpTable {
   bytes_accessed: (number | null)[];
   /** Row of the op that started this one. */
   pair: (number | null)[];
+  /** The name that the results give a collective, where it is that of its start; otherwise null. */
+  listed: (string | null)[];
   /** How a collective was priced, in a prediction. */
   priced: (string | null)[];
 }

@@ -30,13 +30,15 @@ export function opOpener(
   };
 }
 
-/** Names of ops repeat between programs. */
+/** Names of ops repeat between programs; the op of this very name comes before one that is only listed so. */
 function rowOf(ops: OpTable, op: string, program: string | null): number {
   let found = -1;
+  let best = 0;
   for (let row = 0; row < ops.name.length; row++) {
-    if (ops.name[row] !== op && ops.op[row] !== op) continue;
-    if (program === null || ops.program[row] === program) return row;
-    if (found < 0) found = row;
+    const named = ops.name[row] === op || ops.op[row] === op;
+    if (!named && ops.listed[row] !== op) continue;
+    const fit = (program === null || ops.program[row] === program ? 2 : 0) + (named ? 2 : 1);
+    if (fit > best) [found, best] = [row, fit];
   }
   return found;
 }

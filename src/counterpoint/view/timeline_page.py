@@ -11,7 +11,7 @@ import polars as pl
 from counterpoint.core import shorten_names
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import select
-from counterpoint.timeline import Timeline
+from counterpoint.timeline import Lane, Timeline
 from counterpoint.view.blocks import encode_table
 from counterpoint.view.picture import Picture, PictureTrack, extent
 
@@ -144,6 +144,11 @@ class TimelinePage:
         table["pair"] = [
             None if pair is None else started.get((program, pair))
             for program, pair in zip(ops["program"], ops["pair"], strict=True)
+        ] + [None] * hosts
+        # The results name a collective after its start, which need not be an op of its own.
+        table["listed"] = [
+            pair if lane == Lane.COLLECTIVE else None
+            for lane, pair in zip(ops["lane"], ops["pair"], strict=True)
         ] + [None] * hosts
         priced = ops["priced_how"].to_list() if "priced_how" in ops.columns else [None] * len(ops)
         table["priced"] = priced + [None] * hosts
