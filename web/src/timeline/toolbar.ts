@@ -49,7 +49,7 @@ export class Toolbar {
     const button = (text: string, label: string, onclick: () => void) => h("button", { type: "button", "aria-label": label, title: label, onclick }, text);
     fill(this.arrows, button("‹", "Previous match (N)", () => actions.match(-1)), button("›", "Next match (n)", () => actions.match(1)));
     const steps = h("span", { class: "choice" }, button("‹ step", "Previous step ([)", () => actions.step(-1)), button("step ›", "Next step (])", () => actions.step(1)));
-    const zoom = h("span", { class: "choice" }, button("−", "Zoom out (S)", () => actions.zoom(1.6)), button("+", "Zoom in (W)", () => actions.zoom(1 / 1.6)), button("All", "Show everything (0)", () => actions.all()));
+    const zoom = h("span", { class: "choice" }, button("−", "Zoom out (S)", () => actions.zoom(1.6)), button("+", "Zoom in (W)", () => actions.zoom(1 / 1.6)), button("All", "All: show everything (0)", () => actions.all()));
     const help = button("?", "Keys (?)", () => actions.help());
     fill(this.element, this.input, this.arrows, this.matches, this.findings, steps, zoom, this.byChange, this.notice, this.legend, help);
     this.listen();
