@@ -54,7 +54,11 @@ class Visit:
     """A page in the browser: `errors` are what its console says, `requests` what it asked for."""
 
     def __init__(
-        self, browser: Browser, size: tuple[int, int] = SIZE, theme: Theme = "light"
+        self,
+        browser: Browser,
+        size: tuple[int, int] = SIZE,
+        theme: Theme = "light",
+        script: str | None = None,
     ) -> None:
         width, height = size
         self.context = browser.new_context(
@@ -62,6 +66,8 @@ class Visit:
             reduced_motion="reduce",
             color_scheme=theme,
         )
+        if script is not None:  # what runs before the page does
+            self.context.add_init_script(script)
         self.page: Page = self.context.new_page()
         self.errors: list[str] = []
         self.requests: list[str] = []

@@ -8,7 +8,7 @@ import type { Search } from "./search";
 
 export interface ToolbarActions {
   finding(code: string): void;
-  look(text: string): void;
+  look(text: string): Promise<void>;
   match(by: 1 | -1): void;
   step(by: 1 | -1): void;
   zoom(factor: number): void;
@@ -92,13 +92,25 @@ export class Toolbar {
     fill(this.legend, ...entries.map(([name, label]) => h("span", { class: "tl-key" }, swatch(name), label)));
   }
 
+  private look(): Promise<void> {
+    this.timer = 0;
+    return this.actions.look(this.input.value);
+  }
+
+  /** What was typed just now is looked for before its first match is shown. */
+  private pending(): Promise<void> {
+    if (this.timer === 0) return Promise.resolve();
+    clearTimeout(this.timer);
+    return this.look();
+  }
+
   private listen(): void {
     this.input.addEventListener("input", () => {
       clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.actions.look(this.input.value), PAUSE);
+      this.timer = setTimeout(() => void this.look(), PAUSE);
     });
     this.input.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") this.actions.match(event.shiftKey ? -1 : 1);
+      if (event.key === "Enter") void this.pending().then(() => this.actions.match(event.shiftKey ? -1 : 1));
       if (event.key === "Escape") this.actions.leave();
       if (event.key === "Enter" || event.key === "Escape") event.preventDefault();
     });

@@ -75,7 +75,7 @@ class TimelineView implements Mounted {
       partner: () => this.selection.reveal(this.scene.partner),
     });
     this.keys = this.actions();
-    this.toolbar = new Toolbar({ ...this.keys, finding: (code) => this.showFinding(code), look: (text) => void this.search.look(text), colour: (on) => this.colour(on), leave: () => this.leaveSearch() });
+    this.toolbar = new Toolbar({ ...this.keys, finding: (code) => this.showFinding(code), look: (text) => this.search.look(text), colour: (on) => this.colour(on), leave: () => this.leaveSearch() });
     this.scroller = h("div", { class: "tl-scroll" }, this.gutter.element, this.plot);
     const head = h("div", { class: "tl-head" }, this.gutter.corner, this.ruler);
     const body = h("div", { class: "tl-body" }, h("div", { class: "tl-tracks" }, head, this.scroller), this.details.element);

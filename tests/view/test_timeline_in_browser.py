@@ -1,0 +1,158 @@
+"""The timeline in a real browser: by keys and pointer, to the op that waits, and by its address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chromium import Visit
+from command_line import in_process
+
+pytestmark = pytest.mark.slow
+
+Visitor = Callable[..., Visit]
+
+
+@pytest.fixture(scope="module")
+def page(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("page") / "page.html"
+    assert in_process("explain", stored, "--html", out).returncode == 0
+    return out
+
+
+@pytest.fixture
+def timeline(page: Path, visit: Visitor) -> Visit:
+    visited = visit(page)
+    visited.show("timeline")
+    return visited
+
+
+def address_of(visited: Visit) -> str:
+    """The address as the page has it: Playwright hears of a change late."""
+    return visited.page.evaluate("location.href")
+
+
+def window(visited: Visit) -> tuple[float, float]:
+    """What part of the run the address says is shown."""
+    where = address_of(visited)
+    numbers = [re.search(rf"\b{name}=([\d.]+)", where) for name in ("from", "to")]
+    assert all(numbers), where
+    first, last = (float(found[1]) for found in numbers if found)
+    return first, last
+
+
+def press(visited: Visit, key: str, times: int = 1) -> None:
+    before = address_of(visited)
+    for _ in range(times):
+        visited.page.keyboard.press(key)
+        visited.page.wait_for_timeout(60)
+    rest(visited, before)
+
+
+def rest(visited: Visit, before: str) -> None:
+    """Wait for the address, which follows when the view rests, or until it surely stays."""
+    for _ in range(15):
+        visited.page.wait_for_timeout(200)
+        if address_of(visited) != before:
+            break
+    visited.page.wait_for_timeout(400)
+
+
+def test_keys_zoom_and_move(timeline: Visit) -> None:
+    timeline.page.locator("canvas.tl-top").focus()
+    press(timeline, "w", 3)
+    near = window(timeline)
+    press(timeline, "d", 3)
+    right = window(timeline)
+    assert right[0] > near[0]
+    assert right[1] - right[0] == pytest.approx(near[1] - near[0], rel=0.05)
+    press(timeline, "s", 3)
+    wide = window(timeline)
+    assert wide[1] - wide[0] > near[1] - near[0]
+    press(timeline, "a", 2)
+    assert window(timeline)[0] < wide[0]
+
+
+def wheeled(visited: Visit) -> tuple[float, float]:
+    before = address_of(visited)
+    for _ in range(3):
+        visited.page.mouse.wheel(0, -200)
+        visited.page.wait_for_timeout(60)
+    rest(visited, before)
+    return window(visited)
+
+
+def test_the_wheel_zooms_where_the_pointer_is(timeline: Visit) -> None:
+    box = timeline.page.locator("canvas.tl-top").bounding_box()
+    assert box
+    timeline.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60)
+    first, second = (wheeled(timeline) for _ in range(2))
+    assert first[0] <= second[0] < second[1] <= first[1]
+    assert second[1] - second[0] < first[1] - first[0]
+
+
+def test_a_search_leads_to_the_op_and_its_details(timeline: Visit) -> None:
+    timeline.page.locator("canvas.tl-top").focus()
+    timeline.page.keyboard.press("/")
+    timeline.page.keyboard.type("all-gather")
+    press(timeline, "Enter")
+    details = timeline.page.get_by_role("complementary", name="Details of the selection")
+    details.wait_for()
+    text = details.inner_text()
+    assert "all-gather" in text
+    assert "measured" in text
+    assert "op=" in address_of(timeline)
+    press(timeline, "Escape", 2)
+
+
+def test_a_finding_opens_where_it_is_worst(timeline: Visit) -> None:
+    chosen = timeline.page.get_by_label("Go to a finding")
+    values = [option.get_attribute("value") or "" for option in chosen.locator("option").all()]
+    chosen.select_option(next(value for value in values if "STEP101" in value))
+    details = timeline.page.get_by_role("complementary", name="Details of the selection")
+    details.wait_for()
+    assert "all-gather" in details.inner_text()
+
+
+def test_an_address_leads_to_the_same_place_and_op(timeline: Visit, visit: Visitor) -> None:
+    timeline.page.locator("canvas.tl-top").focus()
+    press(timeline, "w", 4)
+    timeline.page.keyboard.press("/")
+    timeline.page.keyboard.type("fusion.2")
+    press(timeline, "Enter")
+    address = address_of(timeline)
+    again = visit(address)
+    again.page.get_by_role("complementary", name="Details of the selection").wait_for()
+    again.settle()
+    assert window(again) == pytest.approx(window(timeline))
+    assert "fusion.2" in again.page.locator("aside.tl-details").inner_text()
+
+
+def test_without_webgl_it_is_drawn_too(page: Path, visit: Visitor) -> None:
+    hidden = "HTMLCanvasElement.prototype.getContext = ((get) => function (kind, ...rest) {"
+    hidden += " return kind.startsWith('webgl') ? null : get.call(this, kind, ...rest);"
+    hidden += "})(HTMLCanvasElement.prototype.getContext);"
+    visited = visit(page, script=hidden)
+    panel = visited.show("timeline")
+    assert panel.locator(".failure, .notice").count() == 0
+    colors = visited.page.evaluate(_COLORS)
+    assert colors > 3
+
+
+_COLORS = """() => {
+  const canvas = document.querySelector("canvas.tl-canvas");
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  const seen = new Set();
+  for (let at = 0; at < data.length; at += 4 * 97) seen.add(data.slice(at, at + 3).join());
+  return seen.size;
+}"""
+
+
+@pytest.mark.parametrize("key", ["?", "Escape", "Tab", "ArrowRight", "ArrowDown", "f", "0", "["])
+def test_no_key_breaks_it(timeline: Visit, key: str) -> None:
+    timeline.page.locator("canvas.tl-top").focus()
+    press(timeline, key, 3)
+    assert timeline.page.locator(".failure").count() == 0
