@@ -73,13 +73,16 @@ class App {
     return VIEWS.filter((view) => view.available(this.context.page));
   }
 
-  private route(): void {
+  /** Shows the view of the address; `kept` is the one to stay with where the address names none. */
+  private route(kept: View | null = null): void {
     const params = this.router.params();
     const views = this.views();
-    const view = views.find(({ id }) => id === params.get("view")) ?? views[0];
+    const named = views.find(({ id }) => id === params.get("view"));
+    const view = named ?? views.find((it) => it === kept) ?? views[0];
     if (!view) return fail("The page holds nothing to show.", null);
     this.shell.update(this.context.page, views, view);
-    guarded(() => this.show(view, params));
+    // A newer page changes nothing of where a view is that stays.
+    if (this.mounted?.view !== view || kept === null) guarded(() => this.show(view, params));
   }
 
   private show(view: View, params: URLSearchParams): void {
@@ -119,11 +122,12 @@ class App {
     this.context.page = page;
     for (const listener of this.listeners) listener(page);
     if (shape(page) === before) return;
-    if (this.mounted && this.mounted.view !== timelineView) {
+    const kept = this.mounted?.view ?? null;
+    if (this.mounted && kept !== timelineView) {
       this.mounted.mounted.unmount();
       this.mounted = null;
     }
-    this.route();
+    this.route(kept);
   }
 }
 
