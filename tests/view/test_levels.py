@@ -224,3 +224,16 @@ def test_a_block_holds_its_columns_exactly(rows: list[tuple[int, int, int]], uni
 def test_a_number_that_a_browser_can_not_hold_is_refused() -> None:
     with pytest.raises(ValueError, match="can't hold 9007199254740993 exactly"):
         encode({"a": np.array([(1 << 53) + 1])})
+
+
+def test_a_fold_of_many_short_pieces_and_long_pauses_is_fine_where_something_runs() -> None:
+    spans = [
+        Span("fusion", pause * 10**9 + 7 * at, 3, device=device)
+        for pause in range(3)
+        for at in range(5000)
+        for device in (0, 1)
+    ]
+    picture = draw(assemble([recording(spans, devices=2)], ["made"]))
+    (fold,) = tracks(picture, "fold")
+    assert fold.levels[0].width == 1000
+    assert all(level.columns["compute"].sum() == 2 * 15_000 * 3 * NS for level in fold.levels)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
+from counterpoint.core.columns import Intervals, union
 from counterpoint.core.frozen import frozen
 from counterpoint.view.lanes import COMPUTE, HIDDEN, SUMMARY
 from counterpoint.view.segments import BASE, Longs, Segments
@@ -33,37 +34,46 @@ class FoldLevel:
     busy: Longs
 
 
-def folded(summaries: Iterable[Segments], end: int) -> list[FoldLevel]:
+def folded(summaries: Sequence[Segments], end: int) -> list[FoldLevel]:
     """Return the levels of a fold, the finest first."""
-    summaries = list(summaries)
     most = min(max(_CELLS // len(summaries), _FEWEST_BUCKETS), _MOST_BUCKETS)
+    busy = union(
+        np.concatenate([each.start for each in summaries]),
+        np.concatenate([each.end for each in summaries]),
+    )
     width = _NARROWEST
-    while width * most < end:
+    while _touched(busy, width) > most:
         width *= BASE
-    grid = np.arange(0, end + width, width)
-    grids = [_until(summary, grid) for summary in summaries]
     found: list[FoldLevel] = []
-    step = 1
-    while not found or len(grid) // step >= _FEWEST:
-        times = np.zeros((len(SUMMARY), -(-(len(grid) - 1) // step)), np.int64)
-        busy = np.empty((len(grids), times.shape[1]), np.int64)
-        chosen = np.minimum(np.arange(times.shape[1] + 1) * step, len(grid) - 1)
-        for device, until in enumerate(grids):
-            own = np.diff(until[:, chosen], axis=1)
-            times += own
-            busy[device] = own[COMPUTE] + own[HIDDEN]
-        limits = np.stack([busy.min(axis=0), np.median(busy, axis=0), busy.max(axis=0)])
-        kept = np.flatnonzero(times.any(axis=0))
-        found.append(
-            FoldLevel(
-                width=width * step,
-                start=kept * width * step,
-                times=times[:, kept],
-                busy=limits[:, kept].astype(np.int64),
-            )
-        )
-        step *= BASE
+    while not found or (width < end and len(found[-1].start) > _FEWEST):
+        found.append(_level(summaries, _buckets(busy, width), width))
+        width *= BASE
     return found
+
+
+def _touched(busy: Intervals, width: int) -> int:
+    """Return the number of buckets that intervals touch; neighbors may share one."""
+    first, last = busy.start // width, (busy.end - 1) // width
+    return int((last - first + 1).sum() - (first[1:] == last[:-1]).sum())
+
+
+def _buckets(busy: Intervals, width: int) -> Longs:
+    """Return the starts of the buckets that intervals touch."""
+    first, last = busy.start // width, (busy.end - 1) // width
+    count = last - first + 1
+    before = np.repeat(np.cumsum(count) - count, count)
+    return np.unique(np.repeat(first, count) + np.arange(int(count.sum())) - before) * width
+
+
+def _level(summaries: Sequence[Segments], start: Longs, width: int) -> FoldLevel:
+    times = np.zeros((len(SUMMARY), len(start)), np.int64)
+    busy = np.empty((len(summaries), len(start)), np.int64)
+    for device, summary in enumerate(summaries):
+        own = _until(summary, start + width) - _until(summary, start)
+        times += own
+        busy[device] = own[COMPUTE] + own[HIDDEN]
+    limits = np.stack([busy.min(axis=0), np.median(busy, axis=0), busy.max(axis=0)])
+    return FoldLevel(width=width, start=start, times=times, busy=limits.astype(np.int64))
 
 
 def _until(summary: Segments, at: Longs) -> Longs:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.core import shorten_names
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import select
 from counterpoint.timeline import Lane, Timeline
@@ -67,7 +67,7 @@ class TimelinePage:
         since, end = extent(self.timeline)
         tracks = () if self.picture is None else self.picture.tracks
         return {
-            "name": shorten_names(self.timeline.inputs) or "a prediction",
+            "name": self._name,
             "basis": str(self.timeline.basis),
             "complete": self.picture is not None,
             "end": end - since,
@@ -82,6 +82,13 @@ class TimelinePage:
             "ops": f"{self.number}.ops",
             "findings": list(self._finding_places(since)),
         }
+
+    @property
+    def _name(self) -> str:
+        """The last part of the first input's path, and how many more there are."""
+        names = [PurePath(name).name or name for name in self.timeline.inputs]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"{names[0]}{more}" if names else "a prediction"
 
     def _devices(self) -> list[dict[str, Any]]:
         several = len(self.timeline.hosts) > 1
@@ -142,8 +149,8 @@ class TimelinePage:
         ] + [None] * hosts
         started = {key: row for row, key in enumerate(zip(ops["program"], ops["op"], strict=True))}
         table["pair"] = [
-            None if pair is None else started.get((program, pair))
-            for program, pair in zip(ops["program"], ops["pair"], strict=True)
+            None if pair is None or pair == op else started.get((program, pair))
+            for program, op, pair in ops.select("program", "op", "pair").rows()
         ] + [None] * hosts
         # The results name a collective after its start, which need not be an op of its own.
         table["listed"] = [
