@@ -1,71 +1,85 @@
-/** One buffer of instances on the GPU: a tile is uploaded when it first comes on screen, then stays. */
+/**
+ * One texture with the instances of tiles: they are uploaded when they first come on screen, then
+ * stay. The vertex shader reads it, four times for each rectangle: software that draws without a
+ * GPU treats every instance of an instanced call as a call of its own, 25 µs each.
+ */
 
-import { STRIDE } from "./instances";
-import type { Tile } from "./tile";
+import { ACROSS, type Instances, STRIDE } from "./instances";
+import type { Placement } from "./painter";
 
-const SMALLEST = 1 << 16;
+const TEXELS = ACROSS * 2;
+const SMALLEST = 64;
 const MOST_LANES = 1 << 16;
-/** Instances off screen that are kept, beside as many as are on it. */
-const SPARE = 1 << 16;
-
-interface Slot {
-  first: number;
-  lane: number;
-}
+/** Rows off screen that are kept, beside as many as are on it. */
+const SPARE = 128;
 
 export class Arena {
-  readonly buffer: WebGLBuffer;
-  /** Instances and lanes in use. */
-  count = 0;
+  readonly texture: WebGLTexture;
+  /** Rows and lanes in use. */
+  rows = 0;
   lanes = 0;
   private capacity = 0;
-  private readonly slots = new Map<Tile, Slot>();
+  /** The first lane of each. */
+  private readonly slots = new Map<Instances, number>();
 
   constructor(private readonly gl: WebGL2RenderingContext) {
-    this.buffer = gl.createBuffer() as WebGLBuffer;
+    this.texture = gl.createTexture() as WebGLTexture;
   }
 
-  /** Uploads what is not there; tiles that are not named may go. */
-  hold(tiles: Tile[]): void {
-    const missing = tiles.filter((tile) => tile.drawn && !this.slots.has(tile));
-    const added = missing.reduce((sum, tile) => sum + (tile.drawn?.count ?? 0), 0);
-    const lanes = missing.reduce((sum, tile) => sum + tile.rows, 0);
-    const used = tiles.reduce((sum, tile) => sum + (tile.drawn?.count ?? 0), 0);
-    const full = this.count + added > this.capacity || this.lanes + lanes > MOST_LANES;
-    const stale = missing.length > 0 && this.count + added > 2 * used + SPARE;
-    if (full || stale) this.renew(tiles, used);
-    else for (const tile of missing) this.put(tile);
+  /** Instances, with those that only fill a row. */
+  get count(): number {
+    return this.rows * ACROSS;
   }
 
-  laneOf(tile: Tile): number {
-    return this.slots.get(tile)?.lane ?? 0;
+  /** Uploads what is not there; others may go. */
+  hold(placements: Placement[]): void {
+    const missing = placements.filter(({ drawn }) => !this.slots.has(drawn));
+    if (missing.length === 0) return;
+    const added = total(missing, rowsOf);
+    const used = total(placements, rowsOf);
+    const full = this.rows + added > this.capacity || this.lanes + total(missing, ({ rows }) => rows) > MOST_LANES;
+    if (full || this.rows + added > 2 * used + SPARE) this.renew(placements, used);
+    else for (const placement of missing) this.put(placement);
   }
 
-  /** Lanes of every tile, to say which are drawn. */
-  residents(): IterableIterator<[Tile, Slot]> {
-    return this.slots.entries();
+  laneOf(drawn: Instances): number {
+    return this.slots.get(drawn) ?? 0;
   }
 
-  private renew(tiles: Tile[], used: number): void {
+  private renew(placements: Placement[], used: number): void {
+    const { gl } = this;
     this.slots.clear();
-    this.count = this.lanes = 0;
-    this.capacity = Math.max(SMALLEST, Math.ceil(used * 1.5));
-    this.gl.bindBuffer(this.gl.ARRAY_BUFFER, this.buffer);
-    this.gl.bufferData(this.gl.ARRAY_BUFFER, this.capacity * STRIDE, this.gl.DYNAMIC_DRAW);
-    for (const tile of tiles) this.put(tile);
+    this.rows = this.lanes = 0;
+    const most = gl.getParameter(gl.MAX_TEXTURE_SIZE) as number;
+    this.capacity = Math.min(Math.max(SMALLEST, 2 * used + SPARE), most);
+    gl.bindTexture(gl.TEXTURE_2D, this.texture);
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA32UI, TEXELS, this.capacity, 0, gl.RGBA_INTEGER, gl.UNSIGNED_INT, null);
+    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST);
+    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST);
+    for (const placement of placements) this.put(placement);
   }
 
-  private put(tile: Tile): void {
-    const drawn = tile.drawn;
-    if (!drawn || this.slots.has(tile)) return;
+  private put(placement: Placement): void {
+    const { gl } = this;
+    const { drawn } = placement;
+    const rows = rowsOf(placement);
+    if (this.slots.has(drawn) || this.rows + rows > this.capacity) return;
     const by = this.lanes - drawn.base;
     const shorts = new Uint16Array(drawn.buffer);
-    if (by !== 0) for (let at = 13; at < shorts.length; at += STRIDE / 2) shorts[at]! += by;
+    if (by !== 0) for (let at = 13; at < drawn.count * (STRIDE / 2); at += STRIDE / 2) shorts[at]! += by;
     drawn.base = this.lanes;
-    this.gl.bindBuffer(this.gl.ARRAY_BUFFER, this.buffer);
-    this.gl.bufferSubData(this.gl.ARRAY_BUFFER, this.count * STRIDE, new Uint8Array(drawn.buffer));
-    this.slots.set(tile, { first: this.count, lane: this.lanes });
-    this.count += drawn.count;
-    this.lanes += tile.rows;
+    gl.bindTexture(gl.TEXTURE_2D, this.texture);
+    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, this.rows, TEXELS, rows, gl.RGBA_INTEGER, gl.UNSIGNED_INT, new Uint32Array(drawn.buffer));
+    this.slots.set(drawn, this.lanes);
+    this.rows += rows;
+    this.lanes += placement.rows;
   }
+}
+
+function rowsOf({ drawn }: Placement): number {
+  return drawn.buffer.byteLength / (ACROSS * STRIDE);
+}
+
+function total(placements: Placement[], of: (placement: Placement) => number): number {
+  return placements.reduce((sum, placement) => sum + of(placement), 0);
 }

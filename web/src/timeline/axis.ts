@@ -46,8 +46,8 @@ export function axisOf(side: Side, viewport: Viewport): Axis {
   return { zero: -offset, about: "from the start" };
 }
 
-export function ticks(viewport: Viewport, zero: number): Tick[] {
-  const step = rounded(viewport.unit * BETWEEN);
+export function ticks(viewport: Viewport, zero: number, scale: number): Tick[] {
+  const step = rounded(viewport.unit * BETWEEN * scale);
   const [unit, name] = UNITS.find(([unit]) => step >= unit) ?? [1, "ps"];
   const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9));
   const parts = step / 10 ** Math.floor(Math.log10(step) + 1e-9) < 1.5 ? 5 : step.toPrecision(1).startsWith("2") ? 4 : 5;

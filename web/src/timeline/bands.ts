@@ -5,29 +5,31 @@ import { axisOf, length, ticks } from "./axis";
 import type { Scene } from "./scene";
 import { type Side, stepRow } from "./sides";
 
-export const AXIS = 24;
-export const BAND = 19;
-const FONT = "11px system-ui, sans-serif";
+const AXIS = 24;
+const BAND = 19;
 
 export interface Band {
   side: Side;
   kind: "steps" | "programs";
   y: number;
+  height: number;
   title: string;
 }
 
-export function bandsOf(sides: Side[]): Band[] {
+export function bandsOf(sides: Side[], scale: number): Band[] {
   const found: Band[] = [];
+  const height = Math.round(BAND * scale);
+  const y = () => Math.round(AXIS * scale) + found.length * height;
   for (const side of sides) {
     const letter = side.letter ? `${side.letter} ` : "";
-    if (side.page.steps.step.length > 0) found.push({ side, kind: "steps", y: AXIS + found.length * BAND, title: `${letter}steps` });
-    if (side.page.programs.length > 0) found.push({ side, kind: "programs", y: AXIS + found.length * BAND, title: `${letter}programs` });
+    if (side.page.steps.step.length > 0) found.push({ side, kind: "steps", y: y(), height, title: `${letter}steps` });
+    if (side.page.programs.length > 0) found.push({ side, kind: "programs", y: y(), height, title: `${letter}programs` });
   }
   return found;
 }
 
-export function rulerHeight(bands: Band[]): number {
-  return AXIS + bands.length * BAND + 2;
+export function rulerHeight(bands: Band[], scale: number): number {
+  return Math.round(AXIS * scale) + bands.reduce((sum, band) => sum + band.height, 0) + 2;
 }
 
 interface Bar {
@@ -39,7 +41,7 @@ interface Bar {
 
 export function drawRuler(context: CanvasRenderingContext2D, scene: Scene, bands: Band[]): void {
   const { viewport, palette } = scene;
-  context.font = FONT;
+  context.font = palette.font;
   context.textBaseline = "middle";
   drawAxis(context, scene);
   for (const band of bands) {
@@ -47,17 +49,18 @@ export function drawRuler(context: CanvasRenderingContext2D, scene: Scene, bands
     drawBars(context, scene, bars, band);
   }
   context.fillStyle = palette.css.line;
-  context.fillRect(0, rulerHeight(bands) - 1, viewport.width, 1);
+  context.fillRect(0, rulerHeight(bands, palette.scale) - 1, viewport.width, 1);
 }
 
 function drawAxis(context: CanvasRenderingContext2D, { viewport, palette, sides }: Scene): void {
   const side = sides[0];
   const axis = side ? axisOf(side, viewport) : { zero: 0 };
-  for (const tick of ticks(viewport, axis.zero)) {
+  const height = Math.round(AXIS * palette.scale);
+  for (const tick of ticks(viewport, axis.zero, palette.scale)) {
     context.fillStyle = palette.css.line;
-    context.fillRect(Math.round(tick.x), tick.minor ? AXIS - 5 : AXIS - 9, 1, tick.minor ? 5 : 9);
+    context.fillRect(Math.round(tick.x), height - (tick.minor ? 5 : 9), 1, tick.minor ? 5 : 9);
     context.fillStyle = palette.css.muted;
-    if (!tick.minor) context.fillText(tick.text, tick.x + 4, AXIS / 2 - 1);
+    if (!tick.minor) context.fillText(tick.text, tick.x + 4, height / 2 - 1);
   }
 }
 
@@ -72,13 +75,13 @@ function drawBars(context: CanvasRenderingContext2D, { viewport, palette }: Scen
     const right = Math.min(end, viewport.width + 2);
     context.fillStyle = band.kind === "steps" ? palette.css.idle : palette.css.panel;
     context.globalAlpha = bar.strong ? 1 : 0.55;
-    context.fillRect(left, band.y + 1, Math.max(right - left - 1, 0.5), BAND - 3);
+    context.fillRect(left, band.y + 1, Math.max(right - left - 1, 0.5), band.height - 3);
     context.globalAlpha = 1;
     context.fillStyle = palette.css.line;
-    if (right - left > 3) context.fillRect(left, band.y + 1, 1, BAND - 3);
+    if (right - left > 3) context.fillRect(left, band.y + 1, 1, band.height - 3);
     context.fillStyle = palette.css.text;
     const from = Math.max(left, 0) + 6;
-    if (right - from > 24) context.fillText(fitting(context, bar.text, right - from - 6), from, band.y + BAND / 2);
+    if (right - from > 24) context.fillText(fitting(context, bar.text, right - from - 6), from, band.y + band.height / 2);
   }
 }
 
@@ -101,7 +104,7 @@ function* programBars({ page }: Side): Iterable<Bar> {
 
 /** The step's row at a place of the ruler; -1: there is none. */
 export function stepUnder(bands: Band[], y: number, time: number): { side: Side; row: number } | null {
-  const band = bands.find((each) => y >= each.y && y < each.y + BAND);
+  const band = bands.find((each) => y >= each.y && y < each.y + each.height);
   if (band?.kind !== "steps") return null;
   const row = stepRow(band.side.page, time + band.side.offset);
   return row < 0 ? null : { side: band.side, row };

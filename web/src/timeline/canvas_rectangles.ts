@@ -19,8 +19,7 @@ function paint(canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, fra
 }
 
 function paintTile(context: CanvasRenderingContext2D, frame: Frame, placement: Placement, hatched: CanvasPattern | string): void {
-  const { drawn } = placement.tile;
-  if (!drawn) return;
+  const { drawn } = placement;
   context.save();
   if (placement.hole) clipOut(context, frame, placement.hole);
   const floats = new Float32Array(drawn.buffer);
@@ -56,7 +55,7 @@ function alphaOf(frame: Frame, mark: number, isSparse: boolean, width: number): 
 
 function fill(frame: Frame, placement: Placement, each: number, mark: number, hatched: CanvasPattern | string): CanvasPattern | string {
   const { css } = frame.palette;
-  if (frame.marks.colours) return css[mark & SLOWER ? "bad" : mark & FASTER ? "good" : mark & NEW ? "accent" : "idle"];
+  if (frame.marks.colours) return css[mark & SLOWER ? "bad" : mark & FASTER ? "good" : mark & NEW ? "accent" : "control"];
   const name = each === STACK.length - 1 && placement.isHost ? "host" : (STACK[each] as ColourName);
   return name === "exposed" ? hatched : css[name];
 }

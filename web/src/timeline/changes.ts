@@ -5,6 +5,11 @@ import { compared } from "../results";
 import { FASTER, NEW, SLOWER } from "./painter";
 import type { Scene } from "./scene";
 
+/** Whether any op is slower, faster or on one side alone. */
+export function isChanged(page: Page): boolean {
+  return (compared(page)?.ops ?? []).some((change) => change.clear || change.a_ms === null || change.b_ms === null);
+}
+
 export function hasChanges(page: Page): boolean {
   return page.timelines.length > 1 && (compared(page)?.ops.length ?? 0) > 0;
 }

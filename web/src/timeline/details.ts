@@ -149,15 +149,17 @@ function rates(ops: OpTable, spot: Spot): Fact[] {
   const [moved, group, factor, flops, accessed] = [ops.bytes[op], ops.group_size[op], ops.bus_factor[op], ops.flops[op], ops.bytes_accessed[op]];
   const rate = (value: number, unit: string) => (seconds > 0 ? `${large(value / seconds, unit)} ${basis}` : "? (it has no length)");
   const isCollective = ops.lane[op] === "collective";
+  // What starts or ends an operation does none of its work.
+  const isWork = !isCollective && !/-(start|done)$/.test(ops.opcode[op] ?? "");
   return [
     isCollective ? ["Bytes", figure(moved, bytes, "the input doesn't say how much is sent")] : null,
     isCollective ? ["Group", figure(group, (ranks) => `${count(ranks)} ranks`, "the input doesn't say which ranks take part")] : null,
     isCollective && moved && factor ? ["Bus bandwidth", rate(moved * factor, "B/s")] : null,
     isCollective && moved && !factor ? ["Bandwidth", rate(moved, "B/s")] : null,
-    !isCollective && flops ? ["Compute", rate(flops, "FLOP/s")] : null,
-    !isCollective && flops ? ["Work", large(flops, "FLOP")] : null,
-    !isCollective && accessed ? ["Memory", rate(accessed, "B/s")] : null,
-    !isCollective && accessed ? ["Accessed", bytes(accessed)] : null,
+    isWork && flops ? ["Compute", rate(flops, "FLOP/s")] : null,
+    isWork && flops ? ["Work", large(flops, "FLOP")] : null,
+    isWork && accessed ? ["Memory", rate(accessed, "B/s")] : null,
+    isWork && accessed ? ["Accessed", bytes(accessed)] : null,
   ];
 }
 
@@ -190,8 +192,13 @@ function rowOf(page: Page, ops: OpTable, op: number): Collective | null {
   const result = explained(page);
   const programs = new Map(result?.programs.map(({ index, name }) => [index, name]));
   const isSame = (row: Collective) => row.op === ops.op[op] || row.op === ops.name[op];
+  // A profile may name an op otherwise than the program does.
+  const isLike = (row: Collective) =>
+    row.kind === ops.collective[op] && row.bytes === ops.bytes[op] && row.scope === ops.scope[op] && row.source === ops.source[op] && row.phase === ops.phase[op];
   const isOfProgram = (row: Collective) => row.program === null || !ops.program[op] || programs.get(row.program) === ops.program[op];
-  return result?.collectives.find((row) => isSame(row) && isOfProgram(row)) ?? null;
+  const rows = result?.collectives.filter(isOfProgram) ?? [];
+  const like = rows.filter(isLike);
+  return rows.find(isSame) ?? (like.length === 1 ? (like[0] as Collective) : null);
 }
 
 export function classOf(ops: OpTable, spot: Spot): string {

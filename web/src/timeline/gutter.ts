@@ -26,18 +26,19 @@ export class Gutter {
   updateCorner(scene: Scene, bands: Band[]): void {
     const side = scene.sides[0];
     const about = side ? axisOf(side, scene.viewport).about : "";
-    const titles = [about, ...bands.map((band) => `${band.y} ${band.title}`)].join("\n");
+    const { scale } = scene.palette;
+    const titles = [scale, about, ...bands.map((band) => `${band.y} ${band.title}`)].join("\n");
     if (titles === this.titles) return;
     this.titles = titles;
-    this.corner.style.height = `${rulerHeight(bands)}px`;
-    const labels = bands.map((band) => h("div", { class: "tl-band", style: `top: ${band.y}px` }, band.title));
+    this.corner.style.height = `${rulerHeight(bands, scale)}px`;
+    const labels = bands.map((band) => h("div", { class: "tl-band", style: `top: ${band.y}px; height: ${band.height}px; line-height: ${band.height}px` }, band.title));
     fill(this.corner, h("div", { class: "tl-about" }, about), ...labels);
   }
 
   private row(row: Row): HTMLElement {
     const place = `top: ${row.y}px; height: ${row.height}px`;
-    const title = h("span", { class: "tl-title" }, row.title);
-    if (row.open === null) return h("div", { class: `tl-row tl-${row.kind}`, style: place, title: row.hint }, title);
+    const title = h("span", { class: "tl-title" }, row.title, row.under && h("small", {}, row.under));
+    if (row.open === null) return h("div", { class: `tl-row tl-${row.kind} ${row.isTall ? "tl-tall" : ""}`, style: place, title: row.hint }, title);
     const arrow = h("span", { class: "tl-arrow", "aria-hidden": "true" }, row.open ? "▾" : "▸");
     const attributes = { type: "button", class: `tl-row tl-${row.kind}`, style: place, title: row.hint, "aria-expanded": String(row.open), "data-key": row.key };
     return h("button", { ...attributes, onclick: () => this.toggle(row.key) }, arrow, title);

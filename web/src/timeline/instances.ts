@@ -1,5 +1,5 @@
 /**
- * Rectangles of a tile, as the vertex shader reads them: 32 bytes for each.
+ * Rectangles of a tile, as the vertex shader reads them: 32 bytes for each, 0 where there is none.
  *
  *     0  f32 x 4  start and end, each as the nearest f32 and the rest: exact to the picosecond
  *    16  u16 x 4  height until which compute, hidden, exposed and copied time reach (of 65535)
@@ -12,10 +12,13 @@ import { NO_OP, type Side } from "./sides";
 import type { Segments } from "./tile";
 
 export const STRIDE = 32;
+/** Instances in a row of the texture that holds them: each tile has whole rows. */
+export const ACROSS = 512;
 const FULL = 65535;
 
 export interface Instances {
   buffer: ArrayBuffer;
+  /** Without those that fill the last row. */
   count: number;
   /** Number that was added to each row to make its lane. */
   base: number;
@@ -24,7 +27,7 @@ export interface Instances {
 /** Stacked from the bottom. In tracks of a host the last one stands for its threads. */
 export const STACK: readonly Class[] = ["compute", "hidden", "exposed", "copy", "control"];
 
-class Writer {
+export class Writer {
   private buffer: ArrayBuffer;
   private floats!: Float32Array;
   private shorts!: Uint16Array;
@@ -52,7 +55,10 @@ class Writer {
   }
 
   done(): Instances {
-    return { buffer: this.buffer.slice(0, this.count * STRIDE), count: this.count, base: 0 };
+    const rows = Math.ceil(this.count / ACROSS);
+    const buffer = new ArrayBuffer(rows * ACROSS * STRIDE);
+    new Uint8Array(buffer).set(new Uint8Array(this.buffer, 0, this.count * STRIDE));
+    return { buffer, count: this.count, base: 0 };
   }
 
   private grow(): void {

@@ -12,10 +12,9 @@ import { type Lane, laneOf } from "./tracks";
 
 const LABELLED = 34;
 const MOST_LABELS = 600;
-const FONT = "11px system-ui, sans-serif";
 
 export function drawOverlay(context: CanvasRenderingContext2D, scene: Scene, height: number): void {
-  context.font = FONT;
+  context.font = scene.palette.font;
   context.textBaseline = "middle";
   drawSteps(context, scene, height);
   let left = MOST_LABELS;
@@ -48,7 +47,7 @@ function drawSteps(context: CanvasRenderingContext2D, { sides, viewport, palette
 
 function drawLabels(context: CanvasRenderingContext2D, scene: Scene, { lane, cover }: Drawn, most: number): number {
   const names = lane.side.ops?.name;
-  if (!names || lane.height < 10) return most;
+  if (!names || lane.height < 10 * scene.palette.scale) return most;
   const first = scene.viewport.start + lane.side.offset;
   const last = scene.viewport.end + lane.side.offset;
   const shortest = LABELLED * scene.viewport.unit;
@@ -85,7 +84,7 @@ function drawLabel(context: CanvasRenderingContext2D, scene: Scene, lane: Lane, 
     const width = Math.min(context.measureText(text).width + 6, end - x - 2);
     context.fillStyle = scene.palette.css.panel;
     context.globalAlpha = 0.86;
-    context.fillRect(x + 1, y - 7, width, 14);
+    context.fillRect(x + 1, y - 7 * scene.palette.scale, width, 14 * scene.palette.scale);
     context.globalAlpha = 1;
     context.fillStyle = scene.palette.css.text;
   } else context.fillStyle = dim ? scene.palette.css.muted : inkOn(colour);
@@ -95,7 +94,7 @@ function drawLabel(context: CanvasRenderingContext2D, scene: Scene, lane: Lane, 
 function colourOf({ palette, marks }: Scene, lane: Lane, op: number): Colour {
   const { rgb } = palette;
   const mark = marks.of[op + lane.side.opBase] ?? 0;
-  if (marks.colours) return mark & SLOWER ? rgb.bad : mark & FASTER ? rgb.good : mark & NEW ? rgb.accent : rgb.idle;
+  if (marks.colours) return mark & SLOWER ? rgb.bad : mark & FASTER ? rgb.good : mark & NEW ? rgb.accent : rgb.control;
   const of: Record<string, Colour> = { compute: rgb.compute, collective: rgb.panel, copy: rgb.copy, control: rgb.control, host: rgb.host };
   return of[lane.side.ops?.lane[op] ?? "host"] ?? rgb.host;
 }
@@ -116,7 +115,7 @@ function drawFold(context: CanvasRenderingContext2D, { viewport, palette, scroll
         const top = height(most[at]!, segments.dur[at]!);
         if (most[at]! <= 0) continue;
         context.fillStyle = palette.css.text;
-        context.globalAlpha = 0.28;
+        context.globalAlpha = 0.2;
         context.fillRect(x, top, width, height(least[at]!, segments.dur[at]!) - top);
         context.globalAlpha = 0.9;
         context.fillRect(x, height(median[at]!, segments.dur[at]!) - 0.5, Math.max(width, 0.3), 1);
@@ -184,9 +183,10 @@ function drawRange(context: CanvasRenderingContext2D, { viewport, palette }: Sce
   context.fillRect(x, 0, 1, height);
   context.fillRect(right, 0, 1, height);
   const text = length(end - start);
+  const high = 18 * palette.scale;
   const width = context.measureText(text).width + 12;
   const left = Math.min(Math.max((x + right - width) / 2, 4), viewport.width - width - 4);
-  context.fillRect(left, 4, width, 18);
+  context.fillRect(left, 4, width, high);
   context.fillStyle = inkOn(palette.rgb.focus);
-  context.fillText(text, left + 6, 13.5);
+  context.fillText(text, left + 6, 4.5 + high / 2);
 }

@@ -1,11 +1,12 @@
 /** What both painters of rectangles take: WebGL2 in rectangles.ts, Canvas 2D in canvas_rectangles.ts. */
 
 import type { Palette } from "./palette";
-import type { Tile } from "./tile";
+import type { Instances } from "./instances";
 
 /** A tile on screen. Times are common, lengths CSS pixels. */
 export interface Placement {
-  tile: Tile;
+  drawn: Instances;
+  rows: number;
   y: number;
   /** From one row to the next, and how much of it is drawn. */
   pitch: number;

@@ -12,7 +12,13 @@ export interface Palette {
   css: Record<ColourName, string>;
   rgb: Record<ColourName, Colour>;
   isDark: boolean;
+  /** Of the page's letters against the smallest: what is drawn grows with them. */
+  scale: number;
+  font: string;
 }
+
+const SMALLEST = 14;
+const FONT = 11;
 
 export function readPalette(): Palette {
   const style = getComputedStyle(document.documentElement);
@@ -22,7 +28,9 @@ export function readPalette(): Palette {
     css[name] = style.getPropertyValue(`--${name}`).trim() || "#888888";
     rgb[name] = parsed(css[name]);
   }
-  return { css, rgb, isDark: luminance(rgb.bg) < 0.5 };
+  const scale = Math.max((parseFloat(style.fontSize) || SMALLEST) / SMALLEST, 1);
+  const font = `${Math.round(FONT * scale)}px ${style.getPropertyValue("--sans") || "sans-serif"}`;
+  return { css, rgb, isDark: luminance(rgb.bg) < 0.5, scale, font };
 }
 
 /** Calls back when the theme changes; returns how to stop. */

@@ -19,6 +19,8 @@ interface Sum {
   devices: number;
   times: Partial<Record<Class, number>>;
   exact: boolean;
+  /** Of its side: the fold, or the only device. */
+  isFirst: boolean;
 }
 
 /** Fills the panel with the time of each class in the range, for the fold or the first devices. */
@@ -26,16 +28,17 @@ export async function showRange(panel: HTMLElement, scene: Scene, close: () => v
   const range = scene.range;
   if (!range) return;
   const whole = range[1] - range[0];
-  const sums = await Promise.all(scene.sides.flatMap((side) => tracksOf(side).map((track) => sum(scene, side, track, range))));
+  const sums = await Promise.all(scene.sides.flatMap((side) => tracksOf(side).map((track, at) => sum(scene, side, track, range, at === 0))));
   if (scene.range !== range) return;
   panel.hidden = false;
   const button = h("button", { type: "button", class: "quiet tl-close", "aria-label": "Close the range", onclick: close }, "×");
-  const parts = sums.flatMap(({ title, devices, times, exact }) => [
-    h("h3", {}, title, exact ? "" : " (≈: its spans aren't in this file)"),
-    classTable(times, whole * devices, devices),
-  ]);
+  const parts = sums.map(({ title, devices, times, exact }) =>
+    h("section", {}, h("h3", {}, title, exact ? "" : " (≈: counted by buckets)"), classTable(times, whole * devices, devices)),
+  );
+  const few = parts.filter((_, at) => sums[at]?.isFirst);
+  const others = parts.length > few.length && h("details", {}, h("summary", {}, "Each device"), ...parts.filter((_, at) => !sums[at]?.isFirst));
   const basis = scene.sides[0]?.page.basis ?? "measured";
-  fill(panel, button, h("h2", {}, `Range of ${length(whole)}`), h("p", { class: "tl-kind" }, badge(basis)), ...parts);
+  fill(panel, button, h("h2", {}, `Range of ${length(whole)}`), h("p", { class: "tl-kind" }, badge(basis)), ...few, others);
 }
 
 function tracksOf(side: Side): number[] {
@@ -45,10 +48,10 @@ function tracksOf(side: Side): number[] {
   return [...folds, ...summaries].slice(0, MOST_SHOWN);
 }
 
-async function sum(scene: Scene, side: Side, number: number, range: [number, number]): Promise<Sum> {
+async function sum(scene: Scene, side: Side, number: number, range: [number, number], isFirst: boolean): Promise<Sum> {
   const track = side.page.tracks[number]!;
   const [start, end] = [range[0] + side.offset, range[1] + side.offset];
-  const found: Sum = { title: titleOf(side, number), devices: track.kind === "fold" ? side.page.devices.length : 1, times: {}, exact: true };
+  const found: Sum = { title: titleOf(side, number), devices: track.kind === "fold" ? side.page.devices.length : 1, times: {}, exact: true, isFirst };
   for (let level = bestLevel(track, (end - start) / FINE); level < track.levels.length; level++) {
     const { start: starts, end: ends, width } = track.levels[level]!;
     const tiles = starts.map((_, tile) => tile).filter((tile) => starts[tile]! < end && ends[tile]! > start);

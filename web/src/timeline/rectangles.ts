@@ -1,7 +1,6 @@
 /** Rectangles with WebGL2: all of them in one draw call. */
 
 import { Arena } from "./arena";
-import { STRIDE } from "./instances";
 import { FAINTEST, type Frame, type Marks, type Painter, type Placement } from "./painter";
 import type { Colour } from "./palette";
 import { FRAGMENT, LANES_ACROSS, MARKS_ACROSS, VERTEX } from "./shaders";
@@ -14,7 +13,8 @@ export function glPainter(canvas: HTMLCanvasElement): Painter | null {
   if (!gl) return null;
   try {
     return new Rectangles(gl);
-  } catch {
+  } catch (error) {
+    console.warn(error);
     return null;
   }
 }
@@ -24,6 +24,8 @@ class Rectangles implements Painter {
   private readonly program: WebGLProgram;
   private readonly arena: Arena;
   private readonly vertices: WebGLVertexArrayObject;
+  private readonly corners: WebGLBuffer;
+  private described = 0;
   private readonly lanes: WebGLTexture;
   private readonly marks: WebGLTexture;
   private readonly places = new Map<string, WebGLUniformLocation | null>();
@@ -36,7 +38,7 @@ class Rectangles implements Painter {
     this.vertices = gl.createVertexArray() as WebGLVertexArrayObject;
     this.lanes = texture(gl);
     this.marks = texture(gl);
-    this.describe();
+    this.corners = gl.createBuffer() as WebGLBuffer;
     gl.disable(gl.DEPTH_TEST);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE);
@@ -53,32 +55,39 @@ class Rectangles implements Painter {
     gl.viewport(0, 0, width, height);
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT);
-    this.arena.hold(frame.placements.map((placement) => placement.tile));
+    gl.activeTexture(gl.TEXTURE2);
+    this.arena.hold(frame.placements);
     if (this.arena.count === 0) return;
     gl.useProgram(this.program);
     this.place(frame);
     this.mark(frame.marks);
     this.uniforms(frame, width, height);
-    gl.bindVertexArray(this.vertices);
-    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, this.arena.count);
+    gl.activeTexture(gl.TEXTURE2);
+    gl.bindTexture(gl.TEXTURE_2D, this.arena.texture);
+    this.describe(this.arena.count);
+    gl.drawElements(gl.TRIANGLES, this.arena.count * 6, gl.UNSIGNED_INT, 0);
   }
 
   dispose(): void {
     this.gl.getExtension("WEBGL_lose_context")?.loseContext();
   }
 
-  private describe(): void {
+  /** Two triangles for each rectangle: which of its four corners they have. */
+  private describe(count: number): void {
     const { gl } = this;
     gl.bindVertexArray(this.vertices);
-    gl.bindBuffer(gl.ARRAY_BUFFER, this.arena.buffer);
-    gl.vertexAttribPointer(0, 4, gl.FLOAT, false, STRIDE, 0);
-    gl.vertexAttribPointer(1, 4, gl.UNSIGNED_SHORT, true, STRIDE, 16);
-    gl.vertexAttribIPointer(2, 2, gl.UNSIGNED_SHORT, STRIDE, 24);
-    gl.vertexAttribIPointer(3, 1, gl.UNSIGNED_INT, STRIDE, 28);
-    for (let each = 0; each < 4; each++) {
-      gl.enableVertexAttribArray(each);
-      gl.vertexAttribDivisor(each, 1);
+    if (count <= this.described) return;
+    this.described = Math.ceil(count * 1.5);
+    const corners = new Uint32Array(this.described * 6);
+    for (let each = 0; each < this.described; each++) {
+      const [at, first] = [each * 6, each * 4];
+      corners[at] = first;
+      corners[at + 1] = corners[at + 3] = first + 1;
+      corners[at + 2] = corners[at + 4] = first + 2;
+      corners[at + 5] = first + 3;
     }
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.corners);
+    gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, corners, gl.STATIC_DRAW);
   }
 
   /** Writes where each lane is: 8 numbers; those of tiles off screen have no height. */
@@ -94,11 +103,11 @@ class Rectangles implements Painter {
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA32F, LANES_ACROSS * 2, rows, 0, gl.RGBA, gl.FLOAT, this.texels);
   }
 
-  private placeOne({ tile, y, pitch, height, hole, isSpans, isHost, isSparse }: Placement, ratio: number): void {
-    const first = this.arena.laneOf(tile);
+  private placeOne({ drawn, rows, y, pitch, height, hole, isSpans, isHost, isSparse }: Placement, ratio: number): void {
+    const first = this.arena.laneOf(drawn);
     const flags = (isSpans ? 1 : 0) + (isHost ? 2 : 0);
     const [start, end] = hole ?? [0, 0];
-    for (let row = 0; row < tile.rows; row++) {
+    for (let row = 0; row < rows; row++) {
       const at = (first + row) * 8;
       this.texels.set([(y + row * pitch) * ratio, height * ratio, flags, isSparse ? FAINTEST : 0], at);
       if (hole) this.texels.set([...halves(start), ...halves(end)], at + 4);
@@ -124,6 +133,7 @@ class Rectangles implements Painter {
     const period = HATCH * frame.ratio;
     gl.uniform1i(this.at("lanes"), 0);
     gl.uniform1i(this.at("marks"), 1);
+    gl.uniform1i(this.at("rectangles"), 2);
     gl.uniform2f(this.at("start"), ...halves(frame.start));
     gl.uniform1f(this.at("scale"), frame.ratio / frame.unit);
     gl.uniform2f(this.at("size"), width, height);
@@ -134,7 +144,7 @@ class Rectangles implements Painter {
     gl.uniform1i(this.at("dims"), frame.marks.dims ? 1 : 0);
     gl.uniform1i(this.at("colours"), frame.marks.colours ? 1 : 0);
     gl.uniform3fv(this.at("palette"), flat([rgb.compute, rgb.hidden, rgb.exposed, rgb.copy, rgb.control, rgb.host]));
-    gl.uniform3fv(this.at("changed"), flat([rgb.bad, rgb.good, rgb.accent, rgb.idle]));
+    gl.uniform3fv(this.at("changed"), flat([rgb.bad, rgb.good, rgb.accent, rgb.control]));
     gl.uniform3f(this.at("stripe"), ...rgb.bg);
   }
 
@@ -167,13 +177,15 @@ function texture(gl: WebGL2RenderingContext): WebGLTexture {
 
 function linked(gl: WebGL2RenderingContext): WebGLProgram {
   const program = gl.createProgram() as WebGLProgram;
+  const logs: string[] = [];
   for (const [kind, text] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]] as const) {
     const shader = gl.createShader(kind) as WebGLShader;
     gl.shaderSource(shader, text);
     gl.compileShader(shader);
+    logs.push(gl.getShaderInfoLog(shader) ?? "");
     gl.attachShader(program, shader);
   }
   gl.linkProgram(program);
-  if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(program) ?? "no shaders");
+  if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(`the shaders do not work here: ${logs.join(" ")}${gl.getProgramInfoLog(program)}`);
   return program;
 }

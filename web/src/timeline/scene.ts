@@ -20,6 +20,8 @@ export class Scene {
   /** Tracks on screen, as they were drawn last. */
   drawn: Drawn[] = [];
   scroll = 0;
+  /** Height of the screen for tracks. */
+  room = 0;
   selection: Spot | null = null;
   hovered: Spot | null = null;
   /** The other end of the selected op's pair. */
@@ -40,7 +42,7 @@ export class Scene {
     this.sides = sidesOf(page);
     this.viewport = new Viewport(...extent(this.sides));
     this.tiles = this.open();
-    this.rows = layout(this.sides, this.toggled);
+    this.rows = layout(this.sides, this.toggled, this.palette.scale, this.room);
     this.first();
   }
 
@@ -58,6 +60,12 @@ export class Scene {
     this.relayout();
   }
 
+  resize(room: number): void {
+    this.room = room;
+    this.palette = readPalette();
+    this.relayout();
+  }
+
   /** Opens the group that hides a track. */
   uncover(side: Side, track: number): void {
     const key = groupKeyOf(side, track);
@@ -66,7 +74,7 @@ export class Scene {
   }
 
   relayout(): void {
-    this.rows = layout(this.sides, this.toggled);
+    this.rows = layout(this.sides, this.toggled, this.palette.scale, this.room);
     this.changed();
   }
 

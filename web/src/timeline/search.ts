@@ -4,6 +4,7 @@ import type { OpTable } from "../page";
 import { MATCH } from "./painter";
 import type { Scene } from "./scene";
 import type { Side } from "./sides";
+import { laneOf } from "./tracks";
 import { type Spot, spotOf } from "./spots";
 import { MOST_TILES } from "./walk";
 
@@ -28,6 +29,7 @@ export class Search {
   whole = true;
   private hits: Hit[] = [];
   private run = 0;
+  private collecting: Promise<void> | null = null;
 
   constructor(
     private readonly scene: () => Scene,
@@ -49,11 +51,13 @@ export class Search {
     this.ops = this.mark(scene);
     scene.changed();
     this.told();
-    if (this.ops > 0) await this.collect(scene, run);
+    this.collecting = this.ops > 0 ? this.collect(scene, run) : null;
+    await this.collecting;
   }
 
   /** The next (1) or previous (-1) span that matches. */
   async go(by: 1 | -1): Promise<Spot | null> {
+    if (this.collecting) await this.collecting;
     if (this.hits.length === 0) return null;
     const scene = this.scene();
     const { length } = this.hits;
@@ -98,7 +102,9 @@ export class Search {
         if (scene.marks.of[(op?.[at] ?? 0) + side.opBase]! & MATCH) found.push({ side, track, tile, at, start: start[at]! - side.offset });
       }
     }
-    this.hits = found.sort((one, other) => one.start - other.start);
+    // Threads of hosts count where they are shown, or where nothing else matches.
+    const shown = found.filter((hit) => hit.side.page.tracks[hit.track]?.kind !== "host" || laneOf(scene.rows, hit.side.index, hit.track));
+    this.hits = (shown.length > 0 ? shown : found).sort((one, other) => one.start - other.start);
     this.told();
   }
 

@@ -7,6 +7,7 @@
  * segments meet in one pixel.
  */
 
+import { ACROSS } from "./instances";
 import { DIM, FASTER, MATCH, NEW, SLOWER } from "./painter";
 
 export const LANES_ACROSS = 1024;
@@ -16,10 +17,7 @@ export const VERTEX = `#version 300 es
 precision highp float;
 precision highp int;
 precision highp usampler2D;
-layout(location = 0) in vec4 time;
-layout(location = 1) in vec4 heights;
-layout(location = 2) in uvec2 more;
-layout(location = 3) in uint op;
+uniform highp usampler2D rectangles;
 uniform highp sampler2D lanes;
 uniform usampler2D marks;
 uniform vec2 start;
@@ -41,23 +39,30 @@ float pixel(vec2 moment) {
 }
 
 void main() {
-  int lane = int(more.y);
-  ivec2 at = ivec2((lane % ${LANES_ACROSS}) * 2, lane / ${LANES_ACROSS});
-  vec4 place = texelFetch(lanes, at, 0);
-  vec4 hole = texelFetch(lanes, at + ivec2(1, 0), 0);
+  // Where nothing is seen; what follows puts it in its place.
+  gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
+  int rectangle = gl_VertexID >> 2;
+  ivec2 cell = ivec2((rectangle % ${ACROSS}) * 2, rectangle / ${ACROSS});
+  vec4 time = uintBitsToFloat(texelFetch(rectangles, cell, 0));
   float x0 = pixel(time.xy);
   float x1 = pixel(time.zw);
+  if (x1 <= 0.0 || x0 >= size.x) return;
+  uvec4 rest = texelFetch(rectangles, cell + ivec2(1, 0), 0);
+  uint op = rest.w;
+  vec4 heights = vec4(rest.x & 0xffffu, rest.x >> 16, rest.y & 0xffffu, rest.y >> 16) / 65535.0;
+  float whole = float(rest.z & 0xffffu) / 65535.0;
+  int lane = int(rest.z >> 16);
+  ivec2 at = ivec2((lane % ${LANES_ACROSS}) * 2, lane / ${LANES_ACROSS});
+  vec4 place = texelFetch(lanes, at, 0);
   float top = place.x - scroll;
-  if (place.y <= 0.0 || x1 <= 0.0 || x0 >= size.x || top >= size.y || top + place.y <= 0.0) {
-    gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
-    return;
-  }
+  if (place.y <= 0.0 || whole <= 0.0 || top >= size.y || top + place.y <= 0.0) return;
+  vec4 hole = texelFetch(lanes, at + ivec2(1, 0), 0);
   bool spans = mod(place.z, 2.0) > 0.5;
   if (spans && x1 - x0 > 5.0 * ratio) x1 -= ratio;
   vec2 edges = clamp(vec2(x0, x1), -8.0, size.x + 8.0);
   vec2 across = vec2(floor(edges.x), max(ceil(edges.y), floor(edges.x) + 1.0));
   vec2 down = vec2(floor(top + 0.5), max(floor(top + place.y + 0.5), floor(top + 0.5) + 1.0));
-  vec2 corner = vec2(float(gl_VertexID & 1), float(gl_VertexID >> 1));
+  vec2 corner = vec2(float(gl_VertexID & 1), float((gl_VertexID >> 1) & 1));
   vec2 position = vec2(mix(across.x, across.y, corner.x), mix(down.x, down.y, corner.y));
   gl_Position = vec4(position.x / size.x * 2.0 - 1.0, 1.0 - position.y / size.y * 2.0, 0.0, 1.0);
   up = 1.0 - corner.y;
@@ -66,7 +71,7 @@ void main() {
   uint mark = op == 0xffffffffu ? 0u : texelFetch(marks, ivec2(int(op) % ${MARKS_ACROSS}, int(op) / ${MARKS_ACROSS}), 0).r;
   float shade = op == 0xffffffffu || !spans ? 0.0 : (float((op * 2654435761u) >> 24) / 255.0 - 0.5) * 0.16;
   float strength = dims && (mark & ${MATCH}u) == 0u ? ${DIM.toFixed(3)} : 1.0;
-  look = vec4(float(more.x) / 65535.0, place.w, strength, place.z > 1.5 ? 1.0 : 0.0);
+  look = vec4(whole, place.w, strength, place.z > 1.5 ? 1.0 : 0.0);
   tint = vec4(vec3(shade), 0.0);
   if (colours) {
     vec3 change = changed[3];
@@ -103,6 +108,8 @@ void main() {
   found = tint.a > 0.5 ? tint.rgb : clamp(found + tint.rgb, 0.0, 1.0);
   if (exposed && mod(gl_FragCoord.x + hatch - gl_FragCoord.y, 7.0 * ratio) < 2.4 * ratio) found = mix(found, stripe, 0.62);
   float alpha = share * look.z;
-  colour = vec4(found * alpha, alpha);
+  // A share may be less than the screen's 256 steps tell apart: noise keeps the sum of many right.
+  float noise = alpha < 0.999 ? fract(dot(vec3(gl_FragCoord.xy, limits.x), vec3(0.618, 0.755, 7.13))) - 0.5 : 0.0;
+  colour = vec4(found * alpha, alpha) + noise / 255.0;
 }
 `;

@@ -3,6 +3,7 @@
 import { type Band, bandsOf, drawRuler, rulerHeight } from "./bands";
 import { canvasPainter } from "./canvas_rectangles";
 import { cover } from "./cover";
+import { drawnAt } from "./merge";
 import { drawOverlay } from "./overlay";
 import type { Painter, Placement } from "./painter";
 import { glPainter } from "./rectangles";
@@ -64,8 +65,8 @@ export class Stage {
     this.painter.paint({ start, unit, width, height: this.height, scroll, ratio, placements, palette, marks });
     const context = sized(this.overlay, width, this.height, ratio);
     if (context) drawOverlay(context, scene, this.height);
-    this.bands = bandsOf(scene.sides);
-    const above = sized(this.ruler, width, rulerHeight(this.bands), ratio);
+    this.bands = bandsOf(scene.sides, palette.scale);
+    const above = sized(this.ruler, width, rulerHeight(this.bands, palette.scale), ratio);
     if (above) drawRuler(above, scene, this.bands);
     this.ask(scene, wanted);
     this.took = performance.now() - began;
@@ -98,7 +99,10 @@ export class Stage {
         const isSpans = level === 0 && !sums;
         const isSparse = isSpans && (track.levels[0]?.count[0] ?? 0) <= FEW;
         const isHost = track.kind === "host";
-        for (const tile of tiles) placements.push({ tile, y, pitch, height, hole: clear, isSpans, isHost, isSparse });
+        for (const tile of tiles) {
+          const of = drawnAt(tile, viewport.unit);
+          if (of) placements.push({ drawn: of, rows: tile.rows, y, pitch, height, hole: clear, isSpans, isHost, isSparse });
+        }
       }
     }
     return { placements, drawn, wanted };

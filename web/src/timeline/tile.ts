@@ -88,6 +88,8 @@ export interface Tile {
   rows: number;
   /** Null until the table of ops is there. */
   drawn: Instances | null;
+  /** What is drawn where it would be too dense, by width of the buckets. */
+  merged: Map<number, Instances>;
 }
 
 function doubles(column: Columns[string] | undefined): Float64Array {

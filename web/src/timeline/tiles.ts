@@ -93,7 +93,7 @@ export class Tiles {
     const track = this.track(id) as Track;
     const side = this.sides[id.side] as Side;
     const segments = new Segments(await this.source.block(nameOf(id)), track.rows);
-    const tile: Tile = { id, segments, rows: track.rows, drawn: null };
+    const tile: Tile = { id, segments, rows: track.rows, drawn: null, merged: new Map() };
     const exposed = await this.borders(id, segments);
     // Buckets of the first side can be drawn before its ops have names.
     if (id.level === 0 || id.side > 0) await this.ready;

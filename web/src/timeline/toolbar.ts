@@ -30,7 +30,7 @@ const CHANGES = [
   ["slower", "slower"],
   ["faster", "faster"],
   ["new", "only on one side"],
-  ["idle", "not clearly changed"],
+  ["control", "not clearly changed"],
 ] as const;
 const PAUSE = 180;
 

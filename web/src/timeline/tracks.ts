@@ -23,6 +23,10 @@ export interface Row {
   hint: string;
   y: number;
   height: number;
+  /** Second line of the title. */
+  under: string;
+  /** The title stands at the top. */
+  isTall: boolean;
   /** Of a group: whether its tracks are shown; null: it has no others. */
   open: boolean | null;
   lane: Lane | null;
@@ -43,6 +47,9 @@ const GAP = 3;
 /** More devices than this are folded. */
 export const FEW_DEVICES = 4;
 const FEW_THREADS = 3;
+/** Part of the screen that few tracks grow to, and how much taller they get at most. */
+const FILLED = 0.8;
+const TALLEST = 1.7;
 
 interface Group {
   key: string;
@@ -54,51 +61,61 @@ interface Group {
   startsOpen: boolean;
 }
 
-/** `toggled`: keys of the groups that are not as at first. */
-export function layout(sides: Side[], toggled: ReadonlySet<string>): Layout {
+/**
+ * `toggled`: keys of the groups that are not as at first; `scale`: of the letters; `room`: height
+ * of the screen, which few tracks fill better when they are taller.
+ */
+export function layout(sides: Side[], toggled: ReadonlySet<string>, scale: number, room: number): Layout {
+  const least = laid(sides, toggled, scale);
+  const spare = Math.min(Math.max((room * FILLED) / Math.max(least.height, 1), 1), TALLEST);
+  return spare > 1.05 ? laid(sides, toggled, scale * spare) : least;
+}
+
+function laid(sides: Side[], toggled: ReadonlySet<string>, scale: number): Layout {
   const found: Layout = { rows: [], lanes: [], height: 0 };
   for (const side of sides) {
     if (sides.length > 1) {
-      const title = `${side.letter} ${side.page.name}`;
-      put(found, { key: `side-${side.index}`, kind: "side", title, hint: title, open: null }, HEADER, null);
+      const title = `${side.letter} ${shortName(side.page.name)}`;
+      put(found, { key: `side-${side.index}`, kind: "side", title, hint: side.page.name, open: null, under: "" }, HEADER, null);
     }
-    for (const group of groupsOf(side)) putGroup(found, side, group, toggled);
+    for (const group of groupsOf(side)) putGroup(found, side, group, toggled, scale);
   }
   return found;
 }
 
-function putGroup(found: Layout, side: Side, group: Group, toggled: ReadonlySet<string>): void {
+function putGroup(found: Layout, side: Side, group: Group, toggled: ReadonlySet<string>, scale: number): void {
   const isFold = side.page.tracks[group.own ?? -1]?.kind === "fold";
   const open = group.tracks.length > 0 ? group.startsOpen !== toggled.has(group.key) : null;
-  const row = { key: group.key, kind: "group" as const, title: group.title, hint: group.hint, open };
-  put(found, row, isFold ? FOLD : HEADER, group.own === null ? null : { side, track: group.own });
+  const row = { key: group.key, kind: "group" as const, title: group.title, hint: group.hint, open, under: isFold ? "mean, least to most" : "" };
+  put(found, row, Math.round((isFold ? FOLD : HEADER) * scale), group.own === null ? null : { side, track: group.own });
   if (!open) return;
   for (const number of group.tracks) {
     const track = side.page.tracks[number] as Track;
     const title = shortTitle(track.title);
-    const row = { key: `${side.index}.${number}`, kind: "track" as const, title, hint: track.title, open: null };
-    put(found, row, heightOf(track), { side, track: number });
+    const row = { key: `${side.index}.${number}`, kind: "track" as const, title, hint: track.title, open: null, under: "" };
+    put(found, row, heightOf(track, scale), { side, track: number });
   }
 }
 
-function heightOf(track: Track): number {
-  return track.rows > 1 ? track.rows * pitchOf(track.rows) + GAP : TRACK;
+function heightOf(track: Track, scale: number): number {
+  return Math.round(track.rows > 1 ? track.rows * pitchOf(track.rows, scale) + GAP : TRACK * scale);
 }
 
-function pitchOf(rows: number): number {
-  return Math.max(Math.min(NESTED, MOST_NESTED / rows), 2);
+function pitchOf(rows: number, scale: number): number {
+  return Math.max(Math.floor(Math.min(NESTED, MOST_NESTED / rows) * scale), 2);
 }
 
-function put(found: Layout, row: Omit<Row, "y" | "height" | "lane">, height: number, of: { side: Side; track: number } | null): void {
+function put(found: Layout, row: Omit<Row, "y" | "height" | "lane" | "isTall">, height: number, of: { side: Side; track: number } | null): void {
   const y = found.height;
   let lane: Lane | null = null;
   if (of) {
     const rows = of.side.page.tracks[of.track]?.rows ?? 1;
-    const pitch = rows > 1 ? pitchOf(rows) : height - GAP;
+    const pitch = rows > 1 ? Math.floor((height - GAP) / rows) : height - GAP;
     lane = { ...of, y: y + GAP / 2, pitch, height: rows > 1 ? Math.max(pitch - (pitch > 6 ? 1 : 0), 1) : pitch };
     found.lanes.push(lane);
   }
-  found.rows.push({ ...row, y, height, lane });
+  const isTall = lane !== null && lane.pitch < height - GAP;
+  found.rows.push({ ...row, y, height, lane, isTall });
   found.height += height;
 }
 
@@ -134,6 +151,11 @@ function hostGroups(side: Side): Group[] {
 
 function numbers(tracks: Track[], wanted: (track: Track, number: number) => boolean): number[] {
   return tracks.map((_, number) => number).filter((number) => wanted(tracks[number] as Track, number));
+}
+
+/** The name of a file without its directories. */
+export function shortName(name: string): string {
+  return visible(name.replace(/^'(.*)'$/, "$1").replace(/^.*\/(?=[^/])/, ""));
 }
 
 /** The end of a title that is a path: its beginning repeats the device. */

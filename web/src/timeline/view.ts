@@ -5,7 +5,7 @@ import type { Page } from "../page";
 import type { Context, Mounted, View } from "../view";
 import { Address, follow, toStep } from "./address";
 import { stepUnder } from "./bands";
-import { hasChanges, markChanges } from "./changes";
+import { hasChanges, isChanged, markChanges } from "./changes";
 import { Details } from "./details";
 import { Gutter } from "./gutter";
 import { helpDialog, isTyping, type KeyActions, onKey } from "./keys";
@@ -62,7 +62,7 @@ class TimelineView implements Mounted {
     private readonly context: Context,
   ) {
     this.named = new Promise((resolve) => (this.hasNames = resolve));
-    this.byChange = hasChanges(context.page);
+    this.byChange = hasChanges(context.page) && isChanged(context.page);
     this.scene = new Scene(context.page, context.source, () => this.stage?.draw(), () => this.learned());
     this.selection = new Selection(() => this.scene, (spot) => this.selected(spot), (spot) => this.scrollTo(spot));
     this.search = new Search(() => this.scene, () => this.toolbar.told(this.search));
@@ -122,7 +122,10 @@ class TimelineView implements Mounted {
     });
     const pressed = (event: KeyboardEvent) => this.pressed(event);
     document.addEventListener("keydown", pressed);
-    const resized = new ResizeObserver(() => this.stage.frame());
+    const resized = new ResizeObserver(() => {
+      this.scene.resize(this.scroller.clientHeight);
+      this.stage.frame();
+    });
     resized.observe(this.plot);
     this.ends.push(
       () => document.removeEventListener("keydown", pressed),
