@@ -78,11 +78,19 @@ export function toStep(scene: Scene, side: Side, step: number): boolean {
   return found !== null;
 }
 
-async function toOp(params: URLSearchParams, scene: Scene, side: Side, op: number, places: Places, isPlaced: boolean): Promise<void> {
+async function toOp(
+  params: URLSearchParams,
+  scene: Scene,
+  side: Side,
+  op: number,
+  places: Places,
+  isPlaced: boolean,
+): Promise<void> {
   await places.named;
   const track = number(params, "track");
   const at = number(params, "at");
-  const found = track !== null && at !== null ? await nearest(scene, side, track, at) : await anywhere(scene, side, op);
+  const found =
+    track !== null && at !== null ? await nearest(scene, side, track, at) : await anywhere(scene, side, op);
   if (!found || found.op !== op) return;
   if (isPlaced) places.selection.set(found);
   else places.selection.zoom(found);

@@ -37,7 +37,8 @@ export class Arena {
     if (missing.length === 0) return;
     const added = total(missing, rowsOf);
     const used = total(placements, rowsOf);
-    const full = this.rows + added > this.capacity || this.lanes + total(missing, ({ rows }) => rows) > MOST_LANES;
+    const full =
+      this.rows + added > this.capacity || this.lanes + total(missing, ({ rows }) => rows) > MOST_LANES;
     if (full || this.rows + added > 2 * used + SPARE) this.renew(placements, used);
     else for (const placement of missing) this.put(placement);
   }
@@ -53,7 +54,17 @@ export class Arena {
     const most = gl.getParameter(gl.MAX_TEXTURE_SIZE) as number;
     this.capacity = Math.min(Math.max(SMALLEST, 2 * used + SPARE), most);
     gl.bindTexture(gl.TEXTURE_2D, this.texture);
-    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA32UI, TEXELS, this.capacity, 0, gl.RGBA_INTEGER, gl.UNSIGNED_INT, null);
+    gl.texImage2D(
+      gl.TEXTURE_2D,
+      0,
+      gl.RGBA32UI,
+      TEXELS,
+      this.capacity,
+      0,
+      gl.RGBA_INTEGER,
+      gl.UNSIGNED_INT,
+      null,
+    );
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST);
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST);
     for (const placement of placements) this.put(placement);
@@ -69,7 +80,17 @@ export class Arena {
     if (by !== 0) for (let at = 13; at < drawn.count * (STRIDE / 2); at += STRIDE / 2) shorts[at]! += by;
     drawn.base = this.lanes;
     gl.bindTexture(gl.TEXTURE_2D, this.texture);
-    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, this.rows, TEXELS, rows, gl.RGBA_INTEGER, gl.UNSIGNED_INT, new Uint32Array(drawn.buffer));
+    gl.texSubImage2D(
+      gl.TEXTURE_2D,
+      0,
+      0,
+      this.rows,
+      TEXELS,
+      rows,
+      gl.RGBA_INTEGER,
+      gl.UNSIGNED_INT,
+      new Uint32Array(drawn.buffer),
+    );
     this.slots.set(drawn, this.lanes);
     this.rows += rows;
     this.lanes += placement.rows;

@@ -50,12 +50,17 @@ export function ticks(viewport: Viewport, zero: number, scale: number): Tick[] {
   const step = rounded(viewport.unit * BETWEEN * scale);
   const [unit, name] = UNITS.find(([unit]) => step >= unit) ?? [1, "ps"];
   const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9));
-  const parts = step / 10 ** Math.floor(Math.log10(step) + 1e-9) < 1.5 ? 5 : step.toPrecision(1).startsWith("2") ? 4 : 5;
+  const parts =
+    step / 10 ** Math.floor(Math.log10(step) + 1e-9) < 1.5 ? 5 : step.toPrecision(1).startsWith("2") ? 4 : 5;
   const found: Tick[] = [];
   const first = Math.floor((viewport.start - zero) / step);
   for (let at = first; zero + at * step <= viewport.end; at++) {
     const value = (at * step) / unit;
-    found.push({ x: viewport.x(zero + at * step), text: `${decimal(value, digits)} ${name}`.replace("-", "−"), minor: false });
+    found.push({
+      x: viewport.x(zero + at * step),
+      text: `${decimal(value, digits)} ${name}`.replace("-", "−"),
+      minor: false,
+    });
     for (let part = 1; part < parts; part++) {
       found.push({ x: viewport.x(zero + (at + part / parts) * step), text: "", minor: true });
     }
@@ -66,5 +71,5 @@ export function ticks(viewport: Viewport, zero: number, scale: number): Tick[] {
 /** 1, 2 or 5 times a power of ten, at least so much. */
 function rounded(least: number): number {
   const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
-  return (([1, 2, 5].find((factor) => factor * power >= least) ?? 10) * power);
+  return ([1, 2, 5].find((factor) => factor * power >= least) ?? 10) * power;
 }

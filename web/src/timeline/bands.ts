@@ -22,8 +22,10 @@ export function bandsOf(sides: Side[], scale: number): Band[] {
   const y = () => Math.round(AXIS * scale) + found.length * height;
   for (const side of sides) {
     const letter = side.letter ? `${side.letter} ` : "";
-    if (side.page.steps.step.length > 0) found.push({ side, kind: "steps", y: y(), height, title: `${letter}steps` });
-    if (side.page.programs.length > 0) found.push({ side, kind: "programs", y: y(), height, title: `${letter}programs` });
+    if (side.page.steps.step.length > 0)
+      found.push({ side, kind: "steps", y: y(), height, title: `${letter}steps` });
+    if (side.page.programs.length > 0)
+      found.push({ side, kind: "programs", y: y(), height, title: `${letter}programs` });
   }
   return found;
 }
@@ -64,7 +66,12 @@ function drawAxis(context: CanvasRenderingContext2D, { viewport, palette, sides 
   }
 }
 
-function drawBars(context: CanvasRenderingContext2D, { viewport, palette }: Scene, bars: Iterable<Bar>, band: Band): void {
+function drawBars(
+  context: CanvasRenderingContext2D,
+  { viewport, palette }: Scene,
+  bars: Iterable<Bar>,
+  band: Band,
+): void {
   let last = -1;
   for (const bar of bars) {
     const x = viewport.x(bar.start - band.side.offset);
@@ -81,7 +88,8 @@ function drawBars(context: CanvasRenderingContext2D, { viewport, palette }: Scen
     if (right - left > 3) context.fillRect(left, band.y + 1, 1, band.height - 3);
     context.fillStyle = palette.css.text;
     const from = Math.max(left, 0) + 6;
-    if (right - from > 24) context.fillText(fitting(context, bar.text, right - from - 6), from, band.y + band.height / 2);
+    if (right - from > 24)
+      context.fillText(fitting(context, bar.text, right - from - 6), from, band.y + band.height / 2);
   }
 }
 
@@ -91,14 +99,20 @@ function* stepBars({ page }: Side): Iterable<Bar> {
     const next = start[row + 1] ?? Infinity;
     const kind = steady[row] ? "" : " · not steady";
     const typical = step[row] === page.typical ? " · typical" : "";
-    yield { start: start[row]!, end: Math.min(end[row]!, next), text: `step ${step[row]} · ${length(ms[row]! * 1e9)}${typical}${kind}`, strong: steady[row]! };
+    yield {
+      start: start[row]!,
+      end: Math.min(end[row]!, next),
+      text: `step ${step[row]} · ${length(ms[row]! * 1e9)}${typical}${kind}`,
+      strong: steady[row]!,
+    };
   }
 }
 
 function* programBars({ page }: Side): Iterable<Bar> {
   for (const program of page.programs) {
     const text = visible(program.name);
-    for (let at = 0; at < program.start.length; at++) yield { start: program.start[at]!, end: program.end[at]!, text, strong: true };
+    for (let at = 0; at < program.start.length; at++)
+      yield { start: program.start[at]!, end: program.end[at]!, text, strong: true };
   }
 }
 

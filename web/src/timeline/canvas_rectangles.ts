@@ -1,7 +1,17 @@
 /** Rectangles with Canvas 2D, where a browser has no WebGL2: the same picture, drawn one by one. */
 
 import { STACK } from "./instances";
-import { DIM, FASTER, FAINTEST, type Frame, MATCH, NEW, type Painter, type Placement, SLOWER } from "./painter";
+import {
+  DIM,
+  FASTER,
+  FAINTEST,
+  type Frame,
+  MATCH,
+  NEW,
+  type Painter,
+  type Placement,
+  SLOWER,
+} from "./painter";
 import type { ColourName } from "./palette";
 import { NO_OP } from "./sides";
 
@@ -18,7 +28,12 @@ function paint(canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, fra
   for (const placement of frame.placements) paintTile(context, frame, placement, hatched);
 }
 
-function paintTile(context: CanvasRenderingContext2D, frame: Frame, placement: Placement, hatched: CanvasPattern | string): void {
+function paintTile(
+  context: CanvasRenderingContext2D,
+  frame: Frame,
+  placement: Placement,
+  hatched: CanvasPattern | string,
+): void {
   const { drawn } = placement;
   context.save();
   if (placement.hole) clipOut(context, frame, placement.hole);
@@ -41,7 +56,12 @@ function paintTile(context: CanvasRenderingContext2D, frame: Frame, placement: P
       const to = shorts[at * 16 + 8 + each]! / 65535;
       if (to <= from) continue;
       context.fillStyle = fill(frame, placement, each, mark, hatched);
-      context.fillRect(left, y + (1 - to) * placement.height, Math.max(right - left - gap, 0.05), (to - from) * placement.height);
+      context.fillRect(
+        left,
+        y + (1 - to) * placement.height,
+        Math.max(right - left - gap, 0.05),
+        (to - from) * placement.height,
+      );
       from = to;
     }
   }
@@ -53,9 +73,16 @@ function alphaOf(frame: Frame, mark: number, isSparse: boolean, width: number): 
   return isSparse && width < FAINTEST ? strength * Math.max(width, FAINTEST) : strength;
 }
 
-function fill(frame: Frame, placement: Placement, each: number, mark: number, hatched: CanvasPattern | string): CanvasPattern | string {
+function fill(
+  frame: Frame,
+  placement: Placement,
+  each: number,
+  mark: number,
+  hatched: CanvasPattern | string,
+): CanvasPattern | string {
   const { css } = frame.palette;
-  if (frame.marks.colours) return css[mark & SLOWER ? "bad" : mark & FASTER ? "good" : mark & NEW ? "accent" : "control"];
+  if (frame.marks.colours)
+    return css[mark & SLOWER ? "bad" : mark & FASTER ? "good" : mark & NEW ? "accent" : "control"];
   const name = each === STACK.length - 1 && placement.isHost ? "host" : (STACK[each] as ColourName);
   return name === "exposed" ? hatched : css[name];
 }

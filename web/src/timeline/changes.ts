@@ -7,7 +7,9 @@ import type { Scene } from "./scene";
 
 /** Whether any op is slower, faster or on one side alone. */
 export function isChanged(page: Page): boolean {
-  return (compared(page)?.ops ?? []).some((change) => change.clear || change.a_ms === null || change.b_ms === null);
+  return (compared(page)?.ops ?? []).some(
+    (change) => change.clear || change.a_ms === null || change.b_ms === null,
+  );
 }
 
 export function hasChanges(page: Page): boolean {

@@ -68,7 +68,12 @@ export function cover(track: Track, sight: Sight, shelf: Shelf): Cover {
 }
 
 /** The longest run of tiles on screen that are here, and those that could be fetched. */
-function tilesOf(level: Level, number: number, sight: Sight, shelf: Shelf): { run: Tile[]; absent: TileId[]; whole: boolean } {
+function tilesOf(
+  level: Level,
+  number: number,
+  sight: Sight,
+  shelf: Shelf,
+): { run: Tile[]; absent: TileId[]; whole: boolean } {
   const absent: TileId[] = [];
   let run: Tile[] = [];
   let longest: Tile[] = [];

@@ -22,7 +22,11 @@ export interface DetailsActions {
 type Fact = [label: string, value: Child] | null;
 
 export class Details {
-  readonly element = h("aside", { class: "tl-details", "aria-label": "Details of the selection", hidden: true });
+  readonly element = h("aside", {
+    class: "tl-details",
+    "aria-label": "Details of the selection",
+    hidden: true,
+  });
   private readonly count = h("span", { class: "tl-count" });
 
   constructor(
@@ -33,7 +37,16 @@ export class Details {
   show(scene: Scene, spot: Spot | null): void {
     this.element.hidden = spot === null;
     if (!spot) return;
-    const close = h("button", { type: "button", class: "quiet tl-close", "aria-label": "Close the details", onclick: this.actions.close }, "×");
+    const close = h(
+      "button",
+      {
+        type: "button",
+        class: "quiet tl-close",
+        "aria-label": "Close the details",
+        onclick: this.actions.close,
+      },
+      "×",
+    );
     fill(this.element, close, ...(isSpan(spot) ? this.span(scene, spot) : this.sum(scene, spot)));
   }
 
@@ -45,7 +58,10 @@ export class Details {
     fill(this.count, "…");
     void occurrences(scene, spot).then(({ count: times, place, total, longest, whole }) => {
       const about = whole ? "" : " of those in this file near it";
-      fill(this.count, `${count(place)} of ${count(times)}${about} · together ${length(total)}, longest ${length(longest)}`);
+      fill(
+        this.count,
+        `${count(place)} of ${count(times)}${about} · together ${length(total)}, longest ${length(longest)}`,
+      );
     });
     return [
       h("h2", { class: "tl-name" }, ops.name[op] ?? ""),
@@ -59,7 +75,8 @@ export class Details {
   }
 
   private walk(spot: Spot): HTMLElement {
-    const button = (text: string, label: string, onclick: () => void) => h("button", { type: "button", "aria-label": label, title: label, onclick }, text);
+    const button = (text: string, label: string, onclick: () => void) =>
+      h("button", { type: "button", "aria-label": label, title: label, onclick }, text);
     const where = spot.side.page.tracks[spot.track]?.title ?? "";
     return h(
       "div",
@@ -82,7 +99,12 @@ export class Details {
     void scene;
     return [
       h("h2", {}, spot.level === 0 && track?.kind === "summary" ? "Interval" : "Time summed up"),
-      h("p", { class: "tl-kind" }, track?.kind === "fold" ? `mean of ${devices} devices ` : "", badge(spot.side.page.basis)),
+      h(
+        "p",
+        { class: "tl-kind" },
+        track?.kind === "fold" ? `mean of ${devices} devices ` : "",
+        badge(spot.side.page.basis),
+      ),
       facts([
         ...time(spot),
         spot.count ? ["Spans that start", count(spot.count)] : null,
@@ -112,9 +134,12 @@ export class Details {
   }
 
   private findings(spot: Spot): Child {
-    const found = spot.side.page.findings.filter(({ places }) => places.some((place) => place.op === spot.op));
+    const found = spot.side.page.findings.filter(({ places }) =>
+      places.some((place) => place.op === spot.op),
+    );
     if (found.length === 0) return null;
-    const link = (code: string, title: string) => h("button", { type: "button", class: "link", onclick: () => this.actions.finding(code) }, title);
+    const link = (code: string, title: string) =>
+      h("button", { type: "button", class: "link", onclick: () => this.actions.finding(code) }, title);
     const items = found.map(({ code, title }) => h("li", {}, h("code", {}, code), " ", link(code, title)));
     return h("section", {}, h("h3", {}, "Findings that name it"), h("ul", { class: "tl-found" }, ...items));
   }
@@ -137,8 +162,12 @@ function time(spot: Spot): Fact[] {
   const exposed = spot.exposed;
   return [
     ["Duration", `${length(spot.dur)} ${page.basis}`],
-    inside ? [`Start in step ${step.number}`, `${length(spot.start - step.start)} ${page.basis}`] : ["Start", `${length(spot.start)} from the start`],
-    exposed === null || exposed === 0 ? null : ["Exposed part", `${length(exposed)} (${percent(exposed / spot.dur, 0)}) ${page.basis}`],
+    inside
+      ? [`Start in step ${step.number}`, `${length(spot.start - step.start)} ${page.basis}`]
+      : ["Start", `${length(spot.start)} from the start`],
+    exposed === null || exposed === 0
+      ? null
+      : ["Exposed part", `${length(exposed)} (${percent(exposed / spot.dur, 0)}) ${page.basis}`],
   ];
 }
 
@@ -146,14 +175,26 @@ function rates(ops: OpTable, spot: Spot): Fact[] {
   const op = spot.op as number;
   const seconds = spot.dur / 1e12;
   const { basis } = spot.side.page;
-  const [moved, group, factor, flops, accessed] = [ops.bytes[op], ops.group_size[op], ops.bus_factor[op], ops.flops[op], ops.bytes_accessed[op]];
-  const rate = (value: number, unit: string) => (seconds > 0 ? `${large(value / seconds, unit)} ${basis}` : "? (it has no length)");
+  const [moved, group, factor, flops, accessed] = [
+    ops.bytes[op],
+    ops.group_size[op],
+    ops.bus_factor[op],
+    ops.flops[op],
+    ops.bytes_accessed[op],
+  ];
+  const rate = (value: number, unit: string) =>
+    seconds > 0 ? `${large(value / seconds, unit)} ${basis}` : "? (it has no length)";
   const isCollective = ops.lane[op] === "collective";
   // What starts or ends an operation does none of its work.
   const isWork = !isCollective && !/-(start|done)$/.test(ops.opcode[op] ?? "");
   return [
     isCollective ? ["Bytes", figure(moved, bytes, "the input doesn't say how much is sent")] : null,
-    isCollective ? ["Group", figure(group, (ranks) => `${count(ranks)} ranks`, "the input doesn't say which ranks take part")] : null,
+    isCollective
+      ? [
+          "Group",
+          figure(group, (ranks) => `${count(ranks)} ranks`, "the input doesn't say which ranks take part"),
+        ]
+      : null,
     isCollective && moved && factor ? ["Bus bandwidth", rate(moved * factor, "B/s")] : null,
     isCollective && moved && !factor ? ["Bandwidth", rate(moved, "B/s")] : null,
     isWork && flops ? ["Compute", rate(flops, "FLOP/s")] : null,
@@ -164,7 +205,8 @@ function rates(ops: OpTable, spot: Spot): Fact[] {
 }
 
 function origins(ops: OpTable, op: number, spot: Spot): Fact[] {
-  const text = (label: string, value: string | null | undefined): Fact => (value ? [label, h("span", { class: "path" }, value)] : null);
+  const text = (label: string, value: string | null | undefined): Fact =>
+    value ? [label, h("span", { class: "path" }, value)] : null;
   return [
     text("Instruction", ops.op[op] === ops.name[op] ? null : ops.op[op]),
     text("Opcode", ops.opcode[op]),
@@ -181,10 +223,20 @@ function origins(ops: OpTable, op: number, spot: Spot): Fact[] {
 function pairing(ops: OpTable, op: number, go: () => void): Fact[] {
   const before = ops.pair[op];
   const after = ops.pair.indexOf(op);
-  const other = before !== null && before !== undefined && before !== op ? before : after >= 0 && after !== op ? after : null;
+  const other =
+    before !== null && before !== undefined && before !== op
+      ? before
+      : after >= 0 && after !== op
+        ? after
+        : null;
   if (other === null) return [];
   const link = h("button", { type: "button", class: "link", onclick: go }, ops.name[other] ?? "");
-  return [[other === before ? "Started by" : "Completed by", link]];
+  return [
+    [
+      ops.name[other] === ops.name[op] ? "Its other part" : other === before ? "Started by" : "Completed by",
+      link,
+    ],
+  ];
 }
 
 function rowOf(page: Page, ops: OpTable, op: number): Collective | null {
@@ -194,8 +246,13 @@ function rowOf(page: Page, ops: OpTable, op: number): Collective | null {
   const isSame = (row: Collective) => row.op === ops.op[op] || row.op === ops.name[op];
   // A profile may name an op otherwise than the program does.
   const isLike = (row: Collective) =>
-    row.kind === ops.collective[op] && row.bytes === ops.bytes[op] && row.scope === ops.scope[op] && row.source === ops.source[op] && row.phase === ops.phase[op];
-  const isOfProgram = (row: Collective) => row.program === null || !ops.program[op] || programs.get(row.program) === ops.program[op];
+    row.kind === ops.collective[op] &&
+    row.bytes === ops.bytes[op] &&
+    row.scope === ops.scope[op] &&
+    row.source === ops.source[op] &&
+    row.phase === ops.phase[op];
+  const isOfProgram = (row: Collective) =>
+    row.program === null || !ops.program[op] || programs.get(row.program) === ops.program[op];
   const rows = result?.collectives.filter(isOfProgram) ?? [];
   const like = rows.filter(isLike);
   return rows.find(isSame) ?? (like.length === 1 ? (like[0] as Collective) : null);
@@ -217,11 +274,25 @@ const CLASSES: readonly [Class, string][] = [
 ];
 
 /** Time of each class and what is idle, of `whole`. */
-export function classTable(times: Partial<Record<Class, number>>, whole: number, devices: number): HTMLElement {
+export function classTable(
+  times: Partial<Record<Class, number>>,
+  whole: number,
+  devices: number,
+): HTMLElement {
   const known = CLASSES.filter(([name]) => times[name]);
   const busy = known.reduce((sum, [name]) => sum + (times[name] ?? 0), 0);
   const row = (name: string, label: string, value: number) =>
-    h("tr", {}, h("th", { scope: "row" }, swatch(name), label), h("td", {}, length(value / devices)), h("td", {}, percent(whole > 0 ? value / whole : null)));
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, swatch(name), label),
+      h("td", {}, length(value / devices)),
+      h("td", {}, percent(whole > 0 ? value / whole : null)),
+    );
   const rows = known.map(([name, label]) => row(name, label, times[name] ?? 0));
-  return h("table", { class: "tl-classes" }, h("tbody", {}, ...rows, row("idle", "Idle", Math.max(whole - busy, 0))));
+  return h(
+    "table",
+    { class: "tl-classes" },
+    h("tbody", {}, ...rows, row("idle", "Idle", Math.max(whole - busy, 0))),
+  );
 }

@@ -31,16 +31,37 @@ export class Gutter {
     if (titles === this.titles) return;
     this.titles = titles;
     this.corner.style.height = `${rulerHeight(bands, scale)}px`;
-    const labels = bands.map((band) => h("div", { class: "tl-band", style: `top: ${band.y}px; height: ${band.height}px; line-height: ${band.height}px` }, band.title));
+    const labels = bands.map((band) =>
+      h(
+        "div",
+        {
+          class: "tl-band",
+          style: `top: ${band.y}px; height: ${band.height}px; line-height: ${band.height}px`,
+        },
+        band.title,
+      ),
+    );
     fill(this.corner, h("div", { class: "tl-about" }, about), ...labels);
   }
 
   private row(row: Row): HTMLElement {
     const place = `top: ${row.y}px; height: ${row.height}px`;
     const title = h("span", { class: "tl-title" }, row.title, row.under && h("small", {}, row.under));
-    if (row.open === null) return h("div", { class: `tl-row tl-${row.kind} ${row.isTall ? "tl-tall" : ""}`, style: place, title: row.hint }, title);
+    if (row.open === null)
+      return h(
+        "div",
+        { class: `tl-row tl-${row.kind} ${row.isTall ? "tl-tall" : ""}`, style: place, title: row.hint },
+        title,
+      );
     const arrow = h("span", { class: "tl-arrow", "aria-hidden": "true" }, row.open ? "▾" : "▸");
-    const attributes = { type: "button", class: `tl-row tl-${row.kind}`, style: place, title: row.hint, "aria-expanded": String(row.open), "data-key": row.key };
+    const attributes = {
+      type: "button",
+      class: `tl-row tl-${row.kind}`,
+      style: place,
+      title: row.hint,
+      "aria-expanded": String(row.open),
+      "data-key": row.key,
+    };
     return h("button", { ...attributes, onclick: () => this.toggle(row.key) }, arrow, title);
   }
 }

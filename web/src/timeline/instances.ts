@@ -49,7 +49,8 @@ export class Writer {
     this.floats[float + 1] = start - this.floats[float]!;
     this.floats[float + 2] = end;
     this.floats[float + 3] = end - this.floats[float + 2]!;
-    for (let each = 0; each < STACK.length; each++) this.shorts[short + each] = Math.round(heights[each]! * FULL);
+    for (let each = 0; each < STACK.length; each++)
+      this.shorts[short + each] = Math.round(heights[each]! * FULL);
     this.shorts[short + 5] = row;
     this.words[at * 8 + 7] = op;
   }
@@ -79,7 +80,13 @@ export class Writer {
 export type Borders = Float64Array;
 
 /** `exposed`: of the device, where it is known; a collective is cut there. */
-export function instances(segments: Segments, side: Side, track: Track, level: number, exposed: Borders | null): Instances {
+export function instances(
+  segments: Segments,
+  side: Side,
+  track: Track,
+  level: number,
+  exposed: Borders | null,
+): Instances {
   const isSpans = level === 0 && track.kind !== "summary" && track.kind !== "fold";
   return isSpans ? spans(segments, side, exposed) : buckets(segments, side, track);
 }
@@ -100,7 +107,13 @@ function buckets(segments: Segments, side: Side, track: Track): Instances {
     if (!(whole > 0) || sum === 0) continue;
     const start = segments.start[at]! - side.offset;
     const op = segments.op?.[at] ?? NO_OP;
-    writer.add(start, start + segments.dur[at]!, heights, segments.row[at]!, op === NO_OP ? op : op + side.opBase);
+    writer.add(
+      start,
+      start + segments.dur[at]!,
+      heights,
+      segments.row[at]!,
+      op === NO_OP ? op : op + side.opBase,
+    );
   }
   return writer.done();
 }
@@ -137,7 +150,15 @@ function spans(segments: Segments, side: Side, borders: Borders | null): Instanc
   return writer.done();
 }
 
-function cut(writer: Writer, borders: Borders, offset: number, start: number, end: number, row: number, op: number): void {
+function cut(
+  writer: Writer,
+  borders: Borders,
+  offset: number,
+  start: number,
+  end: number,
+  row: number,
+  op: number,
+): void {
   let next = after(borders, start);
   for (let from = start; from < end; next++) {
     const to = Math.min(borders[next] ?? Infinity, end);

@@ -68,13 +68,17 @@ export function onKey(event: KeyboardEvent, actions: KeyActions): void {
 
 /** Whether a key is typed into something rather than meant for the timeline. */
 export function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && target.closest("input, select, textarea, [contenteditable]") !== null;
+  return (
+    target instanceof HTMLElement && target.closest("input, select, textarea, [contenteditable]") !== null
+  );
 }
 
 export function helpDialog(): HTMLDialogElement {
   const dialog = h("dialog", { class: "tl-help", "aria-label": "Keys of the timeline" });
   const close = h("button", { type: "button", onclick: () => dialog.close() }, "Close");
-  const rows = LIST.map(([keys, what]) => h("tr", {}, h("th", { scope: "row" }, h("kbd", {}, keys)), h("td", {}, what)));
+  const rows = LIST.map(([keys, what]) =>
+    h("tr", {}, h("th", { scope: "row" }, h("kbd", {}, keys)), h("td", {}, what)),
+  );
   fill(dialog, h("h2", {}, "Keys"), h("table", {}, h("tbody", {}, ...rows)), close);
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) dialog.close();

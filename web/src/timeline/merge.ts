@@ -50,8 +50,15 @@ class Bucket {
 
   flush(next: number): void {
     if (this.longest > 0) {
-      for (let each = 0; each < STACK.length; each++) this.times[each] = Math.min(this.times[each]! / this.width, 1);
-      this.writer.add(this.number * this.width, (this.number + 1) * this.width, this.times, this.row, this.op);
+      for (let each = 0; each < STACK.length; each++)
+        this.times[each] = Math.min(this.times[each]! / this.width, 1);
+      this.writer.add(
+        this.number * this.width,
+        (this.number + 1) * this.width,
+        this.times,
+        this.row,
+        this.op,
+      );
     }
     this.times.fill(0);
     this.longest = 0;

@@ -31,7 +31,11 @@ export function drawOverlay(context: CanvasRenderingContext2D, scene: Scene, hei
 }
 
 /** Lines where steps begin. */
-function drawSteps(context: CanvasRenderingContext2D, { sides, viewport, palette }: Scene, height: number): void {
+function drawSteps(
+  context: CanvasRenderingContext2D,
+  { sides, viewport, palette }: Scene,
+  height: number,
+): void {
   const side = sides[0];
   if (!side) return;
   context.fillStyle = palette.css.line;
@@ -45,7 +49,12 @@ function drawSteps(context: CanvasRenderingContext2D, { sides, viewport, palette
   });
 }
 
-function drawLabels(context: CanvasRenderingContext2D, scene: Scene, { lane, cover }: Drawn, most: number): number {
+function drawLabels(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  { lane, cover }: Drawn,
+  most: number,
+): number {
   const names = lane.side.ops?.name;
   if (!names || lane.height < 10 * scene.palette.scale) return most;
   const first = scene.viewport.start + lane.side.offset;
@@ -65,14 +74,30 @@ function drawLabels(context: CanvasRenderingContext2D, scene: Scene, { lane, cov
         most--;
         const op = segments.op?.[at] ?? 0;
         const y = lane.y + segments.row[at]! * lane.pitch + lane.height / 2 - scene.scroll;
-        drawLabel(context, scene, lane, op, scene.viewport.x(from - lane.side.offset), scene.viewport.x(Math.min(end, last) - lane.side.offset), y);
+        drawLabel(
+          context,
+          scene,
+          lane,
+          op,
+          scene.viewport.x(from - lane.side.offset),
+          scene.viewport.x(Math.min(end, last) - lane.side.offset),
+          y,
+        );
       }
     }
   }
   return most;
 }
 
-function drawLabel(context: CanvasRenderingContext2D, scene: Scene, lane: Lane, op: number, x: number, end: number, y: number): void {
+function drawLabel(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  lane: Lane,
+  op: number,
+  x: number,
+  end: number,
+  y: number,
+): void {
   const name = visible(lane.side.ops?.name[op] ?? "");
   const text = fitting(context, name, end - x - 8);
   if (!text) return;
@@ -94,13 +119,24 @@ function drawLabel(context: CanvasRenderingContext2D, scene: Scene, lane: Lane, 
 function colourOf({ palette, marks }: Scene, lane: Lane, op: number): Colour {
   const { rgb } = palette;
   const mark = marks.of[op + lane.side.opBase] ?? 0;
-  if (marks.colours) return mark & SLOWER ? rgb.bad : mark & FASTER ? rgb.good : mark & NEW ? rgb.accent : rgb.control;
-  const of: Record<string, Colour> = { compute: rgb.compute, collective: rgb.panel, copy: rgb.copy, control: rgb.control, host: rgb.host };
+  if (marks.colours)
+    return mark & SLOWER ? rgb.bad : mark & FASTER ? rgb.good : mark & NEW ? rgb.accent : rgb.control;
+  const of: Record<string, Colour> = {
+    compute: rgb.compute,
+    collective: rgb.panel,
+    copy: rgb.copy,
+    control: rgb.control,
+    host: rgb.host,
+  };
   return of[lane.side.ops?.lane[op] ?? "host"] ?? rgb.host;
 }
 
 /** Between the device that computes least and the one that computes most, with a line at the median. */
-function drawFold(context: CanvasRenderingContext2D, { viewport, palette, scroll }: Scene, { lane, cover }: Drawn): void {
+function drawFold(
+  context: CanvasRenderingContext2D,
+  { viewport, palette, scroll }: Scene,
+  { lane, cover }: Drawn,
+): void {
   const bottom = lane.y + lane.height - scroll;
   const height = (busy: number, dur: number) => bottom - (busy / dur) * lane.height;
   for (const { tiles } of cover.layers) {
@@ -137,10 +173,21 @@ export function boxOf(scene: Scene, spot: Spot): Box | null {
   if (!lane) return null;
   const x = scene.viewport.x(spot.start - spot.side.offset);
   const end = scene.viewport.x(spot.start + spot.dur - spot.side.offset);
-  return { x, y: lane.y + spot.row * lane.pitch - scene.scroll, width: Math.max(end - x, 3), height: lane.height };
+  return {
+    x,
+    y: lane.y + spot.row * lane.pitch - scene.scroll,
+    width: Math.max(end - x, 3),
+    height: lane.height,
+  };
 }
 
-function outline(context: CanvasRenderingContext2D, scene: Scene, spot: Spot, colour: string, width: number): void {
+function outline(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  spot: Spot,
+  colour: string,
+  width: number,
+): void {
   const box = boxOf(scene, spot);
   if (!box || box.x > scene.viewport.width + 4 || box.x + box.width < -4) return;
   const x = Math.max(box.x, -6);
@@ -174,7 +221,12 @@ function drawPair(context: CanvasRenderingContext2D, scene: Scene, one: Spot, ot
   context.fill();
 }
 
-function drawRange(context: CanvasRenderingContext2D, { viewport, palette }: Scene, [start, end]: [number, number], height: number): void {
+function drawRange(
+  context: CanvasRenderingContext2D,
+  { viewport, palette }: Scene,
+  [start, end]: [number, number],
+  height: number,
+): void {
   const [x, right] = [viewport.x(start), viewport.x(end)];
   context.globalAlpha = 0.14;
   context.fillStyle = palette.css.focus;

@@ -1,8 +1,24 @@
 /** Colours of the style sheet as numbers, for what is drawn rather than styled. */
 
 const NAMES = [
-  "bg", "panel", "text", "muted", "line", "accent", "focus", "compute", "hidden", "exposed", "copy", "control", "host", "idle",
-  "good", "bad", "measured", "predicted",
+  "bg",
+  "panel",
+  "text",
+  "muted",
+  "line",
+  "accent",
+  "focus",
+  "compute",
+  "hidden",
+  "exposed",
+  "copy",
+  "control",
+  "host",
+  "idle",
+  "good",
+  "bad",
+  "measured",
+  "predicted",
 ] as const;
 
 export type ColourName = (typeof NAMES)[number];

@@ -50,7 +50,12 @@ export class Pointer {
       const { lane } = drawn;
       const rows = lane.side.page.tracks[lane.track]?.rows ?? 1;
       if (down < lane.y || down >= lane.y + rows * lane.pitch) continue;
-      const found = spotAt(drawn, down, scene.viewport.time(x) + lane.side.offset, REACH * scene.viewport.unit);
+      const found = spotAt(
+        drawn,
+        down,
+        scene.viewport.time(x) + lane.side.offset,
+        REACH * scene.viewport.unit,
+      );
       if (found) return found;
     }
     return null;
@@ -58,12 +63,21 @@ export class Pointer {
 
   private wheel(event: WheelEvent): void {
     const { viewport } = this.scene();
-    const unit = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 33 : event.deltaMode === WheelEvent.DOM_DELTA_PAGE ? 400 : 1;
+    const unit =
+      event.deltaMode === WheelEvent.DOM_DELTA_LINE
+        ? 33
+        : event.deltaMode === WheelEvent.DOM_DELTA_PAGE
+          ? 400
+          : 1;
     const [across, down] = [event.deltaX * unit, event.deltaY * unit];
     event.preventDefault();
     if (event.altKey) return this.actions.scroll(down);
     if (event.shiftKey || Math.abs(across) > Math.abs(down)) viewport.pan(across || down);
-    else viewport.zoom(Math.exp(Math.min(Math.max(down, -300), 300) * (event.ctrlKey ? 0.01 : 0.002)), this.at(event).x);
+    else
+      viewport.zoom(
+        Math.exp(Math.min(Math.max(down, -300), 300) * (event.ctrlKey ? 0.01 : 0.002)),
+        this.at(event).x,
+      );
     this.actions.moved();
   }
 

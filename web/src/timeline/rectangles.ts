@@ -9,7 +9,12 @@ const HATCH = 7;
 
 /** Null where the browser has no WebGL2. */
 export function glPainter(canvas: HTMLCanvasElement): Painter | null {
-  const gl = canvas.getContext("webgl2", { antialias: false, depth: false, alpha: true, premultipliedAlpha: true });
+  const gl = canvas.getContext("webgl2", {
+    antialias: false,
+    depth: false,
+    alpha: true,
+    premultipliedAlpha: true,
+  });
   if (!gl) return null;
   try {
     return new Rectangles(gl);
@@ -103,7 +108,10 @@ class Rectangles implements Painter {
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA32F, LANES_ACROSS * 2, rows, 0, gl.RGBA, gl.FLOAT, this.texels);
   }
 
-  private placeOne({ drawn, rows, y, pitch, height, hole, isSpans, isHost, isSparse }: Placement, ratio: number): void {
+  private placeOne(
+    { drawn, rows, y, pitch, height, hole, isSpans, isHost, isSparse }: Placement,
+    ratio: number,
+  ): void {
     const first = this.arena.laneOf(drawn);
     const flags = (isSpans ? 1 : 0) + (isHost ? 2 : 0);
     const [start, end] = hole ?? [0, 0];
@@ -140,10 +148,13 @@ class Rectangles implements Painter {
     gl.uniform1f(this.at("scroll"), frame.scroll * frame.ratio);
     gl.uniform1f(this.at("ratio"), frame.ratio);
     // The hatching moves with the time it lies on.
-    gl.uniform1f(this.at("hatch"), ((frame.start / frame.unit) * frame.ratio) % period + period + height);
+    gl.uniform1f(this.at("hatch"), (((frame.start / frame.unit) * frame.ratio) % period) + period + height);
     gl.uniform1i(this.at("dims"), frame.marks.dims ? 1 : 0);
     gl.uniform1i(this.at("colours"), frame.marks.colours ? 1 : 0);
-    gl.uniform3fv(this.at("palette"), flat([rgb.compute, rgb.hidden, rgb.exposed, rgb.copy, rgb.control, rgb.host]));
+    gl.uniform3fv(
+      this.at("palette"),
+      flat([rgb.compute, rgb.hidden, rgb.exposed, rgb.copy, rgb.control, rgb.host]),
+    );
     gl.uniform3fv(this.at("changed"), flat([rgb.bad, rgb.good, rgb.accent, rgb.control]));
     gl.uniform3f(this.at("stripe"), ...rgb.bg);
   }
@@ -178,7 +189,10 @@ function texture(gl: WebGL2RenderingContext): WebGLTexture {
 function linked(gl: WebGL2RenderingContext): WebGLProgram {
   const program = gl.createProgram() as WebGLProgram;
   const logs: string[] = [];
-  for (const [kind, text] of [[gl.VERTEX_SHADER, VERTEX], [gl.FRAGMENT_SHADER, FRAGMENT]] as const) {
+  for (const [kind, text] of [
+    [gl.VERTEX_SHADER, VERTEX],
+    [gl.FRAGMENT_SHADER, FRAGMENT],
+  ] as const) {
     const shader = gl.createShader(kind) as WebGLShader;
     gl.shaderSource(shader, text);
     gl.compileShader(shader);
@@ -186,6 +200,7 @@ function linked(gl: WebGL2RenderingContext): WebGLProgram {
     gl.attachShader(program, shader);
   }
   gl.linkProgram(program);
-  if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(`the shaders do not work here: ${logs.join(" ")}${gl.getProgramInfoLog(program)}`);
+  if (!gl.getProgramParameter(program, gl.LINK_STATUS))
+    throw new Error(`the shaders do not work here: ${logs.join(" ")}${gl.getProgramInfoLog(program)}`);
   return program;
 }

@@ -61,7 +61,8 @@ export class Search {
     if (this.hits.length === 0) return null;
     const scene = this.scene();
     const { length } = this.hits;
-    if (this.place === 0) this.place = this.hits.findIndex((hit) => hit.start >= scene.viewport.start) + (by > 0 ? 1 : 0) || 1;
+    if (this.place === 0)
+      this.place = this.hits.findIndex((hit) => hit.start >= scene.viewport.start) + (by > 0 ? 1 : 0) || 1;
     else this.place = ((this.place - 1 + by + length) % length) + 1;
     this.told();
     const hit = this.hits[this.place - 1] as Hit;
@@ -81,7 +82,9 @@ export class Search {
       for (let row = 0; row < rows; row++) {
         const matches = words.length > 0 && isMatch(side.ops as OpTable, row, words);
         if (matches) found++;
-        marks[side.opBase + row] = matches ? marks[side.opBase + row]! | MATCH : marks[side.opBase + row]! & ~MATCH;
+        marks[side.opBase + row] = matches
+          ? marks[side.opBase + row]! | MATCH
+          : marks[side.opBase + row]! & ~MATCH;
       }
     }
     scene.marks = { ...scene.marks, of: marks, dims: words.length > 0 };
@@ -91,7 +94,8 @@ export class Search {
   private async collect(scene: Scene, run: number): Promise<void> {
     const found: Hit[] = [];
     for (const { side, track, tile, looked } of this.places(scene)) {
-      const loaded = looked < MOST_TILES ? await scene.tiles.load({ side: side.index, track, level: 0, tile }) : null;
+      const loaded =
+        looked < MOST_TILES ? await scene.tiles.load({ side: side.index, track, level: 0, tile }) : null;
       if (run !== this.run) return;
       if (!loaded) {
         this.whole = false;
@@ -99,11 +103,15 @@ export class Search {
       }
       const { op, start } = loaded.segments;
       for (let at = 0; at < start.length; at++) {
-        if (scene.marks.of[(op?.[at] ?? 0) + side.opBase]! & MATCH) found.push({ side, track, tile, at, start: start[at]! - side.offset });
+        if (scene.marks.of[(op?.[at] ?? 0) + side.opBase]! & MATCH)
+          found.push({ side, track, tile, at, start: start[at]! - side.offset });
       }
     }
     // Threads of hosts count where they are shown, or where nothing else matches.
-    const shown = found.filter((hit) => hit.side.page.tracks[hit.track]?.kind !== "host" || laneOf(scene.rows, hit.side.index, hit.track));
+    const shown = found.filter(
+      (hit) =>
+        hit.side.page.tracks[hit.track]?.kind !== "host" || laneOf(scene.rows, hit.side.index, hit.track),
+    );
     this.hits = (shown.length > 0 ? shown : found).sort((one, other) => one.start - other.start);
     this.told();
   }
@@ -117,7 +125,11 @@ export class Search {
         const level = track.levels[0];
         if (!level || track.kind === "summary" || track.kind === "fold") return;
         level.start.forEach((start, tile) => {
-          const far = Math.max(start - side.offset - middle, middle - (level.end[tile] ?? start) + side.offset, 0);
+          const far = Math.max(
+            start - side.offset - middle,
+            middle - (level.end[tile] ?? start) + side.offset,
+            0,
+          );
           found.push({ side, track: number, tile, far });
         });
       });

@@ -100,7 +100,12 @@ export class Selection {
     const { viewport } = scene;
     for (const lane of scene.rows.lanes) {
       if (lane.y < scene.scroll || !this.holdsSpans(lane.side.index, lane.track)) continue;
-      const found = await nearest(scene, lane.side, lane.track, (viewport.start + viewport.end) / 2 + lane.side.offset);
+      const found = await nearest(
+        scene,
+        lane.side,
+        lane.track,
+        (viewport.start + viewport.end) / 2 + lane.side.offset,
+      );
       if (found) return found;
     }
     return null;
@@ -118,8 +123,10 @@ export function sentence(spot: Spot): string {
   const track = side.page.tracks[spot.track];
   const name = spot.op === null ? "time" : visible(side.ops?.name[spot.op] ?? "an op");
   const step = stepAt(side.page, stepRow(side.page, spot.start));
-  const inside = step && spot.start < step.end ? `, ${length(spot.start - step.start)} into step ${step.number}` : "";
+  const inside =
+    step && spot.start < step.end ? `, ${length(spot.start - step.start)} into step ${step.number}` : "";
   const exposed = spot.exposed ? `, ${length(spot.exposed)} exposed` : "";
-  const device = track?.device === null || track === undefined ? "" : `${side.page.devices[track.device]?.name ?? ""}, `;
+  const device =
+    track?.device === null || track === undefined ? "" : `${side.page.devices[track.device]?.name ?? ""}, `;
   return `${name}, ${length(spot.dur)} ${side.page.basis}${exposed}${inside}; ${device}${visible(track?.title ?? "")}`;
 }

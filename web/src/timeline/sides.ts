@@ -42,7 +42,10 @@ export async function loadOps(sides: Side[], source: Source, loaded: () => void)
 
 /** Common time that all sides fill. */
 export function extent(sides: Side[]): [number, number] {
-  return [Math.min(...sides.map((side) => -side.offset)), Math.max(...sides.map((side) => side.page.end - side.offset))];
+  return [
+    Math.min(...sides.map((side) => -side.offset)),
+    Math.max(...sides.map((side) => side.page.end - side.offset)),
+  ];
 }
 
 function anchor(timeline: TimelinePage): number {

@@ -42,7 +42,9 @@ export function spotOf(side: Side, tile: Tile, at: number): Spot {
     dur: dur[at] ?? 0,
     op: opOf(tile, at),
     exposed: isSpan && columns.exposed ? value("exposed") : null,
-    times: isSpan ? null : Object.fromEntries(classes.filter((name) => columns[name]).map((name) => [name, value(name)])),
+    times: isSpan
+      ? null
+      : Object.fromEntries(classes.filter((name) => columns[name]).map((name) => [name, value(name)])),
     count: isSpan || !columns.count ? null : value("count"),
     busy: columns.busy_min ? [value("busy_min"), value("busy_median"), value("busy_max")] : null,
   };
@@ -50,7 +52,13 @@ export function spotOf(side: Side, tile: Tile, at: number): Spot {
 
 export function isSame(one: Spot | null, other: Spot | null): boolean {
   if (!one || !other) return one === other;
-  return one.side === other.side && one.track === other.track && one.row === other.row && one.start === other.start && one.level === other.level;
+  return (
+    one.side === other.side &&
+    one.track === other.track &&
+    one.row === other.row &&
+    one.start === other.start &&
+    one.level === other.level
+  );
 }
 
 /** Whether this is a span of an op, not a sum. */

@@ -14,7 +14,7 @@ import type { TileId } from "./tile";
 /** Milliseconds of rest before what came on screen is fetched. */
 const REST = 40;
 /** Spans of a track in which each is to be seen. */
-const FEW = 256;
+const FEW = 48;
 
 export class Stage {
   bands: Band[] = [];
@@ -62,7 +62,17 @@ export class Stage {
     const ratio = window.devicePixelRatio || 1;
     const { viewport, scroll, palette, marks } = scene;
     const { start, unit } = viewport;
-    this.painter.paint({ start, unit, width, height: this.height, scroll, ratio, placements, palette, marks });
+    this.painter.paint({
+      start,
+      unit,
+      width,
+      height: this.height,
+      scroll,
+      ratio,
+      placements,
+      palette,
+      marks,
+    });
     const context = sized(this.overlay, width, this.height, ratio);
     if (context) drawOverlay(context, scene, this.height);
     this.bands = bandsOf(scene.sides, palette.scale);
@@ -88,7 +98,13 @@ export class Stage {
       const bottom = lane.y + lane.pitch * (track?.rows ?? 1);
       if (!track || bottom < scroll || lane.y > scroll + this.height) continue;
       const { index, offset } = lane.side;
-      const sight = { side: index, track: lane.track, start: viewport.start + offset, end: viewport.end + offset, unit: viewport.unit };
+      const sight = {
+        side: index,
+        track: lane.track,
+        start: viewport.start + offset,
+        end: viewport.end + offset,
+        unit: viewport.unit,
+      };
       const found = cover(track, sight, scene.tiles);
       drawn.push({ lane, cover: found });
       wanted.push(...found.missing);
@@ -101,7 +117,18 @@ export class Stage {
         const isHost = track.kind === "host";
         for (const tile of tiles) {
           const of = drawnAt(tile, viewport.unit);
-          if (of) placements.push({ drawn: of, rows: tile.rows, y, pitch, height, hole: clear, isSpans, isHost, isSparse });
+          if (of)
+            placements.push({
+              drawn: of,
+              rows: tile.rows,
+              y,
+              pitch,
+              height,
+              hole: clear,
+              isSpans,
+              isHost,
+              isSparse,
+            });
         }
       }
     }
@@ -142,7 +169,12 @@ export class Stage {
   }
 }
 
-function sized(canvas: HTMLCanvasElement, width: number, height: number, ratio: number): CanvasRenderingContext2D | null {
+function sized(
+  canvas: HTMLCanvasElement,
+  width: number,
+  height: number,
+  ratio: number,
+): CanvasRenderingContext2D | null {
   const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== across || canvas.height !== down) {
     canvas.width = across;

@@ -42,7 +42,8 @@ export class Segments {
     const next = this.first;
     for (let at = 0; at < this.count; at++) next[Math.min(this.row[at] as number, rows - 1) + 2]!++;
     for (let row = 2; row < next.length; row++) next[row]! += next[row - 1]!;
-    for (let at = 0; at < this.count; at++) this.order[next[Math.min(this.row[at] as number, rows - 1) + 1]!++] = at;
+    for (let at = 0; at < this.count; at++)
+      this.order[next[Math.min(this.row[at] as number, rows - 1) + 1]!++] = at;
   }
 
   /** The last segment of a row that starts at or before a moment; -1: none. */

@@ -130,7 +130,9 @@ export class Tiles {
     const needed = level.start
       .map((start, tile) => ({ start, end: level.end[tile] ?? 0, tile }))
       .filter((each) => each.start < last && each.end > first);
-    const tiles = await Promise.all(needed.map(({ tile }) => this.load({ side: id.side, track: summary, level: 0, tile })));
+    const tiles = await Promise.all(
+      needed.map(({ tile }) => this.load({ side: id.side, track: summary, level: 0, tile })),
+    );
     const found = tiles.filter((tile) => tile !== null);
     return found.length === tiles.length ? bordersOf(found.map((tile) => tile.segments)) : null;
   }

@@ -36,22 +36,60 @@ const PAUSE = 180;
 
 export class Toolbar {
   readonly element = h("div", { class: "tl-toolbar", role: "toolbar", "aria-label": "Timeline" });
-  readonly input = h("input", { type: "search", class: "tl-search", placeholder: "Search op, scope, source…  /", "aria-label": "Search ops by name, scope, source line or category", spellcheck: "false" });
+  readonly input = h("input", {
+    type: "search",
+    class: "tl-search",
+    placeholder: "Search op, scope, source…  /",
+    "aria-label": "Search ops by name, scope, source line or category",
+    spellcheck: "false",
+  });
   private readonly matches = h("span", { class: "tl-matches", role: "status" });
   private readonly arrows = h("span", { class: "choice", hidden: true });
   private readonly findings = h("select", { class: "tl-findings", "aria-label": "Go to a finding" });
   private readonly legend = h("span", { class: "tl-legend" });
   private readonly notice = h("span", { class: "tl-notice", role: "status" });
-  private readonly byChange = h("button", { type: "button", "aria-pressed": "false", hidden: true }, "Color by change");
+  private readonly byChange = h(
+    "button",
+    { type: "button", "aria-pressed": "false", hidden: true },
+    "Color by change",
+  );
   private timer = 0;
 
   constructor(private readonly actions: ToolbarActions) {
-    const button = (text: string, label: string, onclick: () => void) => h("button", { type: "button", "aria-label": label, title: label, onclick }, text);
-    fill(this.arrows, button("‹", "Previous match (N)", () => actions.match(-1)), button("›", "Next match (n)", () => actions.match(1)));
-    const steps = h("span", { class: "choice" }, button("‹ step", "Previous step ([)", () => actions.step(-1)), button("step ›", "Next step (])", () => actions.step(1)));
-    const zoom = h("span", { class: "choice" }, button("−", "Zoom out (S)", () => actions.zoom(1.6)), button("+", "Zoom in (W)", () => actions.zoom(1 / 1.6)), button("All", "All: show everything (0)", () => actions.all()));
+    const button = (text: string, label: string, onclick: () => void) =>
+      h("button", { type: "button", "aria-label": label, title: label, onclick }, text);
+    fill(
+      this.arrows,
+      button("‹", "Previous match (N)", () => actions.match(-1)),
+      button("›", "Next match (n)", () => actions.match(1)),
+    );
+    const steps = h(
+      "span",
+      { class: "choice" },
+      button("‹ step", "Previous step ([)", () => actions.step(-1)),
+      button("step ›", "Next step (])", () => actions.step(1)),
+    );
+    const zoom = h(
+      "span",
+      { class: "choice" },
+      button("−", "Zoom out (S)", () => actions.zoom(1.6)),
+      button("+", "Zoom in (W)", () => actions.zoom(1 / 1.6)),
+      button("All", "All: show everything (0)", () => actions.all()),
+    );
     const help = button("?", "Keys (?)", () => actions.help());
-    fill(this.element, this.input, this.arrows, this.matches, this.findings, steps, zoom, this.byChange, this.notice, this.legend, help);
+    fill(
+      this.element,
+      this.input,
+      this.arrows,
+      this.matches,
+      this.findings,
+      steps,
+      zoom,
+      this.byChange,
+      this.notice,
+      this.legend,
+      help,
+    );
     this.listen();
   }
 
@@ -117,7 +155,9 @@ export class Toolbar {
     this.findings.addEventListener("change", () => {
       if (this.findings.value) this.actions.finding(this.findings.value);
     });
-    this.byChange.addEventListener("click", () => this.actions.colour(this.byChange.getAttribute("aria-pressed") !== "true"));
+    this.byChange.addEventListener("click", () =>
+      this.actions.colour(this.byChange.getAttribute("aria-pressed") !== "true"),
+    );
   }
 }
 
@@ -125,5 +165,7 @@ function said(search: Search): string {
   if (search.ops === 0) return "nothing found";
   const where = search.whole ? "" : "+";
   const place = search.place > 0 ? `${count(search.place)} / ` : "";
-  return search.count === 0 ? plural(search.ops, "op") : `${place}${count(search.count)}${where} in ${plural(search.ops, "op")}`;
+  return search.count === 0
+    ? plural(search.ops, "op")
+    : `${place}${count(search.count)}${where} in ${plural(search.ops, "op")}`;
 }

@@ -25,9 +25,13 @@ function ofSpan(spot: Spot): Node[] {
   const { ops, page } = spot.side;
   const op = spot.op ?? -1;
   const exposed = spot.exposed ? `, ${length(spot.exposed)} exposed` : "";
-  const lines = [h("strong", {}, ops?.name[op] ?? "a span"), h("div", {}, `${length(spot.dur)} ${page.basis}${exposed}`)];
+  const lines = [
+    h("strong", {}, ops?.name[op] ?? "a span"),
+    h("div", {}, `${length(spot.dur)} ${page.basis}${exposed}`),
+  ];
   const [moved, factor] = [ops?.bytes[op], ops?.bus_factor[op]];
-  if (ops?.lane[op] === "collective" && moved && factor && spot.dur > 0) lines.push(h("div", {}, `${large((moved * factor * 1e12) / spot.dur, "B/s")} bus bandwidth`));
+  if (ops?.lane[op] === "collective" && moved && factor && spot.dur > 0)
+    lines.push(h("div", {}, `${large((moved * factor * 1e12) / spot.dur, "B/s")} bus bandwidth`));
   const from = ops?.source[op] ?? ops?.scope[op];
   if (from) lines.push(h("div", { class: "tl-from" }, from));
   return lines;
@@ -38,8 +42,14 @@ function ofSum(spot: Spot): Node[] {
   const devices = track?.kind === "fold" ? spot.side.page.devices.length : 1;
   const whole = spot.dur * devices;
   const parts = Object.entries(spot.times ?? {}).filter(([, value]) => value > 0);
-  const shares = parts.map(([name, value]) => h("div", {}, `${NAMES[name] ?? name} ${percent(value / whole)}`));
+  const shares = parts.map(([name, value]) =>
+    h("div", {}, `${NAMES[name] ?? name} ${percent(value / whole)}`),
+  );
   return [h("strong", {}, `${length(spot.dur)} ${spot.side.page.basis}`), ...shares];
 }
 
-const NAMES: Record<string, string> = { hidden: "communication hidden", exposed: "communication exposed", copy: "copies" };
+const NAMES: Record<string, string> = {
+  hidden: "communication hidden",
+  exposed: "communication exposed",
+  copy: "copies",
+};

@@ -76,23 +76,53 @@ function laid(sides: Side[], toggled: ReadonlySet<string>, scale: number): Layou
   for (const side of sides) {
     if (sides.length > 1) {
       const title = `${side.letter} ${shortName(side.page.name)}`;
-      put(found, { key: `side-${side.index}`, kind: "side", title, hint: side.page.name, open: null, under: "" }, HEADER, null);
+      put(
+        found,
+        { key: `side-${side.index}`, kind: "side", title, hint: side.page.name, open: null, under: "" },
+        HEADER,
+        null,
+      );
     }
     for (const group of groupsOf(side)) putGroup(found, side, group, toggled, scale);
   }
   return found;
 }
 
-function putGroup(found: Layout, side: Side, group: Group, toggled: ReadonlySet<string>, scale: number): void {
+function putGroup(
+  found: Layout,
+  side: Side,
+  group: Group,
+  toggled: ReadonlySet<string>,
+  scale: number,
+): void {
   const isFold = side.page.tracks[group.own ?? -1]?.kind === "fold";
   const open = group.tracks.length > 0 ? group.startsOpen !== toggled.has(group.key) : null;
-  const row = { key: group.key, kind: "group" as const, title: group.title, hint: group.hint, open, under: isFold ? "mean, least to most" : "" };
-  put(found, row, Math.round((isFold ? FOLD : HEADER) * scale), group.own === null ? null : { side, track: group.own });
+  const row = {
+    key: group.key,
+    kind: "group" as const,
+    title: group.title,
+    hint: group.hint,
+    open,
+    under: isFold ? "mean, least to most" : "",
+  };
+  put(
+    found,
+    row,
+    Math.round((isFold ? FOLD : HEADER) * scale),
+    group.own === null ? null : { side, track: group.own },
+  );
   if (!open) return;
   for (const number of group.tracks) {
     const track = side.page.tracks[number] as Track;
     const title = shortTitle(track.title);
-    const row = { key: `${side.index}.${number}`, kind: "track" as const, title, hint: track.title, open: null, under: "" };
+    const row = {
+      key: `${side.index}.${number}`,
+      kind: "track" as const,
+      title,
+      hint: track.title,
+      open: null,
+      under: "",
+    };
     put(found, row, heightOf(track, scale), { side, track: number });
   }
 }
@@ -105,13 +135,23 @@ function pitchOf(rows: number, scale: number): number {
   return Math.max(Math.floor(Math.min(NESTED, MOST_NESTED / rows) * scale), 2);
 }
 
-function put(found: Layout, row: Omit<Row, "y" | "height" | "lane" | "isTall">, height: number, of: { side: Side; track: number } | null): void {
+function put(
+  found: Layout,
+  row: Omit<Row, "y" | "height" | "lane" | "isTall">,
+  height: number,
+  of: { side: Side; track: number } | null,
+): void {
   const y = found.height;
   let lane: Lane | null = null;
   if (of) {
     const rows = of.side.page.tracks[of.track]?.rows ?? 1;
     const pitch = rows > 1 ? Math.floor((height - GAP) / rows) : height - GAP;
-    lane = { ...of, y: y + GAP / 2, pitch, height: rows > 1 ? Math.max(pitch - (pitch > 6 ? 1 : 0), 1) : pitch };
+    lane = {
+      ...of,
+      y: y + GAP / 2,
+      pitch,
+      height: rows > 1 ? Math.max(pitch - (pitch > 6 ? 1 : 0), 1) : pitch,
+    };
     found.lanes.push(lane);
   }
   const isTall = lane !== null && lane.pitch < height - GAP;
@@ -125,7 +165,14 @@ function groupsOf(side: Side): Group[] {
   tracks.forEach((track, number) => {
     if (track.kind !== "fold") return;
     const key = `${side.index}.fold.${number}`;
-    groups.push({ key, title: track.title, hint: `${track.title}: mean, least, median and most`, own: number, tracks: [], startsOpen: false });
+    groups.push({
+      key,
+      title: track.title,
+      hint: `${track.title}: mean, least, median and most`,
+      own: number,
+      tracks: [],
+      startsOpen: false,
+    });
   });
   const folded = devices.length > FEW_DEVICES;
   devices.forEach((device, number) => {
@@ -135,7 +182,14 @@ function groupsOf(side: Side): Group[] {
     const title = device.host ? `${device.name} · ${device.host}` : device.name;
     const hint = device.chip ? `${title}, ${device.chip}` : title;
     const key = `${side.index}.device.${number}`;
-    groups.push({ key, title, hint, own: own < 0 ? null : own, tracks: others, startsOpen: !folded || number === 0 });
+    groups.push({
+      key,
+      title,
+      hint,
+      own: own < 0 ? null : own,
+      tracks: others,
+      startsOpen: !folded || number === 0,
+    });
   });
   groups.push(...hostGroups(side));
   return groups;
@@ -161,7 +215,9 @@ export function shortName(name: string): string {
 /** The end of a title that is a path: its beginning repeats the device. */
 function shortTitle(title: string): string {
   const text = visible(title);
-  return text.length > 26 && text.includes("/") ? text.slice(text.lastIndexOf("/") + 1) : text.replace(/^(GPU|TPU) \d+\//, "");
+  return text.length > 26 && text.includes("/")
+    ? text.slice(text.lastIndexOf("/") + 1)
+    : text.replace(/^(GPU|TPU) \d+\//, "");
 }
 
 export function laneOf(found: Layout, side: number, track: number): Lane | null {

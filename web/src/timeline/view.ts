@@ -34,7 +34,9 @@ class TimelineView implements Mounted {
   private readonly ruler = h("canvas", { class: "tl-ruler", "aria-hidden": "true" });
   private readonly rectangles = h("canvas", { class: "tl-canvas", "aria-hidden": "true" });
   private readonly overlay = h("canvas", {
-    class: "tl-canvas tl-top", tabindex: 0, role: "application",
+    class: "tl-canvas tl-top",
+    tabindex: 0,
+    role: "application",
     "aria-label": "Timeline: arrows select, W A S D move, question mark lists the keys",
   });
   private readonly plot = h("div", { class: "tl-plot" }, this.rectangles, this.overlay);
@@ -63,9 +65,21 @@ class TimelineView implements Mounted {
   ) {
     this.named = new Promise((resolve) => (this.hasNames = resolve));
     this.byChange = hasChanges(context.page) && isChanged(context.page);
-    this.scene = new Scene(context.page, context.source, () => this.stage?.draw(), () => this.learned());
-    this.selection = new Selection(() => this.scene, (spot) => this.selected(spot), (spot) => this.scrollTo(spot));
-    this.search = new Search(() => this.scene, () => this.toolbar.told(this.search));
+    this.scene = new Scene(
+      context.page,
+      context.source,
+      () => this.stage?.draw(),
+      () => this.learned(),
+    );
+    this.selection = new Selection(
+      () => this.scene,
+      (spot) => this.selected(spot),
+      (spot) => this.scrollTo(spot),
+    );
+    this.search = new Search(
+      () => this.scene,
+      () => this.toolbar.told(this.search),
+    );
     this.address = new Address(context, () => this.scene);
     this.details = new Details(() => this.context.page, {
       close: () => this.escape(),
@@ -75,14 +89,32 @@ class TimelineView implements Mounted {
       partner: () => this.selection.reveal(this.scene.partner),
     });
     this.keys = this.actions();
-    this.toolbar = new Toolbar({ ...this.keys, finding: (code) => this.showFinding(code), look: (text) => this.search.look(text), colour: (on) => this.colour(on), leave: () => this.leaveSearch() });
+    this.toolbar = new Toolbar({
+      ...this.keys,
+      finding: (code) => this.showFinding(code),
+      look: (text) => this.search.look(text),
+      colour: (on) => this.colour(on),
+      leave: () => this.leaveSearch(),
+    });
     this.scroller = h("div", { class: "tl-scroll" }, this.gutter.element, this.plot);
     const head = h("div", { class: "tl-head" }, this.gutter.corner, this.ruler);
-    const body = h("div", { class: "tl-body" }, h("div", { class: "tl-tracks" }, head, this.scroller), this.details.element);
+    const body = h(
+      "div",
+      { class: "tl-body" },
+      h("div", { class: "tl-tracks" }, head, this.scroller),
+      this.details.element,
+    );
     this.element = h("div", { class: "tl" }, this.toolbar.element, body, this.live, this.help);
     this.plot.append(this.tooltip.element);
     this.root.replaceChildren(this.element);
-    this.stage = new Stage(() => this.scene, this.plot, this.ruler, this.rectangles, this.overlay, () => this.painted());
+    this.stage = new Stage(
+      () => this.scene,
+      this.plot,
+      this.ruler,
+      this.rectangles,
+      this.overlay,
+      () => this.painted(),
+    );
     this.begin();
   }
 
@@ -115,7 +147,9 @@ class TimelineView implements Mounted {
       moved: () => this.moved(),
     });
     this.ruler.addEventListener("click", (event) => this.clickRuler(event));
-    this.ruler.addEventListener("wheel", (event) => this.overlay.dispatchEvent(new WheelEvent("wheel", event)));
+    this.ruler.addEventListener("wheel", (event) =>
+      this.overlay.dispatchEvent(new WheelEvent("wheel", event)),
+    );
     this.scroller.addEventListener("scroll", () => {
       this.scene.scroll = this.scroller.scrollTop;
       this.scene.changed();
@@ -163,7 +197,10 @@ class TimelineView implements Mounted {
   private pressed(event: KeyboardEvent): void {
     const { target } = event;
     if (isTyping(target) || this.help.open) return;
-    const isPage = target === document.body || (target instanceof Node && this.element.contains(target)) || target === this.root;
+    const isPage =
+      target === document.body ||
+      (target instanceof Node && this.element.contains(target)) ||
+      target === this.root;
     const presses = event.key === "Enter" || event.key === " ";
     const isButton = target instanceof Element && target.closest("button, a") !== null;
     if (isPage && !(presses && isButton)) onKey(event, this.keys);
@@ -287,7 +324,9 @@ class TimelineView implements Mounted {
     this.scene.uncover(side, place.track);
     this.scene.viewport.fit(place.start, place.start + place.dur, 0.2);
     this.moved();
-    void nearest(this.scene, side, place.track, place.start + place.dur / 2).then((spot) => this.selection.zoom(spot));
+    void nearest(this.scene, side, place.track, place.start + place.dur / 2).then((spot) =>
+      this.selection.zoom(spot),
+    );
     return true;
   }
 

@@ -80,7 +80,8 @@ export class Viewport {
   reveal(start: number, end: number): void {
     const margin = this.length * 0.08;
     if (end - start > this.length - 2 * margin) {
-      if (end < this.start + margin || start > this.end - margin) this.set(start - margin, start - margin + this.length);
+      if (end < this.start + margin || start > this.end - margin)
+        this.set(start - margin, start - margin + this.length);
     } else if (start < this.start + margin) this.set(start - margin, start - margin + this.length);
     else if (end > this.end - margin) this.set(end + margin - this.length, end + margin);
   }

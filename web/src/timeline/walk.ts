@@ -10,7 +10,13 @@ import type { Tile } from "./tile";
 export const MOST_TILES = 48;
 
 /** The span of a track at a moment (own time) or else the nearest; `row`: only in this row. */
-export async function nearest(scene: Scene, side: Side, track: number, time: number, row: number | null = null): Promise<Spot | null> {
+export async function nearest(
+  scene: Scene,
+  side: Side,
+  track: number,
+  time: number,
+  row: number | null = null,
+): Promise<Spot | null> {
   const tiles = await around(scene, side, track, time);
   let best: Spot | null = null;
   let least = Infinity;
@@ -40,11 +46,20 @@ export async function occurrence(scene: Scene, spot: Spot, by: 1 | -1): Promise<
   return find(scene, spot, by, (tile, at) => tile.segments.op?.[at] === spot.op);
 }
 
-async function find(scene: Scene, spot: Spot, by: 1 | -1, wanted: (tile: Tile, at: number) => boolean): Promise<Spot | null> {
+async function find(
+  scene: Scene,
+  spot: Spot,
+  by: 1 | -1,
+  wanted: (tile: Tile, at: number) => boolean,
+): Promise<Spot | null> {
   const level = spot.side.page.tracks[spot.track]?.levels[0];
   if (!level) return null;
   const first = tileAt(level, spot.start);
-  for (let tile = first, looked = 0; tile >= 0 && tile < level.start.length && looked < MOST_TILES; tile += by, looked++) {
+  for (
+    let tile = first, looked = 0;
+    tile >= 0 && tile < level.start.length && looked < MOST_TILES;
+    tile += by, looked++
+  ) {
     const found = await scene.tiles.load({ side: spot.side.index, track: spot.track, level: 0, tile });
     if (!found) return null;
     const { start, count } = found.segments;
@@ -89,7 +104,9 @@ export async function occurrences(scene: Scene, spot: Spot): Promise<Occurrences
   const known: Occurrences = { count: 0, place: 0, total: 0, longest: 0, whole: true };
   const tiles = level?.start.length ?? 0;
   for (const tile of nearestFirst(tiles, level ? tileAt(level, spot.start) : 0)) {
-    const found = known.whole ? await scene.tiles.load({ side: spot.side.index, track: spot.track, level: 0, tile: tile.number }) : null;
+    const found = known.whole
+      ? await scene.tiles.load({ side: spot.side.index, track: spot.track, level: 0, tile: tile.number })
+      : null;
     known.whole = known.whole && tile.looked < MOST_TILES;
     if (!found) {
       known.whole = false;
@@ -130,8 +147,14 @@ async function closest(scene: Scene, spot: Spot, op: number, by: 1 | -1): Promis
   let best: Spot | null = null;
   for (const [number, track] of tracks.entries()) {
     if (track.device !== device || track.kind === "summary" || track.kind === "fold") continue;
-    const found = await find(scene, { ...spot, track: number }, by, (tile, at) => tile.segments.op?.[at] === op);
-    if (found && (!best || Math.abs(found.start - spot.start) < Math.abs(best.start - spot.start))) best = found;
+    const found = await find(
+      scene,
+      { ...spot, track: number },
+      by,
+      (tile, at) => tile.segments.op?.[at] === op,
+    );
+    if (found && (!best || Math.abs(found.start - spot.start) < Math.abs(best.start - spot.start)))
+      best = found;
   }
   return best;
 }
