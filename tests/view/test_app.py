@@ -219,6 +219,15 @@ def test_a_page_is_shown_before_it_is_complete_and_tells_each_change() -> None:
         assert answer(address, "block/0.0.0.0")[0] == 200
 
 
+def test_several_blocks_follow_their_lengths(address: str) -> None:
+    one, other = (answer(address, f"block/0.{name}")[2] for name in ("ops", "0.0.0"))
+    lengths = [len(one).to_bytes(4, "little"), b"\xff" * 4, len(other).to_bytes(4, "little")]
+    status, _, body = answer(address, "blocks/0.ops,0.99.0.0,0.0.0.0")
+    assert status == 200
+    assert body == lengths[0] + one + lengths[1] + lengths[2] + other
+    assert answer(address, "blocks/" + ",".join(["0.ops"] * 65))[0] == 404
+
+
 def opened(address: str, sent: bytes = b"") -> socket.socket:
     parts = urlsplit(address)
     connection = socket.create_connection((parts.hostname, parts.port), timeout=10)

@@ -18,6 +18,9 @@ export interface Source {
 }
 
 const PAGE = "counterpoint-page";
+/** Blocks of one request. */
+const AT_ONCE = 32;
+const ABSENT = 0xffffffff;
 
 export function openSource(): Source {
   return isFile() ? new Embedded() : new Served();
@@ -40,10 +43,10 @@ abstract class Cached implements Source {
     let found = this.blocks.get(name);
     if (!found) {
       found = this.bytes(name).then(decode);
-      // A tile that failed is asked for again; the cache holds a few hundred of the latest.
+      // A tile that failed is asked for again; the cache holds the latest.
       found.catch(() => this.blocks.delete(name));
       this.blocks.set(name, found);
-      if (this.blocks.size > 512) this.blocks.delete(this.blocks.keys().next().value as string);
+      if (this.blocks.size > 64) this.blocks.delete(this.blocks.keys().next().value as string);
     }
     return found;
   }
@@ -85,8 +88,47 @@ class Served extends Cached {
     return (await get("page.json")).json() as Promise<Page>;
   }
 
-  protected async bytes(name: string): Promise<Uint8Array> {
-    return new Uint8Array(await (await get(`block/${name}`)).arrayBuffer());
+  private waiting: Wish[] = [];
+
+  /** Blocks that are wished for at once come with one answer: each request has its price. */
+  protected bytes(name: string): Promise<Uint8Array> {
+    return new Promise((take, refuse) => {
+      if (this.waiting.length === 0) queueMicrotask(() => this.ask());
+      this.waiting.push({ name, take, refuse });
+    });
+  }
+
+  private ask(): void {
+    const wishes = this.waiting;
+    this.waiting = [];
+    for (let first = 0; first < wishes.length; first += AT_ONCE) {
+      const some = wishes.slice(first, first + AT_ONCE);
+      fetchAll(some).catch((error: unknown) => some.forEach((wish) => wish.refuse(error)));
+    }
+  }
+}
+
+interface Wish {
+  name: string;
+  take(data: Uint8Array): void;
+  refuse(error: unknown): void;
+}
+
+/** Each block follows its length; ABSENT: there is none. */
+async function fetchAll(wishes: Wish[]): Promise<void> {
+  const answer = await get(`blocks/${wishes.map((wish) => wish.name).join(",")}`);
+  const data = await answer.arrayBuffer();
+  const view = new DataView(data);
+  let at = 0;
+  for (const wish of wishes) {
+    const size = view.getUint32(at, true);
+    at += 4;
+    if (size === ABSENT) {
+      wish.refuse(new Error(`the app has no block ${wish.name}`));
+      continue;
+    }
+    wish.take(new Uint8Array(data, at, size));
+    at += size;
   }
 }
 

@@ -25,6 +25,8 @@ from counterpoint.view.page import ASSETS, LivePage, asset
 from counterpoint.view.prepared import PreparedPage
 
 _NAMES: Final = frozenset({"127.0.0.1", "localhost"})
+_MOST_BLOCKS: Final = 64
+_ABSENT: Final = 0xFFFFFFFF
 _TYPES: Final = {"app.js": "text/javascript", "app.css": "text/css"}
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -117,12 +119,25 @@ class App:
             return _error(404, "nothing is here: open the address that `counterpoint view` printed")
         if path == f"/{self.token}":
             return RedirectResponse(f"/{self.token}/", 307)
-        if rest.startswith("block/"):
-            block = await run_in_threadpool(self._shown.page.block, rest.removeprefix("block/"))
-            return _error(404, "no such block") if block is None else _data(block)
+        if rest.startswith(("block/", "blocks/")):
+            return await run_in_threadpool(self._blocks, *rest.split("/", 1))
         if rest in ASSETS:
             return Response(asset(rest), media_type=_TYPES[rest])
         return await self._own_page(rest)
+
+    def _blocks(self, kind: str, names: str) -> Response:
+        """Return a block, or several after their lengths; a length of _ABSENT: there is none."""
+        if kind == "block":
+            block = self._shown.page.block(names)
+            return _error(404, "no such block") if block is None else _data(block)
+        if names.count(",") >= _MOST_BLOCKS:
+            return _error(404, f"at most {_MOST_BLOCKS} blocks at once")
+        parts: list[bytes] = []
+        for name in names.split(","):
+            block = self._shown.page.block(name)
+            parts.append((_ABSENT if block is None else len(block)).to_bytes(4, "little"))
+            parts.append(block or b"")
+        return _data(b"".join(parts))
 
     async def _own_page(self, name: str) -> Response:
         match name:

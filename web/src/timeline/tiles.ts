@@ -6,7 +6,7 @@ import { type Borders, bordersOf, instances } from "./instances";
 import { NO_OP, type Side } from "./sides";
 import { nameOf, Segments, type Tile, type TileId } from "./tile";
 
-const AT_ONCE = 6;
+const AT_ONCE = 32;
 /** Segments that are kept: some 40 bytes each. */
 const MOST_SEGMENTS = 3_000_000;
 
