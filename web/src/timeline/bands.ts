@@ -124,17 +124,19 @@ export function stepUnder(bands: Band[], y: number, time: number): { side: Side;
   return row < 0 ? null : { side: band.side, row };
 }
 
+const MOST_WIDTHS = 20_000;
 const widths = new Map<string, number>();
 
 /** As much of a text as fits. */
 export function fitting(context: CanvasRenderingContext2D, text: string, width: number): string {
-  let whole = widths.get(text);
+  const key = `${context.font} ${text}`;
+  let whole = widths.get(key);
   if (whole === undefined) {
-    if (widths.size > 20_000) widths.clear();
+    if (widths.size > MOST_WIDTHS) widths.clear();
     whole = context.measureText(text).width;
-    widths.set(text, whole);
+    widths.set(key, whole);
   }
   if (whole <= width) return text;
-  const letters = Math.floor((text.length * width) / whole) - 1;
+  const letters = Math.floor((text.length * width) / whole) - 2;
   return letters > 1 ? `${text.slice(0, letters)}…` : "";
 }
