@@ -24,6 +24,8 @@ function paint(canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, fra
   canvas.width = Math.max(1, Math.round(frame.width * frame.ratio));
   canvas.height = Math.max(1, Math.round(frame.height * frame.ratio));
   context.setTransform(frame.ratio, 0, 0, frame.ratio, 0, 0);
+  // Shares of a pixel are added, as with WebGL2: neighbors leave no seam.
+  context.globalCompositeOperation = "lighter";
   const hatched = pattern(context, frame);
   for (const placement of frame.placements) paintTile(context, frame, placement, hatched);
 }
