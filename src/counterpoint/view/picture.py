@@ -39,7 +39,7 @@ _REACHING: Final = 256
 _WORKERS: Final = 8
 """Threads that draw devices: numpy works beside them."""
 
-_TILE: Final = 4096
+_TILE: Final = 2048
 """Segments of a tile: what a browser fetches and decodes at once."""
 
 
