@@ -13,14 +13,19 @@ const MOST_LANES = 1 << 16;
 /** Rows off screen that are kept, beside as many as are on it. */
 const SPARE = 128;
 
+/** The first lane, and the first rectangle, of instances. */
+interface Slot {
+  lane: number;
+  first: number;
+}
+
 export class Arena {
   readonly texture: WebGLTexture;
   /** Rows and lanes in use. */
   rows = 0;
   lanes = 0;
   private capacity = 0;
-  /** The first lane of each. */
-  private readonly slots = new Map<Instances, number>();
+  private readonly slots = new Map<Instances, Slot>();
 
   constructor(private readonly gl: WebGL2RenderingContext) {
     this.texture = gl.createTexture() as WebGLTexture;
@@ -43,8 +48,9 @@ export class Arena {
     else for (const placement of missing) this.put(placement);
   }
 
-  laneOf(drawn: Instances): number {
-    return this.slots.get(drawn) ?? 0;
+  /** Where they are; null: there was no room for them. */
+  slotOf(drawn: Instances): Slot | null {
+    return this.slots.get(drawn) ?? null;
   }
 
   private renew(placements: Placement[], used: number): void {
@@ -91,7 +97,7 @@ export class Arena {
       gl.UNSIGNED_INT,
       new Uint32Array(drawn.buffer),
     );
-    this.slots.set(drawn, this.lanes);
+    this.slots.set(drawn, { lane: this.lanes, first: this.rows * ACROSS });
     this.rows += rows;
     this.lanes += placement.rows;
   }

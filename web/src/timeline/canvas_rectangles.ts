@@ -17,7 +17,16 @@ import { NO_OP } from "./sides";
 
 export function canvasPainter(canvas: HTMLCanvasElement): Painter {
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
-  return { how: "Canvas 2D", paint: (frame) => paint(canvas, context, frame), dispose() {} };
+  const painter = {
+    how: "Canvas 2D" as const,
+    rectangles: 0,
+    paint: (frame: Frame) => {
+      paint(canvas, context, frame);
+      painter.rectangles = frame.placements.reduce((sum, { drawn }) => sum + drawn.count, 0);
+    },
+    dispose() {},
+  };
+  return painter;
 }
 
 function paint(canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, frame: Frame): void {

@@ -22,7 +22,12 @@ export interface Instances {
   count: number;
   /** Number that was added to each row to make its lane. */
   base: number;
+  /** First start and last end of each CHUNK of them. */
+  extents: Float64Array;
 }
+
+/** Instances of which some are seen or none: a narrow window draws few of a tile. */
+export const CHUNK = 64;
 
 /** Stacked from the bottom. In tracks of a host the last one stands for its threads. */
 export const STACK: readonly Class[] = ["compute", "hidden", "exposed", "copy", "control"];
@@ -59,7 +64,7 @@ export class Writer {
     const rows = Math.ceil(this.count / ACROSS);
     const buffer = new ArrayBuffer(rows * ACROSS * STRIDE);
     new Uint8Array(buffer).set(new Uint8Array(this.buffer, 0, this.count * STRIDE));
-    return { buffer, count: this.count, base: 0 };
+    return { buffer, count: this.count, base: 0, extents: extentsOf(new Float32Array(buffer), this.count) };
   }
 
   private grow(): void {
@@ -74,6 +79,29 @@ export class Writer {
     this.shorts = new Uint16Array(this.buffer);
     this.words = new Uint32Array(this.buffer);
   }
+}
+
+function extentsOf(floats: Float32Array, count: number): Float64Array {
+  const extents = new Float64Array(Math.ceil(count / CHUNK) * 2);
+  for (let at = 0; at < count; at++) {
+    const chunk = Math.floor(at / CHUNK) * 2;
+    const start = floats[at * 8]! + floats[at * 8 + 1]!;
+    const end = floats[at * 8 + 2]! + floats[at * 8 + 3]!;
+    const isFirst = at % CHUNK === 0;
+    extents[chunk] = isFirst ? start : Math.min(extents[chunk]!, start);
+    extents[chunk + 1] = isFirst ? end : Math.max(extents[chunk + 1]!, end);
+  }
+  return extents;
+}
+
+/** The first of the instances in a window, and how many from there on hold all of them. */
+export function inWindow(drawn: Instances, start: number, end: number): [number, number] {
+  const { extents, count } = drawn;
+  let first = 0;
+  let last = extents.length / 2;
+  while (first < last && extents[first * 2 + 1]! < start) first++;
+  while (last > first && extents[last * 2 - 2]! > end) last--;
+  return [first * CHUNK, Math.max(Math.min(last * CHUNK, count) - first * CHUNK, 0)];
 }
 
 /** Where exposed time begins and ends, in turns. */

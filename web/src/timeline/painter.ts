@@ -47,6 +47,8 @@ export interface Frame {
 
 export interface Painter {
   readonly how: "WebGL2" | "Canvas 2D";
+  /** Rectangles of the latest frame. */
+  readonly rectangles: number;
   paint(frame: Frame): void;
   dispose(): void;
 }

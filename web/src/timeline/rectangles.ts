@@ -1,6 +1,7 @@
-/** Rectangles with WebGL2: all of them in one draw call. */
+/** Rectangles with WebGL2: one draw call for each tile in the window. */
 
 import { Arena } from "./arena";
+import { inWindow } from "./instances";
 import { FAINTEST, type Frame, type Marks, type Painter, type Placement } from "./painter";
 import type { Colour } from "./palette";
 import { FRAGMENT, LANES_ACROSS, MARKS_ACROSS, VERTEX } from "./shaders";
@@ -26,6 +27,7 @@ export function glPainter(canvas: HTMLCanvasElement): Painter | null {
 
 class Rectangles implements Painter {
   readonly how = "WebGL2";
+  rectangles = 0;
   private readonly program: WebGLProgram;
   private readonly arena: Arena;
   private readonly vertices: WebGLVertexArrayObject;
@@ -70,7 +72,21 @@ class Rectangles implements Painter {
     gl.activeTexture(gl.TEXTURE2);
     gl.bindTexture(gl.TEXTURE_2D, this.arena.texture);
     this.describe(this.arena.count);
-    gl.drawElements(gl.TRIANGLES, this.arena.count * 6, gl.UNSIGNED_INT, 0);
+    this.draw(frame);
+  }
+
+  /** Draws what is in the window, tile by tile: without a GPU, each vertex costs. */
+  private draw(frame: Frame): void {
+    const { gl } = this;
+    const end = frame.start + frame.width * frame.unit;
+    this.rectangles = 0;
+    for (const { drawn } of frame.placements) {
+      const slot = this.arena.slotOf(drawn);
+      const [first, count] = inWindow(drawn, frame.start, end);
+      if (!slot || count === 0) continue;
+      gl.drawElements(gl.TRIANGLES, count * 6, gl.UNSIGNED_INT, (slot.first + first) * 6 * 4);
+      this.rectangles += count;
+    }
   }
 
   dispose(): void {
@@ -112,7 +128,8 @@ class Rectangles implements Painter {
     { drawn, rows, y, pitch, height, hole, isSpans, isHost, isSparse }: Placement,
     ratio: number,
   ): void {
-    const first = this.arena.laneOf(drawn);
+    const first = this.arena.slotOf(drawn)?.lane;
+    if (first === undefined) return;
     const flags = (isSpans ? 1 : 0) + (isHost ? 2 : 0);
     const [start, end] = hole ?? [0, 0];
     for (let row = 0; row < rows; row++) {

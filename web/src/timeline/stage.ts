@@ -83,6 +83,10 @@ export class Stage {
     this.painted();
   }
 
+  get count(): number {
+    return this.painter.rectangles;
+  }
+
   get how(): string {
     return this.painter.how;
   }

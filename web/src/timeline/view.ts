@@ -214,6 +214,7 @@ class TimelineView implements Mounted {
     const computing = this.context.page.timelines.some((timeline) => !timeline.complete);
     this.toolbar.say(computing ? "computing levels…" : (failure ?? (scene.tiles.busy ? "loading…" : "")));
     this.element.dataset.ready = String(!scene.tiles.busy && !computing);
+    this.element.dataset.rectangles = String(this.stage.count);
     this.element.dataset.painter = this.stage.how;
     this.element.dataset.frame = this.stage.took.toFixed(1);
   }
