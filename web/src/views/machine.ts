@@ -44,7 +44,7 @@ export function utilisation({ utilisation: use }: Explained, basis: string): HTM
   );
   const partly = use.flops_known_share !== null && use.flops_known_share < 0.995;
   return section(
-    "Utilisation",
+    "Utilization",
     h("span", {}, use.chip ?? "", " ", badge(basis)),
     h("dl", { class: "uses" }, ...shown),
     partly &&
