@@ -51,7 +51,7 @@ export function cover(track: Track, sight: Sight, shelf: Shelf): Cover {
   const layers: Layer[] = [];
   const missing: TileId[] = [];
   let hole: [number, number] | null = null;
-  for (let level = best; level < track.levels.length; level++) {
+  for (const level of order(track, best, sight, shelf)) {
     const { run, absent, whole } = tilesOf(track.levels[level] as Level, level, sight, shelf);
     missing.push(...absent);
     if (run.length === 0) continue;
@@ -65,6 +65,23 @@ export function cover(track: Track, sight: Sight, shelf: Shelf): Cover {
     if (run.length > 0) layers.push({ level, tiles: run, hole: null });
   }
   return { layers, missing };
+}
+
+/**
+ * The levels in the order in which they are wanted. A file may lack the best one but have the spans
+ * of a step, which come before coarser levels.
+ */
+function order(track: Track, best: number, sight: Sight, shelf: Shelf): number[] {
+  const numbers = track.levels.map((_, number) => number);
+  const coarser = numbers.slice(best + 1);
+  const level = track.levels[best];
+  const lacks = level?.start.some(
+    (start, tile) =>
+      start < sight.end &&
+      (level.end[tile] as number) > sight.start &&
+      !shelf.exists({ side: sight.side, track: sight.track, level: best, tile }),
+  );
+  return [best, ...(lacks ? numbers.slice(0, best).reverse() : []), ...coarser];
 }
 
 /** The longest run of tiles on screen that are here, and those that could be fetched. */

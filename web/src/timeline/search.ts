@@ -8,6 +8,9 @@ import { laneOf } from "./tracks";
 import { type Spot, spotOf } from "./spots";
 import { MOST_TILES } from "./walk";
 
+/** Tiles that are looked through together. */
+const AT_ONCE = 32;
+
 const FIELDS = ["name", "op", "scope", "source", "category", "collective"] as const;
 
 interface Hit {
@@ -93,19 +96,27 @@ export class Search {
 
   private async collect(scene: Scene, run: number): Promise<void> {
     const found: Hit[] = [];
-    for (const { side, track, tile, looked } of this.places(scene)) {
-      const loaded =
-        looked < MOST_TILES ? await scene.tiles.load({ side: side.index, track, level: 0, tile }) : null;
+    const places = this.places(scene);
+    for (let first = 0; first < places.length; first += AT_ONCE) {
+      const some = places.slice(first, first + AT_ONCE);
+      const tiles = await Promise.all(
+        some.map(({ side, track, tile, looked }) =>
+          looked < MOST_TILES ? scene.tiles.load({ side: side.index, track, level: 0, tile }) : null,
+        ),
+      );
       if (run !== this.run) return;
-      if (!loaded) {
-        this.whole = false;
-        continue;
-      }
-      const { op, start } = loaded.segments;
-      for (let at = 0; at < start.length; at++) {
-        if (scene.marks.of[(op?.[at] ?? 0) + side.opBase]! & MATCH)
-          found.push({ side, track, tile, at, start: start[at]! - side.offset });
-      }
+      tiles.forEach((loaded, number) => {
+        if (!loaded) {
+          this.whole = false;
+          return;
+        }
+        const { side, track, tile } = some[number]!;
+        const { op, start } = loaded.segments;
+        for (let at = 0; at < start.length; at++) {
+          if (scene.marks.of[(op?.[at] ?? 0) + side.opBase]! & MATCH)
+            found.push({ side, track, tile, at, start: start[at]! - side.offset });
+        }
+      });
     }
     // Threads of hosts count where they are shown, or where nothing else matches.
     const shown = found.filter(

@@ -117,7 +117,7 @@ export class Stage {
         const clear: [number, number] | null = hole && [hole[0] - offset, hole[1] - offset];
         const { y, pitch, height } = lane;
         const isSpans = level === 0 && !sums;
-        const isSparse = isSpans && (track.levels[0]?.count[0] ?? 0) <= FEW;
+        const isSparse = isSpans && isFew(track.levels[0]?.count ?? []);
         const isHost = track.kind === "host";
         for (const tile of tiles) {
           const of = drawnAt(tile, viewport.unit);
@@ -190,4 +190,9 @@ function sized(
   context?.setTransform(ratio, 0, 0, ratio, 0, 0);
   context?.clearRect(0, 0, width, height);
   return context;
+}
+
+/** Whether all tiles together have few spans. */
+function isFew(counts: number[]): boolean {
+  return counts.length <= 3 && counts.reduce((sum, count) => sum + count, 0) <= FEW;
 }

@@ -7,7 +7,7 @@ import { type Spot, spotOf } from "./spots";
 import type { Tile } from "./tile";
 
 /** Tiles that are looked through at most for one answer. */
-export const MOST_TILES = 48;
+export const MOST_TILES = 384;
 
 /** The span of a track at a moment (own time) or else the nearest; `row`: only in this row. */
 export async function nearest(
