@@ -187,3 +187,15 @@ def test_a_damaged_page_is_computed_anew(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("COUNTERPOINT_CACHE", "off")
     assert find_page("key") is None
     assert key_of([str(tmp_path / "absent")], {}) is None
+
+
+def test_the_typical_step_is_one_of_median_length() -> None:
+    spans = [Span("fusion", start, 8) for start in range(0, 1400, 10)]
+    lengths = [200, 200, 203, 210, 204, 202]
+    starts = [sum(lengths[:step]) for step in range(len(lengths))]
+    markers = [(0, step, start, lengths[step]) for step, start in enumerate(starts)]
+    made = assemble([recording(spans, devices=1, markers=markers)], ["made"])
+    explanation = counterpoint.explain(made)
+    page = page_in(one_file(content(made)))["timelines"][0]
+    shown = page["steps"]["ms"][page["steps"]["step"].index(page["typical"])]
+    assert shown == pytest.approx(explanation.steps.median_ms)

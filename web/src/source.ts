@@ -133,7 +133,9 @@ async function fetchAll(wishes: Wish[]): Promise<void> {
 }
 
 async function get(path: string): Promise<Response> {
-  const response = await fetch(path);
+  const response = await fetch(path).catch(() => {
+    throw new Error("the app has ended: run the command again, and open the new address");
+  });
   if (!response.ok) throw new Error(`${path}: ${response.status} ${response.statusText}`);
   return response;
 }

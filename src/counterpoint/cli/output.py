@@ -22,6 +22,11 @@ def check_output(
     `argument` is the one that names the path.
     """
     refuse_url(path)
+    if not path.name:
+        raise UsageError(
+            f"can't write {str(path)!r}: it names no file",
+            next=Retry({argument: Path(f"counterpoint{endings[0]}")}),
+        )
     if path.suffix not in endings:
         raise UsageError(
             f"can't write {path}: unknown suffix {path.suffix or '(none)'}",

@@ -71,7 +71,11 @@ def view(  # noqa: PLR0913 - the options of the command
 
 def _seconds(text: str) -> float:
     if not re.fullmatch(r"(\d{1,6}[smhd])+", text.strip()):
-        raise UsageError(f"--idle takes a time, not {text!r}", next=Retry({"idle": "2h30m"}))
+        raise UsageError(
+            f"--idle takes a time, not {text!r}",
+            why="a time is a number with its unit: s, m, h or d",
+            next=Retry({"idle": "2h30m"}),
+        )
     parts = re.findall(r"(\d+)([smhd])", text)
     return max(sum(int(number) * _UNITS[unit] for number, unit in parts), 1)
 

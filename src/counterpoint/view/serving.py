@@ -33,7 +33,9 @@ def listen(port: int) -> socket.socket:
     """Return a socket on this port of 127.0.0.1; 0: any that is free."""
     if not 0 <= port <= _LARGEST_PORT:
         raise UsageError(
-            f"`port={port}` is no port", why="ports are 1 to 65535", next=Retry({"port": 8080})
+            f"`port={port}` is no port",
+            why="ports are 1 to 65535; 0 takes any that is free",
+            next=Retry({"port": 8080}),
         )
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:

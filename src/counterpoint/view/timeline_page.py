@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePath
+from statistics import median_low
 from typing import Any, Final
 
 import polars as pl
@@ -56,7 +57,7 @@ class TimelinePage:
             pl.col("end_ps").max(),
             length=(pl.col("end_ps") - pl.col("start_ps")).mean(),
         )
-        middle = by_step["length"].median()
+        middle = median_low(by_step["length"].to_list())
         step, start, stop, _ = by_step.sort((pl.col("length") - middle).abs(), "step").row(0)
         return int(step), int(start) - since, int(stop) - since
 

@@ -195,7 +195,7 @@ function rates(ops: OpTable, spot: Spot): Fact[] {
           figure(group, (ranks) => `${count(ranks)} ranks`, "the input doesn't say which ranks take part"),
         ]
       : null,
-    isCollective && moved && factor ? ["Bus bandwidth", rate(moved * factor, "B/s")] : null,
+    isCollective && moved && factor ? ["Bus bandwidth, this time", rate(moved * factor, "B/s")] : null,
     isCollective && moved && !factor ? ["Bandwidth", rate(moved, "B/s")] : null,
     isWork && flops ? ["Compute", rate(flops, "FLOP/s")] : null,
     isWork && flops ? ["Work", large(flops, "FLOP")] : null,
@@ -208,7 +208,7 @@ function origins(ops: OpTable, op: number, spot: Spot): Fact[] {
   const text = (label: string, value: string | null | undefined): Fact =>
     value ? [label, h("span", { class: "path" }, value)] : null;
   return [
-    text("Instruction", ops.op[op] === ops.name[op] ? null : ops.op[op]),
+    text("Instruction", [ops.op[op], ops.listed[op]].find((name) => name && name !== ops.name[op])),
     text("Opcode", ops.opcode[op]),
     text("Category", ops.category[op]),
     text("Phase", ops.phase[op]),

@@ -11,7 +11,7 @@ import { MOST_TILES } from "./walk";
 /** Tiles that are looked through together. */
 const AT_ONCE = 32;
 
-const FIELDS = ["name", "op", "scope", "source", "category", "collective"] as const;
+const FIELDS = ["name", "op", "listed", "scope", "source", "category", "collective"] as const;
 
 interface Hit {
   side: Side;
