@@ -110,8 +110,6 @@ def test_the_compiled_program_has_the_order_of_the_mesh(tmp_path: Path, file: Pa
     assert compile_workload(in_order, target).program.device_order == ()
     compiled = compile_workload(reordered, target).program
     assert compiled.device_order == (0, 4, 1, 5, 2, 6, 3, 7)
-    gathers = [it for it in compiled.instructions if it.opcode == "all-gather-start"]
-    assert gathers
 
 
 @pytest.mark.slow
