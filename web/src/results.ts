@@ -88,6 +88,8 @@ export interface Explained {
   inputs: string[];
   notes: string[];
   hosts: number;
+  /** One entry per process that was profiled. */
+  host_clocks: { name: string }[];
   devices: number;
   device_kind: string;
   programs: { index: number; name: string; executions: number; device_ms: number; is_step: boolean }[];

@@ -108,7 +108,7 @@ class Table<Row> {
     const more =
       rest > 0 &&
       h("button", { type: "button", class: "quiet", onclick: () => this.all() }, `Show ${count(rest)} more`);
-    const none = found.length === 0 && h("span", { class: "muted" }, "No rows match.");
+    const none = found.length === 0 && h("span", { class: "muted" }, this.wanted ? "No rows match." : "None.");
     fill(this.foot, more, none);
   }
 

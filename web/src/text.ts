@@ -67,6 +67,19 @@ export function percent(share: Figure, digits = 1): string {
   return `${decimal(share * 100, digits)}%`;
 }
 
+/** Shares of the parts in their sum, rounded so that they add up to 100.0%, as in the text report. */
+export function roundedShares(parts: readonly number[]): number[] {
+  const whole = parts.reduce((sum, part) => sum + part, 0);
+  if (whole <= 0) return parts.map(() => NaN);
+  const exact = parts.map((part) => (part / whole) * 1000);
+  const tenths = exact.map(Math.floor);
+  const missing = 1000 - tenths.reduce((sum, part) => sum + part, 0);
+  const rest = (at: number) => (exact[at] as number) - (tenths[at] as number);
+  const order = parts.map((_, at) => at).sort((a, b) => rest(b) - rest(a));
+  for (const at of order.slice(0, missing)) tenths[at] = (tenths[at] as number) + 1;
+  return tenths.map((share, at) => (parts[at] === 0 ? 0 : Math.max(share, 0.1) / 1000));
+}
+
 export function count(value: Figure): string {
   if (value === null || value === undefined) return UNKNOWN;
   return Number.isInteger(value) ? decimal(value, 0) : decimal(value, 1);

@@ -2,7 +2,7 @@
 
 import { h } from "../dom";
 import type { Breakdown } from "../results";
-import { ms, percent } from "../text";
+import { ms, percent, roundedShares } from "../text";
 
 export interface Part {
   kind: "compute" | "hidden" | "exposed" | "copy" | "idle";
@@ -23,25 +23,39 @@ export function parts(breakdown: Breakdown): Part[] {
   ];
 }
 
+/** Shares as the text report has them: there compute is one part, and what it hides lies within it. */
+export function sharesOf(of: readonly Part[]): string[] {
+  const whole = of.reduce((sum, part) => sum + part.ms, 0);
+  const hidden = of.find((part) => part.kind === "hidden")?.ms ?? 0;
+  const merged = of.map((part) => {
+    if (part.kind === "hidden") return 0;
+    return part.kind === "compute" ? part.ms + hidden : part.ms;
+  });
+  const inside = Math.round((hidden / whole) * 1000) / 1000;
+  return roundedShares(merged).map((share, at) => {
+    const part = of[at] as Part;
+    if (part.ms === 0) return "0";
+    if (part.kind === "hidden") return percent(hidden / whole);
+    return percent(part.kind === "compute" ? Math.max(share - inside, 1e-4) : share);
+  });
+}
+
 /** `whole`: the time of the full width; of two bars one above the other, the longer one's. */
 export function stackedBar(of: readonly Part[], whole: number, label: string): HTMLElement {
   const total = of.reduce((sum, part) => sum + part.ms, 0);
-  const text = of
-    .filter((part) => part.ms > 0)
-    .map((part) => `${part.title} ${ms(part.ms)} ms (${percent(part.ms / total)})`)
-    .join(", ");
-  const pieces = of
-    .filter((part) => part.ms > 0)
-    .map((part) => {
-      const share = part.ms / whole;
-      const piece = h("span", {
-        class: `piece fill-${part.kind}`,
-        title: `${part.title}: ${ms(part.ms)} ms, ${percent(part.ms / total)}`,
-      });
-      piece.style.width = `${share * 100}%`;
-      if (share > 0.09) piece.append(h("span", { class: "piece-label" }, percent(part.ms / total, 0)));
-      return piece;
+  const shares = sharesOf(of);
+  const shown = of.map((part, at) => ({ ...part, said: shares[at] })).filter((part) => part.ms > 0);
+  const text = shown.map((part) => `${part.title} ${ms(part.ms)} ms (${part.said})`).join(", ");
+  const pieces = shown.map((part) => {
+    const share = part.ms / whole;
+    const piece = h("span", {
+      class: `piece fill-${part.kind}`,
+      title: `${part.title}: ${ms(part.ms)} ms, ${part.said}`,
     });
+    piece.style.width = `${share * 100}%`;
+    if (share > 0.09) piece.append(h("span", { class: "piece-label" }, percent(part.ms / total, 0)));
+    return piece;
+  });
   return h(
     "div",
     { class: "stacked", role: "img", "aria-label": `${label}: ${text || "nothing"}` },

@@ -64,7 +64,7 @@ export class Details {
       );
     });
     return [
-      h("h2", { class: "tl-name" }, ops.name[op] ?? ""),
+      h("h2", { class: "tl-name", title: ops.name[op] ?? "" }, ops.name[op] ?? ""),
       h("p", { class: "tl-kind" }, swatch(classOf(ops, spot)), kind, " ", badge(spot.side.page.basis)),
       this.walk(spot),
       facts([...time(spot), ...rates(ops, spot)]),

@@ -44,7 +44,7 @@ export async function showRange(panel: HTMLElement, scene: Scene, close: () => v
     h(
       "section",
       {},
-      h("h3", {}, title, exact ? "" : " (≈: counted by buckets)"),
+      h("h3", {}, title, exact ? "" : " (counted by buckets)"),
       classTable(times, whole * devices, devices),
     ),
   );

@@ -46,7 +46,6 @@ const MOST_NESTED = 240;
 const GAP = 3;
 /** More devices than this are folded. */
 export const FEW_DEVICES = 4;
-const FEW_THREADS = 3;
 /** Part of the screen that few tracks grow to, and how much taller they get at most. */
 const FILLED = 0.8;
 const TALLEST = 1.7;
@@ -199,8 +198,7 @@ function hostGroups(side: Side): Group[] {
   const threads = numbers(side.page.tracks, (track) => track.kind === "host");
   if (threads.length === 0) return [];
   const title = `Host threads (${threads.length})`;
-  const few = threads.length <= FEW_THREADS || side.page.devices.length === 0;
-  return [{ key: `${side.index}.host`, title, hint: title, own: null, tracks: threads, startsOpen: few }];
+  return [{ key: `${side.index}.host`, title, hint: title, own: null, tracks: threads, startsOpen: false }];
 }
 
 function numbers(tracks: Track[], wanted: (track: Track, number: number) => boolean): number[] {

@@ -2,7 +2,8 @@
 
 /** Picoseconds that fill the screen at the deepest zoom. */
 const SHORTEST = 1000;
-const MARGIN = 0.02;
+/** Share of the whole that may be empty on each side of it. */
+const MARGIN = 0.05;
 
 export class Viewport {
   start = 0;
@@ -43,11 +44,10 @@ export class Viewport {
   set(start: number, end: number): void {
     const whole = Math.max(this.last - this.first, SHORTEST);
     const length = Math.min(Math.max(end - start, SHORTEST), whole * (1 + 2 * MARGIN));
-    const middle = (start + end) / 2;
-    // Half of the screen may be empty, so that any moment can stand in the middle.
-    const centre = Math.min(Math.max(middle, this.first), this.last);
-    this.start = centre - length / 2;
-    this.end = centre + length / 2;
+    const wanted = (start + end - length) / 2;
+    const margin = whole * MARGIN;
+    this.start = Math.max(Math.min(wanted, this.first + whole + margin - length), this.first - margin);
+    this.end = this.start + length;
   }
 
   all(): void {

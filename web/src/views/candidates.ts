@@ -1,4 +1,4 @@
-/** Candidates of a prediction: ranked settings with the ranges of their steps, and what the ranges are made of. */
+/** Candidates of a prediction: ranked settings with the ranges of their steps, and the sources of the ranges. */
 
 import { intervals, type Interval } from "../charts/intervals";
 import { meter } from "../charts/bar";
@@ -14,7 +14,7 @@ const PLOTTED = 24;
 export const candidates: View = {
   id: "candidates",
   title: "Candidates",
-  available: (page) => predicted(page) !== null,
+  available: (page) => (predicted(page)?.candidates.length ?? 0) > 0,
   mount(root, context) {
     const found = predicted(context.page);
     if (!found) return { show() {}, unmount() {} };
@@ -96,7 +96,7 @@ function ranking(rows: readonly Candidate[]): HTMLElement {
       cell: (row) => (row.range_ms ? msRange(row.range_ms) : figure(null, ms, row.error ?? failed)),
     },
     {
-      title: "behind the first",
+      title: "slower than the first",
       numeric: true,
       value: (row) => row.behind,
       cell: (row) => figure(row.behind, (value) => behind(row, value), row.error ?? failed),
@@ -155,7 +155,7 @@ function made({ prediction }: Predicted): HTMLElement {
   const rows = Object.entries(prediction.reach_ms);
   if (rows.length === 0)
     return section(
-      "What the range is made of",
+      "Sources of the range",
       badge("predicted"),
       missing("Unknown: the prediction has no range."),
     );
@@ -177,7 +177,7 @@ function made({ prediction }: Predicted): HTMLElement {
     h("th", { scope: "col", class: "num" }, "ms of the step"),
   );
   return section(
-    "What the range is made of",
+    "Sources of the range",
     badge("predicted"),
     h(
       "table",

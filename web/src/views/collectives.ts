@@ -42,7 +42,7 @@ export const collectives: View = {
               "p",
               { class: "fine" },
               slack.missing,
-              "Slack: the time from the start of a transfer until the device has no other work. Below the line a transfer takes longer than it may.",
+              "Slack: the time from the start of a transfer until the device has no other work. Below the line, a transfer takes longer than its slack.",
             ),
           ),
           section(

@@ -184,7 +184,7 @@ function changes(found: Compared): HTMLElement {
     return section(
       "What differs",
       null,
-      missing("No difference in machine, program, versions or settings is recorded on both sides."),
+      missing("Machine, program, versions and settings are the same, as far as both sides record them."),
     );
   type Row = Compared["differs"][number];
   const cell = (value: string | null): Child =>

@@ -6,11 +6,18 @@ import { findingPlace } from "../places";
 import type { Explained, Finding } from "../results";
 import { ms, percent } from "../text";
 import type { Context } from "../view";
+import { windowName } from "./window";
 
 const FIRST = 6;
 
+/** What savings are a share of. */
+interface Whole {
+  ms: number | null;
+  name: string;
+}
+
 export function findings(step: Explained, context: Context): HTMLElement {
-  const whole = step.steps.window_ms;
+  const whole = { ms: step.steps.window_ms, name: windowName(step.steps) };
   if (step.findings.length === 0) {
     return section(
       "Findings",
@@ -47,7 +54,7 @@ export function findings(step: Explained, context: Context): HTMLElement {
 function shown(
   finding: Finding,
   at: number,
-  whole: number | null,
+  whole: Whole,
   most: number,
   context: Context,
 ): HTMLElement {
@@ -76,7 +83,7 @@ function shown(
   );
 }
 
-function saving(finding: Finding, whole: number | null, most: number): HTMLElement {
+function saving(finding: Finding, whole: Whole, most: number): HTMLElement {
   if (!finding.saves_ms) return h("div", { class: "saving none" }, "no saving in ms");
   const [low, high] = finding.saves_ms;
   const bar = h("span", { class: "reach-bar", "aria-hidden": "true" }, h("span"));
@@ -91,7 +98,7 @@ function saving(finding: Finding, whole: number | null, most: number): HTMLEleme
     h(
       "span",
       { class: "muted" },
-      whole ? `up to ${percent(high / whole)} of the step` : "share of the step unknown",
+      whole.ms ? `up to ${percent(high / whole.ms)} of ${whole.name}` : `share of ${whole.name} unknown`,
     ),
     bar,
   );

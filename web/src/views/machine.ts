@@ -4,7 +4,7 @@ import { meter } from "../charts/bar";
 import { h, type Child } from "../dom";
 import { badge, figure, missing, section, unknown } from "../pieces";
 import { predicted, type Explained, type Predicted } from "../results";
-import { bytes, large, ms, percent, plural } from "../text";
+import { bytes, large, ms, percent, plural, roundedShares } from "../text";
 
 export function utilisation({ utilisation: use }: Explained, basis: string): HTMLElement {
   const noChip = "the chip is not known; name it with --target";
@@ -67,14 +67,15 @@ export function phases({ phases: found }: Explained, basis: string): HTMLElement
       badge(basis),
       missing("Unknown: names of ops tell neither forward nor backward."),
     );
-  const shown = rows.map((row) =>
+  const shares = roundedShares(rows.map((row) => row.ms));
+  const shown = rows.map((row, at) =>
     h(
       "tr",
       {},
       h("th", { scope: "row" }, row.name),
       h("td", { class: "wide" }, meter(row.ms / whole, "compute")),
       h("td", { class: "num" }, ms(row.ms)),
-      h("td", { class: "num" }, percent(row.ms / whole)),
+      h("td", { class: "num" }, percent(shares[at])),
     ),
   );
   const head = h(
@@ -142,11 +143,18 @@ function devicesOf(step: Explained, foreseen: Predicted | null): string {
   return `${all} × ${chip}${all === step.devices ? "" : `, of which ${step.devices} was simulated`}`;
 }
 
+/** Processes of one machine have its name, with a number behind it. */
+function hostsOf({ hosts, host_clocks: each }: Explained): string {
+  const machines = new Set(each.map(({ name }) => name.replace(/ (#\d+|\(process \d+\))$/, ""))).size;
+  if (machines === 0 || machines >= each.length) return String(hosts);
+  return `${plural(each.length, "process", "processes")} on ${plural(machines, "host")}`;
+}
+
 export function machine(step: Explained, foreseen: Predicted | null): HTMLElement {
   const main = step.programs.find((program) => program.is_step);
   const rows: [string, Child][] = [
     ["devices", devicesOf(step, foreseen)],
-    foreseen ? ["target", foreseen.prediction.target] : ["hosts", String(step.hosts)],
+    foreseen ? ["target", foreseen.prediction.target] : ["hosts", hostsOf(step)],
     [
       "program",
       main

@@ -9,6 +9,7 @@ import { table, type Column } from "../table";
 import { bytes, decimal, ms, percent, plural, rate, tick } from "../text";
 import type { Context, View } from "../view";
 import { programName } from "./collectives";
+import { windowName } from "./window";
 
 const STROKES = ["--compute", "--exposed", "--host", "--copy"];
 type Load = Network["collectives"][number];
@@ -51,7 +52,7 @@ export const network: View = {
 
 function demandOf(found: Network): { element: HTMLElement; stop(): void } {
   const links = [...new Set(found.demand.map(({ link }) => link))];
-  const window = `over ${found.window === "step" ? "a median step" : "one run of the program"}, ${ms(found.window_ms)} ms `;
+  const window = `over ${found.window === "step" ? "a median step" : windowName(found)}, ${ms(found.window_ms)} ms `;
   if (found.demand.length === 0) {
     const why =
       found.collectives.length === 0
@@ -67,12 +68,12 @@ function demandOf(found: Network): { element: HTMLElement; stop(): void } {
   );
   const most = Math.max(...found.demand.map(({ gbps }) => gbps));
   const drawn = curve({
-    label: `Demand on ${plural(links.length, "link")} over the step: at most ${decimal(most, 0)} GB/s; the table of bursts has the figures`,
+    label: `Demand on ${plural(links.length, "link")} over ${windowName(found)}: at most ${decimal(most, 0)} GB/s; the table of bursts has the figures`,
     height: 260,
     x: edges,
     yFrom: 0,
     curves: links.map((link, at) => ({
-      title: link ?? "unknown link",
+      title: link ?? "capacity unknown",
       stroke: STROKES[at % STROKES.length] as string,
       values: stepped(found, link, edges),
       style: "steps" as const,
@@ -85,15 +86,11 @@ function demandOf(found: Network): { element: HTMLElement; stop(): void } {
       "li",
       {},
       h("span", { class: `swatch fill-${(STROKES[at % STROKES.length] as string).slice(2)}` }),
-      link ?? "unknown link",
+      link ?? "capacity unknown",
       capacity(found, link),
     ),
   );
-  const full = found.saturated.length;
-  const said =
-    full > 0
-      ? `${plural(full, "stretch", "stretches")} in which a link is full, ${ms(found.saturated.reduce((sum, one) => sum + one.length_ms, 0))} ms together.`
-      : "No link is ever full.";
+  const said = saturation(found);
   const element = section(
     "Demand",
     h("span", {}, "GB/s ", window, badge(found.basis)),
@@ -114,7 +111,24 @@ function stepped(found: Network, link: string | null, edges: number[]): (number 
 
 function capacity(found: Network, link: string | null): string {
   const known = found.collectives.find((row) => row.link === link)?.capacity_gbps;
-  return known ? ` (can carry ${decimal(known, 0)} GB/s)` : "";
+  if (known) return ` (can carry ${decimal(known, 0)} GB/s)`;
+  return link === null ? "" : " (capacity unknown)";
+}
+
+/** A link whose capacity is unknown may be far from full at the highest rate that was seen. */
+function saturation({ saturated }: Network): string {
+  if (saturated.length === 0) return "No link is ever full.";
+  const isKnown = (row: Network["saturated"][number]) => row.limit_is === "capacity";
+  const sentence = (rows: Network["saturated"], what: string) =>
+    `${plural(rows.length, "stretch", "stretches")} in which a link ${what}, ${ms(rows.reduce((sum, one) => sum + one.length_ms, 0))} ms together.`;
+  const full = saturated.filter(isKnown);
+  const near = saturated.filter((row) => !isKnown(row));
+  return [
+    full.length > 0 && sentence(full, "is full"),
+    near.length > 0 && sentence(near, "is near the highest observed rate"),
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 function bursts(rows: readonly Burst[]): HTMLElement {

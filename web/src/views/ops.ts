@@ -11,6 +11,7 @@ import type { Context, View } from "../view";
 import { programName, where } from "./collectives";
 import { roofline } from "./roofline";
 import { treeOf, type By } from "./tree";
+import { windowName } from "./window";
 
 const BYS: readonly { key: By; text: string }[] = [
   { key: "scope", text: "Scope" },
@@ -101,7 +102,7 @@ function icicle(step: Explained, by: By): HTMLElement {
   const said = h("p", { class: "icicle-said", role: "status" });
   const whole = step.steps.window_ms;
   const describe = (branch: Branch) => {
-    const share = whole ? `, ${percent(branch.total / whole)} of the step` : "";
+    const share = whole ? `, ${percent(branch.total / whole)} of ${windowName(step.steps)}` : "";
     const own = branch.own > 0 && branch.children.length > 0 ? `, itself ${ms(branch.own)} ms` : "";
     return `${branch.name}: ${ms(branch.total)} ms${share}${own}, mostly ${branch.kind}`;
   };

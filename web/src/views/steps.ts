@@ -57,8 +57,9 @@ export function stepsOverRun(context: Context, basis: string): { element: HTMLEl
 }
 
 function few(context: Context, found: number): string {
-  const how = explained(context.page)?.steps.how;
-  if (found === 0) return `No step was recorded whole, so there is no curve. ${how ?? ""}`;
+  const whole = explained(context.page)?.steps;
+  if (found === 0 || whole?.count === 0)
+    return `No step was recorded whole, so there is no curve: ${whole?.how ?? "profile more steps"}.`;
   return "One step was recorded, so there is no curve: profile more steps to see how they differ.";
 }
 

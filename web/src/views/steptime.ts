@@ -1,10 +1,11 @@
 /** The time of a step, its spread, and where it goes. */
 
-import { parts, stackedBar } from "../charts/bar";
+import { parts, sharesOf, stackedBar } from "../charts/bar";
 import { h, type Child } from "../dom";
 import { badge, figure, missing, section, swatch, unknown } from "../pieces";
-import type { Explained, Predicted } from "../results";
+import type { Explained, Predicted, StepTimes } from "../results";
 import { ms, msRange, percent, plural } from "../text";
+import { windowName } from "./window";
 
 /** So many devices have bars of their own. */
 const DEVICES = 16;
@@ -15,7 +16,7 @@ export function stepTime(step: Explained, basis: string, foreseen: Predicted | n
   const number = h(
     "p",
     { class: "headline" },
-    h("span", { class: "big" }, figure(shown, ms, "no step and no run of its program was recorded whole")),
+    h("span", { class: "big" }, figure(shown, ms, "no step and no run of a program was recorded whole")),
     h("span", { class: "unit" }, "ms"),
     h("span", { class: "what" }, whatOf(step, basis)),
   );
@@ -32,8 +33,13 @@ export function stepTime(step: Explained, basis: string, foreseen: Predicted | n
 function whatOf({ steps }: Explained, basis: string): string {
   if (basis === "predicted") return "predicted step";
   if (steps.median_ms === null)
-    return steps.window_ms === null ? "" : "one run of its program: no step was recorded whole";
+    return steps.window_ms === null ? "" : `${windowName(steps)}: no step was recorded whole`;
   return steps.count === 1 ? "the one whole step" : "median step";
+}
+
+function totalOf(steps: StepTimes): string {
+  if (steps.window === "step") return "step";
+  return steps.window === "profile" ? windowName(steps) : "total";
 }
 
 function spread({ steps }: Explained, foreseen: Predicted | null): HTMLElement {
@@ -84,35 +90,36 @@ function spread({ steps }: Explained, foreseen: Predicted | null): HTMLElement {
 function breakdown(step: Explained): HTMLElement {
   const { breakdown: found, steps } = step;
   const known = found && found.compute_ms !== null ? parts(found) : null;
-  if (!known) return missing("Where the step goes is unknown: no op on a device was recorded in it.");
+  if (!known) return missing(`Where ${windowName(steps)} goes is unknown: no op on a device was recorded in it.`);
   const whole = known.reduce((sum, part) => sum + part.ms, 0);
-  const rows = known.map((part) =>
+  const shares = sharesOf(known);
+  const rows = known.map((part, at) =>
     h(
       "tr",
       { class: part.ms === 0 ? "zero" : null },
       h("th", { scope: "row" }, swatch(part.kind), part.title),
       h("td", { class: "num" }, `${ms(part.ms)}`),
-      h("td", { class: "num" }, part.ms === 0 ? "0" : percent(part.ms / whole)),
+      h("td", { class: "num" }, shares[at]),
     ),
   );
   const total = h(
     "tr",
     { class: "total" },
-    h("th", { scope: "row" }, steps.window === "step" ? "step" : "run of the program"),
+    h("th", { scope: "row" }, totalOf(steps)),
     h("td", { class: "num" }, ms(whole)),
     h("td", { class: "num" }, "100%"),
   );
   return h(
     "div",
     {},
-    stackedBar(known, whole, "Where the step goes"),
+    stackedBar(known, whole, `Where ${windowName(steps)} goes`),
     h(
       "div",
       { class: "parts-and-devices" },
       h(
         "table",
         { class: "data parts" },
-        h("caption", { class: "sr" }, "Where the step goes: milliseconds, mean over devices"),
+        h("caption", { class: "sr" }, `Where ${windowName(steps)} goes: milliseconds, mean over devices`),
         h(
           "thead",
           {},

@@ -166,7 +166,7 @@ def _takes(explanation: Explanation) -> str:
 
 def _how(explanation: Explanation) -> Prose:
     steps = explanation.steps
-    addition = "; figures per step below are of that" if steps.window_ms is not None else ""
+    addition = ". The figures per step below describe it." if steps.window_ms is not None else ""
     return Prose(f"{steps.how}{addition}", Tone.QUIET)
 
 
