@@ -17,6 +17,7 @@ import counterpoint
 from counterpoint.report.explain import explain_json
 from counterpoint.timeline import Timeline
 from counterpoint.timeline.hosts.assemble import assemble
+from counterpoint.view import prepared
 from counterpoint.view.page import LivePage, PageContent, one_file
 from counterpoint.view.prepared import find_page, keep_page, key_of
 from recordings import Span, recording
@@ -199,3 +200,34 @@ def test_the_typical_step_is_one_of_median_length() -> None:
     page = page_in(one_file(content(made)))["timelines"][0]
     shown = page["steps"]["ms"][page["steps"]["step"].index(page["typical"])]
     assert shown == pytest.approx(explanation.steps.median_ms)
+
+
+def test_what_python_writes_beside_its_code_is_no_other_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared, "_PACKAGE", tmp_path)
+    (tmp_path / "profile").write_bytes(b"1")
+    (tmp_path / "a.py").write_text("1")
+    keys = [key_of([str(tmp_path / "profile")], {})]
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "a.pyc").write_bytes(b"1")
+    keys.append(key_of([str(tmp_path / "profile")], {}))
+    (tmp_path / "a.py").write_text("12")
+    keys.append(key_of([str(tmp_path / "profile")], {}))
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_what_an_ended_process_left_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERPOINT_CACHE", str(tmp_path))
+    left, now = tmp_path / "view" / ".part-old", tmp_path / "view" / ".part-now"
+    for part in (left, now):
+        part.mkdir(parents=True)
+    os.utime(left, (1, 1))
+    live = LivePage(content(timeline()))
+    live.compute()
+    keep_page("key", live)
+    assert not left.exists()
+    assert now.exists()
+    assert find_page("key") is not None

@@ -15,6 +15,7 @@ import mmap
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,8 @@ _MOST_FILES: Final = 10_000
 _MOST_BYTES: Final = 4_000_000_000
 _PACKAGE: Final = Path(__file__).parents[1]
 _INDEX: Final = "index.json"
+_PART: Final = ".part-"
+_ABANDONED_S: Final = 3600
 _BLOCKS: Final = "blocks"
 _PAGE: Final = "page.json"
 
@@ -77,9 +80,14 @@ def key_of(paths: Sequence[str], options: Mapping[str, object]) -> str | None:
                     return None
         except OSError:
             return None
-    code = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in _files(_PACKAGE)]
-    parts = [FORMAT, code, sorted(options.items()), list(paths), found]
+    parts = [FORMAT, _code(), sorted(options.items()), list(paths), found]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
+
+
+def _code() -> list[tuple[str, int, int]]:
+    """Return what identifies the code, without what Python writes beside it while it runs."""
+    stats = [(file.name, file.stat()) for file in sorted(_PACKAGE.rglob("*.py"))]
+    return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -112,13 +120,21 @@ def keep_page(key: str | None, page: LivePage) -> None:
         return
     with contextlib.suppress(OSError):
         directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        part = Path(tempfile.mkdtemp(prefix=".part-", dir=directory.parent))
+        _sweep(directory.parent)
+        part = Path(tempfile.mkdtemp(prefix=_PART, dir=directory.parent))
         try:
             _write(part, page)
             part.replace(directory)
         finally:
             shutil.rmtree(part, ignore_errors=True)
         _remove_oldest(directory.parent, directory)
+
+
+def _sweep(cache: Path) -> None:
+    """Remove what processes that ended while they wrote have left."""
+    for part in cache.glob(f"{_PART}*"):
+        if time.time() - part.stat().st_mtime > _ABANDONED_S:
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def _write(directory: Path, page: LivePage) -> None:
