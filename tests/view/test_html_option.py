@@ -13,6 +13,7 @@ import pytest
 
 import timelines
 from command_line import in_process
+from counterpoint.cli.pages import page_of
 
 PAGE = re.compile(
     r'<script type="application/json" id="counterpoint-page">(.*?)</script>', re.DOTALL
@@ -117,3 +118,31 @@ def test_a_run_without_a_profile_has_no_page_and_keeps_its_exit_code(tmp_path: P
     assert done.returncode == 0, done.stderr
     assert f"{out} was not written: the run has no profile" in done.stderr
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("WANDB_API_KEY=abc", "WANDB_API_KEY=..."),
+        ("--env=HF_TOKEN=abc=d", "--env=HF_TOKEN=..."),
+        ("NCCL_DEBUG=INFO", "NCCL_DEBUG=INFO"),
+        ("--set", "--set"),
+        ("xla_gpu_x=true", "xla_gpu_x=true"),
+    ],
+)
+def test_a_page_shows_its_command_without_secrets(
+    word: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["counterpoint", "predict", "--env", word])
+    assert page_of("", {}, {}).command == f"counterpoint predict --env {shown}"
+
+
+def test_a_step_that_is_named_is_the_one_shown(stored: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    in_process("explain", stored, "--html", out)
+    (typical,) = page(out)["timelines"]
+    other = next(it for it in typical["steps"]["step"] if it != typical["typical"])
+    in_process("explain", stored, "--html", out, "--force", "--step", other)
+    (shown,) = page(out)["timelines"]
+    assert (shown["typical"], shown["chosen"]) == (other, True)
+    assert not typical["chosen"]

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +232,9 @@ def test_what_an_ended_process_left_is_removed(
     assert not left.exists()
     assert now.exists()
     assert find_page("key") is not None
+
+
+def test_the_step_that_was_to_be_explained_is_the_one_in_the_file() -> None:
+    page = page_in(one_file(replace(content(timeline()), step=1)))["timelines"][0]
+    assert (page["typical"], page["chosen"]) == (1, True)
+    assert not page_in(one_file(content(timeline())))["timelines"][0]["chosen"]

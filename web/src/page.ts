@@ -27,6 +27,8 @@ export interface TimelinePage {
   steps: { step: number[]; start: number[]; end: number[]; ms: number[]; steady: boolean[] };
   /** The typical step that a single file holds in full; null: there is no step. */
   typical: number | null;
+  /** The user chose that step: it need not be typical. */
+  chosen: boolean;
   /** The step's programs on the first device. */
   programs: { name: string; start: number[]; end: number[] }[];
   tracks: Track[];

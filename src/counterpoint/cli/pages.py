@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from counterpoint.workflow.prediction import Prediction
 
 _NAMED: Final = 2
+_SECRET: Final = re.compile(
+    r"^((?:--env=)?\w*(?:TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY|_KEY)\w*=).+", re.IGNORECASE
+)
+"""A page is made to be sent to others: the command that it shows may name variables."""
 
 
 def write_page(content: PageContent, path: Path, *, full: bool = False) -> None:
@@ -37,16 +42,26 @@ def page_of(
     documents: Mapping[str, Document],
     results: Mapping[str, str],
     timelines: Sequence[Timeline] = (),
+    step: int | None = None,
 ) -> PageContent:
-    """Return a page of documents by their titles, and JSON results by their commands."""
+    """Return a page of documents by their titles, and JSON results by their commands.
+
+    `step` is the one that was to be explained; None: a typical one.
+    """
     return PageContent(
         title=title,
-        command=shlex.join(["counterpoint", *sys.argv[1:]]),
+        command=shlex.join(["counterpoint", *map(_without_secret, sys.argv[1:])]),
         version=__version__,
         reports=tuple((name, document_markup(worded(it))) for name, it in documents.items()),
         results={command: in_options(text) for command, text in results.items()},
         timelines=tuple(timelines),
+        step=step,
     )
+
+
+def _without_secret(word: str) -> str:
+    """Return a word of the command without the value of a variable that holds a secret."""
+    return _SECRET.sub(r"\1...", word)
 
 
 def title_of(paths: Sequence[str]) -> str:
@@ -83,6 +98,7 @@ def explained_page(
         {"explain": document, "network": network_document(network, paths=paths, top=_ROWS)},
         {"explain": text, "network": network_json(network)},
         [timeline],
+        explanation.step,
     )
 
 

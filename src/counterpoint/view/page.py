@@ -47,6 +47,7 @@ class PageContent:
     reports: tuple[tuple[str, str], ...] = ()
     results: Mapping[str, str]
     timelines: tuple[Timeline, ...] = ()
+    step: int | None = None  # that was to be explained; None: a typical one
 
 
 class _Use(IntEnum):
@@ -72,7 +73,12 @@ class LivePage:
         }
         self._lock = threading.Lock()
         self._timelines = [
-            TimelinePage(number=number, timeline=timeline, findings=self._findings(number))
+            TimelinePage(
+                number=number,
+                timeline=timeline,
+                findings=self._findings(number),
+                step=content.step,
+            )
             for number, timeline in enumerate(content.timelines)
         ]
 

@@ -44,12 +44,15 @@ class TimelinePage:
     timeline: Timeline
     findings: Sequence[Mapping[str, Any]] = ()
     picture: Picture | None = None
+    step: int | None = None
 
     @cached_property
     def typical(self) -> tuple[int | None, int, int]:
         """The typical step's number and its window; of a Timeline without steps, the whole."""
         since, end = extent(self.timeline)
-        windows = select(self.timeline).windows.filter(pl.col("end_ps") > pl.col("start_ps"))
+        windows = select(self.timeline, step=self.step).windows.filter(
+            pl.col("end_ps") > pl.col("start_ps")
+        )
         if windows.is_empty():
             return None, 0, end - since
         by_step = windows.group_by("step").agg(
@@ -75,6 +78,7 @@ class TimelinePage:
             "devices": self._devices(),
             "steps": self._steps(since),
             "typical": self.typical[0],
+            "chosen": self.step is not None,
             "programs": self._programs(since),
             "tracks": [
                 track.describe(None if has is None else has.get(number, {}))

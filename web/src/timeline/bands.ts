@@ -98,7 +98,7 @@ function* stepBars({ page }: Side): Iterable<Bar> {
   for (let row = 0; row < step.length; row++) {
     const next = start[row + 1] ?? Infinity;
     const kind = steady[row] ? "" : " · not steady";
-    const typical = step[row] === page.typical ? " · typical" : "";
+    const typical = step[row] === page.typical ? (page.chosen ? " · explained" : " · typical") : "";
     yield {
       start: start[row]!,
       end: Math.min(end[row]!, next),

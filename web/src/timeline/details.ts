@@ -123,7 +123,7 @@ export class Details {
     return h(
       "section",
       {},
-      h("h3", {}, "In the typical step ", badge(spot.side.page.basis)),
+      h("h3", {}, spot.side.page.chosen ? `In step ${spot.side.page.typical} ` : "In the typical step ", badge(spot.side.page.basis)),
       facts([
         ["Slack", figure(row.slack_ms, (value) => `${ms(value)} ms`, why)],
         ["Exposed", `${ms(row.exposed_ms)} ms of ${ms(row.total_ms)} ms`],
