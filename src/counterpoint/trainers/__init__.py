@@ -1,0 +1,12 @@
+"""Trainers (MaxText, Levanter, ...) as data: one file each, and the module that reads it.
+
+Read trainer.py, then maxtext.toml. No trainer is ever imported.
+"""
+
+from counterpoint.trainers.trainer import Trainer as Trainer
+from counterpoint.trainers.trainer import Trap as Trap
+from counterpoint.trainers.trainer import find_trainer as find_trainer
+from counterpoint.trainers.trainer import is_framework_file as is_framework_file
+from counterpoint.trainers.trainer import read_trainer as read_trainer
+from counterpoint.trainers.trainer import trainer_packages as trainer_packages
+from counterpoint.trainers.trainer import trainers as trainers

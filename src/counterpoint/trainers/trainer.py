@@ -1,0 +1,191 @@
+"""`Trainer`: what is known of one trainer, from its file of data.
+
+Nothing here imports a trainer: a file says how a command or a process that runs it is recognized,
+what it prints, and what its options are called.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import field
+from functools import cache
+from importlib import resources
+from pathlib import PurePath
+from typing import Any, Final
+
+from counterpoint.core import parse_toml
+from counterpoint.core.frozen import frozen
+from counterpoint.core.records import from_plain
+
+
+@frozen(kw_only=True)
+class StepFacts:
+    """How a trainer takes and reports its steps.
+
+    `lines` are regular expressions with the groups `step`, `seconds`, `tokens_per_s`,
+    `tokens_per_s_device` and `loss`, all but the first optional.
+    """
+
+    functions: tuple[str, ...] = ()
+    annotation: str | None = None
+    lines: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class TokenKeys:
+    """The options that tell how many tokens a step has: sequences times their length."""
+
+    batch: tuple[str, ...] = ()
+    sequence: tuple[str, ...] = ()
+    batch_is_per_device: bool = False
+
+
+@frozen
+class NamedOption:
+    """An option of a trainer, and what it does."""
+
+    name: str
+    does: str
+
+
+@frozen(kw_only=True)
+class OwnProfiler:
+    """The profiler that a trainer starts itself: by which values, and what turns it off.
+
+    `first_step` and `steps` name the options for its window, `writes_to` says where it writes, with
+    what the user chose in capitals.
+    """
+
+    on: dict[str, str] = field(default_factory=dict[str, str])
+    off: str = ""
+    first_step: str | None = None
+    steps: str | None = None
+    writes_to: str | None = None
+    options: tuple[NamedOption, ...] = ()
+
+
+@frozen(kw_only=True)
+class SourceFacts:
+    """Files and directories of a framework, from a package on: `haliax`, `axlearn/common/utils.py`.
+
+    A line of the user's model that calls them says more than theirs.
+    """
+
+    framework: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class Trap:
+    """What surprises users of a trainer, and what to do; the variable or option it concerns."""
+
+    what: str
+    next: str
+    variable: str | None = None
+    option: str | None = None
+
+
+@frozen(kw_only=True)
+class Trainer:
+    """A trainer. `packages` are its modules at the top level, `page` is its page of documentation.
+
+    libraries.toml has what trainers share (flax, equinox): only its sources count.
+    """
+
+    name: str
+    packages: tuple[str, ...]
+    page: str | None = None
+    step: StepFacts = StepFacts()
+    tokens: TokenKeys = TokenKeys()
+    profiler: OwnProfiler = OwnProfiler()
+    sources: SourceFacts = SourceFacts()
+    traps: tuple[Trap, ...] = ()
+
+    def runs(self, command: Sequence[str]) -> bool:
+        """Return whether the command names a module or a file of this trainer."""
+        return any(_is_within(word, self.packages) for word in _words(command))
+
+
+ROOM: Final = "counterpoint.trainers"
+
+
+@cache
+def _entries() -> tuple[Trainer, ...]:
+    files = (file for file in resources.files(ROOM).iterdir() if file.name.endswith(".toml"))
+    found = (read_trainer(file.read_text("utf-8")) for file in files)
+    return tuple(sorted(found, key=lambda trainer: trainer.name.lower()))
+
+
+def trainers() -> tuple[Trainer, ...]:
+    """Return all trainers, by name."""
+    return tuple(entry for entry in _entries() if entry.step.functions)
+
+
+def read_trainer(text: str) -> Trainer:
+    """Parse a file of data; raise a ValueError if it is invalid, or misses what a line needs."""
+    plain: dict[str, Any] = parse_toml(text)
+    trainer = from_plain(Trainer, plain)
+    for line in trainer.step.lines:
+        if "step" not in re.compile(line).groupindex:
+            raise ValueError(f"{trainer.name}: a line of a step has no group `step`: {line}")
+    return trainer
+
+
+def find_trainer(command: Sequence[str], packages: Iterable[str] = ()) -> Trainer | None:
+    """Return the trainer that a command names, else the one whose packages a process imported.
+
+    Trainers are built on each other (MaxText imports Tunix), so a command decides first, and of
+    packages that were imported only one trainer's may be there.
+    """
+    named = [trainer for trainer in trainers() if trainer.runs(command)]
+    if named:
+        return named[0]
+    loaded = frozenset(packages)
+    found = [trainer for trainer in trainers() if loaded.intersection(trainer.packages)]
+    return found[0] if len(found) == 1 else None
+
+
+def trainer_packages() -> tuple[str, ...]:
+    """Return the packages of all trainers."""
+    return tuple(name for trainer in trainers() for name in trainer.packages)
+
+
+@cache
+def _frameworks() -> frozenset[tuple[str, ...]]:
+    paths = (path for entry in _entries() for path in entry.sources.framework)
+    return frozenset(PurePath(path).parts for path in paths)
+
+
+@cache
+def is_framework_file(path: str) -> bool:
+    """Return whether a source file belongs to a framework, so that its caller says more.
+
+    A directory of the framework's name anywhere in the path counts.
+    """
+    parts = PurePath(path.replace("\\", "/")).parts
+    ends = range(1, len(parts) + 1)
+    return any(
+        parts[first:end] in _frameworks() for first in range(len(parts)) for end in ends[first:]
+    )
+
+
+def _words(command: Sequence[str]) -> list[str]:
+    """Return the words of a command, with those of `bash -c "..."`."""
+    words: list[str] = []
+    for word in command:
+        try:
+            words += shlex.split(word) if " " in word else [word]
+        except ValueError:  # an open quotation mark
+            words.append(word)
+    return words
+
+
+def _is_within(word: str, packages: Sequence[str]) -> bool:
+    """Return whether a word is a module of these packages, or a script in their directories."""
+    if "=" in word:
+        return False
+    if word.endswith(".py"):
+        return bool(frozenset(packages).intersection(PurePath(word).parts[:-1]))
+    module = re.fullmatch(r"([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)+", word)
+    return module is not None and module[1] in packages
