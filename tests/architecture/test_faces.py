@@ -143,28 +143,13 @@ def circles(links: dict[str, set[str]]) -> list[list[str]]:
     return [list(group) for group in sorted(found)]
 
 
-def runs_never(node: ast.AST) -> bool:
-    """Whether what it holds is for type checkers only."""
-    return (
-        isinstance(node, ast.If)
-        and isinstance(node.test, ast.Name)
-        and node.test.id == "TYPE_CHECKING"
-    )
-
-
 @cache
 def links() -> tuple[tuple[str, str], ...]:
-    """Which module uses which, at import or later, other than for types."""
+    """Which module uses which: at import, later, or for types alone."""
     found: list[tuple[str, str]] = []
     for module in modules():
-        hidden = {
-            id(inner)
-            for node in ast.walk(tree(module))
-            if runs_never(node)
-            for inner in ast.walk(node)
-        }
         for node in ast.walk(tree(module)):
-            if isinstance(node, ast.ImportFrom) and not node.level and id(node) not in hidden:
+            if isinstance(node, ast.ImportFrom) and not node.level:
                 for alias in node.names:
                     inner = f"{node.module}.{alias.name}"
                     target = inner if inner in modules() else node.module or ""

@@ -56,7 +56,7 @@ from counterpoint.runs import read_run
 from counterpoint.simulate.simulation import UnpricedInstruction
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.calibration.calibration import Calibration, ScalarFit, StepFit
-from counterpoint.workflow.forecast.prediction import RankedCandidate
+from counterpoint.workflow.forecast.ranking import RankedCandidate
 from tune_plans import PLAN
 
 HERE = Path(counterpoint.report.__file__).parent

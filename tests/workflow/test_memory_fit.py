@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.compile import PlannedMemory
 from counterpoint.hardware.targets import parse_target
-from counterpoint.workflow.forecast.prediction import memory_fit
+from counterpoint.workflow.forecast.ranking import memory_fit
 
 
 def planned(peak: int) -> PlannedMemory:

@@ -13,7 +13,7 @@ from counterpoint.flags.lines import parse_settings
 from counterpoint.report.document import FactList, TextTable
 from counterpoint.report.predict.predict_tables import candidates_section
 from counterpoint.timeline.storage.parquet import write_parquet
-from counterpoint.workflow.forecast.prediction import Prediction
+from counterpoint.workflow.prediction import Prediction
 from lowered import Lowered
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from counterpoint.flags import Settings
 from counterpoint.hlo import Program, read_program
 from counterpoint.simulate import Simulation
 from counterpoint.timeline.model import Timeline
-from counterpoint.workflow.forecast.prediction import (
+from counterpoint.workflow.forecast.ranking import (
     Forecast,
     MemoryFit,
     RankedCandidate,

@@ -20,7 +20,7 @@ from counterpoint.cost.build import build_model
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import read_program
 from counterpoint.simulate import Simulation, simulate
-from counterpoint.workflow.forecast.prediction import difference
+from counterpoint.workflow.forecast.ranking import difference
 from counterpoint.workflow.forecast.step_range import (
     COVERAGE,
     FASTER,

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from counterpoint.flags.text import Pairs
+from typing import Final
 
 __all__ = [
     "DISABLED_PASSES",
@@ -77,7 +74,7 @@ def lhs_flag_needed(version: str | None, chip: str | None, *, profile: bool = Fa
     return version_number(version) < (0, 7) or not _SCHEDULED_UNASKED.search(chip or "")
 
 
-def scheduler_on() -> Pairs:
+def scheduler_on() -> tuple[tuple[str, str], ...]:
     """Return the flag that enables the scheduler, whatever is inherited.
 
     Where it is not needed it changes nothing; an inherited `=false` is obeyed from 0.12 on, even
@@ -91,7 +88,7 @@ def scheduler_can_be_disabled(version: str | None) -> bool:
     return version_number(version) >= (0, 12)
 
 
-def scheduler_off(version: str | None) -> Pairs:
+def scheduler_off(version: str | None) -> tuple[tuple[str, str], ...]:
     """Return flags with which each collective is waited for at once, on any chip, with any profile.
 
     From 0.7 to 0.11 the scheduler's own flag does not do it on Hopper; disabling the pass does. The
@@ -103,7 +100,7 @@ def scheduler_off(version: str | None) -> Pairs:
     return ((LHS, "false"), *estimator, (DISABLED_PASSES, SCHEDULER))
 
 
-def async_collectives_off(version: str | None) -> Pairs:
+def async_collectives_off(version: str | None) -> tuple[tuple[str, str], ...]:
     """Return flags that make each kind of collective synchronous.
 
     They change the program before scheduling and thus its fingerprint, so that a profile made with

@@ -13,7 +13,7 @@ from counterpoint.compile import CompiledProgram, CompileTask, compile_all
 from counterpoint.compile.inputs import load_workload
 from counterpoint.hlo import Program, read_program
 from counterpoint.tune.arm import schedule_hash
-from counterpoint.workflow.forecast.prediction import same_schedule
+from counterpoint.workflow.forecast.ranking import same_schedule
 from lowered import H100, Lowered
 from timelines import HLO
 

@@ -9,6 +9,6 @@ from counterpoint.workflow.forecast.forecast import compile_request as compile_r
 from counterpoint.workflow.forecast.forecast import forecast as forecast
 from counterpoint.workflow.forecast.forecast import forecasts as forecasts
 from counterpoint.workflow.forecast.measured_costs import read_tables as read_tables
-from counterpoint.workflow.forecast.prediction import MemoryFit as MemoryFit
-from counterpoint.workflow.forecast.prediction import memory_fit as memory_fit
+from counterpoint.workflow.forecast.ranking import MemoryFit as MemoryFit
+from counterpoint.workflow.forecast.ranking import memory_fit as memory_fit
 from counterpoint.workflow.forecast.step_range import step_range as step_range

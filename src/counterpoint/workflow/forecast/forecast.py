@@ -27,7 +27,7 @@ from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.simulate import Jitter, Simulation, simulate
 from counterpoint.workflow.forecast.measured_costs import TransferredCosts, transfer_costs
-from counterpoint.workflow.forecast.prediction import Forecast, RankedCandidate, memory_fit, ranked
+from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate, memory_fit, ranked
 from counterpoint.workflow.subject import PredictionSubject, Variant, candidate, with_unique_names
 
 _STREAMS: Final = "xla_gpu_experimental_enable_collective_multi_streaming"

@@ -1,13 +1,12 @@
 """`predict`: compile for devices that are not available here, price, simulate, compare and rank."""
 
 from counterpoint.workflow.forecast.forecast import PredictionOptions as PredictionOptions
-from counterpoint.workflow.forecast.prediction import INDIFFERENCE as INDIFFERENCE
-from counterpoint.workflow.forecast.prediction import Forecast as Forecast
-from counterpoint.workflow.forecast.prediction import Prediction as Prediction
-from counterpoint.workflow.forecast.prediction import RankedCandidate as RankedCandidate
-from counterpoint.workflow.forecast.prediction import UncertainStep as UncertainStep
-from counterpoint.workflow.forecast.prediction import difference as difference
-from counterpoint.workflow.forecast.prediction import simplest as simplest
+from counterpoint.workflow.forecast.ranking import INDIFFERENCE as INDIFFERENCE
+from counterpoint.workflow.forecast.ranking import Forecast as Forecast
+from counterpoint.workflow.forecast.ranking import RankedCandidate as RankedCandidate
+from counterpoint.workflow.forecast.ranking import UncertainStep as UncertainStep
+from counterpoint.workflow.forecast.ranking import difference as difference
+from counterpoint.workflow.forecast.ranking import simplest as simplest
 from counterpoint.workflow.prediction.against import MeasurementComparison as MeasurementComparison
 from counterpoint.workflow.prediction.gain import Gain as Gain
 from counterpoint.workflow.prediction.gain import check_gain_place as check_gain_place
@@ -15,3 +14,4 @@ from counterpoint.workflow.prediction.gain import synthetic_profile as synthetic
 from counterpoint.workflow.prediction.predict import check_devices as check_devices
 from counterpoint.workflow.prediction.predict import predict as predict
 from counterpoint.workflow.prediction.predict import require_target as require_target
+from counterpoint.workflow.prediction.prediction import Prediction as Prediction

@@ -27,7 +27,7 @@ from counterpoint.pgle import cost_name, lookup_name
 from counterpoint.pgle.making import measured_times
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline
-from counterpoint.workflow.forecast.prediction import Forecast
+from counterpoint.workflow.forecast.ranking import Forecast
 
 _FEW: Final = 0.5
 _MOST: Final = 0.95

@@ -37,10 +37,8 @@ from counterpoint.workflow.forecast.forecast import (
     compile_request,
     forecast,
 )
-from counterpoint.workflow.forecast.prediction import (
+from counterpoint.workflow.forecast.ranking import (
     Forecast,
-    UnansweredWhatIf,
-    WhatIfAnswer,
     difference,
     same_schedule,
 )
@@ -52,6 +50,25 @@ _CROWDED: Final = re.compile(
     r"LatencyHidingScheduler current memory usage: (\d+) bytes\. Current limit: (\d+)"
 )
 NAME: Final = "with predicted PGLE"
+
+
+@frozen(kw_only=True)
+class WhatIfAnswer:
+    """The predicted step on other hardware, with the schedule unchanged."""
+
+    question: str
+    step_s: float
+    range_s: Range
+    saves_s: float  # negative: it takes longer
+    saves_range_s: Range
+
+
+@frozen(kw_only=True)
+class UnansweredWhatIf:
+    """A question about something that the program lacks, which shows only once it is compiled."""
+
+    question: str
+    error: CounterpointError
 
 
 @frozen

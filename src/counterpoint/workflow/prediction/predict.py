@@ -38,14 +38,19 @@ from counterpoint.workflow.forecast.measured_costs import (
     read_tables,
     warnings_on_tables,
 )
-from counterpoint.workflow.forecast.prediction import (
+from counterpoint.workflow.forecast.ranking import (
     Forecast,
-    Prediction,
-    UnansweredWhatIf,
-    WhatIfAnswer,
 )
 from counterpoint.workflow.prediction.against import compare, read_measurement
-from counterpoint.workflow.prediction.gain import Gain, answers, gain, read_questions
+from counterpoint.workflow.prediction.gain import (
+    Gain,
+    UnansweredWhatIf,
+    WhatIfAnswer,
+    answers,
+    gain,
+    read_questions,
+)
+from counterpoint.workflow.prediction.prediction import Prediction
 from counterpoint.workflow.subject import (
     PredictionSubject,
     Variant,

@@ -1,11 +1,4 @@
-"""Prediction: the step time on hardware that is not available here, and what it is based on.
-
-Prediction ── base ──► Forecast ── simulation ──► Timeline
-├── candidates ──► Standing (a Forecast, or why there is none), the best first
-├── what_if ─────► Answer: the same schedule on other hardware
-├── gain ────────► the maximum gain from a profile of real costs
-└── against ─────► Comparison with a measurement, op by op
-"""
+"""Forecasts and their ranks: which Settings are best, which are tied, and which do not fit."""
 
 from __future__ import annotations
 
@@ -15,25 +8,17 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from counterpoint.compile import PlannedMemory
-from counterpoint.core import CounterpointError, Range, as_html
+from counterpoint.core import CounterpointError, Range
 from counterpoint.core.frozen import frozen
-from counterpoint.cost import PriceFamily, PriceSource
+from counterpoint.cost import PriceFamily
 from counterpoint.flags import Settings
-from counterpoint.flags.text import render_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.workflow.forecast.step_range import RangeCoverage, covered, step_range
 
 if TYPE_CHECKING:
     from counterpoint.compile import CompiledProgram
-    from counterpoint.diagnose import Explanation
     from counterpoint.simulate import Simulation
-    from counterpoint.timeline import Timeline
-    from counterpoint.workflow.prediction.against import MeasurementComparison
-    from counterpoint.workflow.prediction.gain import Gain
-
-
-_STEERS: Final = ("XLA_", "JAX_", "NCCL_", "CUDA_")
 
 
 @frozen(kw_only=True, eq=False)
@@ -88,78 +73,6 @@ class RankedCandidate:
     tied: bool = False
     same_as: str | None = None
     exposed_ms: float | None = None
-
-
-@frozen(kw_only=True)
-class WhatIfAnswer:
-    """The predicted step on other hardware, with the schedule unchanged."""
-
-    question: str
-    step_s: float
-    range_s: Range
-    saves_s: float  # negative: it takes longer
-    saves_range_s: Range
-
-
-@frozen(kw_only=True)
-class UnansweredWhatIf:
-    """A question about something that the program lacks, which shows only once it is compiled."""
-
-    question: str
-    error: CounterpointError
-
-
-@frozen(kw_only=True, eq=False)
-class Prediction:
-    """The result of `counterpoint predict`; `basis` has shares of priced device time by source."""
-
-    workload: str  # the module's name
-    origin: str
-    target: Target
-    base: Forecast
-    explanation: Explanation
-    basis: Mapping[PriceSource, float]
-    candidates: tuple[RankedCandidate, ...] = ()
-    what_if: tuple[WhatIfAnswer, ...] = ()
-    unanswered: tuple[UnansweredWhatIf, ...] = ()
-    gain: Gain | None = None
-    against: MeasurementComparison | None = None
-    notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        low, high = self.base.range_s.low * 1e3, self.base.range_s.high * 1e3
-        best = "".join(f", best {standing.name!r}" for standing in self.candidates[:1])
-        return (
-            f"<Prediction of {self.workload!r} on {self.target}: step {self.step_s * 1e3:,.2f} ms"
-            f" ({low:,.2f} to {high:,.2f}), {len(self.candidates)} candidates{best}>"
-        )
-
-    def _repr_html_(self) -> str | None:
-        return as_html(self)
-
-    @property
-    def step_s(self) -> float:
-        return self.base.step_s
-
-    @property
-    def timeline(self) -> Timeline:
-        """The simulated step, with its settings if it was compiled here."""
-        settings = {} if self.base.compiled is None else _noted(self.base.settings)
-        simulated = self.base.simulation.timeline
-        return replace(simulated, environment=settings, predicted_range=self.base.range_s)
-
-
-def _noted(settings: Settings) -> dict[str, str]:
-    """Return the flags of the environment and of the compile, and other variables of XLA and JAX.
-
-    Everything else is dropped: a job's variables may hold secrets, and Timelines are shared.
-    """
-    flags = {**settings.flags, **dict(settings.options)}
-    steering = {
-        name: value for name, value in settings.variables.items() if name.startswith(_STEERS)
-    }
-    return {**steering, "XLA_FLAGS": render_xla_flags(flags.items())}
 
 
 INDIFFERENCE: Final = 0.015
