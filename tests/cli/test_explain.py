@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from keyword import iskeyword
 from pathlib import Path
 
 import pytest
@@ -427,7 +428,8 @@ def test_the_quick_way_takes_what_cyclopts_takes() -> None:
     from counterpoint.cli.explain import explain as command
     from counterpoint.cli.explain_run import run
 
-    known = {QUICK["explain",].positional, *QUICK["explain",].options}
+    quick = QUICK["explain",]
+    known = {f"{it}_" if iskeyword(it) else it for it in (quick.positional, *quick.options)}
     assert known == set(inspect.signature(command).parameters)
     assert known == set(inspect.signature(run).parameters)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.output import check_output, check_page, write_output
-from counterpoint.cli.profiles import refuse_directory_of_runs
+from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
+from counterpoint.cli.output import check_digest, check_output, check_page, write_output
+from counterpoint.cli.profiles import refuse_directory_of_runs, write_digest
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.wording import (
     document_text,
@@ -25,7 +25,7 @@ from counterpoint.core.arguments import Retry
 from counterpoint.diagnose.compare import Comparison
 from counterpoint.diagnose.compare import compare as compare_sides
 from counterpoint.report import printable
-from counterpoint.report.explain import compare_document, compare_json
+from counterpoint.report.explain import compare_digest, compare_document, compare_json
 
 ENDINGS = (".json", ".txt", ".md")
 
@@ -38,6 +38,8 @@ def compare(  # noqa: PLR0913 - the options of the command
     fail_above: str | None = None,
     top: WholeNumber = 10,
     json: Annotated[bool, Parameter(show_default=False)] = False,
+    as_: Annotated[Literal["digest"] | None, Parameter(name="--as")] = None,
+    budget: MaybeWholeNumber = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     html: Path | None = None,
     full: Annotated[bool, Parameter(show_default=False)] = False,
@@ -51,6 +53,8 @@ def compare(  # noqa: PLR0913 - the options of the command
         fail_above: Exit with 1 if B is slower by more than this, e.g. 2%, beyond noise.
         top: Rows in each table.
         json: Print everything as JSON.
+        as_: Print a digest: the most important lines, for a program that reads text.
+        budget: Characters of the digest; by default 1,500.
         out: Write to this file: .json as JSON, .txt or .md as text.
         html: Write one page to this file (.html): the report, and both timelines to zoom into.
         full: Put all steps into the page in full, however large; by default a typical one.
@@ -68,13 +72,16 @@ def compare(  # noqa: PLR0913 - the options of the command
                 next=Retry({"out": out.with_suffix(".json")}),
             )
     check_page(html, full=full, force=force)
+    size = check_digest(as_, budget, json=json, out=out)
     found = _compare(a, b)
     if html is not None:
         from counterpoint.cli.pages import compared_page, write_page
 
         page = compared_page(found, compare_document(found, top), compare_json(found))
         write_page(page, html, full=full)
-    if html is None or out is not None or json:
+    if size is not None:
+        write_digest(compare_digest(found).text(size), out)
+    elif html is None or out is not None or json:
         _write(found, top, out, as_json=json)
     if limit is None or not found.slower_by_more_than(limit):
         return 0

@@ -6,7 +6,7 @@ Simple command lines bypass this module and call explain_run directly (quick.py)
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -28,6 +28,8 @@ def explain(  # noqa: PLR0913 - the options of the command
     memory: float | None = None,
     timings: Annotated[bool, Parameter(show_default=False)] = False,
     json: Annotated[bool, Parameter(show_default=False)] = False,
+    as_: Annotated[Literal["digest"] | None, Parameter(name="--as")] = None,
+    budget: MaybeWholeNumber = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     html: Path | None = None,
     full: Annotated[bool, Parameter(show_default=False)] = False,
@@ -50,26 +52,12 @@ def explain(  # noqa: PLR0913 - the options of the command
             fit is left out. By default half of the machine's memory.
         timings: Also show how long this command took for reading, each table and each rule.
         json: Print everything as JSON.
+        as_: Print a digest: the most important lines, for a program that reads text.
+        budget: Characters of the digest; by default 1,500.
         out: Write to this file: .json as JSON, .txt or .md as text.
         html: Write one page to this file (.html): the report, and a timeline to zoom into.
         full: Put all steps into the page in full, however large; by default the typical one.
         force: Overwrite the file.
     """
-    run(
-        paths,
-        step=step,
-        steps=steps,
-        last=last,
-        device=device,
-        target=target,
-        top=top,
-        by=by,
-        jobs=jobs,
-        memory=memory,
-        timings=timings,
-        json=json,
-        out=out,
-        html=html,
-        full=full,
-        force=force,
-    )
+    options = dict(locals())  # the two take the same arguments
+    run(options.pop("paths"), **options)

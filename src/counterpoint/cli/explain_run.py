@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from counterpoint.cli.output import check_page
+from counterpoint.cli.output import check_digest, check_page
 from counterpoint.cli.profiles import (
     as_typed,
     check_options,
@@ -15,6 +15,7 @@ from counterpoint.cli.profiles import (
     find_run,
     read_and_analyze,
     write_answer,
+    write_digest,
 )
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose import explain as explain_timeline
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from counterpoint.diagnose import Explanation, Grouping
     from counterpoint.hardware import Target
-    from counterpoint.report import Document
     from counterpoint.runs import Run
 
 
@@ -44,6 +44,8 @@ def run(  # noqa: PLR0913 - the options of the command
     memory: float | None = None,
     timings: bool = False,
     json: bool = False,
+    as_: str | None = None,
+    budget: int | None = None,
     out: Path | None = None,
     html: Path | None = None,
     full: bool = False,
@@ -54,6 +56,7 @@ def run(  # noqa: PLR0913 - the options of the command
     step_range(steps, last, step)
     check_options(paths, top, out, "explain", json=json, force=force)
     check_page(html, full=full, force=force)
+    size = check_digest(as_, budget, json=json, out=out)
     recorded, machine = find_run(paths), None if target is None else _target(target)
     stopwatch = Stopwatch(time.perf_counter)
     analyze = partial(explain_timeline, step=step, devices=devices, run=recorded, target=machine)
@@ -71,29 +74,36 @@ def run(  # noqa: PLR0913 - the options of the command
             last=last,
         )
     spent = stopwatch.spent if timings else None
-
-    def document() -> Document:
-        return explain_document(explanation, top, recorded, as_typed(paths), by, spent)
-
-    def text() -> str:
-        return _as_json(explanation, recorded, spent)
-
+    named = as_typed(paths)
+    document = partial(explain_document, explanation, top, recorded, named, by, spent)
+    text = partial(_as_json, explanation, recorded, spent)
     if html is not None and timeline is not None:
         from counterpoint.cli.pages import explained_page, write_page
 
-        known = (as_typed(paths), recorded, machine)
+        known = (named, recorded, machine)
         write_page(
             explained_page(timeline, explanation, document(), text(), known), html, full=full
         )
-        if out is None and not json:
+        if out is None and not json and size is None:
             return
-    write_answer(document, text, out, json=json)
+    if size is None:
+        write_answer(document, text, out, json=json)
+    else:
+        write_digest(_as_digest(explanation, recorded, named, size), out)
 
 
 def _target(text: str) -> Target:
     from counterpoint.hardware.targets import parse_target
 
     return parse_target(text)
+
+
+def _as_digest(
+    explanation: Explanation, recorded: Run | None, paths: tuple[str, ...], size: int
+) -> str:
+    from counterpoint.report.explain import explain_digest
+
+    return explain_digest(explanation, recorded, paths).text(size)
 
 
 def _as_json(

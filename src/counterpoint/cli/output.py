@@ -53,6 +53,29 @@ def check_page(path: Path | None, *, full: bool = False, force: bool = False) ->
         )
 
 
+def check_digest(
+    as_: str | None, budget: int | None, *, json: bool, out: Path | None = None
+) -> int | None:
+    """Return the characters of the digest that is wanted; None if none is."""
+    from counterpoint.report.digest import BUDGET, LEAST
+
+    if as_ != "digest":
+        if budget is not None:
+            raise UsageError(
+                "--budget is the size of a digest", next=Retry({"as": "digest", "budget": budget})
+            )
+        return None
+    if json:
+        raise UsageError("--json and --as digest exclude each other: use one")
+    if out is not None and out.suffix == ".json":
+        raise UsageError(
+            f"can't write a digest to {out}: it is text",
+            next=Retry({"out": out.with_suffix(".txt")}),
+        )
+    check_number("--budget", budget, LEAST, instead=BUDGET)
+    return BUDGET if budget is None else budget
+
+
 def check_number(
     option: str, value: float | None, least: float, instead: float | None = None
 ) -> None:

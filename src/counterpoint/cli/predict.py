@@ -15,8 +15,14 @@ from cyclopts import Parameter
 
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.output import check_number, check_page
-from counterpoint.cli.predict_options import CompileOptions, PriceOptions, Switch, make_question
-from counterpoint.cli.profiles import check_timeline_output, write_timeline
+from counterpoint.cli.predict_options import (
+    CompileOptions,
+    DigestOptions,
+    PriceOptions,
+    Switch,
+    make_question,
+)
+from counterpoint.cli.profiles import check_timeline_output, write_digest, write_timeline
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.wording import print_report, say_line, write_result
 from counterpoint.core import UsageError
@@ -39,6 +45,7 @@ def predict(  # noqa: PLR0913 - the options of the command
     explain: Switch = False,
     top: WholeNumber = 10,
     json: Switch = False,
+    short: Annotated[DigestOptions | None, Parameter(name="*")] = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     html: Path | None = None,
     full: Switch = False,
@@ -57,6 +64,7 @@ def predict(  # noqa: PLR0913 - the options of the command
         explain: Add the full report of `explain` on the predicted step: findings, ops, collectives.
         top: Rows in each table.
         json: Print everything as JSON.
+        short: How short it is.
         out: Save the predicted Timeline: a directory (Parquet), .json.gz, .json or .pftrace.
         html: Write one page to this file (.html): the report, and the predicted step to zoom into.
         full: Put all of a large step into the page, however large.
@@ -64,13 +72,12 @@ def predict(  # noqa: PLR0913 - the options of the command
     """
     workload = _named(workload)
     check_number("--top", top, 1)
+    check_page(html, full=full, force=force)
     if out is not None:
         check_timeline_output(out, [workload], force=force)
-    check_page(html, full=full, force=force)
+    size = (short or DigestOptions()).size(json=json)
     compile_options = compile_ or CompileOptions()
-    from counterpoint.hardware.targets import parse_target
-
-    target = parse_target(compile_options.target) if compile_options.target is not None else None
+    target = None if compile_options.target is None else _target(compile_options.target)
     words = _command(workload, command)
     question = make_question(compile_options, prices or PriceOptions(), target, force=force)
     with Progress("reading the program") as progress:
@@ -87,8 +94,8 @@ def predict(  # noqa: PLR0913 - the options of the command
     next_line = next_command(prediction, compile_options, *named, seen=seen)
     if html is not None:
         _write_page(prediction, (top, next_line), html, full=full)
-    if html is None or json:
-        _print(prediction, top, next_line, as_json=json, explained=explain)
+    if html is None or json or size is not None:
+        _print(prediction, (top, next_line, size), as_json=json, explained=explain)
     return _exit_code(prediction, out)
 
 
@@ -166,13 +173,28 @@ def _of_command(
         return ask(subject, target=where, question=question, say=say)
 
 
-def _print(prediction: Prediction, top: int, next: str, *, as_json: bool, explained: bool) -> None:
-    from counterpoint.report.predict import predict_document, predict_json
+def _target(text: str) -> Target:
+    from counterpoint.hardware.targets import parse_target
 
-    if as_json:
+    return parse_target(text)
+
+
+def _print(
+    prediction: Prediction,
+    shown: tuple[int, str, int | None],
+    *,
+    as_json: bool,
+    explained: bool,
+) -> None:
+    from counterpoint.report.predict import predict_digest, predict_document, predict_json
+
+    top, following, size = shown
+    if size is not None:
+        write_digest(predict_digest(prediction, following).text(size), None)
+    elif as_json:
         write_result(predict_json(prediction))
     else:
-        print_report(predict_document(prediction, top, next, explained=explained))
+        print_report(predict_document(prediction, top, following, explained=explained))
 
 
 def _write_page(prediction: Prediction, shown: tuple[int, str], path: Path, *, full: bool) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber
-from counterpoint.cli.output import check_number
+from counterpoint.cli.output import check_digest, check_number
 from counterpoint.core import UsageError
 from counterpoint.core.frozen import frozen
 
@@ -52,6 +52,24 @@ class CompileOptions:
     devices: MaybeWholeNumber = None
     jobs: MaybeWholeNumber = None
     timeout: float = 900.0
+
+
+@Parameter(name="*")
+@frozen
+class DigestOptions:
+    """A short form of the answer.
+
+    Args:
+        as_: Print a digest: the most important lines, for a program that reads text.
+        budget: Characters of the digest; by default 1,500.
+    """
+
+    as_: Annotated[Literal["digest"] | None, Parameter(name="--as")] = None
+    budget: MaybeWholeNumber = None
+
+    def size(self, *, json: bool) -> int | None:
+        """Return the characters of the digest; None if none is wanted."""
+        return check_digest(self.as_, self.budget, json=json)
 
 
 @Parameter(name="*")

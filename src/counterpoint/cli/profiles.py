@@ -198,6 +198,16 @@ def write_answer(
     print(f"wrote {out}", file=sys.stderr)
 
 
+def write_digest(text: str, out: Path | None) -> None:
+    """Print a digest, or write it to a file."""
+    if out is None:
+        _show_every_name(sys.stdout)
+        write_result(text)
+        return
+    write_output(out, in_options(text))
+    print(f"wrote {out}", file=sys.stderr)
+
+
 def _show_every_name(stream: TextIO) -> None:
     """Print names that the stream's encoding can't represent as escapes."""
     if isinstance(stream, io.TextIOWrapper):

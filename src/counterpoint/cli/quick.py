@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +43,12 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS:
         raise ValueError(text)
     return int(text)
+
+
+def _digest(text: str) -> str:
+    if text != "digest":
+        raise ValueError(text)
+    return text
 
 
 def _grouping(text: str) -> str:
@@ -93,6 +100,8 @@ QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
             "memory": float,
             "timings": None,
             "json": None,
+            "as": _digest,
+            "budget": _count,
             "out": Path,
             "html": Path,
             "full": None,
@@ -117,7 +126,8 @@ def quick(words: Sequence[str]) -> Callable[[], int | None] | None:
 
 def _call(command: Quick, bound: Mapping[str, Any]) -> Callable[[], int | None]:
     module, _, name = command.function.partition(":")
-    return partial(getattr(importlib.import_module(module), name), **bound)
+    words = {f"{key}_" if iskeyword(key) else key: value for key, value in bound.items()}
+    return partial(getattr(importlib.import_module(module), name), **words)
 
 
 def _bound(command: Quick, words: list[str]) -> dict[str, Any] | None:

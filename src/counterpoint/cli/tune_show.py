@@ -9,13 +9,20 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
 from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
-from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.output import check_output, check_page, write_output
+from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
+from counterpoint.cli.output import (
+    check_digest,
+    check_number,
+    check_output,
+    check_page,
+    write_output,
+)
+from counterpoint.cli.profiles import write_digest
 from counterpoint.cli.wording import (
     document_text,
     in_options,
@@ -190,12 +197,13 @@ Switch = Annotated[bool, Parameter(show_default=False)]
 def show(  # noqa: PLR0913 - the options of the command
     study: Path,
     *,
-    as_: Annotated[FormName | None, Parameter(name="--as")] = None,
+    as_: Annotated[FormName | Literal["digest"] | None, Parameter(name="--as")] = None,
     arm: str | None = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     bundle: Path | None = None,
     force: Switch = False,
     top: WholeNumber = 20,
+    budget: MaybeWholeNumber = None,
     json: Switch = False,
     html: Path | None = None,
 ) -> None:
@@ -203,19 +211,22 @@ def show(  # noqa: PLR0913 - the options of the command
 
     Args:
         study: The directory of the study.
-        as_: Print the winner's settings in this form, instead of the report.
+        as_: Print the winner's settings in this form, instead of the report; `digest`: the most
+            important lines of the report, for a program that reads text.
         arm: Use the settings of this arm instead of the winner's.
         out: Write the settings to this file; without --as its suffix selects the form.
         bundle: Write journal, report, Runs and settings into one .tar.gz that can be shared.
         force: Overwrite existing files.
         top: Number of rows in the table of arms.
+        budget: Characters of the digest; by default 1,500.
         json: Print the full result as JSON.
         html: Write the report as one page to this file (.html).
     """
-    from counterpoint.cli.output import check_number
-
     check_number("--top", top, 1)
-    _refuse_two(json=json, settings=bool(as_ or arm or out), bundle=bundle is not None)
+    size = check_digest(as_, budget, json=json)
+    form = None if as_ == "digest" else as_
+    settings = bool(form or arm or out)
+    _refuse_two(json=json, settings=settings, bundle=bundle is not None, digest=size is not None)
     check_page(html, force=force)
     if bundle is not None:
         _bundle(study, bundle, force=force)
@@ -224,10 +235,12 @@ def show(  # noqa: PLR0913 - the options of the command
     conclusion = _conclusion(loaded)
     if html is not None:
         _write_page(loaded, conclusion, study, top, html)
-        if not (as_ or arm or out or json):
+        if not (settings or json or size is not None):
             return
-    if as_ or arm or out:
-        _settings(loaded, conclusion, study, (as_, arm, out), force=force)
+    if size is not None:
+        _digest(loaded, conclusion, study, size)
+    elif settings:
+        _settings(loaded, conclusion, study, (form, arm, out), force=force)
     else:
         _report(loaded, conclusion, study, top, as_json=json)
 
@@ -239,10 +252,11 @@ def _conclusion(study: Study) -> Conclusion:
     return conclude(study, plan_of(study))
 
 
-def _refuse_two(*, json: bool, settings: bool, bundle: bool) -> None:
-    if json + settings + bundle > 1:
+def _refuse_two(*, json: bool, settings: bool, bundle: bool, digest: bool) -> None:
+    if json + settings + bundle + digest > 1:
         raise UsageError(
-            "--json, --bundle and settings (--as, --arm, -o) exclude each other: use one",
+            "--json, --bundle, --as digest and settings (--as, --arm, -o) exclude each other: use"
+            " one",
             next="counterpoint tune show STUDY --json > report.json",
         )
 
@@ -259,6 +273,13 @@ def _bundle(directory: Path, path: Path, *, force: bool) -> None:
         "It contains the program's output and command line: review them before you share it.",
         file=sys.stderr,
     )
+
+
+def _digest(study: Study, conclusion: Conclusion, directory: Path, size: int) -> None:
+    from counterpoint.report.tune import tune_digest
+
+    next_line = next_command(conclusion, study, directory)
+    write_digest(tune_digest(conclusion, directory.resolve().name, next_line).text(size), None)
 
 
 def _report(

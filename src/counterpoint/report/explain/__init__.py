@@ -9,6 +9,8 @@ from counterpoint.core import lazy
 if TYPE_CHECKING:
     from counterpoint.report.explain.compare_document import compare_document as compare_document
     from counterpoint.report.explain.compare_json import compare_json as compare_json
+    from counterpoint.report.explain.explain_digest import compare_digest as compare_digest
+    from counterpoint.report.explain.explain_digest import explain_digest as explain_digest
     from counterpoint.report.explain.explain_document import digest as digest
     from counterpoint.report.explain.explain_document import explain_document as explain_document
     from counterpoint.report.explain.explain_json import explain_json as explain_json
@@ -20,7 +22,9 @@ __getattr__ = lazy(
     {
         "compare_document": "counterpoint.report.explain.compare_document",
         "compare_json": "counterpoint.report.explain.compare_json",
+        "compare_digest": "counterpoint.report.explain.explain_digest",
         "digest": "counterpoint.report.explain.explain_document",
+        "explain_digest": "counterpoint.report.explain.explain_digest",
         "explain_document": "counterpoint.report.explain.explain_document",
         "explain_json": "counterpoint.report.explain.explain_json",
         "network_document": "counterpoint.report.explain.network_document",

@@ -48,7 +48,7 @@ _OF: Final = {
     WindowKind.RUN: "one run of the step's program",
     WindowKind.PROFILE: "the profile",
 }
-_SOURCES: Final = {
+SOURCES: Final = {
     "annotation": "the program's step annotations",
     "api": "StepProfiler",
     "log": "log lines that name a step",
@@ -71,7 +71,7 @@ def compare_document(found: Comparison, top: int = 10) -> Document:
             schedule_section(found.work.schedule, top),
         ]
     sections.append(differs_section(found, top))
-    return Document(sections=tuple(sections), legend=_LEGEND, next=_next(found))
+    return Document(sections=tuple(sections), legend=_LEGEND, next=next_after_compare(found))
 
 
 _LEGEND: Final = (
@@ -133,7 +133,7 @@ def _time(seconds: float, side: Side, runs: int) -> str:
     source = side.times.source if side.times else ""
     count = len(side.times.each_s) if side.times else 0
     counted = f"{runs} runs" if runs > 1 else counted_noun(count, "step")
-    return f"{units.milliseconds(seconds * _MS)}   ({counted}, by {_SOURCES.get(source, source)})"
+    return f"{units.milliseconds(seconds * _MS)}   ({counted}, by {SOURCES.get(source, source)})"
 
 
 def _change(step: StepChange) -> str:
@@ -177,7 +177,7 @@ def _parts(found: Comparison, work: StepDifference) -> Section:
     return Section(what, longer if difference else "equal", tuple(blocks))
 
 
-def _next(found: Comparison) -> str:
+def next_after_compare(found: Comparison) -> str:
     """Return the command that explains the slower side, or lists it if it has no profile."""
     step = found.step
     slower = found.a if isinstance(step, StepChange) and step.change < 0 else found.b

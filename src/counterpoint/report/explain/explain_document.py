@@ -84,7 +84,7 @@ def merged_notes(
 
 _INPUTS: Final = 3
 _APART: Final = re.compile(r"[\s(),;]+")
-_NEARLY_ALL: Final = 0.95  # of compute time: below it, rates are lower bounds
+NEARLY_ALL: Final = 0.95  # of compute time: below it, rates are lower bounds
 
 
 def explain_document(
@@ -108,7 +108,9 @@ def explain_document(
     if timings is not None:
         sections.append(_timings(timings, top))
     return Document(
-        sections=tuple(sections), legend=_legend(sections), next=_next(explanation, named, run)
+        sections=tuple(sections),
+        legend=_legend(sections),
+        next=next_after_explain(explanation, named, run),
     )
 
 
@@ -266,7 +268,7 @@ def _programs(explanation: Explanation) -> str:
 def _utilization(explanation: Explanation) -> Section:
     use = explanation.utilization
     share = use.flops_known_share
-    at_least = "" if share is None or share >= _NEARLY_ALL else "at least "
+    at_least = "" if share is None or share >= NEARLY_ALL else "at least "
     compute = at_least + units.rate(use.flops_per_s, "FLOP")
     memory = at_least + units.rate(use.bytes_per_s, "B")
     if use.flops_per_s is not None:
@@ -301,7 +303,7 @@ def _words(section: Section) -> set[str]:
     return words
 
 
-def _next(explanation: Explanation, named: tuple[str, ...], run: Run | None) -> str:
+def next_after_explain(explanation: Explanation, named: tuple[str, ...], run: Run | None) -> str:
     """Return the next command: try the remedy, inspect the network, or open the timeline."""
     losses = [finding for finding in explanation.findings if isinstance(finding.saves_ms, Range)]
     if losses and run is not None:

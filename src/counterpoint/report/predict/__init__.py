@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from counterpoint.report.predict.calibration_document import (
         calibration_json as calibration_json,
     )
+    from counterpoint.report.predict.predict_digest import predict_digest as predict_digest
     from counterpoint.report.predict.predict_document import predict_document as predict_document
     from counterpoint.report.predict.predict_json import predict_json as predict_json
 
@@ -21,6 +22,7 @@ __getattr__ = lazy(
     {
         "calibration_document": "counterpoint.report.predict.calibration_document",
         "calibration_json": "counterpoint.report.predict.calibration_document",
+        "predict_digest": "counterpoint.report.predict.predict_digest",
         "predict_document": "counterpoint.report.predict.predict_document",
         "predict_json": "counterpoint.report.predict.predict_json",
     },

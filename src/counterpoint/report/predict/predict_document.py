@@ -78,7 +78,7 @@ def _step(prediction: Prediction) -> Section:
         Fact("program", f"{prediction.workload}, from {prediction.origin}"),
         Fact("compiled", _compiled(base)),
         Fact("settings", _settings(base)),
-        Fact("based on", _rests_on(prediction)),
+        Fact("based on", sources_text(prediction)),
         Fact("range", _reach(base)),
         Fact(
             "communication",
@@ -145,7 +145,7 @@ def _settings(base: Forecast) -> str:
     )
 
 
-def _rests_on(prediction: Prediction) -> str:
+def sources_text(prediction: Prediction) -> str:
     known = [
         f"{_SOURCES[source]} {units.percent(share)}"
         for source, share in prediction.basis.items()
@@ -165,10 +165,10 @@ def _reach(base: Forecast) -> str:
     largest = sorted(moves.items(), key=lambda move: -move[1])[:_FAMILIES]
     shown = [f"{name} {units.part(share)}" for name, share in largest if share >= _SMALL]
     effect = f"largest price errors: {', '.join(shown)}" if shown else "no price affects it"
-    return f"{_coverage(base)}; {effect}"
+    return f"{coverage_text(base)}; {effect}"
 
 
-def _coverage(base: Forecast) -> str:
+def coverage_text(base: Forecast) -> str:
     known = base.range_covers
     if known is None:
         return "with measured costs, the coverage of the range is unknown"

@@ -84,7 +84,7 @@ def _standings(rows: Sequence[RankedCandidate], found: Sequence[RankedCandidate]
     exposed = [None if it.forecast is None else it.exposed_ms for it in rows]
     peaks = [None if it is None else it.memory.peak_bytes for it in forecasts]
     named = simplest(found)
-    verdicts = [_verdict(place, candidate, named) for place, candidate in enumerate(rows, 1)]
+    verdicts = [verdict_text(place, candidate, named) for place, candidate in enumerate(rows, 1)]
     return table(
         numbers("", ["-" if it is None else str(at) for at, it in enumerate(forecasts, 1)]),
         words("settings", [candidate.name for candidate in rows]),  # whole, for pasting
@@ -115,7 +115,7 @@ def _percents(reach: Range) -> str:
     return f"{units.percent(reach.low)} to {units.percent(reach.high)}"
 
 
-def _verdict(place: int, candidate: RankedCandidate, named: RankedCandidate | None) -> str:
+def verdict_text(place: int, candidate: RankedCandidate, named: RankedCandidate | None) -> str:
     if candidate.forecast is None:
         return "does not compile"
     if candidate.forecast.memory.fits is False:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from counterpoint.report.tune.progress import StudyStatus as StudyStatus
     from counterpoint.report.tune.progress import event_lines as event_lines
     from counterpoint.report.tune.progress import study_status as study_status
+    from counterpoint.report.tune.tune_digest import tune_digest as tune_digest
     from counterpoint.report.tune.tune_document import tune_document as tune_document
     from counterpoint.report.tune.tune_json import dry_run_json as dry_run_json
     from counterpoint.report.tune.tune_json import tune_json as tune_json
@@ -24,6 +25,7 @@ __getattr__ = lazy(
         "StudyStatus": "counterpoint.report.tune.progress",
         "event_lines": "counterpoint.report.tune.progress",
         "study_status": "counterpoint.report.tune.progress",
+        "tune_digest": "counterpoint.report.tune.tune_digest",
         "tune_document": "counterpoint.report.tune.tune_document",
         "dry_run_json": "counterpoint.report.tune.tune_json",
         "tune_json": "counterpoint.report.tune.tune_json",

@@ -1,0 +1,294 @@
+"""The digests of `explain` and `compare`: what a program that reads text needs to know first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from counterpoint.core import Basis, Range, Unknown
+from counterpoint.diagnose import Explanation, Finding, WindowKind
+from counterpoint.diagnose.compare import (
+    Comparison,
+    DifferenceKind,
+    OpChange,
+    PartChange,
+    Side,
+    StepChange,
+    StepDifference,
+)
+from counterpoint.report import units
+from counterpoint.report.digest import Digest, DigestLine, notes, short_name, short_place
+from counterpoint.report.explain.compare_document import SOURCES, next_after_compare
+from counterpoint.report.explain.explain_document import NEARLY_ALL, next_after_explain
+from counterpoint.report.explain.step_time import own_step, subject
+from counterpoint.report.units import counted_noun
+
+if TYPE_CHECKING:
+    from counterpoint.runs import Run
+
+_TOP: Final = 5
+_LOSSES: Final = 3
+"""Losses that come before the lines about ops and collectives."""
+_OF: Final = {
+    WindowKind.STEP: "the step",
+    WindowKind.RUN: "the run",
+    WindowKind.PROFILE: "the profile",
+}
+_RARELY: Final = 90
+"""The rank of lines that are kept only where there is much room."""
+
+
+def explain_digest(
+    explanation: Explanation, run: Run | None = None, paths: Sequence[str] = ()
+) -> Digest:
+    """Return the digest of an Explanation; arguments as those of `explain_document`."""
+    named = tuple(paths) or explanation.inputs
+    kind = explanation.utilization.chip or explanation.device_kind
+    lines = [
+        DigestLine(
+            f"explain {short_name(units.some(named, 2))}: {explanation.device_count} x"
+            f" {short_name(kind)}",
+            0,
+        ),
+        *_ending(run),
+        *step_lines(explanation, run),
+        *finding_lines(explanation),
+    ]
+    return Digest(
+        (*lines, *notes(explanation.notes, _RARELY)), next_after_explain(explanation, named, run)
+    )
+
+
+def _ending(run: Run | None) -> Iterator[DigestLine]:
+    if run is not None and not run.outcome.ok:
+        yield DigestLine(f"run: {short_name(str(run.outcome))}", 0)
+
+
+def step_lines(explanation: Explanation, run: Run | None = None) -> Iterator[DigestLine]:
+    """Yield the step time and where it goes."""
+    own, steps, basis = own_step(explanation, run), explanation.steps, explanation.basis
+    predicted = basis == Basis.PREDICTED
+    what = "the predicted step" if predicted else short_name(subject(explanation, run))
+    if own is not None:
+        step = units.milliseconds(own.seconds * 1e3)
+        counted = f"median of {counted_noun(own.steps, 'step')} by the run's own count"
+        yield DigestLine(f"step [measured]: {step}, {counted}", 0)
+    elif steps.median_ms is None:
+        yield DigestLine("step: unknown, no whole step in this profile", 0)
+    else:
+        yield DigestLine(f"step [{basis}]: {_step(explanation)}", 0)
+    if explanation.truncated:
+        yield DigestLine("CUT OFF: events are missing from this profile; totals are too low", 0)
+    if steps.window_ms is not None and (own is not None or steps.median_ms is None):
+        lasts = units.milliseconds(steps.window_ms)
+        yield DigestLine(f"figures below: of {what}, which takes {lasts} [{basis}]", 0)
+    if explanation.breakdown is not None:
+        yield DigestLine(f"parts of {what} [{basis}]: {_parts(explanation)}", 1)
+    if explanation.phases is not None:
+        found = {
+            name: getattr(explanation.phases, f"{name}_ms")
+            for name in ("forward", "backward", "remat", "optimizer", "other")
+        }
+        words = ", ".join(f"{name} {units.milliseconds(ms)}" for name, ms in found.items() if ms)
+        if words:
+            yield DigestLine(f"phases [{basis}]: {words}", 12, "breakdown")
+    yield from _utilization(explanation)
+
+
+def _step(explanation: Explanation) -> str:
+    steps = explanation.steps
+    text = units.milliseconds(steps.median_ms)
+    if steps.count > 1 and steps.min_ms is not None and steps.max_ms is not None:
+        reach = units.span(steps.min_ms, steps.max_ms)
+        text += f", median of {counted_noun(steps.count, 'step')} that take {reach}"
+    elif steps.count == 1:
+        text += ", one step"
+    return text
+
+
+def _parts(explanation: Explanation) -> str:
+    parts = explanation.breakdown
+    if parts is None:
+        return units.UNKNOWN
+    whole = {
+        "compute": parts.compute_ms,
+        "exposed collectives": parts.collective_exposed_ms,
+        "exposed copies": parts.copy_exposed_ms,
+        "idle": parts.idle_ms,
+    }
+    shares = units.percentages([*whole.values()])
+    shown = [
+        f"{name} {units.milliseconds(ms)} ({share})"
+        for (name, ms), share in zip(whole.items(), shares, strict=True)
+        if ms or name == "compute"
+    ]
+    hidden = parts.collective_hidden_ms
+    beside = f"; collectives hidden behind compute {units.milliseconds(hidden)}" if hidden else ""
+    devices = len(explanation.device_breakdowns)
+    mean = f"; mean over {devices} devices" if devices > 1 else ""
+    return ", ".join(shown) + beside + mean
+
+
+def _utilization(explanation: Explanation) -> Iterator[DigestLine]:
+    use = explanation.utilization
+    if use.mfu is None or use.flops_known_share is None:
+        return
+    known = units.percent(use.flops_known_share, 0)
+    least = "" if use.flops_known_share >= NEARLY_ALL else "at least "
+    yield DigestLine(
+        f"MFU [{explanation.basis} time, compiled operations]: {least}{units.percent(use.mfu)} of"
+        f" peak, recomputation included, operations known for {known} of compute time",
+        10,
+    )
+
+
+def finding_lines(explanation: Explanation) -> Iterator[DigestLine]:
+    """Yield losses with their remedies, other findings, and the costliest collectives and ops."""
+    losses = [it for it in explanation.findings if isinstance(it.saves_ms, Range)]
+    others = [it for it in explanation.findings if isinstance(it.saves_ms, Unknown)]
+    if explanation.breakdown is not None and not losses:
+        yield DigestLine("losses: none found", 2)
+    if len(losses) > 1:
+        yield DigestLine(f"losses: {len(losses)}; they overlap: do not add their savings", 2)
+    for at, finding in enumerate(losses):
+        rank = 3 + at if at < _LOSSES else 16 + at
+        yield DigestLine(_loss(finding, explanation), rank, "possible saving")
+        yield DigestLine(f"  remedy: {_remedy(finding)}", 30 + at if at else 13, "remedy text")
+    for finding in others:
+        yield DigestLine(f"{finding.code} [{finding.basis}]: {finding.title}", 28, "other finding")
+    yield from _costliest(explanation)
+
+
+def _loss(finding: Finding, explanation: Explanation) -> str:
+    saves, window_ms = finding.saves_ms, explanation.steps.window_ms
+    if isinstance(saves, Unknown):
+        return f"{finding.code}: {finding.title}"
+    whole = _OF[explanation.steps.window]
+    share = f" (at most {units.percent(saves.high / window_ms)} of {whole})" if window_ms else ""
+    return (
+        f"{finding.code} [{finding.basis}]: could save {units.span(saves.low, saves.high)}{share};"
+        f" {finding.title}"
+    )
+
+
+def _remedy(finding: Finding) -> str:
+    flags = " ".join(f"--{name}={value}" for name, value in finding.remedy.flags)
+    variables = " ".join(f"{name}={value}" for name, value in finding.remedy.environment)
+    settings = " ".join(filter(None, (flags, variables)))
+    return f"{finding.remedy.text}; settings: {settings}" if settings else finding.remedy.text
+
+
+def _costliest(explanation: Explanation) -> Iterator[DigestLine]:
+    basis = explanation.basis
+    collectives: list[dict[str, Any]] = explanation.collectives.head(_TOP).to_dicts()
+    for row in collectives:
+        if row["exposed_ms"]:
+            exposed, total = map(units.milliseconds, (row["exposed_ms"], row["total_ms"]))
+            text = f"collective {short_name(row['op'])} [{basis}]: {exposed} exposed of {total}"
+            yield DigestLine(f"{text}{_place(row)}", 25, "collective")
+    ops: list[dict[str, Any]] = explanation.ops.head(_TOP).to_dicts()
+    for row in ops:
+        text = f"op {short_name(row['op'])} [{basis}]: {units.milliseconds(row['self_ms'])}"
+        yield DigestLine(f"{text} of self time{_place(row)}", 50, "op")
+
+
+def _place(row: dict[str, Any]) -> str:
+    place = row["source"] or row["scope"]
+    return f", {short_place(place)}" if place else ""
+
+
+def compare_digest(found: Comparison) -> Digest:
+    """Return the digest of a Comparison."""
+    work = found.work
+    lines: list[DigestLine] = [
+        DigestLine(f"compare A {short_name(found.a.name)} with B {short_name(found.b.name)}", 0),
+        *_step_change(found),
+        *(
+            DigestLine(
+                f"different experiment: {it.what}: {it.a or 'none'} in A, {it.b or 'none'} in B", 1
+            )
+            for it in found.differs
+            if it.about is DifferenceKind.EXPERIMENT
+        ),
+        *([] if isinstance(work, Unknown) else _work(found, work)),
+        *(
+            DigestLine(
+                f"differs: {it.what}: {it.a or 'none'} in A, {it.b or 'none'} in B", 30, "setting"
+            )
+            for it in found.differs
+            if it.about is not DifferenceKind.EXPERIMENT
+        ),
+    ]
+    if isinstance(work, Unknown):
+        lines.append(DigestLine(f"parts: not compared, {work.reason}", 2))
+    return Digest((*lines, *notes(found.notes, _RARELY)), next_after_compare(found))
+
+
+def _step_change(found: Comparison) -> Iterator[DigestLine]:
+    step = found.step
+    if isinstance(step, Unknown):
+        yield DigestLine("step: the step times are not compared", 0)
+        yield DigestLine(f"why: {step.reason}", 1)
+        return
+    a, b = (
+        _side_step(seconds, side, runs)
+        for seconds, side, runs in (
+            (step.a_s, found.a, found.runs[0]),
+            (step.b_s, found.b, found.runs[1]),
+        )
+    )
+    yield DigestLine(f"step: A {a}; B {b}", 0)
+    yield DigestLine(f"B against A: {_change(step)}", 0)
+    if found.contradicted is not None:
+        yield DigestLine(f"contradiction: {found.contradicted}", 1)
+
+
+def _side_step(seconds: float, side: Side, runs: int) -> str:
+    times = side.times
+    if times is None:
+        return units.milliseconds(seconds * 1e3)
+    counted = f"{runs} runs" if runs > 1 else counted_noun(len(times.each_s), "step")
+    by = SOURCES.get(times.source, times.source)
+    return f"{units.milliseconds(seconds * 1e3)} [{times.basis}, {counted}, by {by}]"
+
+
+def _change(step: StepChange) -> str:
+    text = f"{step.change:+.2%} of A's step"
+    if isinstance(step.range, Unknown):
+        return f"{text}, range unknown: {step.verdict}"
+    return f"{text}, 95% range {step.range.low:+.2%} to {step.range.high:+.2%}: {step.verdict}"
+
+
+def _work(found: Comparison, work: StepDifference) -> Iterator[DigestLine]:
+    basis = _basis(found)
+    for part in (*work.parts, work.step):
+        if part.a_ms or part.b_ms:
+            yield DigestLine(f"{part.what} [{basis}]: {_both(part)}", 2, "part")
+    if not isinstance(work.phases, Unknown):
+        for part in work.phases:
+            if part.a_ms or part.b_ms:
+                yield DigestLine(f"{part.what} [{basis}]: {_both(part)}", 20, "phase")
+    clear = [row for row in work.ops if row.clear]
+    if not clear and work.ops:
+        yield DigestLine("ops: no difference is known to exceed noise", 3)
+    for at, row in enumerate(clear or work.ops[:_TOP]):
+        yield DigestLine(f"op {_op(row)} [{basis}]: {_both(row)}", 4 + at, "op")
+
+
+def _basis(found: Comparison) -> str:
+    kinds = {str(it.timeline.basis) for it in (found.a, found.b) if it.timeline is not None}
+    return " and ".join(sorted(kinds)) or "measured"
+
+
+def _both(change: PartChange | OpChange) -> str:
+    a, b = units.milliseconds(change.a_ms), units.milliseconds(change.b_ms)
+    difference = units.column([abs(change.difference_ms)])[0]
+    sign = "+" if change.difference_ms > 0 else "-" if change.difference_ms < 0 else ""
+    return f"A {a}, B {b}, B-A {sign}{difference} ms"
+
+
+def _op(row: OpChange) -> str:
+    a, b = (items[0].op if items else "" for items in (row.match.a, row.match.b))
+    if a == b or not b:
+        return short_name(a) + ("" if b else " (only in A)")
+    return f"{short_name(b)} (only in B)" if not a else f"{short_name(a)} > {short_name(b)}"

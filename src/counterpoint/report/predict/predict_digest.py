@@ -1,0 +1,143 @@
+"""The digest of `predict`: the predicted step, what it rests on, candidates and losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from counterpoint.core import Range
+from counterpoint.report import units
+from counterpoint.report.digest import Digest, DigestLine, notes, short_name, short_place
+from counterpoint.report.explain.explain_digest import finding_lines, step_lines
+from counterpoint.report.predict.predict_document import coverage_text, sources_text
+from counterpoint.report.predict.predict_tables import verdict_text
+from counterpoint.workflow.forecast import MemoryFit
+from counterpoint.workflow.prediction import Forecast, Prediction, RankedCandidate, simplest
+
+_ABOUT_STEP: Final = ("step", "figures below")
+_CANDIDATE: Final = 3
+_LOSSES_AFTER: Final = 10
+"""Losses of a prediction come after what was asked: candidates and what-if."""
+
+
+def predict_digest(prediction: Prediction, next: str) -> Digest:
+    """Return the digest of a Prediction."""
+    base, explanation = prediction.base, prediction.explanation
+    reach = _step(base)
+    lines = [
+        DigestLine(f"predict {short_name(prediction.workload)} on {prediction.target}", 0),
+        DigestLine(f"step [predicted, nothing was run]: {reach}", 0),
+        *(
+            DigestLine(line.text, max(line.rank, 2))
+            for line in step_lines(explanation)
+            if not line.text.startswith(_ABOUT_STEP)
+        ),
+        _memory(base.memory),
+        DigestLine(f"range: {coverage_text(base)}", 2),
+        DigestLine(f"priced by: {sources_text(prediction)}", 2),
+        *(DigestLine(f"warning: {text}", 1, "warning") for text in prediction.warnings),
+        *_loops(base),
+        *_candidates(prediction),
+        *_what_if(prediction),
+        *_gain(prediction),
+        *_against(prediction),
+        *_unpriced(base),
+        *(replace(it, rank=it.rank + _LOSSES_AFTER) for it in finding_lines(explanation)),
+    ]
+    return Digest((*lines, *notes((*prediction.notes, *explanation.notes), 90)), next)
+
+
+def _step(forecast: Forecast) -> str:
+    step, reach = forecast.step_s * 1e3, forecast.range_s
+    low, high = units.column([reach.low * 1e3, reach.high * 1e3], units.decimals_of([step]))
+    return f"{units.milliseconds(step)}, range {low} to {high} ms"
+
+
+def _memory(memory: MemoryFit) -> DigestLine:
+    room = f"JAX's allocator has {units.size(memory.available_bytes)}"
+    if memory.fits is None:
+        return DigestLine(f"memory [predicted]: unknown at the peak; {room}", 0)
+    fits = "it fits" if memory.fits else "OUT OF MEMORY"
+    peak = units.size(memory.peak_bytes)
+    return DigestLine(f"memory [predicted]: {peak} at the peak; {room}: {fits}", 0)
+
+
+def _loops(base: Forecast) -> Iterator[DigestLine]:
+    for loop in base.simulation.uncounted:
+        once = units.milliseconds(loop.each_s * 1e3)
+        place = f", {short_place(loop.source)}" if loop.source else ""
+        text = f"loop {short_name(loop.instruction)} [predicted]: trip count unknown"
+        yield DigestLine(f"{text}, counted once, {once}{place}", 1, "uncounted loop")
+
+
+def _candidates(prediction: Prediction) -> Iterator[DigestLine]:
+    named = simplest(prediction.candidates)
+    for place, candidate in enumerate(prediction.candidates, 1):
+        text = f"candidate {place} {candidate.name}"
+        if candidate.same_as is not None:
+            text += f": the same program as {candidate.same_as}"
+        elif candidate.forecast is None:
+            why = "" if candidate.error is None else f", {candidate.error.sentence}"
+            text += f": does not compile{why}"
+        else:
+            text += f" [predicted]: {_candidate(candidate, candidate.forecast)}"
+            text += f": {verdict_text(place, candidate, named)}"
+        yield DigestLine(text, _CANDIDATE, "candidate")
+
+
+def _candidate(candidate: RankedCandidate, forecast: Forecast) -> str:
+    text = _step(forecast)
+    if candidate.behind and candidate.reach is not None:
+        low, high = units.percent(candidate.reach.low), units.percent(candidate.reach.high)
+        text += f", {units.percent(candidate.behind)} behind the best ({low} to {high})"
+    return text
+
+
+def _what_if(prediction: Prediction) -> Iterator[DigestLine]:
+    for answer in prediction.what_if:
+        step = units.milliseconds(answer.step_s * 1e3)
+        saves = _milliseconds(answer.saves_range_s)
+        text = f"if {answer.question} [predicted, same schedule]: {step}, saves {saves}"
+        yield DigestLine(text, 4, "what-if")
+    for question in prediction.unanswered:
+        yield DigestLine(f"if {question.question}: {question.error.sentence}", 4, "what-if")
+
+
+def _gain(prediction: Prediction) -> Iterator[DigestLine]:
+    gain = prediction.gain
+    if gain is None:
+        return
+    if not gain.used:
+        yield DigestLine(f"PGLE: the profile was not used: {gain.reason}", 5)
+        return
+    saves = _milliseconds(gain.saves_range_s)
+    yield DigestLine(f"PGLE [predicted, at most]: a profile of real costs saves {saves}", 5)
+
+
+def _milliseconds(seconds: Range) -> str:
+    return units.span(seconds.low * 1e3, seconds.high * 1e3)
+
+
+def _against(prediction: Prediction) -> Iterator[DigestLine]:
+    found = prediction.against
+    if found is None:
+        return
+    whole = found.program_ms if found.program_alone else found.measured_ms
+    if whole is None or found.ratio is None:
+        yield DigestLine(f"against {short_name(found.origin)}: no whole step there", 5)
+        return
+    what = "program" if found.program_alone else "step"
+    ratio = f"predicted / {found.basis} = {found.ratio:.3f} (ratio)"
+    yield DigestLine(
+        f"against {short_name(found.origin)} [{found.basis}]: its {what} takes"
+        f" {units.milliseconds(whole)}; {ratio}",
+        5,
+    )
+
+
+def _unpriced(base: Forecast) -> Iterator[DigestLine]:
+    for item in base.simulation.unpriced:
+        reach = units.span(item.low_s * 1e3, item.high_s * 1e3)
+        text = f"unpriced {short_name(item.instruction)} [bounds]: {reach}"
+        yield DigestLine(text, 60, "unpriced instruction")

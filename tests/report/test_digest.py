@@ -1,0 +1,176 @@
+"""Digests: within their size, of whole lines, and with a basis for every figure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tune_conclusions
+from command_line import in_process
+from counterpoint.core import UsageError
+from counterpoint.diagnose.compare import compare
+from counterpoint.report.digest import BUDGET, LEAST, Digest, DigestLine
+from counterpoint.report.explain import compare_digest, explain_digest
+from counterpoint.report.tune import tune_digest
+from counterpoint.tune.conclusion.conclusion import Conclusion
+from real_profiles import explained_of
+from timelines import HLO
+
+FIGURE = re.compile(r"\d (ms|s|GiB|MiB|node hours)\b|\d%")
+BASIS = re.compile(r"\[[^]]*(measured|predicted|rule of thumb|bounds)[^]]*\]")
+WORDS = (
+    "note: ",
+    "  remedy: ",
+    "next: ",
+    "warning: ",
+    "winner: ",
+    "left out",
+    "range: ",
+    "priced by: ",
+)
+"""Sentences of other rooms, and shares of what is priced, which have their basis in words."""
+MISSING = re.compile(r"left out: (.*); a larger `budget=` or `json=` has more")
+TRACES = (
+    "jax_conv_mi300x_8gpu.xplane.pb",
+    "jax_gemm_mi300x.xplane.pb",
+    "jax_inference_v6e_4tpu.xplane.pb",
+    "pax_fsdp4_4proc_proc*.zip",
+    "pytorch_h100_2gpu.nsys.sqlite",
+    "vllm_qwen3_2tpu.trace.json.gz",
+)
+CONCLUSIONS: tuple[Callable[[], Conclusion], ...] = (
+    tune_conclusions.found,
+    tune_conclusions.nothing,
+    tune_conclusions.foreseen,
+    tune_conclusions.unfinished,
+)
+
+
+def check(digest: Digest, title: str) -> None:
+    """What holds for every digest."""
+    for budget in (LEAST, 700, BUDGET, 4000, 1_000_000):
+        text = digest.text(budget)
+        assert len(text) <= budget, (title, text)
+        assert text == digest.text(budget)
+        check_lines(text.splitlines())
+    whole = digest.text(1_000_000)
+    assert not any(map(MISSING.fullmatch, whole.splitlines()))
+    assert len(whole.splitlines()) == len(digest.lines) + 1
+    few = digest.text(LEAST).splitlines()
+    left = sum(1 for line in few if MISSING.fullmatch(line) is None)
+    counted = [MISSING.fullmatch(line) for line in few]
+    missing = sum(
+        int(part.split()[0])
+        for match in counted
+        if match is not None
+        for part in match[1].split(", ")
+    )
+    assert left + missing == len(digest.lines) + 1
+
+
+def check_lines(lines: list[str]) -> None:
+    """Every line with a figure names its basis."""
+    for line in lines:
+        if FIGURE.search(line) and not line.startswith(WORDS):
+            assert BASIS.search(line) or line.startswith("B against A"), line
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_real_profiles(shared: Path, name: str) -> None:
+    explanation = explained_of(shared / "data/traces" / name)
+    digest = explain_digest(explanation, paths=(name,))
+    check(digest, name)
+    text = digest.text()
+    assert text.startswith(f"explain {name}: {explanation.device_count} x ")
+    if explanation.steps.median_ms is None:
+        assert "\nstep: unknown, " in text
+    else:
+        assert "\nstep [measured]: " in text
+    losses = [it for it in explanation.findings if it.basis and hasattr(it.saves_ms, "low")]
+    if losses:
+        assert f"\n{losses[0].code} [{losses[0].basis}]: could save " in text
+    assert text.splitlines()[-1].startswith("next: counterpoint ")
+
+
+def test_two_real_profiles_compared(shared: Path) -> None:
+    traces = shared / "data/traces"
+    found = compare(traces / "pax_fsdp4_4proc_proc0.zip", traces / "pax_fsdp4_4proc_proc1.zip")
+    digest = compare_digest(found)
+    check(digest, "pax")
+    assert "ops: no difference is known to exceed noise" in digest.text()
+    assert re.search(r"\nB against A: -1\.06% of A's step", digest.text())
+
+
+@pytest.mark.parametrize("make", CONCLUSIONS, ids=lambda it: it.__name__)
+def test_studies(make: Callable[[], Conclusion]) -> None:
+    conclusion = make()
+    digest = tune_digest(conclusion, "llama", "counterpoint tune show studies/llama")
+    check(digest, conclusion.sentence)
+    text = digest.text()
+    assert text.startswith(f"study llama: {conclusion.state}\nverdict [{conclusion.basis}")
+    assert ("\nwinner: " in text) == (conclusion.winner is not None)
+
+
+def test_a_prediction(tmp_path: Path) -> None:
+    program = tmp_path / "step.hlo.txt"
+    program.write_text(HLO)
+    words = ("predict", program, "--target", "2xH100", "--as", "digest")
+    done = in_process(*words, "--budget", 5000)
+    assert done.returncode == 0
+    check_lines(done.stdout.splitlines())
+    assert "\nstep [predicted, nothing was run]: " in done.stdout
+    small = in_process(*words, "--what-if", "nic=2x")
+    assert len(small.stdout) <= BUDGET
+    assert "\nif nic=2x [predicted, same schedule]: " in small.stdout
+    assert "left out: " in small.stdout
+    assert "a larger --budget or --json has more" in small.stdout
+
+
+NAMES = st.text(min_size=1, max_size=200)
+
+
+@given(
+    lines=st.lists(
+        st.builds(DigestLine, text=NAMES, rank=st.integers(1, 9), kind=st.just("op")), max_size=30
+    ),
+    budget=st.integers(LEAST, 3000),
+)
+def test_any_lines_are_kept_whole_or_counted(lines: list[DigestLine], budget: int) -> None:
+    text = Digest((DigestLine("head", 0), *lines), "counterpoint x").text(budget)
+    assert len(text) <= budget
+    shown = [line for line in text.splitlines() if not line.startswith("left out: ")]
+    everything = Digest((DigestLine("head", 0), *lines), "counterpoint x").text(10**9).splitlines()
+    rest = iter(everything)
+    assert all(line in rest for line in shown)  # in order, and none is cut
+
+
+def test_a_budget_that_is_too_small_is_refused() -> None:
+    with pytest.raises(UsageError, match="at least 500"):
+        Digest((), "counterpoint x").text(100)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--budget", "900"), "--budget is the size of a digest"),
+        (("--as", "digest", "--json"), "exclude each other"),
+        (("--as", "digest", "--budget", "20"), "at least 500"),
+    ],
+)
+def test_options_that_do_not_fit_together(words: tuple[str, ...], said: str) -> None:
+    done = in_process("explain", "nothing.xplane.pb", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_markdown_shows_names_as_they_are() -> None:
+    line = DigestLine("op <script>|`*_a_*`\nx [measured]: 1.0 ms", 0)
+    text = Digest((line,), "counterpoint explain 'a b'").markdown("explain `x`")
+    assert text.splitlines()[0] == "### explain \\`x\\`"
+    assert "<script>" not in text
+    assert r"\nx \[measured\]: 1.0 ms" in text.replace("\\\\n", r"\n")
