@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import cast
@@ -23,6 +23,7 @@ from counterpoint.capture.agent.recorder import NotYetError, ProfileRecorder
 from counterpoint.capture.agent.steps import (
     API,
     CountedStep,
+    PrintedSteps,
     StepCounter,
     StepKind,
     StepNumbers,
@@ -507,3 +508,101 @@ def test_a_profile_is_written_in_pieces_where_the_device_can(
     assert started == [options]
     assert options.advanced_configuration == given
     assert options.python_tracer_level == 0
+
+
+# How long a window by time lasts
+
+EXECUTED = StepKind("execution", "step")
+
+
+def by_time(directory: Path, **window: float) -> tuple[ProfileRecorder, Callable[[float], None]]:
+    """A window that opened by time, and what lets seconds of it pass."""
+    profiler = SimpleNamespace(
+        start=lambda *_, **__: None,
+        stop=lambda _: None,
+        written=lambda _: [],
+        settle=lambda *_: True,
+    )
+    recorder = ProfileRecorder(
+        WindowRequest(**{"longest_s": 60.0, **window}),  # type: ignore[arg-type]
+        AtStep(10**6, lambda: True),
+        directory,
+        cast("Profiler", profiler),
+        lambda _: None,
+        lambda: None,
+    )
+    recorder.tick()
+    assert recorder.state == "open"
+
+    def pass_by(seconds: float) -> None:
+        assert recorder.opened_s is not None
+        recorder.opened_s -= seconds
+        recorder.tick()
+
+    return recorder, pass_by
+
+
+def test_a_window_by_time_waits_for_three_whole_runs_of_a_long_step(tmp_path: Path) -> None:
+    recorder, pass_by = by_time(tmp_path)
+    for turn in range(4):
+        pass_by(30)
+        assert recorder.state == "open", turn
+        recorder.step_begins(CountedStep(EXECUTED, turn + 1, leads=True))
+    recorder.tick()
+    assert (recorder.state, recorder.steps) == ("done", 3)
+
+
+def test_a_window_whose_steps_stay_away_ends(tmp_path: Path) -> None:
+    recorder, pass_by = by_time(tmp_path)
+    recorder.step_begins(CountedStep(EXECUTED, 1, leads=True))
+    pass_by(290)
+    assert recorder.state == "open"
+    pass_by(20)
+    assert recorder.state == "done"
+
+
+def test_a_window_of_requested_length_has_that_length(tmp_path: Path) -> None:
+    recorder, pass_by = by_time(tmp_path, seconds=20.0, longest_s=20.0)
+    pass_by(19)
+    assert recorder.state == "open"
+    pass_by(2)
+    assert recorder.state == "done"
+
+
+def test_steps_that_are_only_printed_are_waited_for(tmp_path: Path) -> None:
+    recorder, pass_by = by_time(tmp_path, steps=10)
+    lines = tmp_path / "steps-log.jsonl"
+    recorder.printed = PrintedSteps(tmp_path).since
+    began = recorder.opened_s
+    assert began is not None
+    lines.write_text(f'{{"step": 0, "start_s": {began - 400}}}\n')
+    pass_by(100)
+    assert recorder.state == "open", "steps come, and none has come yet"
+    with lines.open("a") as file:
+        file.writelines(f'{{"step": {n}, "start_s": {began + n}}}\n' for n in range(1, 5))
+    pass_by(1)
+    assert recorder.state == "done", "three whole steps after a minute"
+
+
+def test_a_program_that_counts_and_prints_nothing_is_watched_for_a_minute(tmp_path: Path) -> None:
+    recorder, pass_by = by_time(tmp_path)
+    recorder.printed = PrintedSteps(tmp_path).since
+    pass_by(59)
+    assert recorder.state == "open"
+    pass_by(2)
+    assert recorder.state == "done"
+
+
+def test_memory_that_the_first_runs_take_is_the_programs(tmp_path: Path) -> None:
+    recorder, pass_by = by_time(tmp_path)
+    taken = b"x" * (700 << 20)  # as activations on the CPU, where they are memory of the process
+    pass_by(4)
+    assert recorder.state == "open"
+    for turn in range(1, 4):
+        recorder.step_begins(CountedStep(EXECUTED, turn, leads=True))
+        recorder.tick()
+    assert recorder.state == "open"
+    more = b"x" * (600 << 20)
+    recorder.tick()
+    assert recorder.state == "done", "what is taken later may be the profile"
+    assert taken[0] == more[0]

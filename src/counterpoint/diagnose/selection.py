@@ -29,6 +29,7 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.columns import Intervals, as_ranges, union
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.whole_runs import whole_runs
 from counterpoint.timeline import Timeline
 
 Longs = NDArray[np.int64]
@@ -50,7 +51,7 @@ class WindowKind(StrEnum):
 
     STEP = "step"
     RUN = "run"  # of the step's program, from its first op to its last
-    PROFILE = "profile"  # all of it, because it names no program
+    PROFILE = "profile"  # all of it: it names no program, or has no whole run of the step's
 
 
 @frozen(eq=False)
@@ -198,13 +199,13 @@ def select(
         counted = _counted(steps)
     window = WindowKind.STEP
     if not counted["whole"].all():
-        counted, window = _runs_in(timeline, counted)
+        counted, window = _runs_in(timeline, counted, only=step is not None)
     return _selected(timeline, counted, chosen, step, window)
 
 
 def select_runs(timeline: Timeline) -> Selection:
     """Choose the runs of the step's program instead of whole steps, one in each."""
-    counted, window = _runs_in(timeline, _counted(timeline.steps))
+    counted, window = _runs_in(timeline, _counted(timeline.steps), only=False)
     return _selected(timeline, counted, tuple(range(len(timeline.devices))), None, window)
 
 
@@ -241,18 +242,41 @@ def _selected(
     )
 
 
-def _runs_in(timeline: Timeline, steps: pl.DataFrame) -> tuple[pl.DataFrame, WindowKind]:
-    """Return the last run of the step's program in each of some steps."""
+def _runs_in(
+    timeline: Timeline, steps: pl.DataFrame, *, only: bool
+) -> tuple[pl.DataFrame, WindowKind]:
+    """Return the last whole run of the step's program in each of some steps.
+
+    If none of these has one, and they need not be the `only` ones, the last whole run of all. If
+    there is none either, the program has no length here: then the whole profile is the window.
+    """
     if timeline.step_program is None:
         return steps, WindowKind.PROFILE
+    devices = steps["device"].unique()
     runs = (
-        timeline.runs.filter(pl.col("program") == timeline.step_program)
-        .join(steps.select("step", "device"), on=["step", "device"])
+        whole_runs(timeline)
+        .filter(pl.col("step").is_not_null() & pl.col("device").is_in(devices.implode()))
         .filter(pl.col("start_ps") == pl.col("start_ps").max().over("step", "device"))
     )
-    if runs.is_empty():
-        return steps, WindowKind.PROFILE
-    return runs.select("step", "device", "start_ps", "end_ps"), WindowKind.RUN
+    everywhere = runs.filter(pl.col("device").n_unique().over("step") == len(devices))
+    wanted = everywhere.filter(pl.col("step").is_in(steps["step"].implode()))
+    if wanted.is_empty() and not only:
+        wanted = everywhere.filter(pl.col("step") == pl.col("step").max())
+    if wanted.is_empty():
+        return _all_of_it(timeline, steps), WindowKind.PROFILE
+    return wanted.select("step", "device", "start_ps", "end_ps"), WindowKind.RUN
+
+
+def _all_of_it(timeline: Timeline, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return one window for each device, from its first span to its last."""
+    end = pl.col("start_ps") + pl.col("dur_ps")
+    return (
+        timeline.spans.filter(pl.col("device").is_in(steps["device"].implode()))
+        .group_by("device")
+        .agg(pl.col("start_ps").min(), end.max().alias("end_ps"))
+        .select(pl.lit(steps["step"].max(), pl.Int32).alias("step"), "device", "start_ps", "end_ps")
+        .sort("device")
+    )
 
 
 def _enough_steps(timeline: Timeline) -> int:

@@ -25,7 +25,16 @@ from .process_record import (
     plugin_versions,
 )
 from .recorder import NotThisProcessError, NotYetError, ProfileRecorder
-from .steps import API, EXECUTION, CountedStep, DeferredSteps, StepKind, StepNumbers, whole_number
+from .steps import (
+    API,
+    EXECUTION,
+    CountedStep,
+    DeferredSteps,
+    PrintedSteps,
+    StepKind,
+    StepNumbers,
+    whole_number,
+)
 from .trace import NoProfileError, Profiler
 from .window import (
     NONE,
@@ -140,6 +149,7 @@ class Observer:
             window, timing, directory, self._profiler, self._may_open, self._window_changed
         )
         recorder.executed = lambda: self._executions.total
+        recorder.printed = PrintedSteps(self._journal.directory).since
         return recorder
 
     # Events from JAX

@@ -28,6 +28,10 @@ _ENOUGH = 5  # a recording with this many whole steps without a compile is kept 
 _RESTARTS = 5  # for compiles in the window; then a program that keeps compiling is profiled anyway
 _SETTLE_S = 1.0  # maximum wait for executions that were queued before the window
 _GROWTH = 1 << 29  # bytes by which a window by time may grow the process
+_FIRST_RUNS = 2  # of a program, in which it allocates what it keeps
+_AT_FIRST = 8  # times _GROWTH until then: the program's own memory is no sign of a large profile
+_WHOLE = 3  # runs of the step that a window by time waits for, if it knows when they begin
+_PATIENCE = 5  # times the longest window: minutes
 _RETRY_S = 0.2  # before retrying to open a window: checking takes time
 _HEARD = 2  # executions when the first is reported: the call that compiles is not
 COMPILES = "something was compiled during the profile"
@@ -76,6 +80,8 @@ class ProfileRecorder:
         self._kept: dict[str, Any] = {}  # of an earlier window, until a later one is done
         self._span_s = 0.0  # execution time of that earlier recording, to be exceeded
         self.executed: Callable[[], int] = lambda: 0
+        self.printed: Callable[[float], int | None] = lambda _: None
+        self._kept_its_own = False  # the program has allocated what it keeps
         self._executed_before = 0
 
     @property
@@ -187,15 +193,40 @@ class ProfileRecorder:
         if self.kind is not None and self.kind.source != EXECUTION:
             return False
         open_s = time.monotonic() - (self.opened_s or 0.0)
-        longest_s = self.window.longest_s or self.window.seconds
-        if open_s < self.window.seconds or (
-            self._is_as_requested and self.window.longest_s is None
-        ):
+        longest_s = self.window.longest_s
+        if open_s < self.window.seconds or (self._is_as_requested and longest_s is None):
             return False
-        if open_s >= longest_s or _held() - self._held > _GROWTH:
+        if longest_s is None or longest_s <= self.window.seconds:  # the length was requested
             return True
-        many = self.executed() - self._executed_before > self.window.steps
-        return self.kind is None and many  # executed operation by operation
+        return self._has_grown() or self._has_enough(open_s, longest_s)
+
+    def _has_enough(self, open_s: float, longest_s: float) -> bool:
+        seen = self._whole_runs()
+        if seen is None:
+            many = self.executed() - self._executed_before > self.window.steps
+            return many or open_s >= longest_s  # `many`: executed operation by operation
+        if self.kind is None and seen >= self.window.steps:
+            return True
+        return open_s >= longest_s * (1 if seen >= _WHOLE else _PATIENCE)
+
+    def _whole_runs(self) -> int | None:
+        """Return how many runs of the step the window holds; None if nothing tells.
+
+        Steps that a program only prints are known to whoever started it, who writes them down.
+        """
+        if self.kind is not None:
+            return self.steps or 0
+        lines = self.printed(self.opened_s or 0.0)
+        return None if lines is None else max(lines - 1, 0)
+
+    def _has_grown(self) -> bool:
+        """Return whether the profile is about to fill the memory."""
+        runs = self.steps or 0
+        if self.kind is not None and runs >= _FIRST_RUNS and not self._kept_its_own:
+            self._kept_its_own, self._held = True, _held()
+        first = self.executed() - self._executed_before <= self.window.steps
+        allowed = _GROWTH * (_AT_FIRST if first and not self._kept_its_own else 1)
+        return _held() - self._held > allowed
 
     def last_step_ended(self) -> None:
         """Handle the end of the last begun step: close if it was the window's last."""
@@ -274,6 +305,7 @@ class ProfileRecorder:
             self._may_open(self.window)
             self._settled = self._settle(start)
             self._held, self._executed_before = _held(), self.executed()
+            self._kept_its_own = False
             link = self.window.perfetto_link
             self._profiler.start(
                 self.directory,

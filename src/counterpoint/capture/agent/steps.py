@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 EXECUTION = "execution"
@@ -138,6 +139,26 @@ def whole_number(number: object) -> int | None:
     try:
         return operator.index(number)  # type: ignore[arg-type]
     except TypeError:
+        return None
+
+
+class PrintedSteps:
+    """Steps that the program printed, as `counterpoint run` writes them down beside the agent.
+
+    Their clock is the agent's: both are the machine's.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._files = [directory / name for name in ("steps-log.jsonl", "steps-bars.jsonl")]
+
+    def since(self, start_s: float) -> int | None:
+        """Return the number of lines since then; None if there has never been one."""
+        for file in self._files:
+            try:
+                lines = file.read_text(encoding="utf-8").splitlines()
+                return sum(json.loads(line)["start_s"] >= start_s for line in lines)
+            except (OSError, ValueError, KeyError):
+                continue
         return None
 
 

@@ -197,6 +197,8 @@ def _no_step(explanation: Explanation) -> str:
         return seen
     lasts = units.milliseconds(steps.window_ms)
     if steps.window is WindowKind.PROFILE:
+        if any(program.is_step for program in explanation.programs):
+            seen += f", and no whole run of {_program(explanation)}"
         return f"{seen}, which lasts {lasts}"
     return f"{seen}; {_program(explanation)} runs for {lasts}"
 
