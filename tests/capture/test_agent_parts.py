@@ -23,7 +23,7 @@ from counterpoint.capture.agent.recorder import NotYetError, ProfileRecorder
 from counterpoint.capture.agent.steps import (
     API,
     CountedStep,
-    PrintedSteps,
+    PrintedCount,
     StepCounter,
     StepKind,
     StepNumbers,
@@ -572,7 +572,7 @@ def test_a_window_of_requested_length_has_that_length(tmp_path: Path) -> None:
 def test_steps_that_are_only_printed_are_waited_for(tmp_path: Path) -> None:
     recorder, pass_by = by_time(tmp_path, steps=10)
     lines = tmp_path / "steps-log.jsonl"
-    recorder.printed = PrintedSteps(tmp_path).since
+    recorder.printed = PrintedCount(tmp_path).since
     began = recorder.opened_s
     assert began is not None
     lines.write_text(f'{{"step": 0, "start_s": {began - 400}}}\n')
@@ -586,7 +586,7 @@ def test_steps_that_are_only_printed_are_waited_for(tmp_path: Path) -> None:
 
 def test_a_program_that_counts_and_prints_nothing_is_watched_for_a_minute(tmp_path: Path) -> None:
     recorder, pass_by = by_time(tmp_path)
-    recorder.printed = PrintedSteps(tmp_path).since
+    recorder.printed = PrintedCount(tmp_path).since
     pass_by(59)
     assert recorder.state == "open"
     pass_by(2)

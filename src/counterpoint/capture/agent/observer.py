@@ -30,7 +30,7 @@ from .steps import (
     EXECUTION,
     CountedStep,
     DeferredSteps,
-    PrintedSteps,
+    PrintedCount,
     StepKind,
     StepNumbers,
     whole_number,
@@ -149,7 +149,7 @@ class Observer:
             window, timing, directory, self._profiler, self._may_open, self._window_changed
         )
         recorder.executed = lambda: self._executions.total
-        recorder.printed = PrintedSteps(self._journal.directory).since
+        recorder.printed = PrintedCount(self._journal.directory).since
         return recorder
 
     # Events from JAX

@@ -142,7 +142,7 @@ def whole_number(number: object) -> int | None:
         return None
 
 
-class PrintedSteps:
+class PrintedCount:
     """Steps that the program printed, as `counterpoint run` writes them down beside the agent.
 
     Their clock is the agent's: both are the machine's.
