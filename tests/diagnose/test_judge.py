@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 import timelines
+from counterpoint.core import InputError
 from counterpoint.diagnose.explanation import explain
+from counterpoint.diagnose.rules import RULES
+from counterpoint.diagnose.step_data import StepData
 
 
 def test_findings_on_virtual_devices_say_so_themselves() -> None:
@@ -24,3 +29,31 @@ def test_findings_on_a_profile_without_steps_say_so_themselves() -> None:
     found = explain(replace(timeline, steps=first)).findings
     assert found
     assert all("steps could not be separated" in (finding.doubt or "") for finding in found)
+
+
+def test_a_rule_that_fails_does_not_take_the_report_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = explain(timelines.two_devices())
+    codes = {finding.code for finding in whole.findings}
+    broken = next(rule for rule in RULES if rule.CODE in codes)
+
+    def check(data: StepData) -> list[object]:
+        return [data.tables[()][3]]  # pyright: ignore[reportArgumentType, reportIndexIssue]
+
+    monkeypatch.setattr(broken, "check", check)
+    found = explain(timelines.two_devices())
+    assert {finding.code for finding in found.findings} == codes - {broken.CODE}
+    note = next(note for note in found.notes if note.startswith(broken.CODE))
+    assert "KeyError" in note
+    assert "test_judge.py:" in note
+    assert not any("could not be checked" in note for note in whole.notes)
+
+
+def test_what_the_user_can_mend_is_still_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(data: StepData) -> list[object]:
+        raise InputError(f"no links: {data.step_ms}")
+
+    monkeypatch.setattr(RULES[0], "check", check)
+    with pytest.raises(InputError, match="no links"):
+        explain(timelines.two_devices())

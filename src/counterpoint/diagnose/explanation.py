@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from counterpoint.core import Range, UsageError, as_html, shorten_names
+from counterpoint.core import CounterpointError, Range, UsageError, as_html, shorten_names
 from counterpoint.core.frozen import frozen
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.collectives.collectives import collective_profile
@@ -48,20 +49,43 @@ if TYPE_CHECKING:
     from counterpoint.runs import Run
     from counterpoint.timeline import ChosenSteps
 
+_FAILURE: Final = 160  # characters of an error in a note
 MIN_REPORTED_SHARE: Final = 0.01
 """Share of the step below which losses are left out."""
 
 
-def judge(data: StepData) -> tuple[Finding, ...]:
-    """Run all rules: priced findings first, largest saving first, then unpriced ones by code."""
+def judge(data: StepData) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """Run all rules; return what they find, and a note on each rule that failed.
+
+    Priced findings come first, the largest saving first, then unpriced ones by code.
+    """
     doubt = _doubt(data)
     found: list[Finding] = []
+    failed: list[str] = []
     for rule in RULES:
         with data.stopwatch.measure(f"rule {rule.CODE}"):
-            found += [_doubted(finding, doubt) for finding in rule.check(data)]
+            try:
+                findings = list(rule.check(data))
+            except CounterpointError:
+                raise
+            except Exception as error:  # noqa: BLE001  the rest of the report does not need it
+                failed.append(_failure(rule.CODE, error))
+            else:
+                found += [_doubted(finding, doubt) for finding in findings]
     priced = [finding for finding in found if _most(finding) > MIN_REPORTED_SHARE * data.step_ms]
     unpriced = [finding for finding in found if not isinstance(finding.saves_ms, Range)]
-    return (*sorted(priced, key=_rank), *unpriced)
+    return (*sorted(priced, key=_rank), *unpriced), tuple(failed)
+
+
+def _failure(code: str, error: Exception) -> str:
+    """Name a rule that failed, with the place in its code, for a report of the defect."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}:{last.lineno}"
+    what = f"{type(error).__name__}: {error}".splitlines()[0][:_FAILURE]
+    return (
+        f"{code} could not be checked, a defect of Counterpoint ({what}, at {place}); what it"
+        " might have found is missing"
+    )
 
 
 def _doubt(data: StepData) -> str | None:
@@ -226,6 +250,7 @@ def _explained(
     attributed, ops, collectives = data.attributed, data.ops, data.cached(collective_profile)
     parts = data.breakdown if selection.occurrences else None
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
+    findings, failures = judge(data) if parts else ((), ())
     return Explanation(
         inputs=timeline.inputs,
         notes=(
@@ -234,6 +259,7 @@ def _explained(
             *check_target(data),
             *_more_notes(timeline, selection),
             *startup(data),
+            *failures,
         ),
         step=step,
         chosen_steps=timeline.chosen,
@@ -253,7 +279,7 @@ def _explained(
         ops=ops,
         collectives=collectives,
         utilization=utilization(selection, ops, parts.idle_ms if parts else None),
-        findings=judge(data) if parts else (),
+        findings=findings,
         timeline=timeline if len(timeline.spans) <= _KEPT else None,
     )
 
