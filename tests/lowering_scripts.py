@@ -188,3 +188,31 @@ pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
 import jax
 time.sleep(60)
 """
+
+DESCRIBED: Final = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.experimental import mesh_utils
+last = jax.devices()[-1]
+print(last.platform, last.client.platform, last.device_kind)
+print(last.compute_capability, last.core_count)
+print("slices", sorted({device.slice_index for device in jax.devices()}), last.partition_index)
+print("local", last.local_hardware_id, last.coords)
+print("process", last.process_index, jax.process_count())
+print("limit", round(last.memory_stats()["bytes_limit"] / 2**30))
+for by_process in (False, True):
+    grid = mesh_utils.create_hybrid_device_mesh((1, 8), (2, 1), process_is_granule=by_process)
+    print("hybrid", grid.shape, sorted(device.id for device in grid[1]))
+print("make_mesh", jax.make_mesh((16,), ("x",)).shape["x"])
+mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(1, jax.local_device_count()), ("a", "b"))
+rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("b"))
+def step(w, x):
+    return w - jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+jax.jit(step, donate_argnums=0)(jax.device_put(jnp.ones((64, 64)), rows), jnp.ones((16, 64)))
+"""
+
+SLICES: Final = """
+import jax
+print(jax.devices()[0].device_kind, jax.devices()[0].compute_capability)
+print("slices", len({device.slice_index for device in jax.devices()}))
+jax.jit(jax.grad(lambda w: (w @ w).sum()))(jax.numpy.ones((64, 64)))
+"""

@@ -15,6 +15,7 @@ import pytest
 import lowering_scripts as scripts
 from counterpoint.compile.inputs import load_workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
+from counterpoint.hardware.targets import parse_target
 from counterpoint.lowering import lower_command
 from counterpoint.lowering.result import Lowering
 
@@ -32,14 +33,17 @@ def lower(
     script: str,
     *words: str,
     devices: int = 8,
+    target: str | None = None,
     program: str | None = None,
     contain: bool = True,
 ) -> Lowering:
     path = directory / "train.py"
     path.write_text(script)
+    described = parse_target(target) if target else None
     return lower_command(
         [sys.executable, str(path), *words],
-        devices=devices,
+        devices=described.devices if described else devices,
+        target=described,
         directory=directory / "lowered",
         program=program,
         timeout_s=120,
@@ -106,6 +110,41 @@ def test_a_program_for_gpus_gets_virtual_ones_and_its_flags_are_kept(
     assert b"on_gpu" in load_workload(found.directory).program
 
 
+def test_virtual_devices_say_what_the_gpus_of_the_target_say(tmp_path: Path) -> None:
+    found = lower(tmp_path, scripts.DESCRIBED, target="2x8xH100")
+
+    said = printed(found).splitlines()
+    assert said == [
+        "gpu gpu NVIDIA H100 80GB HBM3",
+        "9.0 132",
+        "slices [0, 1] 1",
+        "local 7 [7]",
+        "process 0 1",
+        "limit 59",
+        f"hybrid (2, 8) {[*range(8, 16)]}",
+        f"hybrid (2, 8) {[*range(8, 16)]}",
+        "make_mesh 16",
+    ]
+    assert any("2 values of slice_index, 8 devices each" in note for note in found.notes)
+    assert any("jax.local_device_count() returned 16" in note for note in found.notes)
+    refused = any("jax.make_mesh" in note and "several hosts" in note for note in found.notes)
+    assert refused or found.jax.startswith(("0.8", "0.9"))  # later ones refuse GPUs, too
+
+
+def test_hosts_of_one_nvlink_domain_are_one_slice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined = lower(tmp_path, scripts.SLICES, target="4x4xGB200")
+    assert "GB200 10.0" in printed(joined)
+    assert "slices 1" in printed(joined)
+
+    monkeypatch.setenv("JAX_PARTITION_INDEX", "0")
+    told = lower(tmp_path, scripts.SLICES, target="2x8xA100")
+    assert "A100" in printed(told)
+    assert "slices 1" in printed(told)
+    assert any("JAX_PARTITION_INDEX" in note for note in told.notes)
+
+
 def test_attention_of_cudnn_is_lowered_where_no_cudnn_is(tmp_path: Path) -> None:
     found = lower(tmp_path, f"MANUAL = True\n{scripts.ATTENTION}")
 
@@ -121,12 +160,27 @@ def test_more_devices_than_a_process_has_are_no_hindrance(tmp_path: Path) -> Non
     assert "'data'" in printed(found)
 
 
-def test_what_only_gets_through_as_on_a_cpu_is_lowered_so_and_told(tmp_path: Path) -> None:
-    """A custom_partitioning, as cuDNN's under plain jit is, can't leave its process."""
+def test_attention_of_cudnn_outside_of_a_shard_map_is_lowered_for_each_device(
+    tmp_path: Path,
+) -> None:
+    """It is a custom_partitioning: a pointer to Python code until that code is asked."""
     found = lower(tmp_path, f"MANUAL = False\n{scripts.ATTENTION}")
 
-    assert b"__cudnn$fmha" not in load_workload(found.directory).program
-    assert any('returned "cpu"' in note for note in found.notes)
+    program = load_workload(found.directory, found.name).program
+    assert program.count(b"@__cudnn$fmha") == 2  # forward and backward
+    assert b"tensor<1x128x2x64xbf16>" in program  # of the batch of 8, on 8 devices
+    assert b"CustomSPMDPartitioning" not in program
+
+
+def test_a_custom_partitioning_that_must_stay_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    script = f"MANUAL = True\n{scripts.ATTENTION}".replace(
+        'jax.sharding.Mesh(jax.devices(), ("data",))', 'jax.make_mesh((4, 2), ("data", "heads"))'
+    ).replace("out_specs", 'axis_names={"data"}, out_specs')
+    script = script.replace('"cudnn" if jax.default_backend() == "gpu" else "xla"', '"cudnn"')
+    assert "axis_names" in script
+    with pytest.raises(InputError, match="custom_partitioning") as raised:
+        lower(tmp_path, script)
+    assert "shard_map of other axes" in (raised.value.why or "")
 
 
 def test_of_a_program_without_a_backward_pass_the_heaviest_is_taken(tmp_path: Path) -> None:

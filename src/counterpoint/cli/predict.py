@@ -164,7 +164,8 @@ def _of_command(
         say(f"lowering {shlex.join(words)}")
         subject = run_subject(
             words,
-            devices=question.devices or where.devices,
+            target=where,
+            devices=question.devices,
             directory=Path(scratch),
             program=program,
             timeout_s=question.timeout_s,

@@ -22,6 +22,8 @@ from typing import Any, Final
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.injection import injected
+from counterpoint.hardware import Target
+from counterpoint.hardware.targets import parse_target
 from counterpoint.lowering.containment import discard_layer, overlay_command
 from counterpoint.lowering.emulator import JOURNAL, OUTCOME, TASK
 from counterpoint.lowering.errors import (
@@ -33,6 +35,7 @@ from counterpoint.lowering.errors import (
     too_long,
     unusable,
 )
+from counterpoint.lowering.gpu_facts import gpu_facts
 from counterpoint.lowering.result import (
     EmulatorReports,
     Lowering,
@@ -44,10 +47,12 @@ from counterpoint.lowering.result import (
 )
 
 TIMEOUT_S: Final = 900.0
+_ASSUMED: Final = "8xH100"
 _EMULATOR: Final = Path(__file__).parent / "emulator"
 _STDERR: Final = "stderr"
 _STDOUT: Final = "stdout"
 _POLL_S: Final = 0.05
+_FAILURE: Final = 200  # characters of an error in a note
 _AFTER_S: Final = 10.0
 """Seconds after the step is known: for the rest of an iteration, and for a launcher to end."""
 _OF_LAYER: Final = re.compile(
@@ -61,11 +66,12 @@ or reach a socket in a file.
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
-def lower_command(
+def lower_command(  # noqa: PLR0913  the command, and what it gets
     command: Sequence[str],
     *,
     devices: int,
     directory: Path,
+    target: Target | None = None,
     program: str | None = None,
     timeout_s: float = TIMEOUT_S,
     on_progress: Say | None = None,
@@ -73,6 +79,7 @@ def lower_command(
 ) -> Lowering:
     """Run a command until its step has been lowered for this many devices.
 
+    The devices describe themselves as the target's GPUs do, by default as hosts of eight H100.
     `program` names the function that is the step; else it is the one with the most FLOPs. With
     `contain`, the command runs on a temporary layer over all files, if the kernel supports one.
     """
@@ -80,15 +87,21 @@ def lower_command(
         raise UsageError(f"`devices=` must be at least 1, not {devices}")
     refuse_many(devices)
     refuse_missing(command, os.environ)
+    gpu = gpu_facts(target or parse_target(_ASSUMED))
     attempt = _Attempt(
-        command, devices, directory, program, timeout_s, on_progress or _silent, contain
+        command, devices, gpu, directory, program, timeout_s, on_progress or _silent, contain
     )
     try:
         return attempt.lowering("gpu")
-    except InputError:
+    except InputError as error:
         if not attempt.has_queried_backend:
             raise
+        attempt.failure = _last_line(error)
         return attempt.lowering("cpu")  # its choices for GPUs fail here
+
+
+def _last_line(error: InputError) -> str:
+    return (error.why or error.what).splitlines()[-1].strip()[:_FAILURE]
 
 
 def _silent(what: str) -> None:
@@ -101,6 +114,7 @@ class _Attempt:
 
     command: Sequence[str]
     devices: int
+    gpu: Mapping[str, str | int]
     directory: Path
     program: str | None
     timeout_s: float
@@ -108,6 +122,7 @@ class _Attempt:
     contain: bool
     no_layer: str = "not wanted"  # why the program does not run on one
     has_queried_backend: bool = False  # whether the program queried its backend
+    failure: str | None = None  # how it failed with the backend of a GPU
 
     def lowering(self, backend: str) -> Lowering:
         """Run the command with `jax.default_backend()` returning `backend`."""
@@ -125,6 +140,8 @@ class _Attempt:
             return self.lowering(backend)
         self.has_queried_backend = journal.has_queried_backend
         notes = [*journal.notes(), self._files_note(discarded, journal.refused)]
+        if self.failure is not None:
+            notes.insert(0, f'with the backend "gpu" the program fails here: {self.failure}')
         outcome = read_outcome(directory)
         if outcome is None or not outcome["stopped"]:
             self._refuse(status, outcome, journal, notes)
@@ -184,6 +201,7 @@ class _Attempt:
     def _environment(self, backend: str) -> dict[str, str]:
         task = {
             "devices": self.devices,
+            "gpu": self.gpu,
             "directory": str(self.directory.absolute()),
             "program": self.program,
             "backend": backend,

@@ -131,13 +131,13 @@ def no_step(
     )
 
 
-def tied_to_python(command: Sequence[str], name: str) -> InputError:
-    """Return the error for a custom_partitioning: a pointer to Python code of the ended process."""
+def tied_to_python(command: Sequence[str], name: str, why: str) -> InputError:
+    """Return the error for a custom_partitioning that has to stay a pointer to Python code."""
     return InputError(
         f"{shlex.join(command)}: {name} contains a custom_partitioning, which can't leave"
         " its process",
-        why="cuDNN attention under plain jit uses one, and so do kernels of some libraries",
-        next="call the attention within jax.shard_map, or predict from the XLA dump of a real run",
+        why=why,
+        next="call the kernel within jax.shard_map, or predict from the XLA dump of a real run",
     )
 
 

@@ -135,8 +135,9 @@ def read_lowering(
     variables: dict[str, str] = dict(outcome["variables"])
     flags = variables.pop("XLA_FLAGS", "")
     name: str = outcome["step"]
-    if any(function["custom"] for function in outcome["functions"] if function["name"] == name):
-        raise tied_to_python(command, name)
+    for function in outcome["functions"]:
+        if function["name"] == name and function["tied"]:
+            raise tied_to_python(command, name, function["tied"])
     others = [
         function["name"] for function in sorted(outcome["functions"], key=_heaviest, reverse=True)
     ]

@@ -172,7 +172,8 @@ def _subject(asked: TuneRequest, target: Target, scratch: Path, say: Say) -> Pre
         say(f"lowering {asked.name}")
         return run_subject(
             asked.command,
-            devices=devices,
+            target=target,
+            devices=question.devices,
             directory=scratch,
             program=asked.program,
             timeout_s=question.timeout_s,

@@ -31,6 +31,7 @@ from counterpoint.flags.lines import (
     read_line,
 )
 from counterpoint.flags.text import parse_xla_flags
+from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.lowering import lower_command
 from counterpoint.pgle.applying import locate_program as find_recorded
@@ -136,16 +137,21 @@ def lower_subject(
 def run_subject(
     command: Sequence[str],
     *,
-    devices: int,
+    target: Target,
     directory: Path,
+    devices: int | None = None,
     program: str | None = None,
     timeout_s: float = 900.0,
     say: Say = lambda _: None,
 ) -> PredictionSubject:
-    """Lower what a command jits on virtual devices, with the flags that it sets for itself."""
+    """Lower what a command jits on virtual devices, with the flags that it sets for itself.
+
+    There are as many as the target has, or `devices` of its kind.
+    """
     lowered = lower_command(
         command,
-        devices=devices,
+        devices=devices or target.devices,
+        target=target,
         directory=directory,
         program=program,
         timeout_s=timeout_s,

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 TASK = "COUNTERPOINT_LOWERING"
-"""The task, as JSON: `devices`, `directory`, `program`, `backend`, `asker`."""
+"""The task, as JSON: `devices`, `gpu`, `directory`, `program`, `backend`, `asker`."""
 
 OUTCOME = "lowered.json"
 JOURNAL = "journal.jsonl"
@@ -27,10 +27,12 @@ JOURNAL = "journal.jsonl"
 def enter(when_loaded: Callable[[str, Callable[[], None]], None]) -> None:
     """Prepare this process, before jax is imported."""
     from . import virtual_devices
+    from .gpu_attributes import VirtualGpu
     from .write_guard import WriteGuard
 
     task = json.loads(os.environ[TASK])
-    virtual_devices.prepare(task["devices"], task["backend"])
+    gpu = VirtualGpu(task["gpu"], task["devices"])
+    virtual_devices.prepare(task["devices"], task["backend"], gpu)
     _end_with(task["asker"])
     directory = Path(task["directory"])
     guard = WriteGuard(directory, _contained(directory), lambda line: write_line(directory, line))

@@ -53,6 +53,7 @@ class LoweredFunction:
         self.has_backward = _BACKWARD in text
         self.is_for_gpu = _KERNELS.search(text) is not None
         self.is_custom = _CUSTOM in text  # partitioned by Python code, which a file can't hold
+        self.tied: str | None = None  # why that code could not be replaced
         self.devices = math.prod(int(count) for count in _COUNT.findall(text[:_HEAD]))
         self.is_whole = _donated(text) >= _WHOLE  # it updates its arguments
         self.module: JaxObject = None
@@ -86,7 +87,9 @@ class LoweredFunction:
         if self._again is None:
             return self._text, "cpu", "it is lowered for CPU: this JAX can lower it only once"
         try:
-            return module_text(self._again()) + _order_line(self._order), "cuda", None
+            module = self._again()
+            self.tied = _replaced(module) if self.is_custom else None
+            return module_text(module) + _order_line(self._order), "cuda", None
         except Exception as error:  # noqa: BLE001  whatever a rule of another platform may raise
             why = str(error).strip().partition("\n")[0][:200]
             return self._text, "cpu", f"it is lowered for CPU: JAX can't for CUDA here ({why})"
@@ -102,7 +105,7 @@ class LoweredFunction:
             "flops": self.flops,
             "backward": self.has_backward,
             "devices": self.devices,
-            "custom": self.is_custom,
+            "tied": self.tied,
         }
 
 
@@ -121,6 +124,17 @@ def describe_function(
     file = source.partition(" at ")[2].rpartition(":")[0] or None
     name = str(module.operation.attributes["sym_name"]).strip('"')
     return LoweredFunction(name, module_text(module), file, again, order)
+
+
+def _replaced(module: JaxObject) -> str | None:
+    """Replace each custom_partitioning by its computation; return why that is not possible."""
+    from .custom_partitioning import replace_custom_partitioning
+
+    try:
+        replace_custom_partitioning(module)
+    except Exception as error:  # noqa: BLE001  whatever the program's own code may raise
+        return str(error).strip().partition("\n")[0][:200] or type(error).__name__
+    return None
 
 
 def module_text(module: JaxObject) -> str:

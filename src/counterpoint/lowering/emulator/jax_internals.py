@@ -22,9 +22,17 @@ SHARDING = "jax._src.sharding"
 TRACEBACKS = "jax._src.traceback_util"
 CUDNN = "jax._src.cudnn.fused_attention_stablehlo"
 PMAP = "jax._src.pmap"
+CUSTOM = "jax._src.custom_partitioning"
+CLIENT = "jaxlib.xla_client"
+MLIR = "jax._src.interpreters.mlir"
+MESHES = "jax._src.mesh_utils"
+JAXLIB = "jaxlib._jax"
 IR = "jaxlib.mlir.ir"
 PASSES = "jaxlib.mlir.passmanager"
 SHARDY = "jaxlib.mlir.dialects.sdy"
+
+FOR_GPUS = (MESHES, "jax._src.pallas.", "jax._src.cudnn.")
+"""Modules of JAX that choose for GPUs by what a device says of itself."""
 
 SUPPORTED = ((0, 8), (0, 12))
 """The first and the last release that the list was tested with."""
@@ -73,6 +81,9 @@ REPLACED = (
     # The available devices.
     JaxInternal(BRIDGE, "backends"),
     JaxInternal(BRIDGE, "_get_backend_uncached", takes=("platform",)),
+    # What devices and their client say of themselves; attributes are properties.
+    JaxInternal(JAXLIB, "Device", has=("platform", "device_kind", "process_index", "memory_stats")),
+    JaxInternal(JAXLIB, "Client", has=("platform", "platform_version")),
     # cuDNN attention on a machine without cuDNN.
     JaxInternal(CUDNN, "check_cudnn_version"),
     JaxInternal(CUDNN, "check_compute_capability", takes=("capability",)),
@@ -95,12 +106,30 @@ USED = (
     ),
     JaxInternal(TRACEBACKS, "register_exclusion", takes=("path",)),
     JaxInternal(PMAP, "pmap", first=(0, 10)),  # the closure of `infer_params` has what it wraps
+    # What a custom_partitioning computes on a device.
+    JaxInternal(CUSTOM, "_CUSTOM_PARTITIONING_CALL_NAME"),
+    JaxInternal(CUSTOM, "_sharding_callbacks"),
+    JaxInternal(CUSTOM, "_custom_partitioning_partition"),
+    JaxInternal(MLIR, "_dtype_to_ir_type"),
+    JaxInternal(CLIENT, "HloSharding", has=("tuple_sharding", "tuple_elements")),
+    JaxInternal(CLIENT, "Shape", has=("array_shape", "tuple_shape")),
     JaxInternal(IR, "Module", has=("parse", "operation", "context")),
     JaxInternal(IR, "SymbolTable"),
+    JaxInternal(IR, "Attribute", has=("parse",)),
+    JaxInternal(IR, "Block"),
+    JaxInternal(IR, "FlatSymbolRefAttr", has=("get",)),
+    JaxInternal(IR, "InsertionPoint"),
+    JaxInternal(IR, "IntegerType", has=("get_signless",)),
+    JaxInternal(IR, "OpResult", has=("result_number",)),
+    JaxInternal(IR, "Operation", has=("create", "clone", "erase")),
+    JaxInternal(IR, "RankedTensorType", has=("shape", "element_type")),
+    JaxInternal(IR, "StringAttr", has=("get",)),
+    JaxInternal(IR, "Type", has=("parse",)),
     JaxInternal(IR, "FunctionType", has=("inputs", "results")),
     JaxInternal(IR, "TypeAttr", has=("value",)),
     JaxInternal(PASSES, "PassManager", has=("parse", "run")),
     JaxInternal(SHARDY, "TensorShardingAttr", has=("dimension_shardings", "mesh_or_ref")),
+    JaxInternal(SHARDY, "TensorShardingPerValueAttr", has=("shardings",)),
     JaxInternal(SHARDY, "DimensionShardingAttr", has=("axes",)),
     JaxInternal(SHARDY, "AxisRefAttr", has=("name", "sub_axis_info")),
     JaxInternal(SHARDY, "MeshAttr", has=("axes", "device_ids")),

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import OUTCOME, fake_execution, virtual_devices, write_line
+from . import OUTCOME, fake_execution, gpu_attributes, virtual_devices, write_line
 from . import jax_internals as inside
 from .fake_execution import FakeExecutions, UncompiledExecutable
 from .function import CUDA, JaxObject, LoweredFunction, describe_function
@@ -129,7 +129,7 @@ class StepFinder:
         compiler.compile_or_get_cached = self._compiling(compiler.compile_or_get_cached)
         self._fakes.install()
         hide: JaxObject = import_module(inside.TRACEBACKS)
-        for module in (fake_execution, virtual_devices):
+        for module in (fake_execution, gpu_attributes, virtual_devices):
             hide.register_exclusion(module.__file__)  # from what JAX shows of a traceback
         hide.register_exclusion(__file__)
         atexit.register(self._end)
@@ -277,8 +277,9 @@ class StepFinder:
         name = f"jax_ir{len(self._functions):04}_{step.name}_compile.mlir"
         (self._directory / name).write_text(text, encoding="utf-8")
         self._kept = {"step": step.name, "devices": step.devices, "platform": platform}
-        if why:
-            self.remarks.note(why)
+        for doubt in (why, virtual_devices.note_of_mesh(text)):
+            if doubt:
+                self.remarks.note(doubt)
 
     def _write_facts(self, note: str | None = None, *, stopped: bool) -> None:
         facts: dict[str, Any] = {

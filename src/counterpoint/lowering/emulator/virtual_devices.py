@@ -14,6 +14,7 @@ from types import ModuleType
 
 from . import jax_internals as inside
 from .function import JaxObject
+from .gpu_attributes import VirtualGpu, describe_devices
 
 _GPU = ("gpu", "cuda", "rocm")
 _KEPT = ("XLA_PYTHON_CLIENT_", "NCCL_", "CUDA_DEVICE_MAX_CONNECTIONS")
@@ -26,9 +27,10 @@ _ANSWERS = {
     " GPU it may choose differently",
 }
 _CUDNN = 91200
-_HOPPER = (9, 0)
+_PLACES = ("partition_index", "slice_index")  # arguments of `jax.distributed.initialize`
 _devices = 1
 _backend = "gpu"
+_gpu: VirtualGpu
 
 
 class ChangedRequests:
@@ -45,10 +47,15 @@ class ChangedRequests:
             self.notes.append(what)
 
 
-def prepare(devices: int, backend: str) -> None:
+def prepare(devices: int, backend: str, gpu: VirtualGpu) -> None:
     """Set the devices and the backend, before jax is imported."""
-    global _devices, _backend
-    _devices, _backend = devices, backend
+    global _devices, _backend, _gpu
+    _devices, _backend, _gpu = devices, backend, gpu
+
+
+def note_of_mesh(module: str) -> str | None:
+    """Return a doubt about the mesh of the step, if there is one."""
+    return _gpu.note_of_mesh(module)
 
 
 def install_hooks(jax: ModuleType, remarks: ChangedRequests) -> None:
@@ -68,6 +75,8 @@ def install_hooks(jax: ModuleType, remarks: ChangedRequests) -> None:
     _answer_for_gpus(jax, bridge, remarks)
     _stay_alone(jax, remarks)
     _answer_for_cudnn(remarks)
+    asks = remarks.on_backend_query if _backend == "gpu" else None
+    describe_devices(jax, _gpu, remarks.note, asks)
 
 
 def _force(jax: ModuleType, remarks: ChangedRequests) -> None:
@@ -114,8 +123,11 @@ def _stay_alone(jax: ModuleType, remarks: ChangedRequests) -> None:
     place: JaxObject = jax.distributed
     joined: list[bool] = []
 
-    def initialize(*_: object, **__: object) -> None:
+    def initialize(*_: object, **named: object) -> None:
         joined.append(True)
+        given = next((named[name] for name in _PLACES if named.get(name) is not None), None)
+        if isinstance(given, int):
+            _gpu.slice = given
         remarks.note("jax.distributed.initialize did nothing: one process has all the devices")
 
     place.initialize = initialize
@@ -129,7 +141,7 @@ def _bool(joined: list[bool]) -> Callable[[], bool]:
 
 
 def _answer_for_cudnn(remarks: ChangedRequests) -> None:
-    """Pretend that cuDNN exists, as on a Hopper GPU, for attention on a machine without it.
+    """Pretend that cuDNN exists on the target's GPU, for attention on a machine without it.
 
     Tracing and lowering need only its version and the GPU's capability.
     """
@@ -142,10 +154,10 @@ def _answer_for_cudnn(remarks: ChangedRequests) -> None:
     home.check_cudnn_version = check_cudnn_version
 
     def check_compute_capability(needed: str) -> bool:
-        return _parsed(needed) <= _HOPPER
+        return _parsed(needed) <= _gpu.capability
 
     def is_cuda_compute_capability_equal(wanted: str) -> bool:
-        return _parsed(wanted) == _HOPPER
+        return _parsed(wanted) == _gpu.capability
 
     home.check_compute_capability = check_compute_capability
     home.is_cuda_compute_capability_equal = is_cuda_compute_capability_equal

@@ -1,0 +1,70 @@
+"""Inlines all calls of a module's functions, as XLA does before it propagates shardings.
+
+Shardy alone propagates little through calls, and MLIR's own pass inlines none of these.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from . import jax_internals as inside
+from .function import JaxObject
+
+
+def inline_calls(module: JaxObject) -> None:
+    """Inline every call in its main function; the others remain, uncalled."""
+    functions = {
+        str(op.attributes["sym_name"].value): op.operation
+        for op in module.body.operations
+        if op.operation.name == "func.func"
+    }
+    done: set[str] = set()
+
+    def settle(name: str) -> None:
+        if name in done:
+            return
+        done.add(name)
+        for call in _calls(functions[name]):
+            callee = str(call.attributes["callee"].value)
+            settle(callee)
+            _inline(call, functions[callee].regions[0].blocks[0])
+
+    settle("main")
+    for name in done - {"main"}:
+        functions[name].erase()
+
+
+def _calls(op: JaxObject) -> list[JaxObject]:
+    found: list[JaxObject] = []
+    for region in op.regions:
+        for block in region.blocks:
+            for each in block.operations:
+                if each.operation.name == "func.call":
+                    found.append(each.operation)
+                else:
+                    found += _calls(each.operation)
+    return found
+
+
+def _inline(call: JaxObject, body: JaxObject) -> None:
+    ir: JaxObject = import_module(inside.IR)
+    values = dict(zip(body.arguments, call.operands))  # noqa: B905
+    *operations, last = body.operations
+    for op in operations:
+        copy = op.operation.clone(ip=ir.InsertionPoint(call))
+        _rewire(copy, values)
+        values.update(zip(op.operation.results, copy.results))  # noqa: B905
+    for old, returned in zip(call.results, last.operation.operands):  # noqa: B905
+        old.replace_all_uses_with(values[returned])
+    call.erase()
+
+
+def _rewire(op: JaxObject, values: dict[JaxObject, JaxObject]) -> None:
+    """Let an operation and those within it use the values of the caller."""
+    for at, operand in enumerate(op.operands):
+        if operand in values:
+            op.operands[at] = values[operand]
+    for region in op.regions:
+        for block in region.blocks:
+            for each in block.operations:
+                _rewire(each.operation, values)

@@ -1,0 +1,38 @@
+"""What a target's GPUs say of themselves to a program, for the emulator.
+
+The compiler's description of the GPU has it all, for GPUs of a user's target file, too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from counterpoint.hardware import Target
+
+_NUMBER: Final = r"\b{name}: (\d+)"
+_KIND: Final = re.compile(r'device_description_str: "([^"]*)"')
+
+
+def gpu_facts(target: Target) -> dict[str, str | int]:
+    """Return the attributes of a device that XLA's GPU client would report on this target."""
+    config = target.config
+    kind = _KIND.search(config)
+    return {
+        "kind": kind[1] if kind else target.gpu,
+        "compute_capability": f"{_number(config, 'major')}.{_number(config, 'minor')}",
+        "core_count": _number(config, "core_count"),
+        "shared_memory": _number(config, "shared_memory_per_block_optin"),
+        "memory": target.memory_bytes,
+        "per_host": target.gpus_per_host,
+        # XLA takes a host's boot id, or the fabric's id where NVLink joins several hosts.
+        "per_slice": max(target.gpus_per_host, target.links.domain),
+    }
+
+
+def _number(config: str, name: str) -> int:
+    """Return a number of the description; 0 where it has none, as protobuf reads it."""
+    _, _, capability = config.partition("cuda_compute_capability")
+    text = capability.partition("}")[0] if name in ("major", "minor") else config
+    found = re.search(_NUMBER.format(name=name), text)
+    return int(found[1]) if found else 0
