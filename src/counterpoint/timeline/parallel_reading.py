@@ -27,6 +27,7 @@ import polars as pl
 from counterpoint.core import Basis, InputError, Range
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.threads import cores
 from counterpoint.timeline.model import Device, EmbeddedProgram
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.source import ProfileSource
@@ -45,7 +46,7 @@ _WORTH: Final = 32 << 20
 def worthwhile_jobs(sources: Sequence[ProfileSource]) -> int:
     """Return how many processes are worthwhile: at most one per core, and fewer for little data."""
     size = sum(source.path.stat().st_size for source in sources if source.is_file)
-    return max(1, min(_cores(), len(sources), size // _WORTH))
+    return max(1, min(cores(), len(sources), size // _WORTH))
 
 
 def is_little(sources: Sequence[ProfileSource]) -> bool:
@@ -68,11 +69,6 @@ def one_ahead(
             if number < count:
                 coming.append(pool.submit(read, number))
             yield result
-
-
-def _cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 @frozen
@@ -129,7 +125,7 @@ def read_in_parallel(
 
 
 def _start(directory: Path, jobs: int) -> _ReaderProcess:
-    threads = max(1, _cores() // jobs)
+    threads = max(1, cores() // jobs)
     # The child must find the package where this process finds it.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)  # noqa: PTH109
     process = subprocess.Popen(  # noqa: S603  our own module and interpreter

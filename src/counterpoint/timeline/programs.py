@@ -35,6 +35,8 @@ def assign_programs(
     ops: pl.DataFrame, programs: Programs, op_of_span: NDArray[np.uint32], found: FoundRuns
 ) -> AssignedOps:
     """Assign a program to every op that has none but executes in a run."""
+    if (programs != NO_PROGRAM).all():
+        return AssignedOps(ops, programs, op_of_span)
     loose = (programs[op_of_span] == NO_PROGRAM) & (found.run_of != NO_RUN)
     if not loose.any():
         return AssignedOps(ops, programs, op_of_span)

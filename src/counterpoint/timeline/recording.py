@@ -236,7 +236,9 @@ def without_idle_devices(recording: Recording) -> Recording:
 
     A host shows all its devices, though a program may use only one.
     """
-    used: list[int] = recording.spans["device"].unique().to_list()
+    device = recording.spans["device"].to_numpy()
+    stretches = np.append(0, np.flatnonzero(device[1:] != device[:-1]) + 1)
+    used: list[int] = np.unique(device[stretches[: len(device)]]).tolist()
     busy = sorted(used, key=lambda index: recording.devices[index].ordinal)
     if busy == list(range(len(recording.devices))):
         return recording

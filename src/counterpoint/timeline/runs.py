@@ -7,7 +7,7 @@ before the first mark were cut off by the start of the profile, and belong to no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core.columns import distinct
 from counterpoint.core.frozen import frozen
+from counterpoint.core.threads import on_threads
 from counterpoint.timeline.model import Schema
 from counterpoint.timeline.recording import Recording
 
@@ -35,6 +36,10 @@ _CUT: Final = 0.5
 
 Programs = NDArray[np.int32]
 Rows = NDArray[np.uint32]
+Longs = NDArray[np.int64]
+
+_BLOCK: Final = 1 << 16
+"""Spans that are looked at at a time."""
 
 
 @frozen(eq=False)
@@ -59,7 +64,7 @@ def find_runs(
     """
     spans = recording.spans
     if spans["run_key"].null_count() < len(spans):
-        return _without_cut(_by_key(spans, op_program[spans["op"].to_numpy()]))
+        return _by_key(spans, op_program)
     op_of_span = spans["op"].to_numpy()
     spans = spans.select(
         "device",
@@ -74,14 +79,13 @@ def find_runs(
     return _by_counting(spans)
 
 
-def _without_cut(found: FoundRuns) -> FoundRuns:
-    """Remove runs cut off by the start or end of the profile.
+def _without_cut(found: FoundRuns, spans: Longs) -> FoundRuns:
+    """Remove runs cut off by the start or end of the profile; `spans` is the number of each run's.
 
     They are the first or last of their program on a device and lack most of its spans.
     """
     runs, run_of = found.runs, found.run_of
-    inside = run_of[run_of != NO_RUN]
-    counted = runs.with_columns(spans=pl.Series(np.bincount(inside, minlength=len(runs))))
+    counted = runs.with_columns(spans=pl.Series(spans, dtype=pl.Int64))
     of_device = ["device", "program"]
     cut = counted.select(
         cut=(pl.col("spans") < _CUT * pl.col("spans").median().over("program"))
@@ -97,40 +101,69 @@ def _without_cut(found: FoundRuns) -> FoundRuns:
     return FoundRuns(runs.filter(~pl.Series(cut)), place[at])
 
 
-def _by_key(spans: pl.DataFrame, program: Programs) -> FoundRuns:
+def _by_key(spans: pl.DataFrame, op_program: Programs) -> FoundRuns:
     """Group spans of one device and program by run id; in numpy, for speed.
 
     Spans are stored line by line, and thousands in a row are of one run: such a stretch is grouped
     as one.
     """
-    run_of = np.full(len(spans), NO_RUN, np.uint32)
-    keyed = np.flatnonzero(spans["run_key"].is_not_null().to_numpy() & (program >= 0))
-    if not len(keyed):
-        return FoundRuns(pl.DataFrame(schema=FOUND), run_of)
-    rows = keyed if len(keyed) < len(spans) else slice(None)
-    columns = (
-        spans["device"].to_numpy()[rows],
-        program[rows],
-        spans["run_key"].fill_null(0).to_numpy()[rows],
-    )
-    changes = [column[1:] != column[:-1] for column in columns]
-    stretch = np.append(0, np.flatnonzero(changes[0] | changes[1] | changes[2]) + 1)
-    device, own, key = (column[stretch].astype(np.int64) for column in columns)
-    first, code = distinct([device, own, key])
-    start = spans["start_ps"].to_numpy()[rows]
+    blocks = [slice(at, at + _BLOCK) for at in range(0, len(spans), _BLOCK)]
+    stretches = np.concatenate(on_threads(_stretches(spans, op_program), blocks), axis=1)
+    device, own, key, begins, ends, lengths = stretches
+    of_run = np.flatnonzero(own >= 0)
+    first, code = distinct([device[of_run], own[of_run], key[of_run]])
+    first = of_run[first]
     begin = np.full(len(first), np.iinfo(np.int64).max)
-    np.minimum.at(begin, code, np.minimum.reduceat(start, stretch))
+    np.minimum.at(begin, code, begins[of_run])
     end = np.full(len(first), np.iinfo(np.int64).min)
-    ends = start + spans["dur_ps"].to_numpy()[rows]
-    np.maximum.at(end, code, np.maximum.reduceat(ends, stretch))
+    np.maximum.at(end, code, ends[of_run])
+    count = np.zeros(len(first), np.int64)
+    np.add.at(count, code, lengths[of_run])
     order = np.lexsort((begin, device[first]))
     place = np.empty(len(order), np.uint32)
     place[order] = np.arange(len(order), dtype=np.uint32)
-    run_of[rows] = np.repeat(place[code], np.diff(stretch, append=len(keyed)))
+    run_of = np.full(len(own), NO_RUN, np.uint32)
+    run_of[of_run] = place[code]
     found = {"device": device[first], "program": own[first], "key": key[first]}
     found |= {"start_ps": begin, "end_ps": end}
     runs = pl.DataFrame({name: column[order] for name, column in found.items()})
-    return FoundRuns(runs.cast({**FOUND}), run_of)
+    whole = FoundRuns(runs.cast({**FOUND}), np.repeat(run_of, lengths))
+    return _without_cut(whole, count[order])
+
+
+def _stretches(spans: pl.DataFrame, op_program: Programs) -> Callable[[slice], Longs]:
+    """Return what finds the stretches of spans of one run in a block of rows.
+
+    It gives device, program (NO_PROGRAM: in no run), run id, first start, last end and length of
+    each. The columns of a block stay in the processor's cache.
+    """
+    devices, ops = spans["device"].to_numpy(), spans["op"].to_numpy()
+    starts, durations = spans["start_ps"].to_numpy(), spans["dur_ps"].to_numpy()
+    run_key = spans["run_key"]
+    keys = (run_key.fill_null(0) if run_key.null_count() else run_key).to_numpy()
+    known = run_key.is_not_null().to_numpy() if run_key.null_count() else None
+
+    def find(block: slice) -> Longs:
+        device, key, start = devices[block], keys[block], starts[block]
+        program = op_program[ops[block]]
+        if known is not None:
+            program = np.where(known[block], program, NO_PROGRAM)
+        changes = device[1:] != device[:-1]
+        changes |= key[1:] != key[:-1]
+        changes |= program[1:] != program[:-1]
+        at = np.append(0, np.flatnonzero(changes) + 1)
+        return np.stack(
+            [
+                device[at].astype(np.int64),
+                program[at].astype(np.int64),
+                key[at],
+                np.minimum.reduceat(start, at),
+                np.maximum.reduceat(start + durations[block], at),
+                np.diff(at, append=len(start)),
+            ]
+        )
+
+    return find
 
 
 def _by_execution(

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import accumulate
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core import Basis, InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.threads import on_threads
 from counterpoint.hlo import Program, program_digest
 from counterpoint.timeline.hosts.alignment import Offset, find_offsets, step_ends
 from counterpoint.timeline.hosts.consistency import (
@@ -57,6 +60,9 @@ from counterpoint.timeline.recording import (
 )
 from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, find_runs, number_runs
 from counterpoint.timeline.steps import dominant, find_steps
+
+_BLOCK: Final = 1 << 16
+"""Spans that are put in order at a time."""
 
 
 @dataclass(slots=True)
@@ -144,7 +150,7 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
         lambda index: gathered.build(index, host),
         lambda new: describe_ops(claimed.ops, owners, lambda index: gathered.hlo(index, host), new),
     )
-    _append_spans(gathered, recording, row_of[claimed.op_of_span], found)
+    _append_spans(gathered, recording, row_of, claimed.op_of_span, found)
     _append_markers(gathered, recording, host)
     _append_host(gathered, recording, host)
     _append_transfers(gathered, recording, host)
@@ -155,39 +161,49 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
 
 
 def _append_spans(
-    gathered: Gathered, recording: Recording, op_of_span: NDArray[np.uint32], found: FoundRuns
+    gathered: Gathered,
+    recording: Recording,
+    row_of: NDArray[np.uint32],
+    op_of_span: NDArray[np.uint32],
+    found: FoundRuns,
 ) -> None:
-    run_of = pl.Series("run", found.run_of, pl.UInt32)
+    """Append a host's spans by device and start; hosts follow each other."""
     first_device = len(gathered.devices)
-    run = pl.when(run_of != NO_RUN).then(run_of + gathered.run_count)
-    columns = {
-        "device": (pl.col("device") + first_device).cast(pl.UInt16),
-        "line": pl.col("line").cast(pl.UInt32) + len(gathered.lines),
-        "op": pl.lit(pl.Series("op", op_of_span, pl.UInt32)),
-        "run": run.cast(pl.UInt32),
-        "start_ps": pl.col("start_ps"),
-        "dur_ps": pl.col("dur_ps"),
+    given: dict[str, NDArray[Any]] = {
+        name: recording.spans[name].to_numpy() for name in SPANS if name != "run"
     }
-    order = pl.lit(_by_device_and_start(recording.spans))
-    gathered.spans.append(
-        recording.spans.select(columns[name].gather(order).alias(name) for name in SPANS)
-    )
+    given |= {"op": op_of_span, "run": found.run_of}
+    ordered = {name: np.empty_like(column) for name, column in given.items()}
+    numbers: list[int] = recording.spans["device"].unique().sort().to_list()
+    counts = [int(np.count_nonzero(given["device"] == number)) for number in numbers]
+
+    def order(number: int, first: int) -> None:
+        """Lines follow each other, each already sorted, so the sort merges few sequences."""
+        rows = np.flatnonzero(given["device"] == number)
+        rows = rows[np.argsort(given["start_ps"][rows], kind="stable")]
+        for at in range(0, len(rows), _BLOCK):
+            block = rows[at : at + _BLOCK]
+            own = slice(first + at, first + at + len(block))
+            for name, column in given.items():
+                np.take(column, block, out=ordered[name][own], mode="clip")
+            ordered["op"][own] = row_of[ordered["op"][own]]
+
+    firsts = accumulate(counts[:-1], initial=0)
+    on_threads(lambda part: order(*part), zip(numbers, firsts, strict=True))
+    ordered["device"] += np.uint16(first_device)
+    ordered["line"] += np.uint32(len(gathered.lines))
+    gathered.spans.append(_span_table(ordered, gathered.run_count))
     gathered.runs.append(found.runs.with_columns(pl.col("device") + first_device))
 
 
-def _by_device_and_start(spans: pl.DataFrame) -> pl.Series:
-    """Return the order of a host's spans by device and start; hosts are concatenated in order.
-
-    Lines follow each other, each already sorted, so the sort merges few sequences.
-    """
-    device, start = spans["device"].to_numpy(), spans["start_ps"].to_numpy()
-    order = np.empty(len(spans), np.uint32)
-    done = 0
-    for number in spans["device"].unique().sort():
-        rows = np.flatnonzero(device == number)
-        order[done : done + len(rows)] = rows[np.argsort(start[rows], kind="stable")]
-        done += len(rows)
-    return pl.Series(order)
+def _span_table(columns: dict[str, NDArray[Any]], first_run: int) -> pl.DataFrame:
+    """Return the columns as SPANS, with numbers of runs from `first_run` on."""
+    outside = columns["run"] == NO_RUN
+    columns["run"] += np.uint32(first_run)
+    table = pl.DataFrame(columns).select(*SPANS)
+    if not outside.any():
+        return table
+    return table.with_columns(run=pl.when(~pl.Series(outside)).then("run"))
 
 
 def _append_markers(gathered: Gathered, recording: Recording, host: int) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache
 from operator import itemgetter
 from typing import Final
 
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 from counterpoint.core.columns import distinct
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline.megascale import TransferCollector
-from counterpoint.timeline.model import Action, Device, EmbeddedProgram, Schema
+from counterpoint.timeline.model import Action, Device, EmbeddedProgram
 from counterpoint.timeline.recording import (
     EXECUTIONS,
     HOST_EVENTS,
@@ -27,10 +25,10 @@ from counterpoint.timeline.recording import (
     OPS,
     SPANS,
     Recording,
-    joined_by_line,
 )
 from counterpoint.timeline.xplane import transfers
 from counterpoint.timeline.xplane.events import Events
+from counterpoint.timeline.xplane.growing import KNOWN, Coded, Column, GrowingTable
 from counterpoint.timeline.xplane.planes import (
     LATEST_PS,
     EventName,
@@ -43,17 +41,18 @@ from counterpoint.timeline.xplane.planes import (
 )
 from counterpoint.timeline.xplane.transfers import COLLECTIVE_STAT, GRAPH_STAT, group_size
 
-Columns = dict[str, NDArray[np.generic]]
 Longs = NDArray[np.int64]
 
 _NONE: Final = -1
-_JOINED_ROWS: Final = 1 << 18
+_EVENT_BYTES: Final = 50
+"""Bytes of an event in a file, about."""
 
 _STEP_DIGITS: Final = 19
 _MARKS: Final = frozenset({"step_num"})
 _OF_OPS: Final = frozenset(
     ("hlo_op", "hlo_module", "program_id", "prefix", "name", "tf_op", "hlo_category", "source")
 )
+_NOTHING_KNOWN: Final = (None, None, None)
 _NO_ROWS: Final = np.empty(0, np.int64)
 
 _TPU_NAME: Final = re.compile(r"%?([\w.\-]+) = ")
@@ -65,13 +64,14 @@ class ArrangedSpans:
     """Work of a batch, whose ops are of few kinds: each has one key, and a first event."""
 
     events: Events
+    start_ps: Longs
     first: Longs
     keys: Sequence[tuple[int, ...]]
     kind: Longs  # of each event
     in_graph: NDArray[np.bool_]
 
 
-def arrange_spans(events: Events) -> ArrangedSpans:
+def arrange_spans(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedSpans:
     """Number the kinds of ops in a batch by all that the events say of theirs."""
     in_graph = events.known(GRAPH_STAT)
     columns = [events.metadata]
@@ -83,7 +83,7 @@ def arrange_spans(events: Events) -> ArrangedSpans:
     columns.append(in_graph.astype(np.int64))
     first, kind = distinct(columns)
     keys = [*zip(*(column[first].tolist() for column in columns), strict=True)]
-    return ArrangedSpans(events, first, keys, kind, in_graph)
+    return ArrangedSpans(events, starts(line, events, origin_ns), first, keys, kind, in_graph)
 
 
 @frozen(eq=False)
@@ -98,10 +98,11 @@ class ArrangedHost:
     device: Longs
     markers: Events
     others: Events
+    others_start_ps: Longs
     named: tuple[Longs, Longs]
 
 
-def arrange_host(events: Events) -> ArrangedHost:
+def arrange_host(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedHost:
     """Separate the events of a host thread."""
     on_device = events.known("hlo_op") & events.known("device_ordinal")
     ops = events.select(on_device, events.stats)
@@ -109,11 +110,12 @@ def arrange_host(events: Events) -> ArrangedHost:
     first, device = distinct([ordinals])
     others = events.select((events.duration_ps > 0) & ~on_device)
     return ArrangedHost(
-        ops=arrange_spans(ops),
+        ops=arrange_spans(ops, line, origin_ns),
         ordinals=ordinals[first].tolist(),
         device=device,
         markers=events.select(events.known("step_num") & ~on_device, _MARKS & events.stats.keys()),
         others=others,
+        others_start_ps=starts(line, others, origin_ns),
         named=distinct([others.metadata]),
     )
 
@@ -132,8 +134,8 @@ class Collector:
         self._origin_ns = 0
         self._ops = _Ops()
         self._summaries = 0
-        self._spans = _Table(SPANS)
-        self._host = _Table(HOST_EVENTS)
+        self._spans = GrowingTable(SPANS, nullable="run_key")
+        self._host = GrowingTable(HOST_EVENTS)
         self._transfers = TransferCollector()
         self._names: dict[str, int] = {}
         self._executions: list[tuple[object, ...]] = []
@@ -154,8 +156,8 @@ class Collector:
         """Time zero of the piece that was begun, by the clock of its lines."""
         return self._origin_ns
 
-    def begin_piece(self, stamps_ns: Sequence[int]) -> None:
-        """Start an XSpace, the first or the next of a capture, whose lines have these timestamps.
+    def begin_piece(self, stamps_ns: Sequence[int], size: int) -> None:
+        """Start an XSpace, the first or the next of a capture: its lines' timestamps and its size.
 
         Time zero is the earliest line if picoseconds since 1970 would not fit 64 bits.
         """
@@ -164,6 +166,8 @@ class Collector:
         self._ops.forget_planes()
         if not self._origin_ns and max(stamps_ns, default=0) * 1000 >= LATEST_PS:
             self._origin_ns = min(stamp for stamp in stamps_ns if stamp)
+        self._spans.expect(size // _EVENT_BYTES)
+        self._host.expect(size // _EVENT_BYTES)
 
     def device(self, device: Device) -> int:
         """Return the index of a device, adding it if it is new."""
@@ -173,12 +177,13 @@ class Collector:
             self.devices.append(device)
         else:
             known = self.devices[index]
-            self.devices[index] = replace(
-                known,
-                chip=known.chip or device.chip,
-                peak_flops=known.peak_flops or device.peak_flops,
-                peak_bytes=known.peak_bytes or device.peak_bytes,
-            )
+            if (device.chip, device.peak_flops, device.peak_bytes) != _NOTHING_KNOWN:
+                self.devices[index] = replace(
+                    known,
+                    chip=known.chip or device.chip,
+                    peak_flops=known.peak_flops or device.peak_flops,
+                    peak_bytes=known.peak_bytes or device.peak_bytes,
+                )
         return index
 
     def open_line(self, plane: Plane, line: PlaneLine) -> None:
@@ -189,23 +194,20 @@ class Collector:
         if self._line == len(self._lines):
             self._lines.append(f"{plane.name}/{line.name}")
 
-    def add_spans(
-        self, plane: Plane, device: int, line: PlaneLine, spans: ArrangedSpans, is_async: bool
-    ) -> None:
+    def add_spans(self, plane: Plane, device: int, spans: ArrangedSpans, is_async: bool) -> None:
         """Add work that a device plane records."""
         self._summaries += spans.events.summaries
-        devices = np.full(len(spans.events), device, np.uint16)
-        self._add_spans(plane, devices, line, spans, is_async)
+        self._add_spans(plane, device, spans, is_async)
 
     def add_host_events(self, plane: Plane, line: PlaneLine, arranged: ArrangedHost) -> None:
         """Add events of a host thread: ops of virtual CPU devices, step markers, the rest."""
         if len(arranged.ordinals):
             index = [self.device(Device(ordinal=n, kind="cpu")) for n in arranged.ordinals]
-            devices = np.array(index, np.uint16)[arranged.device]
-            self._add_spans(plane, devices, line, arranged.ops, False)
+            devices = Coded(np.array(index, np.uint16), arranged.device)
+            self._add_spans(plane, devices, arranged.ops, False)
         if len(arranged.markers):
             self._add_markers(plane, None, line, arranged.markers)
-        self._add_host(plane, line, arranged.others, arranged.named)
+        self._add_host(plane, arranged)
 
     def add_actions(self, plane: Plane, line: PlaneLine, events: Events) -> None:
         """Add actions recorded by Megascale."""
@@ -296,45 +298,40 @@ class Collector:
         return notes
 
     def _add_spans(
-        self,
-        plane: Plane,
-        device: NDArray[np.uint16],
-        line: PlaneLine,
-        spans: ArrangedSpans,
-        is_async: bool,
+        self, plane: Plane, device: Column, spans: ArrangedSpans, is_async: bool
     ) -> None:
         events = spans.events
         if not len(events):
             return
         run = events.stats.get("run_id")
-        known = events.known("run_id")
         self._spans.append(
+            len(events),
             {
                 "device": device,
-                "line": np.full(len(events), self._line, np.uint32),
-                "op": self._ops.codes(plane, spans, is_async),
-                "run_key": run.value if run is not None else np.zeros(len(events), np.int64),
-                "run_known": known,
-                "start_ps": starts(line, events, self._origin_ns),
+                "line": self._line,
+                "op": Coded(self._ops.rows(plane, spans, is_async), spans.kind),
+                "run_key": 0 if run is None else run.value,
+                "run_key" + KNOWN: False if run is None else run.known,
+                "start_ps": spans.start_ps,
                 "dur_ps": events.duration_ps,
-            }
+            },
         )
 
-    def _add_host(
-        self, plane: Plane, line: PlaneLine, events: Events, named: tuple[Longs, Longs]
-    ) -> None:
+    def _add_host(self, plane: Plane, arranged: ArrangedHost) -> None:
+        events = arranged.others
         if not len(events):
             return
-        first, code = named
+        first, code = arranged.named
         names = [plane.event_name(kind).name for kind in events.metadata[first].tolist()]
         index = np.array([self._names.setdefault(n, len(self._names)) for n in names], np.uint32)
         self._host.append(
+            len(events),
             {
-                "line": np.full(len(events), self._line, np.uint32),
-                "name": index[code],
-                "start_ps": starts(line, events, self._origin_ns),
+                "line": self._line,
+                "name": Coded(index, code),
+                "start_ps": arranged.others_start_ps,
                 "dur_ps": events.duration_ps,
-            }
+            },
         )
 
     def _add_markers(
@@ -345,42 +342,6 @@ class Collector:
             name = plane.event_name(metadata).name
             duration = int(events.duration_ps[row])
             self._markers.append((device, int(step[row]), name, int(start[row]), duration))
-
-
-@cache
-def _joiner() -> ThreadPoolExecutor:
-    """Return the thread that joins batches while the next ones are decoded."""
-    return ThreadPoolExecutor(1, "counterpoint-join")
-
-
-class _Table:
-    """A table built from batches, which are joined early to avoid many small pieces."""
-
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._batches: list[Columns] = []
-        self._waiting = 0
-        self._frames: list[Future[pl.DataFrame]] = []
-        self.size = 0
-
-    def append(self, batch: Columns) -> None:
-        self._batches.append(batch)
-        self._waiting += len(batch["start_ps"])
-        self.size += sum(column.nbytes for column in batch.values())
-        if self._waiting >= _JOINED_ROWS:
-            self._join()
-
-    def frame(self, *, by_line: bool) -> pl.DataFrame:
-        """Return the table; `by_line` if pieces of the same lines were appended in turn."""
-        self._join()
-        frames = [frame.result() for frame in self._frames]
-        self._frames.clear()
-        return joined_by_line(frames) if by_line else pl.concat(frames)
-
-    def _join(self) -> None:
-        self._frames.append(_joiner().submit(_concatenate, self._batches, self._schema))
-        self._batches = []
-        self._waiting = 0
 
 
 class _Ops:
@@ -400,8 +361,8 @@ class _Ops:
         """Release the planes read so far, which have no more events."""
         self._met.clear()
 
-    def codes(self, plane: Plane, spans: ArrangedSpans, is_async: bool) -> NDArray[np.uint32]:
-        """Return the row of each event, adding new rows as needed."""
+    def rows(self, plane: Plane, spans: ArrangedSpans, is_async: bool) -> NDArray[np.uint32]:
+        """Return the row of each kind of op, adding new rows as needed."""
         row_of = self._met.setdefault((plane, is_async), {})
         rows = np.empty(len(spans.first), np.uint32)
         keys = enumerate(zip(spans.first.tolist(), spans.keys, strict=True))
@@ -417,11 +378,10 @@ class _Ops:
                 event = plane.event_name(key[0])
                 row_of[key] = self._row(event, on_event, bool(spans.in_graph[at]), is_async)
             rows[position] = row_of[key]
-        codes = rows[spans.kind]
         if spans.in_graph.any():
-            inside = codes[spans.in_graph]
+            inside = rows[spans.kind[spans.in_graph]]
             self.nameless_in_graphs += int(np.isin(inside, [*self._nameless]).sum())
-        return codes
+        return rows
 
     def _row(
         self,
@@ -474,17 +434,3 @@ class _Ops:
             return frame
         sizes = [self._slices.get(index) for index in range(len(frame))]
         return frame.with_columns(pl.Series("said_group_size", sizes, pl.UInt32))
-
-
-def _concatenate(parts: list[Columns], schema: Schema) -> pl.DataFrame:
-    """Concatenate all parts, freeing each column's parts as soon as they are joined."""
-    if not parts:
-        return pl.DataFrame(schema=schema)
-    joined = {name: np.concatenate([part.pop(name) for part in parts]) for name in [*parts[0]]}
-    known = joined.pop("run_known", None)
-    frame = pl.DataFrame(joined).cast({**schema})
-    if known is not None:
-        frame = frame.with_columns(
-            run_key=pl.when(pl.Series(known)).then(pl.col("run_key")).otherwise(None)
-        )
-    return frame.select(*schema)

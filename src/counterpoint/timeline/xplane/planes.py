@@ -32,6 +32,8 @@ _MESSAGES = message_classes(
     "counterpoint.xplane",
     """
     Names
+      2 name bytes
+      3 lines bytes*
       4 event_metadata EventEntry*
       5 stat_metadata StatEntry*
       6 stats Stat*
@@ -142,6 +144,9 @@ _PLANES: Final = 1
 _ERRORS: Final = 2
 _WARNINGS: Final = 3
 _HOSTNAMES: Final = 4
+_PLANE_NAME: Final = 2
+_PLANE_LINES: Final = 3
+_NAMES: Final = (4, 5, 6)
 _LINE_ID: Final = 1
 _LINE_NAME: Final = 2
 _LINE_TIMESTAMP: Final = 3
@@ -167,40 +172,92 @@ def read_texts(data: memoryview) -> SpaceTexts:
 def _read_plane(data: memoryview, start: int, end: int) -> Plane:
     name = ""
     lines: list[PlaneLine] = []
-    names: list[tuple[int, int]] = []
-    before = start
-    for number, wire, begin, finish in fields(data, start, end):
-        if number == 2 and wire == LENGTH:
+    decoded = None
+    for number, wire, begin, finish, field in _with_starts(data, start, end):
+        if number == _PLANE_NAME and wire == LENGTH:
             name = _text(bytes(data[begin:finish]))
-        elif number == 3 and wire == LENGTH:
+        elif number == _PLANE_LINES and wire == LENGTH:
             lines.append(_read_line(data, begin, finish))
-        elif number in (4, 5, 6) and wire == LENGTH:
-            _extend(names, before, finish)
-        before = finish
-    decoded = _decode_names(b"".join(data[a:b] for a, b in names), name)
+        elif number in _NAMES and wire == LENGTH:
+            # The profiler writes the names behind all lines: the rest is decoded in one go.
+            decoded = _decode_names(data[field:end])
+            if decoded is not None:
+                break
+    if decoded is None:
+        name, lines, decoded = _read_scattered(data, start, end)
     strings = {entry.key: _text(entry.value.name) for entry in decoded.stat_metadata}
     return Plane(
         name=name,
         stats=_stats(decoded.stats, strings),
-        event_names={
-            entry.key: EventName(
-                _text(entry.value.name),
-                _text(entry.value.display_name),
-                _stats(entry.value.stats, strings),
-            )
-            for entry in decoded.event_metadata
-        },
+        event_names=_EventNames(decoded.event_metadata, strings),
         strings=Strings(strings),
         stat_ids={text: key for key, text in strings.items()},
         lines=tuple(lines),
     )
 
 
-def _decode_names(raw: bytes, plane: str) -> Message:
+def _with_starts(
+    data: memoryview, start: int, end: int
+) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield the fields, each with the position of its tag."""
+    field = start
+    for number, wire, begin, finish in fields(data, start, end):
+        yield number, wire, begin, finish, field
+        field = finish
+
+
+def _decode_names(raw: memoryview) -> Message | None:
+    """Decode the names of a plane; None if there is something else among them, or damage."""
     try:
-        return _MESSAGES["Names"].FromString(raw)
+        decoded = _MESSAGES["Names"].FromString(raw)
     except DecodeError:
-        raise Malformed(f"the names of plane {plane!r} are damaged") from None
+        return None
+    return None if decoded.name or decoded.lines else decoded
+
+
+def _read_scattered(data: memoryview, start: int, end: int) -> tuple[str, list[PlaneLine], Message]:
+    """Read the name, the lines and the names of a plane, which are in any order."""
+    name = ""
+    lines: list[PlaneLine] = []
+    names: list[tuple[int, int]] = []
+    before = start
+    for number, wire, begin, finish in fields(data, start, end):
+        if number == _PLANE_NAME and wire == LENGTH:
+            name = _text(bytes(data[begin:finish]))
+        elif number == _PLANE_LINES and wire == LENGTH:
+            lines.append(_read_line(data, begin, finish))
+        elif number in _NAMES and wire == LENGTH:
+            _extend(names, before, finish)
+        before = finish
+    try:
+        joined = b"".join(data[first:last] for first, last in names)
+        return name, lines, _MESSAGES["Names"].FromString(joined)
+    except DecodeError:
+        raise Malformed(f"the names of plane {name!r} are damaged") from None
+
+
+class _EventNames(Mapping[int, EventName]):
+    """The kinds of events of a plane; most are asked for their names only, or not at all."""
+
+    def __init__(self, entries: Iterable[Message], strings: Mapping[int, str]) -> None:
+        self._entries = {entry.key: entry.value for entry in entries}
+        self._strings = strings
+        self._made: dict[int, EventName] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._entries)
+
+    def __getitem__(self, key: int) -> EventName:
+        known = self._made.get(key)
+        if known is None:
+            value = self._entries[key]
+            known = self._made[key] = EventName(
+                _text(value.name), _text(value.display_name), _stats(value.stats, self._strings)
+            )
+        return known
 
 
 def _extend(ranges: list[tuple[int, int]], start: int, end: int) -> None:

@@ -150,7 +150,7 @@ def _cheap_markers(data: memoryview) -> pl.DataFrame:
     """Return the markers on threads with few events: they are on the one that launches steps."""
     planes = list(read_planes(data))
     collector = Collector()
-    collector.begin_piece([line.timestamp_ns for plane in planes for line in plane.lines])
+    collector.begin_piece([line.timestamp_ns for plane in planes for line in plane.lines], 0)
     if any(line.name in (_STEP_LINE, _MODULE_LINE) for plane in planes for line in plane.lines):
         return collector.markers  # none: these profilers record steps and runs on devices
     left = _MARKERS_IN * len(data)
@@ -161,13 +161,15 @@ def _cheap_markers(data: memoryview) -> pl.DataFrame:
             if left < 0:
                 break
             where = (data, line.start, line.end, wanted, plane.strings)
-            for arranged, _ in read_arranged(*where, _only_marks):
+            arrange = partial(_only_marks, line, collector.origin_ns)
+            for arranged, _ in read_arranged(*where, arrange):
                 collector.add_host_events(plane, line, arranged)
     return collector.markers
 
 
-def _only_marks(events: Events) -> ArrangedHost:
-    return arrange_host(events.select(events.known(_STEP_STAT), events.stats))
+def _only_marks(line: PlaneLine, origin_ns: int, events: Events) -> ArrangedHost:
+    marks = events.select(events.known(_STEP_STAT), events.stats)
+    return arrange_host(marks, line, origin_ns)
 
 
 def read_pieces(
@@ -254,7 +256,7 @@ class _Capture:
         """Read an XSpace, of which nothing is needed afterwards."""
         planes = list(read_planes(data))
         stamps = [line.timestamp_ns for plane in planes for line in plane.lines]
-        self._collector.begin_piece(stamps)
+        self._collector.begin_piece(stamps, len(data))
         if self._zero_ns is None and max(stamps, default=0) > _SINCE_1970_NS:
             self._zero_ns = min(stamp for stamp in stamps if stamp)
         unread: Counter[str] = Counter()
@@ -387,9 +389,9 @@ def _read_device(
                 collector.add_steps(plane, device, line, events)
         elif line.name.startswith(_STREAM_PREFIX) if has_streams else _is_ops_line(line):
             collector.open_line(plane, line)
-            arrange = partial(_cut_spans, cut, line)
+            arrange = partial(_cut_spans, cut, line, collector.origin_ns)
             for spans, _ in read_arranged(*where, arrange):
-                collector.add_spans(plane, device, line, spans, line.name == _ASYNC_LINE)
+                collector.add_spans(plane, device, spans, line.name == _ASYNC_LINE)
         elif line.start < line.end:
             left_out.append(line.name)
         reached(line.end)
@@ -403,12 +405,12 @@ def _uncut(line: PlaneLine, events: Events) -> Events:
     return events
 
 
-def _cut_spans(cut: Cut, line: PlaneLine, events: Events) -> ArrangedSpans:
-    return arrange_spans(cut(line, events))
+def _cut_spans(cut: Cut, line: PlaneLine, origin_ns: int, events: Events) -> ArrangedSpans:
+    return arrange_spans(cut(line, events), line, origin_ns)
 
 
-def _cut_host(cut: Cut, line: PlaneLine, events: Events) -> ArrangedHost:
-    return arrange_host(cut(line, events))
+def _cut_host(cut: Cut, line: PlaneLine, origin_ns: int, events: Events) -> ArrangedHost:
+    return arrange_host(cut(line, events), line, origin_ns)
 
 
 def _is_ops_line(line: PlaneLine) -> bool:
@@ -423,8 +425,9 @@ def _read_host(
     skipped = 0
     for line in plane.lines:
         collector.open_line(plane, line)
+        arrange = partial(_cut_host, cut, line, collector.origin_ns)
         for arranged, dropped in read_arranged(
-            data, line.start, line.end, wanted, plane.strings, partial(_cut_host, cut, line)
+            data, line.start, line.end, wanted, plane.strings, arrange
         ):
             skipped += dropped
             collector.add_host_events(plane, line, arranged)
