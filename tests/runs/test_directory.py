@@ -460,7 +460,7 @@ class TestReached:
             (
                 "--xla_other=1",
                 1,
-                ("it sets XLA_FLAGS itself (let it append instead)",),
+                ("the program itself sets XLA_FLAGS",),
             ),
             (
                 "--xla_gpu_autotune_level=4 --xla_gpu_autotune_level='0'",

@@ -7,20 +7,23 @@ when the process has ended.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from counterpoint.capture.agent import DIRECTORY, SETTINGS, WINDOW
 from counterpoint.capture.ranks import LocalRank
 from counterpoint.capture.request import RunRequest, agent_window
 from counterpoint.core.frozen import frozen
-from counterpoint.core.injection import injected
+from counterpoint.core.injection import NOTED, flags_in, injected
 from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.lifecycle import unknown_hint
+from counterpoint.flags.text import render_xla_flags
 from counterpoint.runs import Outcome, OutcomeKind, layout
 
 KEPT: Final = (
@@ -78,8 +81,9 @@ def child_environment(
     variables.setdefault("PYTHONFAULTHANDLER", "1")  # crashes and hangs show their stack
     variables.setdefault("JAX_DUMP_IR_TO", str(directory / layout.IR))
     variables |= injected(variables, AGENT)
-    variables["COUNTERPOINT_AGENT_DIR"] = str(directory)
-    variables["COUNTERPOINT_AGENT_WINDOW"] = agent_window(request.window, seat.rank)
+    variables[DIRECTORY] = str(directory)
+    variables[WINDOW] = agent_window(request.window, seat.rank)
+    variables[SETTINGS] = json.dumps(_kept(request.settings, dump_settings, inherited, variables))
     return ChildEnvironment(
         variables,
         {name: value for name, value in variables.items() if name not in inherited},
@@ -91,6 +95,47 @@ def child_environment(
         xla_dump_to=_place(dump or str(directory / layout.XLA)),
         jax_dump_ir_to=_place(variables["JAX_DUMP_IR_TO"]),
     )
+
+
+def _kept(
+    settings: Settings, dump: Settings, inherited: Mapping[str, str], passed: Mapping[str, str]
+) -> dict[str, object]:
+    """Return what the agent keeps in the program's environment: `KeptVariables`.
+
+    What the command inherits anyway is its launch script's to change, as without us. So is what
+    differs between the processes of a job.
+    """
+    theirs = inherited_settings(inherited).flags
+    flags = [pair for pair in settings.flags.items() if theirs.get(pair[0]) != pair[1]]
+    variables = {
+        name: value
+        for name, value in settings.variables.items()
+        if inherited.get(name) != value and name.startswith(NOTED) and name not in _OF_A_PROCESS
+    }
+    libtpu = flags_in(variables.pop(_LIBTPU, ""), _LIBTPU)
+    had = flags_in(inherited.get(_LIBTPU, ""), _LIBTPU)
+    own = [pair for pair in libtpu.items() if had.get(pair[0]) != pair[1]]
+    kept = {"XLA_FLAGS": [*flags, *dump.xla], _LIBTPU: own}
+    return {
+        "flags": {name: _written(pairs) for name, pairs in kept.items() if pairs},
+        "optional": [name for name, _ in dump.xla],
+        "variables": variables,
+        "passed": {name: value for name, value in passed.items() if name.startswith(NOTED)},
+    }
+
+
+_LIBTPU: Final = "LIBTPU_INIT_ARGS"
+_OF_A_PROCESS: Final = frozenset(
+    {
+        *("CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS", "TPU_WORKER_ID"),
+        *("JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS", "JAX_LOCAL_DEVICE_IDS"),
+    }
+)
+"""Variables that launchers set for each process."""
+
+
+def _written(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    return [(name, value, render_xla_flags([(name, value)])) for name, value in pairs]
 
 
 def _place(path: str) -> str | None:

@@ -49,6 +49,7 @@ from counterpoint.report.flags import (
     next_command,
     unread,
 )
+from counterpoint.runs.origins import origins_in
 from counterpoint.runs.reports import CompilerReport, jaxlib_of, read_compiler_report, variables_of
 
 
@@ -239,6 +240,7 @@ def effective(
             all_flags=asked is None and reported.run is not None,
         ),
         differences=differences(reported.modules),
+        origins=origins_in(reported.run, rank) if reported.run else (),
     )
     if json:
         write_result(effective_json(found, next_command(found)))

@@ -14,7 +14,7 @@ from counterpoint.capture import launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.output import check_page
-from counterpoint.cli.wording import print_report, say_line, write_result
+from counterpoint.cli.wording import in_options, print_report, say_line, write_result
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.core import InputError
 from counterpoint.report.runs import run_lines, runs_document, runs_json
@@ -61,7 +61,7 @@ def run(
             digest = () if json else digest_lines(finished)
             say = without_errors(_say)
             for line in run_lines(finished, _shown(finished), needs_profile=missing, digest=digest):
-                say(line)
+                say(in_options(line))
         if html is not None:
             _write_page(finished, html)
     _drop_unwritten(sys.stderr)

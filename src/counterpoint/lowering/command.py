@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.injection import injected
+from counterpoint.core.injection import NOTED, injected
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.lowering.containment import discard_layer, overlay_command
@@ -206,6 +206,8 @@ class _Attempt:
             "program": self.program,
             "backend": backend,
             "asker": os.getpid(),
+            "passed": {name: value for name, value in os.environ.items() if name.startswith(NOTED)}
+            | {"JAX_PLATFORMS": "cpu"},
         }
         return {
             **os.environ,

@@ -17,6 +17,8 @@ from typing import Any, Final
 from counterpoint.core.frozen import frozen
 from counterpoint.lowering.emulator import OUTCOME
 from counterpoint.lowering.errors import tied_to_python
+from counterpoint.runs import RunSettings
+from counterpoint.runs.origins import notes_of, origins_of
 
 Say = Callable[[str], None]
 _SOME: Final = 3
@@ -153,6 +155,7 @@ def read_lowering(
         notes=(
             *_iteration_notes(outcome),
             *outcome["notes"],
+            *notes_of(origins_of(outcome["settings"], RunSettings(), flags)),
             *_version_notes(outcome["jax"]),
             *files,
         ),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, cast
@@ -15,6 +14,7 @@ from counterpoint.core import InputError, parse_json
 from counterpoint.core.records import from_plain
 from counterpoint.runs import layout
 from counterpoint.runs.layout import find_runs
+from counterpoint.runs.origins import origin_notes, unreached_settings
 from counterpoint.runs.outcomes import Outcome, OutcomeKind, is_alive, outcome_of_ranks
 from counterpoint.runs.records import (
     RankManifest,
@@ -24,7 +24,7 @@ from counterpoint.runs.records import (
     read_record,
     read_steps,
 )
-from counterpoint.runs.run import ObservedProcess, Rank, Run, RunSettings
+from counterpoint.runs.run import Rank, Run, RunSettings
 
 _LATE: Final = float("inf")
 _COMES_WITHIN_S: Final = 600.0
@@ -95,7 +95,7 @@ def _run(place: Path, manifest: RunManifest) -> Run:
         world_size=manifest.ranks,
         version=manifest.version,
         job=manifest.job,
-        notes=(*notes, *unreached_flags(given, ranks)),
+        notes=(*notes, *unreached_settings(given, ranks), *origin_notes(given, ranks)),
     )
 
 
@@ -159,6 +159,7 @@ def _rank(directory: Path, number: int) -> Rank:
         dump=Path(manifest.xla_dump_to) if manifest.xla_dump_to else None,
         ir=Path(manifest.jax_dump_ir_to) if manifest.jax_dump_ir_to else None,
         profile_asked=manifest.profile_asked,
+        entered=(directory / layout.AGENT / layout.ENTERED).exists(),
         processes=processes.found,
         steps=steps.found,
         compiles=compiles.found,
@@ -204,65 +205,3 @@ def profiles_of(run: Run) -> Iterator[Path]:
             next=f"less {run.ranks[0].stderr}" if run.ranks and not run.outcome.ok else None,
         )
     yield from run.profiles
-
-
-_FLAG: Final = re.compile(r"""--?(\w+)(?:=("(?:\\.|[^"\\])*"|'[^']*'|\S*))?""")
-_ITSELF: Final = "it sets XLA_FLAGS itself (let it append instead)"
-
-
-def unreached_flags(settings: RunSettings, ranks: Iterable[Rank]) -> tuple[str, ...]:
-    """Return notes on flags that did not reach a compiling process, each distinct one once."""
-    notes = (
-        note
-        for rank in ranks
-        for process in rank.processes
-        for note in _of(settings, rank, process)
-    )
-    return tuple(dict.fromkeys(notes))
-
-
-def _of(settings: RunSettings, rank: Rank, process: ObservedProcess) -> list[str]:
-    text = process.facts.get("xla_flags", None)
-    if not isinstance(text, str) or not _compiled(process) or text.lstrip()[:1] not in ("", "-"):
-        return []  # not recorded, not used, or the name of a file
-    had = flags_in(text)
-    notes = [
-        _note(name, value, had.get(name))
-        for name, value in dict(settings.xla).items()
-        if had.get(name) != value
-    ]
-    if rank.dump is not None and not _same_place(had.get("xla_dump_to"), rank.dump):
-        notes.append(
-            f"XLA's modules are not in this run: --xla_dump_to did not reach the program, as"
-            f" {_ITSELF}"
-        )
-    return notes
-
-
-def _note(name: str, value: str, had: str | None) -> str:
-    missed = f"{name}={value} did not reach the program"
-    return f"{missed}: {_ITSELF}" if had is None else f"{missed}: it sets --{name}={had} itself"
-
-
-def _same_place(had: str | None, dump: Path) -> bool:
-    """Return whether the dump goes to the expected place; the user's may be a relative path."""
-    return had is not None and (had == str(dump) or not Path(had).is_absolute())
-
-
-def _compiled(process: ObservedProcess) -> bool:
-    compiles = process.facts.get("compiles")
-    return isinstance(compiles, dict) and bool(cast("Mapping[str, object]", compiles).get("count"))
-
-
-def flags_in(text: str) -> dict[str, str]:
-    """Parse the flags of a variable as XLA does: the last of a name counts, without quotes."""
-    return {
-        name: _plain(value)
-        for name, value in cast("Sequence[tuple[str, str]]", _FLAG.findall(text))
-    }
-
-
-def _plain(value: str) -> str:
-    if value[:1] == "'":
-        return value[1:-1]
-    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value[:1] == '"' else value

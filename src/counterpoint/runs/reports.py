@@ -63,11 +63,14 @@ def _unquoted(value: str) -> str:
     return value.removeprefix('"').removesuffix('"')
 
 
-def effective_flags(rank: Rank) -> dict[str, str]:
-    """Return the flags of `rank.step_module`, or of the next module whose flags exist."""
+def effective_flags(rank: Rank, module: Path | None = None) -> dict[str, str]:
+    """Return the flags of `rank.step_module`, or of the next module whose flags exist.
+
+    `module` is the file of another one, of which alone the flags are then read.
+    """
     by_stem = {_stem(path): path for path in rank.debug_options}
-    for module in rank.hlo:
-        stem = next((stem for stem in by_stem if module.name.startswith(f"{stem}.")), None)
+    for file in rank.hlo if module is None else (module,):
+        stem = next((stem for stem in by_stem if file.name.startswith(f"{stem}.")), None)
         if stem is not None:
             return read_debug_options(by_stem[stem])
     return {}

@@ -118,6 +118,7 @@ class Rank:
     dump: Path | None = None
     ir: Path | None = None
     profile_asked: bool = True
+    entered: bool = False  # True if a Python of the rank has loaded the agent
     processes: tuple[ObservedProcess, ...] = ()
     steps: tuple[StepStart, ...] = ()
     compiles: tuple[Compile, ...] = ()

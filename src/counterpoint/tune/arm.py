@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
@@ -155,6 +155,15 @@ def gain_text(gain: float, reach: Range | Unknown | None = None) -> str:
 def share_text(share: float) -> str:
     """Format a share, rounded up: `0.6 %`."""
     return f"{100 * share + 0.04999:.1f} %"
+
+
+def hidden_text(reaches: Sequence[Range]) -> str:
+    """Describe the effects that ranges leave possible; a gain is at most the whole step."""
+    gain = min(max(reach.high for reach in reaches), 1.0)
+    loss = max(-reach.low for reach in reaches)
+    parts = [f"gains up to {share_text(gain)}"] if gain > 0 else []
+    parts += [f"losses up to {share_text(loss)}"] if loss > 0 else []
+    return " and ".join(parts) or "effects"
 
 
 def what_text(arm: Arm) -> str:

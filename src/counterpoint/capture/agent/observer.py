@@ -63,19 +63,25 @@ current: Observer | None = None
 """The observer of this process, for `StepProfiler` to find."""
 
 
-def begin(jax: ModuleType, directory: str, window: str | None) -> None:
+def begin(
+    jax: ModuleType,
+    directory: str,
+    window: str | None,
+    kept: Any = None,  # noqa: ANN401  KeptVariables, which was loaded by its path
+) -> None:
     """Observe this process from now on; jax has just been imported."""
     global current  # noqa: PLW0603  one process, one observer
     if current is None:
-        current = Observer(jax, directory)
+        current = Observer(jax, directory, kept)
         current.start(window)
 
 
 class Observer:
     """The agent's state in its process."""
 
-    def __init__(self, jax: ModuleType, directory: str) -> None:
+    def __init__(self, jax: ModuleType, directory: str, kept: Any = None) -> None:  # noqa: ANN401
         self._jax = jax
+        self._kept = kept
         self._awake = True
         self._running = False  # something has been compiled
         self._journal = AgentLog(directory, os.getpid())
@@ -213,8 +219,10 @@ class Observer:
             self._executions.leave()
 
     def _note_flags(self) -> None:
-        """Record the flags that XLA reads from the environment when it is first needed."""
+        """Record the settings that XLA reads from the environment when it is first needed."""
         self._known["xla_flags"] = os.environ.get("XLA_FLAGS", "")
+        if self._kept is not None:
+            self._safely(lambda: self._known.update(settings=self._kept.facts(self._jax.config)))
 
     def _first_compile(self) -> None:
         self._note_flags()

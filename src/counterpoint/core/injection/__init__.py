@@ -2,8 +2,9 @@
 
 `injected` returns the variables. PYTHONPATH then contains `site`, whose `sitecustomize.py` Python
 imports when it starts; that loads `arrival.py`, then the package by its path, and calls its
-`enter(when_loaded)`. The interpreter may be older than ours and without Counterpoint, so all
-injected code uses only the standard library, runs on Python 3.9, and imports relatively.
+`enter(when_loaded, keep_variables)`, of which the second makes a `KeptVariables`. The interpreter
+may be older than ours and without Counterpoint, so all injected code uses only the standard
+library, runs on Python 3.9, and imports relatively.
 """
 
 from __future__ import annotations
@@ -12,6 +13,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from counterpoint.core.injection.variables import FLAG_VARIABLES as FLAG_VARIABLES
+from counterpoint.core.injection.variables import NOTED as NOTED
+from counterpoint.core.injection.variables import KeptVariables as KeptVariables
+from counterpoint.core.injection.variables import flags_in as flags_in
 
 NAME: Final = "_counterpoint_agent"
 """The name of the package in a process that it was injected into."""

@@ -16,15 +16,18 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 TASK = "COUNTERPOINT_LOWERING"
-"""The task, as JSON: `devices`, `gpu`, `directory`, `program`, `backend`, `asker`."""
+"""The task, as JSON: `devices`, `gpu`, `directory`, `program`, `backend`, `asker`, `passed`."""
 
 OUTCOME = "lowered.json"
 JOURNAL = "journal.jsonl"
 
 
-def enter(when_loaded: Callable[[str, Callable[[], None]], None]) -> None:
+def enter(
+    when_loaded: Callable[[str, Callable[[], None]], None], keep_variables: Callable[..., Any]
+) -> None:
     """Prepare this process, before jax is imported."""
     from . import virtual_devices
     from .gpu_attributes import VirtualGpu
@@ -34,6 +37,8 @@ def enter(when_loaded: Callable[[str, Callable[[], None]], None]) -> None:
     gpu = VirtualGpu(task["gpu"], task["devices"])
     virtual_devices.prepare(task["devices"], task["backend"], gpu)
     _end_with(task["asker"])
+    kept = keep_variables(passed=task["passed"])
+    kept.install()
     directory = Path(task["directory"])
     guard = WriteGuard(directory, _contained(directory), lambda line: write_line(directory, line))
     guard.install()
@@ -42,7 +47,7 @@ def enter(when_loaded: Callable[[str, Callable[[], None]], None]) -> None:
         from . import step_finder
 
         try:
-            step_finder.begin(sys.modules["jax"], task, guard)
+            step_finder.begin(sys.modules["jax"], task, guard, kept)
         except Exception as error:  # noqa: BLE001  without us the program would train
             write_line(directory, {"event": "unusable", "name": str(error) or repr(error)})
             os._exit(1)

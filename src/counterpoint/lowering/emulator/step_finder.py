@@ -89,7 +89,12 @@ _TOO_LONG = RuntimeError("a step takes long to compile, and it is not run")
 current: StepFinder | None = None
 
 
-def begin(jax: ModuleType, task: dict[str, Any], guard: WriteGuard) -> None:
+def begin(
+    jax: ModuleType,
+    task: dict[str, Any],
+    guard: WriteGuard,
+    kept: Any,  # noqa: ANN401  KeptVariables, which was loaded by its path
+) -> None:
     """Catch what this process lowers from now on; jax has just been imported."""
     global current  # noqa: PLW0603  one process, one catcher
     if current is not None:
@@ -99,15 +104,22 @@ def begin(jax: ModuleType, task: dict[str, Any], guard: WriteGuard) -> None:
     if moved:
         more = f" and {len(moved) - _SOME} more" if len(moved) > _SOME else ""
         raise RuntimeError(f"jax {version} has no {', '.join(moved[:_SOME])}{more}")
-    current = StepFinder(jax, task, guard)
+    current = StepFinder(jax, task, guard, kept)
     current.start()
 
 
 class StepFinder:
     """The functions lowered so far, and the step among them."""
 
-    def __init__(self, jax: ModuleType, task: dict[str, Any], guard: WriteGuard) -> None:
+    def __init__(
+        self,
+        jax: ModuleType,
+        task: dict[str, Any],
+        guard: WriteGuard,
+        kept: Any,  # noqa: ANN401
+    ) -> None:
         self._jax = jax
+        self._noted = kept
         self._directory = Path(task["directory"])
         self._wanted: str | None = task.get("program")
         self._functions: list[LoweredFunction] = []
@@ -288,6 +300,7 @@ class StepFinder:
             "functions": [function.facts() for function in self._functions],
             "notes": [*([note] if note else []), *self.remarks.notes],
             "variables": self.remarks.variables,
+            "settings": virtual_devices.own_writes(self._noted.facts(), self.remarks),
             "jax": str(self._jax.__version__),
             **(self._iteration.facts() if self._iteration else {}),
             **self._kept,

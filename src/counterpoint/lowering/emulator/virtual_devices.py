@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from . import jax_internals as inside
 from .function import JaxObject
@@ -98,6 +99,19 @@ def _force(jax: ModuleType, remarks: ChangedRequests) -> None:
             RuntimeError,
         ):  # missing in this release, or too late
             continue
+
+
+def own_writes(facts: dict[str, Any], remarks: ChangedRequests) -> dict[str, Any]:
+    """Return what `KeptVariables` noted as if the emulator had not written flags itself."""
+    home = os.path.dirname(__file__)  # noqa: PTH120
+    given = remarks.variables.get("XLA_FLAGS", "")
+    writes = [
+        {**write, "value": f"{given} {value[len(_QUICK) :]}"} if value.startswith(_QUICK) else write
+        for write in facts["writes"]
+        for value in [write["value"] or ""]
+        if not (write["where"] or "").startswith(home)
+    ]
+    return {**facts, "writes": writes}
 
 
 def _answer_for_gpus(jax: JaxObject, bridge: JaxObject, remarks: ChangedRequests) -> None:

@@ -22,6 +22,7 @@ from counterpoint.report.document import (
     table,
     words,
 )
+from counterpoint.runs.origins import SettingOrigin
 
 _LOST: Final = {
     IssueKind.STRAY: "not a flag",
@@ -109,7 +110,10 @@ _DEFAULT: Final = "(default)"
 
 @frozen(kw_only=True)
 class Effective:
-    """The findings on one Run or dump; `asked` is None if it is unknown."""
+    """The findings on one Run or dump; `asked` is None if it is unknown.
+
+    `origins` are known of a Run: who set each flag and variable.
+    """
 
     where: str
     module: str
@@ -118,6 +122,12 @@ class Effective:
     asked: str | None
     used: tuple[EffectiveFlag, ...]
     differences: tuple[Difference, ...]
+    origins: tuple[SettingOrigin, ...] = ()
+
+    def set_by(self, flag: str) -> str | None:
+        """Return who set the value of a flag that counts, if that is known."""
+        found = (origin for origin in self.origins if origin.name == flag)
+        return next((origin.last.by for origin in found), None)
 
     @property
     def lost(self) -> tuple[EffectiveFlag, ...]:
@@ -127,7 +137,8 @@ class Effective:
 
 
 def effective_document(found: Effective) -> Document:
-    sections = [_head(found), *_requested(found), *_elsewhere(found), *_differences(found)]
+    sections = [_head(found), *_requested(found), *_elsewhere(found), *_repeated(found)]
+    sections += _differences(found)
     return Document(sections=tuple(sections), legend="", next=next_command(found))
 
 
@@ -154,11 +165,14 @@ def _requested(found: Effective) -> list[Section]:
     if not requested:
         return []
     rows = sorted(requested, key=lambda flag: _ORDER.index(flag.outcome))
+    origins = [found.set_by(flag.name) for flag in rows]
+    set_by = [words("set by", [by or "" for by in origins])] if any(origins) else []
     flags = table(
         words("flag", [flag.name for flag in rows]),
         words("requested", [_shown_value(flag.asked) for flag in rows]),
         words("used", [_shown_value(flag.used) for flag in rows]),
         words("outcome", [str(flag.outcome) for flag in rows]),
+        *set_by,
         words("why", [flag.note for flag in rows], 1),
     )
     return [Section("Requested", "", (flags,))]
@@ -177,6 +191,25 @@ def _elsewhere(found: Effective) -> list[Section]:
         words("by", [flag.note for flag in flags], 1),
     )
     return [Section(title, summary, (values,))]
+
+
+def _repeated(found: Effective) -> list[Section]:
+    """List the settings that were set more than once, in order."""
+    rows = [
+        (origin, write)
+        for origin in found.origins
+        if len(origin.writes) > 1
+        for write in origin.writes
+    ]
+    if not rows:
+        return []
+    values = table(
+        words("setting", [origin.name for origin, _ in rows]),
+        words("value", ["(removed)" if it.value is None else it.value for _, it in rows]),
+        words("set by", [write.by for _, write in rows]),
+        words("", ["counts" if write is origin.last else "" for origin, write in rows]),
+    )
+    return [Section("Set more than once", "the last one counts", (values,))]
 
 
 def _differences(found: Effective) -> list[Section]:

@@ -120,6 +120,17 @@ class UsedFlag(Result):
     asked: str | None
     used: str | None
     note: str
+    set_by: str | None
+
+
+class SettingWritten(Result):
+    """A value of a flag or variable, who set it, and whether it counts; null removes it."""
+
+    name: str
+    variable: str
+    value: str | None
+    by: str
+    counts: bool
 
 
 class FlagsEffective(Result, tag_field="schema", tag="counterpoint.flags.effective/1"):
@@ -132,13 +143,28 @@ class FlagsEffective(Result, tag_field="schema", tag="counterpoint.flags.effecti
     asked_by: Annotated[str | None, At("asked")]
     flags: tuple[UsedFlag, ...]
     differences: tuple[Difference, ...]
+    writes: tuple[SettingWritten, ...]
     next: str
 
 
 def effective_json(found: Effective, next: str) -> str:
     """Return `flags effective` as text."""
-    flags = [fill(UsedFlag, flag, outcome=flag.outcome.name.lower()) for flag in found.used]
-    return json_text(fill(FlagsEffective, found, flags=flags, next=next))
+    flags = [
+        fill(UsedFlag, flag, outcome=flag.outcome.name.lower(), set_by=found.set_by(flag.name))
+        for flag in found.used
+    ]
+    writes = [
+        SettingWritten(
+            name=origin.name,
+            variable=origin.variable,
+            value=write.value,
+            by=write.by,
+            counts=write is origin.last,
+        )
+        for origin in found.origins
+        for write in origin.writes
+    ]
+    return json_text(fill(FlagsEffective, found, flags=flags, writes=writes, next=next))
 
 
 class SourceRead(Result):

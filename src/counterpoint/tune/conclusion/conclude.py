@@ -12,7 +12,15 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.tune.arm import Arm, ArmOrigin, gain_text, several, share_text, what_text
+from counterpoint.tune.arm import (
+    Arm,
+    ArmOrigin,
+    gain_text,
+    hidden_text,
+    several,
+    share_text,
+    what_text,
+)
 from counterpoint.tune.conclusion.conclusion import (
     NOT_LOOKED_AT,
     NOT_PREDICTABLE,
@@ -209,8 +217,8 @@ def _no_effect(same: int, ran: int, within: float) -> str:
 
 
 def _open(state: RaceState, found: StudyResults, best: Arm | None, noise: RunNoise | None) -> str:
-    if best is None and (widest := _cannot_be_seen(found)) is not None:
-        return f"{NOISY}: no gain was found, but effects up to {widest} can't be seen here"
+    if best is None and (hidden := _cannot_be_seen(found)) is not None:
+        return f"{NOISY}: no gain was found, but {hidden} can't be seen here"
     if best is None:
         undecided = [
             estimate for estimate in found.raced.values() if estimate.verdict is ArmVerdict.OPEN
@@ -229,10 +237,10 @@ def _open(state: RaceState, found: StudyResults, best: Arm | None, noise: RunNoi
 
 
 def _cannot_be_seen(found: StudyResults) -> str | None:
-    """Return the largest effect that the noise may hide, if any arm was too noisy."""
+    """Return the largest effects that the noise may hide, if any arm was too noisy."""
     noisy = [estimate.range for estimate in found.raced.values() if estimate.why.startswith(NOISY)]
-    reach = [max(abs(span.low), abs(span.high)) for span in noisy if isinstance(span, Range)]
-    return share_text(max(reach)) if reach else None
+    reaches = [reach for reach in noisy if isinstance(reach, Range)]
+    return hidden_text(reaches) if reaches else None
 
 
 def _nothing(ended: StudyEnded | None, rows: tuple[ArmRow, ...]) -> str:

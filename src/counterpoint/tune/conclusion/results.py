@@ -12,7 +12,15 @@ from counterpoint.core.frozen import frozen
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import find_chip
 from counterpoint.hardware.targets import parse_target
-from counterpoint.tune.arm import BASE, Arm, ArmOrigin, several, share_text, what_text
+from counterpoint.tune.arm import (
+    BASE,
+    Arm,
+    ArmOrigin,
+    hidden_text,
+    several,
+    share_text,
+    what_text,
+)
 from counterpoint.tune.race.combinations import left_out, without_each
 from counterpoint.tune.race.rows import ABLATE, CONFIRM, RACE
 from counterpoint.tune.race.state import SAME_PROGRAM, RaceState, simplest_best
@@ -333,5 +341,5 @@ def _without_vain_claim(estimate: GainEstimate) -> GainEstimate:
     most = max(abs(estimate.range.low), abs(estimate.range.high))
     if most <= TELLS_NOTHING:
         return estimate
-    why = f"{NOISY}: effects up to {share_text(most)} can't be seen here"
+    why = f"{NOISY}: {hidden_text([estimate.range])} can't be seen here"
     return replace(estimate, verdict=ArmVerdict.OPEN, why=why)

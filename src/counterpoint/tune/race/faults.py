@@ -10,10 +10,12 @@ from counterpoint.tune.executors.choose import executor_kind
 from counterpoint.tune.race.moves import CloseAllocation, Drop, Finish, Move, Pause
 from counterpoint.tune.race.state import SAME_PROGRAM, RaceState
 from counterpoint.tune.study.study import BASE_FAILS, Study, Trial
+from counterpoint.tune.trial.arrival import changes_of, is_reported
 from counterpoint.tune.trial.losses import check_losses
 from counterpoint.tune.trial.measure import NONE_SEEN
 from counterpoint.tune.trial.report import Losses, Purpose, TrialFailure
 
+_SAME_OPTIONS: Final = "XLA compiles it to the base's program with the base's options"
 OTHER_NUMBERS: Final = "other numbers"
 _CHANCES: Final = 2
 OF_NO_USE: Final = frozenset({TrialFailure.NO_STEPS, TrialFailure.UNSTEADY})
@@ -25,6 +27,7 @@ _OF_NODES: Final = frozenset({TrialFailure.NODE_FAULT, TrialFailure.PREEMPTED})
 
 _MEND: Final = {
     TrialFailure.UNKNOWN_FLAG: "fix XLA_FLAGS: counterpoint flags check",
+    TrialFailure.NOT_APPLIED: "start the program so that it inherits the environment",
     TrialFailure.OUT_OF_MEMORY: "make it fit first: a smaller batch, or more recomputation",
     TrialFailure.NAN: "fix the program first: its loss is not finite",
     TrialFailure.HANG: "find in the run's logs where it hangs, or raise the limit (`hang_after=`)",
@@ -135,13 +138,20 @@ def _sets(arm: Arm) -> object:
 
 
 def _twins(state: RaceState) -> Iterator[Drop]:
-    """Drop arms that act only on the schedule and compile to the program of the base or another."""
+    """Drop arms that act only on the schedule and compile to the program of the base or another.
+
+    So is an arm of flags by hand, if XLA also reports the base's options for its program.
+    """
     study = state.study
     of_base = _programs(study, BASE)
+    compiled_base = _compiled(study, BASE)
     before: dict[str, Arm] = {}
     arms = sorted(state.racers, key=lambda arm: len(arm.changes))
     for arm in arms:
         if arm.acts is not Acts.SCHEDULE:
+            plain = _sets_flags_only(arm, study.arm(BASE))
+            if plain and _compiled(study, arm.name) & compiled_base:
+                yield Drop(arm.name, SAME_PROGRAM, _SAME_OPTIONS)
             continue
         for program in _programs(study, arm.name):
             if program in of_base:
@@ -178,6 +188,24 @@ def _programs(study: Study, name: str) -> frozenset[str]:
         if trial.counts and trial.report is not None and trial.report.program is not None
         if trial.started.purpose is not Purpose.PROFILE
     )
+
+
+def _compiled(study: Study, name: str) -> frozenset[str]:
+    """Return the hashes of program and compiler options of its timed trials."""
+    return frozenset(
+        trial.report.compiled
+        for trial in study.trials_of(name)
+        if trial.counts and trial.report is not None and trial.report.compiled is not None
+        if trial.started.purpose is not Purpose.PROFILE
+    )
+
+
+def _sets_flags_only(arm: Arm, base: Arm) -> bool:
+    """Return whether an arm differs from the base in flags that XLA reports, and nothing else."""
+    changes = changes_of(arm.settings, base.settings)
+    if changes.variables or arm.per is not None or arm.profile:
+        return False
+    return all(map(is_reported, changes.flags))
 
 
 def _of_nodes(study: Study, retries: int) -> Move | None:

@@ -27,6 +27,7 @@ from counterpoint.tune.executors.executor import (
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.study.records import AllocationClosed, TrialEnded
 from counterpoint.tune.study.study import Ledger, Study, Trial, stamp
+from counterpoint.tune.trial.arrival import changes_of
 from counterpoint.tune.trial.measure import measure
 from counterpoint.tune.trial.report import Purpose, TrialFailure, TrialReport
 from counterpoint.workflow.feedback import COMMAND_BUFFERS_OFF, NO_CACHE
@@ -195,7 +196,8 @@ def end_leftovers(
     """End gangs and allocations that a previous tuner left open, if any."""
     study = ledger.study
     whole = {
-        trial.started.number: _report(where / trial.started.directory) for trial in study.running
+        trial.started.number: _report(where / trial.started.directory, changes_in(study, trial))
+        for trial in study.running
     }
     for trial in study.running:
         say(f"ending the leftover processes of trial {trial.started.number}")
@@ -222,7 +224,12 @@ def end_leftovers(
         ledger.add(AllocationClosed(number=number, at=stamp()))
 
 
-def _report(directory: Path) -> TrialReport | None:
+def changes_in(study: Study, trial: Trial) -> Settings:
+    """Return the settings in which a trial's arm differs from the base."""
+    return changes_of(study.arm(trial.started.arm).settings, study.arm(BASE).settings)
+
+
+def _report(directory: Path, changes: Settings) -> TrialReport | None:
     """Return the report of a Run that ended without the tuner; call it before anything is swept."""
     try:
         outcome = read_run(directory).outcome if is_run(directory) else None
@@ -230,7 +237,8 @@ def _report(directory: Path) -> TrialReport | None:
         return None
     if outcome is None or outcome.kind in _NOT_BY_ITSELF:
         return None
-    return measure(directory, GangEnd(kind=GangEndKind.EXITED, exit_code=outcome.status))
+    ended = GangEnd(kind=GangEndKind.EXITED, exit_code=outcome.status)
+    return measure(directory, ended, changes)
 
 
 def _wall(where: Path, trial: Trial) -> float | None:

@@ -23,7 +23,13 @@ from counterpoint.tune.executors.executor import (
     wait_for,
 )
 from counterpoint.tune.plan import StudyPlan
-from counterpoint.tune.race.jobs import end_leftovers, job_of, place_of, profiled_settings
+from counterpoint.tune.race.jobs import (
+    changes_in,
+    end_leftovers,
+    job_of,
+    place_of,
+    profiled_settings,
+)
 from counterpoint.tune.race.moves import (
     CloseAllocation,
     Drop,
@@ -209,7 +215,7 @@ class _Tuner:
             with suppress(CounterpointError):  # report the first error
                 gang.kill()
             raise
-        report = measure(directory, ended)
+        report = measure(directory, ended, changes_in(self.ledger.study, trial))
         if self.stopped() and report.steady is None:
             return replace(report, failure=TrialFailure.INTERRUPTED, detail="stopped")
         return report

@@ -58,7 +58,7 @@ def predicted(base: UncertainStep, made: Simulation, memory: MemoryFit, program:
         step_s=made.step_s,
         range_s=step_range(made),
         gain=1 - made.step_s / base.step_s,
-        gain_range=Range(saves.low / base.step_s, saves.high / base.step_s),
+        gain_range=Range(saves.low / base.step_s, min(saves.high / base.step_s, 1.0)),
         program=program,
         exposed_s=made.exposed_s,
         peak_bytes=memory.peak_bytes,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -11,6 +12,7 @@ from typing import Final, cast
 
 from counterpoint.core import CounterpointError, Unknown
 from counterpoint.core.frozen import frozen
+from counterpoint.flags import Settings
 from counterpoint.hlo import Program, read_program
 from counterpoint.runs import (
     BURSTS,
@@ -22,14 +24,17 @@ from counterpoint.runs import (
     module_of,
     read_run,
 )
+from counterpoint.runs.reports import effective_flags
 from counterpoint.runs.scores import disturbances, score, undisturbed
 from counterpoint.tune.arm import schedule_hash
 from counterpoint.tune.executors.executor import GangEnd
+from counterpoint.tune.trial.arrival import why_not_applied
 from counterpoint.tune.trial.failures import FailureCause, why_failed, why_no_run
 from counterpoint.tune.trial.losses import read_losses
 from counterpoint.tune.trial.report import Losses, Steady, TrialFailure, TrialReport
 from counterpoint.tune.trial.steady import FEWEST, steady
 
+_UNCHANGED: Final = Settings()
 NONE_SEEN: Final = "no steps were recorded"
 
 
@@ -94,15 +99,20 @@ _NEAR: Final = 0.5
 _MOST_NOTES: Final = 6
 
 
-def measure(directory: Path, ended: GangEnd) -> TrialReport:
-    """Evaluate a trial; a directory without a complete Run is a failure of some kind."""
+def measure(directory: Path, ended: GangEnd, changes: Settings = _UNCHANGED) -> TrialReport:
+    """Evaluate a trial; a directory without a complete Run is a failure of some kind.
+
+    `changes` are the settings in which its arm differs from the base.
+    """
     try:
         run = read_run(directory)
     except CounterpointError as damage:
         cause = why_no_run(directory, ended, damage.what)
         return TrialReport(failure=cause.failure, detail=cause.detail)
     losses = read_losses(run)
-    result = _judged(run, ended, losses)
+    step = _step_file(run.ranks[0]).path if run.ranks else None
+    options = effective_flags(run.ranks[0], step) if step else {}
+    result = _judged(run, ended, losses, why_not_applied(run, changes, options))
     program, notes = _program(run)
     peak, limit = _memory(run)
     return TrialReport(
@@ -110,6 +120,7 @@ def measure(directory: Path, ended: GangEnd) -> TrialReport:
         failure=result.failure if isinstance(result, FailureCause) else None,
         detail=result.detail if isinstance(result, FailureCause) else "",
         program=schedule_hash(program) if program else None,
+        compiled=_compiled(run, program, options),
         peak_bytes=peak,
         limit_bytes=limit,
         remat=_remat(run, program),
@@ -143,10 +154,14 @@ def _passed(steps: Sequence[StepStart]) -> int:
     return len(steps) if first is None or last is None else last - first + 1
 
 
-def _judged(run: Run, ended: GangEnd, losses: Losses) -> Steady | FailureCause:
+def _judged(
+    run: Run, ended: GangEnd, losses: Losses, not_applied: str | None
+) -> Steady | FailureCause:
     cause = why_failed(run, ended)
     if cause is not None:
         return cause
+    if not_applied is not None:
+        return FailureCause(TrialFailure.NOT_APPLIED, not_applied)
     if losses.values and not math.isfinite(losses.values[-1]):
         fact = f"the loss of step {losses.steps[-1]} is {losses.values[-1]}"
         return FailureCause(TrialFailure.NAN, f"{fact}; see {run.path}")
@@ -188,11 +203,29 @@ def _program(run: Run) -> tuple[Program | None, tuple[str, ...]]:
     return program, ()
 
 
-def _step_of(rank: Rank) -> tuple[Program | None, str]:
-    """Return a rank's program; None if it came from JAX's compilation cache, without a dump."""
+def _compiled(run: Run, program: Program | None, options: Mapping[str, str]) -> str | None:
+    """Return a hash of the step and of all compiler options; None if either is unknown."""
+    if program is None or not options:
+        return None
+    place = str(run.path)
+    kept = sorted((name, value) for name, value in options.items() if place not in value)
+    text = repr((schedule_hash(program), kept))
+    return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=8).hexdigest()
+
+
+@frozen
+class _StepFile:
+    """The file of a rank's scheduled step, or why there is none."""
+
+    path: Path | None = None
+    why: str = ""
+
+
+def _step_file(rank: Rank) -> _StepFile:
+    """Return a rank's step; none if it came from JAX's compilation cache, without a dump."""
     files = rank.hlo
     if not files:
-        return None, ""
+        return _StepFile()
     cached = {
         compile_.name
         for compile_ in rank.compiles
@@ -201,13 +234,21 @@ def _step_of(rank: Rank) -> tuple[Program | None, str]:
     dumped = {module_of(path, cached) for path in files}
     if missing := cached - dumped:
         names = ", ".join(sorted(missing)[:3])
-        return None, f"its program is unknown: {names} came from JAX's compilation cache"
+        return _StepFile(why=f"its program is unknown: {names} came from JAX's compilation cache")
     took = {} if cached else longest_compiles(rank.compiles)
     seconds = {path: took.get(module_of(path, took), 0.0) for path in files}
     # Compile times of small programs are random: of those close to the longest, take the largest.
     near = [path for path in files if seconds[path] >= _NEAR * max(seconds.values())]
+    return _StepFile(max(near, key=lambda path: path.stat().st_size))
+
+
+def _step_of(rank: Rank) -> tuple[Program | None, str]:
+    """Return a rank's program, or None and why it is unknown."""
+    found = _step_file(rank)
+    if found.path is None:
+        return None, found.why
     try:
-        return read_program(max(near, key=lambda path: path.stat().st_size)), ""
+        return read_program(found.path), ""
     except (CounterpointError, OSError, ValueError) as damage:
         return None, f"the dumped program can't be read: {damage}"
 

@@ -22,6 +22,7 @@ class TrialFailure(StrEnum):
     """The reason why a trial has no step time."""
 
     UNKNOWN_FLAG = "unknown flag"
+    NOT_APPLIED = "not applied"  # its settings did not reach the program
     OUT_OF_MEMORY = "out of memory"
     NAN = "NaN"
     OTHER_NUMBERS = "other numbers"  # its losses are not the base's
@@ -54,7 +55,14 @@ _BLAMELESS = frozenset(
         TrialFailure.INTERRUPTED,
     }
 )
-_CERTAIN = frozenset({TrialFailure.UNKNOWN_FLAG, TrialFailure.OUT_OF_MEMORY, TrialFailure.NAN})
+_CERTAIN = frozenset(
+    {
+        TrialFailure.UNKNOWN_FLAG,
+        TrialFailure.NOT_APPLIED,
+        TrialFailure.OUT_OF_MEMORY,
+        TrialFailure.NAN,
+    }
+)
 
 
 @frozen(kw_only=True)
@@ -84,12 +92,17 @@ class Losses:
 
 @frozen(kw_only=True)
 class TrialReport:
-    """The results of a run. `program` is the hash of the scheduled step, None without a dump."""
+    """The results of a run.
+
+    `program` is the hash of the scheduled step, and `compiled` that of the step with all compiler
+    options that could have an effect; None without a dump.
+    """
 
     steady: Steady | None = None
     failure: TrialFailure | None = None
     detail: str = ""
     program: str | None = None
+    compiled: str | None = None
     peak_bytes: int | None = None
     limit_bytes: int | None = None
     remat: bool | None = None  # True if XLA recomputed to save memory

@@ -13,16 +13,22 @@ import importlib.util
 import os
 import sys
 from types import ModuleType
+from typing import Any
 
 _SITE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120  pathlib is slow to import
-_ARRIVAL = os.path.join(os.path.dirname(_SITE), "arrival.py")  # noqa: PTH118, PTH120
+_OURS = os.path.dirname(_SITE)  # noqa: PTH120
 _NAME = "_counterpoint_agent"
 
 
 def _enter(package: str) -> None:
-    arrival = _load("_counterpoint_arrival", _ARRIVAL)
+    arrival = _load("_counterpoint_arrival", os.path.join(_OURS, "arrival.py"))  # noqa: PTH118
     agent = _load(_NAME, os.path.join(package, "__init__.py"), package)  # noqa: PTH118
-    agent.enter(arrival.when_loaded)
+    agent.enter(arrival.when_loaded, _keep_variables)
+
+
+def _keep_variables(**settings: Any) -> Any:  # noqa: ANN401
+    path = os.path.join(_OURS, "variables.py")  # noqa: PTH118
+    return _load("_counterpoint_variables", path).KeptVariables(**settings)
 
 
 def _load(name: str, path: str, package: str | None = None) -> ModuleType:

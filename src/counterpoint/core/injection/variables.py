@@ -1,0 +1,176 @@
+"""Keeps requested settings in a program's environment, and notes what else writes there.
+
+A launch script that exports XLA_FLAGS, or a module that sets it when it is imported, replaces what
+`counterpoint run` passed. XLA and NCCL read the environment only when they are first needed, so the
+requested settings are put back in the program's own process: when Python starts, after each write
+by the program, and when jax has been imported.
+
+This file runs in the program's interpreter: `core/injection`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from types import FrameType
+from typing import Any
+
+FLAG_VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
+"""Variables that hold flags, of which the last one of a name counts."""
+
+NOTED = ("XLA_", "JAX_", "LIBTPU_", "TPU_", "NCCL_", "CUDA_", "NVTE_", "NVSHMEM_", "TF_", "UCX_")
+"""Beginnings of the names of variables whose writers are noted."""
+
+_MOST = 400  # notes kept; a program that writes a variable in each step adds no more
+_FLAG = re.compile(r"""\s*(?:--?(\w+)(?:=("(?:\\.|[^"\\])*"|'[^']*'|\S*))?(?!\S)|\S+)""")
+_OWN = (os.__file__, __file__, "<frozen os>", "<frozen _collections_abc>")
+
+
+def flags_in(text: str, variable: str = "XLA_FLAGS") -> dict[str, str]:
+    """Parse the flags in a variable's text: of a name the last one counts.
+
+    XLA stops at a word that is no flag; libtpu goes on.
+    """
+    found: dict[str, str] = {}
+    at = 0
+    while match := _FLAG.match(text, at):
+        if match[1] is not None:
+            found[match[1]] = _plain(match[2] or "")
+        elif variable == "XLA_FLAGS":
+            break
+        at = match.end()
+    return found
+
+
+def _plain(value: str) -> str:
+    if value[:1] == "'":
+        return value[1:-1]
+    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value[:1] == '"' else value
+
+
+class KeptVariables:
+    """The requested settings, and the writes to the environment of this process.
+
+    Args:
+        flags: By variable, the flags to append: name, value, and both as written.
+        optional: Names of flags that are left out if the program sets them itself.
+        variables: Variables to set.
+        passed: The environment's values as they were passed to the command; None if unknown.
+    """
+
+    def __init__(
+        self,
+        flags: dict[str, list[tuple[str, str, str]]] | None = None,
+        optional: tuple[str, ...] = (),
+        variables: dict[str, str] | None = None,
+        passed: dict[str, str] | None = None,
+    ) -> None:
+        self._flags = flags or {}
+        self._optional = frozenset(optional)
+        self._variables = variables or {}
+        self._passed = passed or {}
+        self._busy = False
+        self.writes: list[dict[str, str | None]] = []
+        self.at_start = {} if passed is None else _changes(passed)
+
+    def install(self) -> None:
+        """Put the settings back, and from now on after each write."""
+        self.restore()
+        environ: Any = type(os.environ)
+        own_set, own_delete = environ.__setitem__, environ.__delitem__
+
+        def set_and_keep(this: Any, key: Any, value: Any) -> None:  # noqa: ANN401
+            own_set(this, key, value)
+            if this is os.environ:
+                self._written(key, value)
+
+        def delete(this: Any, key: Any) -> None:  # noqa: ANN401
+            own_delete(this, key)
+            if this is os.environ:
+                self._note(key, None)  # not put back: os.environ.clear() would never end
+
+        environ.__setitem__ = set_and_keep
+        environ.__delitem__ = delete
+
+    def facts(self, config: object = None) -> dict[str, object]:
+        """Return what became of the settings so far; `config` is `jax.config`."""
+        names = (*self._flags, *self._variables)
+        options = {name: getattr(config, name.lower(), None) for name in self._variables}
+        return {
+            "values": {name: os.environ.get(name) for name in names},
+            "options": {
+                name: value
+                for name, value in options.items()
+                if isinstance(value, (bool, int, float, str))
+            },
+            "passed": self._passed,
+            "at_start": dict(self.at_start),
+            "writes": list(self.writes),
+        }
+
+    def restore(self) -> None:
+        """Put back all settings that something replaced."""
+        for name in (*self._flags, *self._variables):
+            self._put_back(name)
+
+    def _written(self, name: str, value: str) -> None:
+        if self._busy:
+            return
+        self._note(name, value)
+        self._put_back(name)
+
+    def _put_back(self, name: str) -> None:
+        wanted = self._variables.get(name)
+        if name in self._flags:
+            wanted = self._appended(name)
+        if wanted is not None and os.environ.get(name) != wanted:
+            self._busy = True
+            try:
+                os.environ[name] = wanted
+            finally:
+                self._busy = False
+
+    def _appended(self, name: str) -> str | None:
+        """Return a variable's text with the flags that it lacks, or that something overrode."""
+        text = os.environ.get(name, "")
+        if text.strip() and text.lstrip()[0] != "-":
+            text = _content(text.strip())  # XLA reads flags from a file of that name
+        had = flags_in(text, name)
+        missing = [
+            written
+            for flag, value, written in self._flags[name]
+            if had.get(flag) != value and not (flag in self._optional and flag in had)
+        ]
+        if not missing:
+            return os.environ.get(name)
+        whole = " ".join([text.strip(), *missing]).lstrip()
+        lost = not {flag for flag, _, _ in self._flags[name]} <= set(flags_in(whole, name))
+        return " ".join([*missing, text.strip()]) if lost else whole  # a stray word ends the flags
+
+    def _note(self, name: str, value: str | None) -> None:
+        if len(self.writes) < _MOST and (name.startswith(NOTED) or name in self._variables):
+            self.writes.append({"name": name, "value": value, "where": _caller()})
+
+
+def _changes(passed: dict[str, str]) -> dict[str, str | None]:
+    """Return the noted variables that something changed before Python started."""
+    names = {name for name in (*os.environ, *passed) if name.startswith(NOTED)}
+    found = {name: os.environ.get(name) for name in sorted(names)}
+    return {name: value for name, value in found.items() if value != passed.get(name)}
+
+
+def _content(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123  pathlib is slow to import
+            return " ".join(file.read().split())
+    except OSError:
+        return ""
+
+
+def _caller() -> str | None:
+    """Return the file and line that writes the environment."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_code.co_filename in _OWN:
+        frame = frame.f_back
+    return None if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

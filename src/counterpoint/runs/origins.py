@@ -1,0 +1,334 @@
+"""Origins: who set each flag and variable of a process, which one counts, and what did not arrive.
+
+The texts of a variable are compared in the order in which they were written: as passed to the
+command, as Python found it (after launch scripts), then after each write of the program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
+from typing import Final, cast
+
+from counterpoint.core.frozen import frozen
+from counterpoint.core.injection import FLAG_VARIABLES, flags_in
+from counterpoint.runs.run import ObservedProcess, Rank, Run, RunSettings
+from counterpoint.trainers import trainers
+
+__all__ = [
+    "INHERITED",
+    "REQUESTED",
+    "SCRIPT",
+    "SettingOrigin",
+    "compiling",
+    "missing_settings",
+    "notes_of",
+    "origins_in",
+    "origins_of",
+    "setting_origins",
+]
+
+REQUESTED: Final = "requested"
+INHERITED: Final = "your environment"
+SCRIPT: Final = "the launch script"
+_SOURCES: Final = 6
+_OURS: Final = ("xla_dump_to", "xla_dump_hlo_as_proto", "JAX_DUMP_IR_TO")
+_PACKAGES: Final = re.compile(r"^.*/(?:site|dist)-packages/")
+
+
+@frozen
+class SettingWrite:
+    """A value of a flag or variable, and who set it; None unsets it."""
+
+    value: str | None
+    by: str
+
+
+@frozen
+class SettingOrigin:
+    """All writes of one flag or variable in one process, in order; the last one counts.
+
+    `variable` holds the flag, or is the name itself.
+    """
+
+    name: str
+    variable: str
+    writes: tuple[SettingWrite, ...]
+
+    @property
+    def last(self) -> SettingWrite:
+        """The write that counts."""
+        return self.writes[-1]
+
+    @property
+    def lost(self) -> SettingWrite | None:
+        """The user's value, if another one counts in the end."""
+        own = [write for write in self.writes if write.by in (REQUESTED, INHERITED)]
+        return own[-1] if own and own[-1].value != self.last.value else None
+
+
+def setting_origins(settings: RunSettings, process: ObservedProcess) -> tuple[SettingOrigin, ...]:
+    """Return the origin of each flag and variable that the process is known to have."""
+    return origins_of(_facts(process), settings, process.facts.get("xla_flags"))
+
+
+def origins_of(
+    facts: Mapping[str, object], settings: RunSettings, xla_flags: object
+) -> tuple[SettingOrigin, ...]:
+    """Return the same from the facts that `KeptVariables` has noted, and the final XLA_FLAGS."""
+    passed = _texts(facts.get("passed"))
+    writes = [_write(entry) for entry in _entries(facts.get("writes"))]
+    at_start = _texts(facts.get("at_start"))
+    names = dict.fromkeys([*passed, *at_start, *(name for name, _ in writes)])
+    final = _texts(facts.get("values")) | _texts({"XLA_FLAGS": xla_flags})
+    found: list[SettingOrigin] = []
+    for variable in names:
+        later = [write for name, write in writes if name == variable]
+        if variable in at_start:
+            later.insert(0, SettingWrite(at_start[variable], SCRIPT))
+        if variable in FLAG_VARIABLES:
+            ended = flags_in(final.get(variable) or "", variable)
+            found += _of_flags(variable, passed.get(variable), later, ended, settings)
+        elif variable not in _OURS:
+            ended = final.get(variable)
+            found.append(_of_variable(variable, passed.get(variable), later, ended, settings))
+    return tuple(found)
+
+
+def _of_variable(
+    name: str,
+    passed: str | None,
+    later: Sequence[SettingWrite],
+    ended: str | None,
+    settings: RunSettings,
+) -> SettingOrigin:
+    wanted = dict(settings.env).get(name)
+    first = [] if passed is None else [SettingWrite(passed, _first(passed, wanted))]
+    is_kept = bool(later) and wanted is not None and ended == wanted
+    kept = [SettingWrite(wanted, REQUESTED)] if is_kept else []
+    return SettingOrigin(name, name, (*first, *later, *kept))
+
+
+def _of_flags(
+    variable: str,
+    passed: str | None,
+    later: Sequence[SettingWrite],
+    ended: Mapping[str, str],
+    settings: RunSettings,
+) -> Iterator[SettingOrigin]:
+    wanted = dict(settings.xla)
+    if variable != "XLA_FLAGS":
+        wanted = flags_in(dict(settings.env).get(variable, ""), variable)
+    kept = {name: value for name, value in wanted.items() if ended.get(name) == value}
+    before = flags_in(passed or "", variable)
+    found = {
+        name: [SettingWrite(value, _first(value, wanted.get(name)))]
+        for name, value in before.items()
+    }
+    for write in later:
+        now = flags_in(write.value or "", variable)
+        for name in {**before, **now}:
+            if now.get(name) != before.get(name):
+                found.setdefault(name, []).append(SettingWrite(now.get(name), write.by))
+        before = {**now, **kept}
+    for name, value in kept.items():
+        last = found[name][-1].value if name in found else None
+        if value != last:
+            found.setdefault(name, []).append(SettingWrite(value, REQUESTED))
+    for name, writes in found.items():
+        if name not in _OURS:
+            yield SettingOrigin(name, variable, tuple(writes))
+
+
+def _first(value: str, wanted: str | None) -> str:
+    return REQUESTED if wanted == value else INHERITED
+
+
+def _facts(process: ObservedProcess) -> Mapping[str, object]:
+    facts = process.facts.get("settings")
+    return cast("Mapping[str, object]", facts) if isinstance(facts, dict) else {}
+
+
+def _texts(value: object) -> dict[str, str | None]:
+    if not isinstance(value, dict):
+        return {}
+    found = cast("Mapping[str, object]", value)
+    return {name: text for name, text in found.items() if isinstance(text, str | None)}
+
+
+def _entries(value: object) -> Iterator[Mapping[str, object]]:
+    if isinstance(value, list):
+        for entry in cast("Sequence[object]", value):
+            if isinstance(entry, dict):
+                yield cast("Mapping[str, object]", entry)
+
+
+def _write(entry: Mapping[str, object]) -> tuple[str, SettingWrite]:
+    value, where = entry.get("value"), entry.get("where")
+    by = _PACKAGES.sub("", where) if isinstance(where, str) else "the program"
+    return str(entry.get("name")), SettingWrite(value if isinstance(value, str) else None, by)
+
+
+def origins_in(run: Run, rank: int = 0) -> tuple[SettingOrigin, ...]:
+    """Return the same of the first process of a rank that compiled; empty if there is none."""
+    ranks = [entry for entry in run.ranks if entry.number == rank]
+    processes = (setting_origins(run.settings, process) for process in compiling(ranks))
+    return next(processes, ())
+
+
+def origin_notes(settings: RunSettings, ranks: Iterable[Rank]) -> tuple[str, ...]:
+    """Return notes on where flags came from, and on the user's settings that another replaced."""
+    notes = (
+        note
+        for process in compiling(ranks)
+        for note in notes_of(setting_origins(settings, process))
+    )
+    return tuple(dict.fromkeys(notes))
+
+
+def notes_of(origins: Sequence[SettingOrigin]) -> Iterator[str]:
+    """Yield the same for the origins of one process."""
+    for origin in origins:
+        if origin.lost is not None and origin.lost.by == INHERITED:
+            yield _replaced(origin, origin.lost)
+    for variable in FLAG_VARIABLES:
+        sources = Counter(
+            origin.last.by
+            for origin in origins
+            if origin.variable == variable and origin.last.value is not None
+        )
+        if sources.keys() - {REQUESTED, INHERITED}:
+            parts = ", ".join(
+                f"{count} {'requested' if by == REQUESTED else f'from {by}'}"
+                for by, count in sources.most_common(_SOURCES)
+            )
+            yield f"flags in {variable}: {parts}"
+
+
+def _replaced(origin: SettingOrigin, lost: SettingWrite) -> str:
+    name = origin.name if origin.name == origin.variable else f"--{origin.name}"
+    by, value = origin.last.by, origin.last.value
+    change = f"{by} removes it" if value is None else f"{by} sets it to {value or 'nothing'}"
+    if trap := _trap(by, origin.variable):
+        return f"{name}={lost.value} of {INHERITED} does not count: {change} ({trap})"
+    argument = "set=" if origin.name != origin.variable else "env="
+    return (
+        f"{name}={lost.value} of {INHERITED} does not count: {change} (to put yours last, pass it"
+        f" with `{argument}`)"
+    )
+
+
+def _trap(by: str, variable: str) -> str | None:
+    """Return what a trainer's own file of data advises against its setting a variable."""
+    package = PurePath(by).parts[0]
+    traps = (
+        trap
+        for trainer in trainers()
+        if package in trainer.packages
+        for trap in trainer.traps
+        if trap.variable is not None and fnmatchcase(variable, trap.variable)
+    )
+    return next((trap.next for trap in traps), None)
+
+
+@frozen
+class MissingSetting:
+    """A requested setting that a process did not have; `why` says what is known."""
+
+    name: str
+    value: str
+    why: str
+
+
+def missing_settings(settings: RunSettings, process: ObservedProcess) -> tuple[MissingSetting, ...]:
+    """Return the requested flags and variables that a process did not have when it compiled."""
+    return (*_missing_flags(settings, process), *_missing_variables(settings, process))
+
+
+def _missing_flags(settings: RunSettings, process: ObservedProcess) -> Iterator[MissingSetting]:
+    text = process.facts.get("xla_flags")
+    if not isinstance(text, str) or text.lstrip()[:1] not in ("", "-"):
+        return  # not recorded, or the name of a file
+    had = flags_in(text)
+    for name, value in dict(settings.xla).items():
+        if had.get(name) != value:
+            yield MissingSetting(name, value, _itself(f"--{name}", "XLA_FLAGS", had.get(name)))
+
+
+def _missing_variables(settings: RunSettings, process: ObservedProcess) -> Iterator[MissingSetting]:
+    facts = _facts(process)
+    values = _texts(facts.get("values"))
+    options = facts.get("options")
+    for name, value in settings.env:
+        if name in values and not _holds(name, value, values[name]):
+            yield MissingSetting(name, value, _itself(name, name, values[name]))
+        elif isinstance(options, dict) and name in options:
+            option = cast("Mapping[str, object]", options)[name]
+            if not _same_option(value, option):
+                yield MissingSetting(name, value, f"jax.config has {option!r}")
+
+
+def _holds(name: str, value: str, had: str | None) -> bool:
+    if name not in FLAG_VARIABLES or had is None:
+        return had == value
+    return flags_in(value, name).items() <= flags_in(had, name).items()
+
+
+_TRUE: Final = ("1", "true", "yes", "on", "t", "y")
+
+
+def _same_option(value: str, option: object) -> bool:
+    """Return whether a variable's text means the option's value; True in doubt."""
+    if isinstance(option, bool):
+        return (value.strip().lower() in _TRUE) is option
+    if isinstance(option, int | float):
+        try:
+            return float(value) == float(option)
+        except ValueError:
+            return True
+    return not isinstance(option, str) or value.strip().lower() == option.strip().lower()
+
+
+def _itself(name: str, variable: str, had: str | None) -> str:
+    return f"the program itself sets {variable}" if had is None else f"it sets {name}={had} itself"
+
+
+def unreached_settings(settings: RunSettings, ranks: Iterable[Rank]) -> tuple[str, ...]:
+    """Return notes on settings that did not reach a compiling process, each distinct one once."""
+    found: dict[str, None] = {}
+    for rank in ranks:
+        for process in compiling([rank]):
+            for missing in missing_settings(settings, process):
+                what = f"{missing.name}={missing.value} did not reach the program: {missing.why}"
+                found[what] = None
+            if note := _undumped(rank, process):
+                found[note] = None
+    return tuple(found)
+
+
+def _undumped(rank: Rank, process: ObservedProcess) -> str | None:
+    text = process.facts.get("xla_flags")
+    if rank.dump is None or not isinstance(text, str) or text.lstrip()[:1] not in ("", "-"):
+        return None
+    had = flags_in(text).get("xla_dump_to")
+    if _same_place(had, rank.dump):
+        return None
+    way = "its XLA_FLAGS lacks --xla_dump_to" if had is None else f"it sets --xla_dump_to={had}"
+    return f"XLA's modules are not in this run: {way}"
+
+
+def _same_place(had: str | None, dump: Path) -> bool:
+    """Return whether the dump goes to the expected place; the user's may be a relative path."""
+    return had is not None and (had == str(dump) or not Path(had).is_absolute())
+
+
+def compiling(ranks: Iterable[Rank]) -> Iterator[ObservedProcess]:
+    """Yield the processes that compiled: their environment is what XLA read."""
+    for rank in ranks:
+        for process in rank.processes:
+            compiles = process.facts.get("compiles")
+            if isinstance(compiles, dict) and cast("Mapping[str, object]", compiles).get("count"):
+                yield process

@@ -1,0 +1,246 @@
+"""Requested settings stay in the environment of a program, whatever it writes there itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from command_line import in_process
+from counterpoint.capture.environment import child_environment
+from counterpoint.capture.launch import launch
+from counterpoint.capture.ranks import local_world
+from counterpoint.capture.request import RunRequest
+from counterpoint.core import parse_json
+from counterpoint.core.injection import KeptVariables, flags_in
+from counterpoint.flags import Settings
+from counterpoint.runs import Run
+from counterpoint.runs.origins import INHERITED, REQUESTED, SCRIPT, setting_origins
+
+ASKED = ("xla_a", "1", "--xla_a=1")
+
+
+@pytest.fixture(autouse=True)
+def environ(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Undo what `install` changes in the class of os.environ."""
+    kind = type(os.environ)
+    for name in ("__setitem__", "__delitem__"):
+        monkeypatch.setattr(kind, name, getattr(kind, name))
+    before = dict(os.environ)
+    for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "NCCL_ALGO"):
+        os.environ.pop(name, None)
+    yield
+    monkeypatch.undo()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ('--a=1  --b=\'x y\'\t--c="q\\"z" -d --a=3', {"a": "3", "b": "x y", "c": 'q"z', "d": ""}),
+        ("--a= --b", {"a": "", "b": ""}),
+        ("--a=1 stray --b=2", {"a": "1"}),
+        ("", {}),
+        (" \n", {}),
+    ],
+)
+def test_flags_are_read_as_xla_reads_them(text: str, flags: dict[str, str]) -> None:
+    assert flags_in(text) == flags
+
+
+def test_libtpu_reads_on_after_a_stray_word() -> None:
+    assert flags_in("--a=1 stray --b=2", "LIBTPU_INIT_ARGS") == {"a": "1", "b": "2"}
+
+
+def test_flags_that_a_script_exports_stay_and_the_requested_ones_come_last() -> None:
+    os.environ["XLA_FLAGS"] = "--xla_b=2 --xla_a=0"
+    KeptVariables({"XLA_FLAGS": [ASKED]}).install()
+    assert os.environ["XLA_FLAGS"] == "--xla_b=2 --xla_a=0 --xla_a=1"
+
+
+def test_a_program_that_replaces_or_appends_gets_them_again() -> None:
+    KeptVariables({"XLA_FLAGS": [ASKED]}).install()
+    assert os.environ["XLA_FLAGS"] == "--xla_a=1"
+    os.environ["XLA_FLAGS"] += " --xla_b=2"
+    assert os.environ["XLA_FLAGS"] == "--xla_a=1 --xla_b=2"  # nothing was overridden
+    os.environ["XLA_FLAGS"] += " --xla_a=0"
+    assert flags_in(os.environ["XLA_FLAGS"])["xla_a"] == "1"
+    os.environ.update({"XLA_FLAGS": "--xla_c=3"})
+    assert os.environ["XLA_FLAGS"] == "--xla_c=3 --xla_a=1"
+
+
+def test_flags_come_before_a_word_at_which_xla_stops() -> None:
+    os.environ["XLA_FLAGS"] = "--xla_b=2 stray"
+    KeptVariables({"XLA_FLAGS": [ASKED]}).install()
+    assert flags_in(os.environ["XLA_FLAGS"]) == {"xla_a": "1", "xla_b": "2"}
+
+
+def test_a_file_of_flags_is_replaced_by_its_content(tmp_path: Path) -> None:
+    file = tmp_path / "flags.txt"
+    file.write_text("--xla_b=2\n--xla_c=3\n")
+    os.environ["XLA_FLAGS"] = str(file)
+    KeptVariables({"XLA_FLAGS": [ASKED]}).install()
+    assert os.environ["XLA_FLAGS"] == "--xla_b=2 --xla_c=3 --xla_a=1"
+
+
+def test_an_optional_flag_is_the_programs_to_set() -> None:
+    dump = ("xla_dump_to", "/run", "--xla_dump_to=/run")
+    os.environ["XLA_FLAGS"] = "--xla_dump_to=/own"
+    KeptVariables({"XLA_FLAGS": [dump]}, optional=("xla_dump_to",)).install()
+    assert os.environ["XLA_FLAGS"] == "--xla_dump_to=/own"
+
+
+def test_variables_are_put_back_and_deletion_is_left_alone() -> None:
+    KeptVariables(variables={"NCCL_ALGO": "Tree"}).install()
+    os.environ["NCCL_ALGO"] = "Ring"
+    assert os.environ["NCCL_ALGO"] == "Tree"
+    assert os.environ.setdefault("NCCL_ALGO", "Ring") == "Tree"
+    del os.environ["NCCL_ALGO"]
+    assert "NCCL_ALGO" not in os.environ
+
+
+def test_an_environment_that_is_cleared_is_empty() -> None:
+    before = dict(os.environ)
+    KeptVariables({"XLA_FLAGS": [ASKED]}, variables={"NCCL_ALGO": "Tree"}).install()
+    os.environ.clear()
+    assert dict(os.environ) == {}
+    os.environ.update(before)
+
+
+def test_without_settings_nothing_is_set() -> None:
+    KeptVariables({"XLA_FLAGS": []}).install()
+    assert "XLA_FLAGS" not in os.environ
+
+
+def test_writers_are_noted_with_their_place() -> None:
+    kept = KeptVariables()
+    kept.install()
+    os.environ["NCCL_ALGO"] = "Ring"
+    os.environ["UNRELATED"] = "1"
+    (write,) = kept.writes
+    assert write["name"] == "NCCL_ALGO"
+    assert write["where"] is not None
+    assert write["where"].startswith(f"{__file__}:")
+
+
+def test_what_the_shell_has_anyway_is_the_scripts_to_change(tmp_path: Path) -> None:
+    settings = Settings((("xla_a", "1"), ("xla_b", "2")), (("NCCL_ALGO", "Tree"), ("FREE", "1")))
+    inherited = {"PATH": os.environ["PATH"], "XLA_FLAGS": "--xla_a=1", "NCCL_ALGO": "Tree"}
+    request = RunRequest(("true",), tmp_path, settings=settings)
+    seat = local_world(1, 0).seats[0]
+    made = child_environment(request, inherited, seat, tmp_path).variables
+    kept = parse_json(made["COUNTERPOINT_AGENT_SETTINGS"])
+    names = [name for name, _, _ in kept["flags"]["XLA_FLAGS"]]
+    assert names == ["xla_b", "xla_dump_to", "xla_dump_hlo_as_proto"]
+    assert kept["variables"] == {}
+    assert kept["optional"] == ["xla_dump_to", "xla_dump_hlo_as_proto"]
+
+
+PROGRAM = """
+import os, sys
+sys.path.insert(0, os.environ["PLACE"])
+import easydel
+import jax
+jax.jit(lambda x: x + 1)(1.0)
+"""
+TRAINER = """
+import os
+os.environ["XLA_FLAGS"] = os.getenv("XLA_FLAGS", "") + " --xla_gpu_autotune_level=0"
+os.environ.update({"NCCL_PROTO": "LL"})
+"""
+
+
+@pytest.fixture(scope="module")
+def overridden(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A program under a script that exports flags, with a trainer that sets more of them."""
+    place = tmp_path_factory.mktemp("overridden")
+    packages = place / "site-packages" / "easydel"
+    packages.mkdir(parents=True)
+    (packages / "__init__.py").write_text(TRAINER)
+    (place / "train.py").write_text(PROGRAM)
+    (place / "run.sh").write_text(
+        "export XLA_FLAGS='--xla_cpu_enable_fast_math=true --xla_gpu_enable_triton_gemm=true'\n"
+        f"exec '{sys.executable}' '{place / 'train.py'}'\n"
+    )
+    settings = Settings((("xla_gpu_enable_triton_gemm", "false"),), (("NCCL_ALGO", "Tree"),))
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/nowhere",
+        "JAX_PLATFORMS": "cpu",
+        "PLACE": str(packages.parent),
+        "XLA_FLAGS": "--xla_gpu_graph_min_graph_size=3",
+        "NCCL_PROTO": "Simple",
+    }
+    return launch(
+        RunRequest(
+            ("bash", str(place / "run.sh")),
+            place / "run",
+            settings=settings,
+            window=None,
+            echo=False,
+            environment=environment,
+        )
+    )
+
+
+@pytest.mark.slow
+def test_a_script_that_exports_flags_does_not_keep_ours_out(overridden: Run) -> None:
+    process = overridden.ranks[0].processes[0]
+    flags = flags_in(str(process.facts["xla_flags"]))
+    assert flags["xla_gpu_enable_triton_gemm"] == "false"
+    assert flags["xla_cpu_enable_fast_math"] == "true"  # the script's own stays
+    assert overridden.ranks[0].hlo, "the dump's flags arrived, too"
+    assert not any("did not reach" in note for note in overridden.notes)
+
+
+@pytest.mark.slow
+def test_each_flag_has_its_origin(overridden: Run) -> None:
+    process = overridden.ranks[0].processes[0]
+    found = {origin.name: origin for origin in setting_origins(overridden.settings, process)}
+    triton = found["xla_gpu_enable_triton_gemm"]
+    assert [(write.by, write.value) for write in triton.writes] == [
+        (REQUESTED, "false"),
+        (SCRIPT, "true"),
+        (REQUESTED, "false"),
+    ]
+    assert found["xla_cpu_enable_fast_math"].last.by == SCRIPT
+    assert found["xla_gpu_autotune_level"].last.by == "easydel/__init__.py:3"
+    assert found["xla_gpu_graph_min_graph_size"].writes[0].by == INHERITED
+    assert found["xla_gpu_graph_min_graph_size"].last.value is None
+    assert found["NCCL_PROTO"].last.value == "LL"
+    assert "xla_dump_to" not in found
+
+
+@pytest.mark.slow
+def test_a_setting_of_the_user_that_does_not_count_is_noted_with_its_remedy(
+    overridden: Run,
+) -> None:
+    notes = "\n".join(overridden.notes)
+    assert (
+        "NCCL_PROTO=Simple of your environment does not count: easydel/__init__.py:4 sets it to LL"
+        " (set EASYDEL_AUTO=0)" in notes
+    )
+    assert (
+        "--xla_gpu_graph_min_graph_size=3 of your environment does not count: the launch script"
+        " removes it (to put yours last, pass it with `set=`)" in notes
+    )
+    assert "flags in XLA_FLAGS: 1 from requested" not in notes
+    assert "1 from easydel/__init__.py:3" in notes
+
+
+@pytest.mark.slow
+def test_effective_flags_say_who_set_them(overridden: Run) -> None:
+    done = in_process("flags", "effective", str(overridden.path), "--json")
+    found = parse_json(done.stdout)
+    by = {flag["name"]: flag["set_by"] for flag in found["flags"]}
+    assert by["xla_cpu_enable_fast_math"] == SCRIPT
+    assert by["xla_gpu_enable_triton_gemm"] == REQUESTED
+    triton = [write for write in found["writes"] if write["name"] == "xla_gpu_enable_triton_gemm"]
+    assert [write["counts"] for write in triton] == [False, False, True]
+    shown = in_process("flags", "effective", str(overridden.path)).stdout
+    assert "Set more than once   the last one counts" in shown
+    assert "easydel/__init__.py:4" in shown
