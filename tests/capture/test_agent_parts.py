@@ -29,7 +29,7 @@ from counterpoint.capture.agent.steps import (
     StepNumbers,
     whole_number,
 )
-from counterpoint.capture.agent.trace import Profiler
+from counterpoint.capture.agent.trace import OtherProfilerError, Profiler
 from counterpoint.capture.agent.window import (
     NONE,
     AtStep,
@@ -517,20 +517,7 @@ EXECUTED = StepKind("execution", "step")
 
 def by_time(directory: Path, **window: float) -> tuple[ProfileRecorder, Callable[[float], None]]:
     """A window that opened by time, and what lets seconds of it pass."""
-    profiler = SimpleNamespace(
-        start=lambda *_, **__: None,
-        stop=lambda _: None,
-        written=lambda _: [],
-        settle=lambda *_: True,
-    )
-    recorder = ProfileRecorder(
-        WindowRequest(**{"longest_s": 60.0, **window}),  # type: ignore[arg-type]
-        AtStep(10**6, lambda: True),
-        directory,
-        cast("Profiler", profiler),
-        lambda _: None,
-        lambda: None,
-    )
+    recorder = waiting(directory, [], **window)
     recorder.tick()
     assert recorder.state == "open"
 
@@ -540,6 +527,31 @@ def by_time(directory: Path, **window: float) -> tuple[ProfileRecorder, Callable
         recorder.tick()
 
     return recorder, pass_by
+
+
+def waiting(directory: Path, others: list[str], **window: float) -> ProfileRecorder:
+    """A window that opens once nothing is in `others`, the profilers that are active."""
+
+    def refuse_second() -> None:
+        if others:
+            raise OtherProfilerError(f"another profiler is active: {others[0]}")
+
+    profiler = SimpleNamespace(
+        refuse_second=refuse_second,
+        start=lambda *_, **__: None,
+        stop=lambda _: None,
+        drop=lambda _: None,
+        written=lambda _: [],
+        settle=lambda *_: True,
+    )
+    return ProfileRecorder(
+        WindowRequest(**{"longest_s": 60.0, **window}),  # type: ignore[arg-type]
+        AtStep(10**6, lambda: True),
+        directory,
+        cast("Profiler", profiler),
+        lambda _: None,
+        lambda: None,
+    )
 
 
 def test_a_window_by_time_waits_for_three_whole_runs_of_a_long_step(tmp_path: Path) -> None:
@@ -606,3 +618,48 @@ def test_memory_that_the_first_runs_take_is_the_programs(tmp_path: Path) -> None
     recorder.tick()
     assert recorder.state == "done", "what is taken later may be the profile"
     assert taken[0] == more[0]
+
+
+# Another profiler
+
+
+def test_a_window_waits_until_another_profiler_has_ended(tmp_path: Path) -> None:
+    others = ["the program's"]
+    recorder = waiting(tmp_path, others, steps=1)
+    recorder.tick()
+    assert recorder.state == "waiting"
+    assert recorder.reason == "another profiler is active: the program's"
+    others.clear()
+    recorder._tried_s = 0.0
+    recorder.tick()
+    for turn in range(4):
+        recorder.step_begins(CountedStep(TRAIN, turn, leads=True))
+    assert recorder.state == "done"
+    assert recorder.reason == "it waited until another profiler in this process had ended"
+
+
+def test_a_window_with_too_few_steps_makes_way_and_comes_again(tmp_path: Path) -> None:
+    recorder, _ = by_time(tmp_path, steps=10)
+    for turn in range(3):
+        recorder.step_begins(CountedStep(TRAIN, turn, leads=True))
+    recorder.give_way("the program started its own profile")
+    assert recorder.state == "waiting"
+    recorder.end(lambda: "not reached")
+    assert (recorder.state, recorder.reason) == ("never", "the program started its own profile")
+
+
+def test_a_window_with_enough_steps_is_kept_when_it_makes_way(tmp_path: Path) -> None:
+    recorder, _ = by_time(tmp_path, steps=10)
+    for turn in range(7):
+        recorder.step_begins(CountedStep(TRAIN, turn, leads=True))
+    recorder.give_way("the program started its own profile")
+    assert recorder.state == "done"
+    assert "the recording up to then is kept" in (recorder.reason or "")
+
+
+def test_a_profile_that_the_program_records_itself_is_not_recorded_again(tmp_path: Path) -> None:
+    window = parse_window('{"profile": false, "instead": "it records one itself"}')
+    recorder = ProfileRecorder(
+        window, AtStep(0), tmp_path, cast("Profiler", None), lambda _: None, lambda: None
+    )
+    assert (recorder.state, recorder.reason) == ("never", "it records one itself")

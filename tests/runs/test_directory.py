@@ -450,6 +450,27 @@ class TestFiles:
         process(path / "rank0", {"window": {"state": "done", "files": [named]}})
         assert read_run(path).profiles == (file,)
 
+    def test_the_programs_own_profile_stands_in_for_a_missing_one(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "run")
+        sessions = tmp_path / "out" / "plugins" / "profile"
+        for day, age in (("2026_01_01", 10**6), ("2026_01_02", 0), ("2026_01_03", -(10**6))):
+            file = sessions / day / "host.xplane.pb"
+            file.parent.mkdir(parents=True)
+            file.write_bytes(b"x")
+            ended = read_run(path).ranks[0].ended
+            assert ended is not None
+            os.utime(file, (ended.timestamp() - age * 1e-3, ended.timestamp() - age * 1e-3))
+        process(path / "rank0", {"own_profiles": [str(tmp_path / "out"), "gs://bucket/there"]})
+        run = read_run(path)
+        assert run.profiles == (sessions / "2026_01_02" / "host.xplane.pb",)
+        assert run.own_profile == sessions / "2026_01_02"
+
+        ours = path / "rank0" / "profile" / "plugins" / "profile" / "1" / "host.xplane.pb"
+        ours.parent.mkdir(parents=True)
+        ours.write_bytes(b"x")
+        assert read_run(path).profiles == (ours,)
+        assert read_run(path).own_profile is None
+
 
 class TestReached:
     """LOCAL asks for xla_gpu_autotune_level=4."""

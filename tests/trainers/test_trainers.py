@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 import package_source
-from counterpoint.trainers import find_trainer, is_framework_file, read_trainer, trainers
+from counterpoint.trainers import (
+    StepTokens,
+    find_trainer,
+    is_framework_file,
+    own_profile_option,
+    read_trainer,
+    tokens_of,
+    trainers,
+)
 
 NAMES = [trainer.name for trainer in trainers()]
 
@@ -112,3 +120,63 @@ def test_no_trainer_is_imported() -> None:
         str(path) for path in package_source.sources() if importing.search(Path(path).read_text())
     ]
     assert found == []
+
+
+MAXTEXT_COMMAND = "python -m maxtext.trainers.pre_train.train base.yml steps=30"
+LEVANTER_COMMAND = "python -m levanter.main.train_lm --config_path nano.yaml"
+NANO = """
+model: {max_seq_len: 256}
+trainer:
+  train_batch_size: 16
+  profiler: {enabled: true}
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "nano.yaml").write_text(NANO)
+    (tmp_path / "base.yml").write_text(
+        "profiler: xplane\nper_device_batch_size: 2\nmax_target_length: 512\n"
+    )
+    (tmp_path / "broken.yaml").write_text("a: [1\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (MAXTEXT_COMMAND, "profiler=xplane"),
+        (f"{MAXTEXT_COMMAND} profiler=", None),
+        (f"{MAXTEXT_COMMAND} profiler=nsys", None),
+        (LEVANTER_COMMAND, "trainer.profiler.enabled=true"),
+        (f"{LEVANTER_COMMAND} --trainer.profiler.enabled false", None),
+        (f"{LEVANTER_COMMAND} --trainer.profiler.enabled=true", "trainer.profiler.enabled=true"),
+        ("python -m levanter.main.train_lm --config_path missing.yaml", None),
+        ("python -m levanter.main.train_lm --config_path broken.yaml", None),
+        ("python -m axlearn.common.launch_trainer_main --trace_at_steps=5", "trace_at_steps=5"),
+    ],
+)
+def test_a_profiler_that_is_switched_on_is_found(
+    directory: Path, command: str, expected: str | None
+) -> None:
+    trainer = find_trainer(command.split())
+    assert trainer is not None
+    assert own_profile_option(trainer, command.split(), directory) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (MAXTEXT_COMMAND, StepTokens(1024, per_device=True)),
+        (f"{MAXTEXT_COMMAND} per_device_batch_size=0.5", StepTokens(256, per_device=True)),
+        (f"{MAXTEXT_COMMAND} max_target_length=many", None),
+        (LEVANTER_COMMAND, StepTokens(4096, per_device=False)),
+        (f"{LEVANTER_COMMAND} --trainer.train_batch_size 32", StepTokens(8192, per_device=False)),
+    ],
+)
+def test_the_tokens_of_a_step_follow_from_batch_and_sequence(
+    directory: Path, command: str, expected: StepTokens | None
+) -> None:
+    trainer = find_trainer(command.split())
+    assert trainer is not None
+    assert tokens_of(trainer, command.split(), directory) == expected

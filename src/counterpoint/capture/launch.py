@@ -50,6 +50,7 @@ from counterpoint.core.arguments import Retry
 from counterpoint.runs import Outcome, OutcomeKind, Run, RunSettings, layout, read_run
 from counterpoint.runs.outcomes import KINDS_WITH_CAUSE, classify, last_loss_is_nan
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
+from counterpoint.trainers import find_trainer, own_profile_option
 
 Say = Callable[[str], None]
 
@@ -86,6 +87,7 @@ def launch(request: RunRequest, say: Say = _silent) -> Run:
     refuse_missing(request.command, {**inherited, **request.settings.variables})
     _refuse_unknown_ranks(request.window, world.size)
     _refuse_truncated_profile(request)
+    request = _with_own_profile(request, say)
     refuse_unknown_flags(request, inherited, say)
     with interrupts() as noted:
         writer = _claim(request, world)
@@ -179,6 +181,26 @@ def _refuse_truncated_profile(request: RunRequest) -> None:
             why=f"the profile takes {window.steps} steps from step {window.start_step} on",
             next=Retry({"stop_after_steps": needed + 1}),
         )
+
+
+def _with_own_profile(request: RunRequest, say: Say) -> RunRequest:
+    """Leave the profile to a trainer that is told to record one itself; refuse a second one."""
+    trainer = find_trainer(request.command)
+    if request.window is None or trainer is None:
+        return request
+    own = own_profile_option(trainer, request.command, Path.cwd())
+    if own is None:
+        return request
+    if asked := request.window.requested:
+        raise UsageError(
+            f"{trainer.name} records a profile itself ({own}), and `{asked[0]}=` asks for another",
+            why="JAX has one profiler in a process",
+            next=f"run it without {own}, or without `{asked[0]}=`: then {trainer.name}'s own"
+            " profile is explained",
+        )
+    say(f"{trainer.name} records a profile itself ({own}); it is used, and no other is recorded")
+    instead = f"{trainer.name} was to record one itself ({own})"
+    return replace(request, window=replace(request.window, instead=instead))
 
 
 def _claim(request: RunRequest, world: World) -> RunWriter:

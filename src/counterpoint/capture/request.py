@@ -49,6 +49,8 @@ class ProfileSchedule:
     perfetto_link: bool = False
     in_pieces: bool = False
     processes: Literal["all"] | tuple[int, ...] = "all"
+    instead: str | None = None
+    """Why none is recorded: the program records one itself."""
 
     def for_agent(self, rank: int) -> dict[str, object]:
         """Return the window as the agent of a rank receives it."""
@@ -61,8 +63,15 @@ class ProfileSchedule:
             "longest_s": LONGEST_S if self.seconds is None else self.seconds,
             "perfetto_link": self.perfetto_link,
             "in_pieces": self.in_pieces,
-            "profile": self.has(rank),
+            "profile": self.has(rank) and self.instead is None,
+            "instead": self.instead,
         }
+
+    @property
+    def requested(self) -> tuple[str, ...]:
+        """The arguments that ask for a profile of certain steps or times."""
+        named = ("start_step", "quiet_s", "seconds")
+        return tuple(f"profile_{name}" for name in named if getattr(self, name) is not None)
 
     def has(self, rank: int) -> bool:
         """Return whether a rank profiles."""

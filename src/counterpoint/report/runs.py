@@ -270,6 +270,8 @@ def _profile(run: Run, *, needed: bool) -> str:
     size = sum(path.stat().st_size for path in run.profiles)
     count = len(run.profiles)
     files = f"{units.counted_noun(count, 'file')}, {units.size(size)}"
+    if run.own_profile is not None:
+        return f"profile  {files}, the program's own, in {_shown(str(run.own_profile), run.cwd)}"
     return f"profile  {files}{_counted(run)}{_shortened(run)}"
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 
 from counterpoint.core.frozen import frozen
 from counterpoint.runs import layout
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 
+_WRITTEN_LATE_S: Final = 5.0  # clocks of a file system and of a host differ a little
 _UNSAID: Final = {
     ("waiting", True): "the program ended before the steps to profile",
     ("waiting", False): "the program ended before there was a long enough time without compilation",
@@ -141,17 +144,51 @@ class Rank:
 
     @property
     def profiles(self) -> tuple[Path, ...]:
-        """The XPlane files of the newest profile, even if the program stores it elsewhere."""
+        """The XPlane files of the newest profile, even if the program stores it elsewhere.
+
+        If there is none, those of the newest profile that the program recorded itself.
+        """
+        return self.recorded_profiles or self.own_profiles
+
+    @property
+    def own_profiles(self) -> tuple[Path, ...]:
+        """The XPlane files of the newest profile that the program's own profiler wrote.
+
+        Its directory may have those of earlier and later runs.
+        """
+        began = self.started.timestamp() if self.started else 0.0
+        ended = self.ended.timestamp() + _WRITTEN_LATE_S if self.ended else math.inf
+        sessions: dict[Path, float] = {}
+        for directory in self.own_directories:
+            for file in xplane_files(directory.glob("plugins/profile/*")):
+                with suppress(OSError):
+                    written = file.stat().st_mtime
+                    if began <= written <= ended:
+                        sessions[file.parent] = max(written, sessions.get(file.parent, 0.0))
+        if not sessions:
+            return ()
+        return xplane_files([max(sessions, key=lambda session: sessions[session])])
+
+    @property
+    def own_directories(self) -> tuple[Path, ...]:
+        """The directories on this machine into which the program started to record profiles."""
+        found: dict[Path, None] = {}
+        for process in self.processes:
+            recorded = process.facts.get("own_profiles")
+            for name in cast("list[object]", recorded) if isinstance(recorded, list) else []:
+                if isinstance(name, str) and "://" not in name:
+                    found[Path(name)] = None
+        return tuple(found)
+
+    @property
+    def recorded_profiles(self) -> tuple[Path, ...]:
+        """The XPlane files of the profile that Counterpoint recorded."""
         windows = [process.window for process in self.processes if process.window]
         named = [self.path / file for window in windows for file in window.files]
         if existing := sorted(file for file in named if file.is_file()):
             return tuple(existing)
         sessions = sorted(self.path.glob(f"{layout.PROFILE}/plugins/profile/*"), reverse=True)
-        for session in sessions:
-            patterns = ("*.xplane.pb", "*.xplane.pb.gz", "*.xplane.riegeli")
-            if found := sorted(path for pattern in patterns for path in session.glob(pattern)):
-                return tuple(found)
-        return ()
+        return next((found for session in sessions if (found := xplane_files([session]))), ())
 
     @property
     def hlo(self) -> tuple[Path, ...]:
@@ -276,7 +313,16 @@ class Run:
     @property
     def profiles(self) -> tuple[Path, ...]:
         """The profiles of all ranks."""
-        return tuple(path for rank in self.ranks for path in rank.profiles)
+        every = (path for rank in self.ranks for path in rank.profiles)
+        return tuple(dict.fromkeys(every))  # ranks may share a directory of their own
+
+    @property
+    def own_profile(self) -> Path | None:
+        """The directory of the program's own profile, where it stands in for a missing one."""
+        for rank in self.ranks:
+            if not rank.recorded_profiles and rank.own_profiles:
+                return rank.own_profiles[0].parent
+        return None
 
     @property
     def timed(self) -> Rank | None:
@@ -322,6 +368,16 @@ def _unsaid(window: ProfileWindow, outcome: Outcome) -> str:
     if outcome.kind is OutcomeKind.RUNNING and window.state in _GOES_ON:
         return _GOES_ON[window.state]
     return _UNSAID.get((window.state, window.asked.start_step is not None), window.state)
+
+
+def xplane_files(directories: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the profiles in these directories."""
+    patterns = ("*.xplane.pb", "*.xplane.pb.gz", "*.xplane.riegeli")
+    return tuple(
+        sorted(
+            path for place in directories for pattern in patterns for path in place.glob(pattern)
+        )
+    )
 
 
 def longest_compiles(compiles: Iterable[Compile]) -> dict[str, float]:

@@ -1,8 +1,12 @@
 """Trainers (MaxText, Levanter, ...) as data: one file each, and the module that reads it.
 
-Read trainer.py, then maxtext.toml. No trainer is ever imported.
+Read trainer.py, then maxtext.toml; options.py finds a trainer's options in a command. No trainer is
+ever imported.
 """
 
+from counterpoint.trainers.options import StepTokens as StepTokens
+from counterpoint.trainers.options import own_profile_option as own_profile_option
+from counterpoint.trainers.options import tokens_of as tokens_of
 from counterpoint.trainers.trainer import Trainer as Trainer
 from counterpoint.trainers.trainer import Trap as Trap
 from counterpoint.trainers.trainer import find_trainer as find_trainer

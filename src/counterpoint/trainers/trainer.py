@@ -52,10 +52,11 @@ class NamedOption:
 
 @frozen(kw_only=True)
 class OwnProfiler:
-    """The profiler that a trainer starts itself: by which values, and what turns it off.
+    """The profiler that a trainer starts itself: what turns it on and off.
 
-    `first_step` and `steps` name the options for its window, `writes_to` says where it writes, with
-    what the user chose in capitals.
+    `on` has the option that a command sets for it, with its value (`*`: any). It is empty if only
+    code does. `first_step` and `steps` name the options for its window, `writes_to` says where it
+    writes, with what the user chose in capitals.
     """
 
     on: dict[str, str] = field(default_factory=dict[str, str])
@@ -104,7 +105,7 @@ class Trainer:
 
     def runs(self, command: Sequence[str]) -> bool:
         """Return whether the command names a module or a file of this trainer."""
-        return any(_is_within(word, self.packages) for word in _words(command))
+        return any(_is_within(word, self.packages) for word in command_words(command))
 
 
 ROOM: Final = "counterpoint.trainers"
@@ -170,7 +171,7 @@ def is_framework_file(path: str) -> bool:
     )
 
 
-def _words(command: Sequence[str]) -> list[str]:
+def command_words(command: Sequence[str]) -> list[str]:
     """Return the words of a command, with those of `bash -c "..."`."""
     words: list[str] = []
     for word in command:

@@ -337,7 +337,8 @@ class Observer:
         if not self._awake or self._in_own_start():
             return
         if directory is not None:
-            self._own_profiles.append(directory)
+            local = directory if "://" in directory else os.path.abspath(directory)  # noqa: PTH100
+            self._own_profiles.append(local)
         self._safely(self.recorder.give_way, "the program started its own profile")
 
     def _in_own_start(self) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .steps import API, EXECUTION, CountedStep, StepKind
-from .trace import Profiler
+from .trace import OtherProfilerError, Profiler
 from .window import NOT_REQUESTED, OPENED_BY_TIME, Timing, WindowRequest
 
 _ENOUGH = 5  # a recording with this many whole steps without a compile is kept when one starts
@@ -34,6 +34,7 @@ _WHOLE = 3  # runs of the step that a window by time waits for, if it knows when
 _PATIENCE = 5  # times the longest window: minutes
 _RETRY_S = 0.2  # before retrying to open a window: checking takes time
 _HEARD = 2  # executions when the first is reported: the call that compiles is not
+WAITED = "it waited until another profiler in this process had ended"
 COMPILES = "something was compiled during the profile"
 
 
@@ -60,7 +61,7 @@ class ProfileRecorder:
         self.window = window
         self.directory = directory
         self.state = "waiting" if window.profile else "never"
-        self.reason: str | None = None if window.profile else NOT_REQUESTED
+        self.reason: str | None = None if window.profile else window.instead or NOT_REQUESTED
         self.start_step: int | None = None
         self.steps: int | None = None
         self.kind: StepKind | None = None
@@ -82,6 +83,7 @@ class ProfileRecorder:
         self.executed: Callable[[], int] = lambda: 0
         self.printed: Callable[[float], int | None] = lambda _: None
         self._kept_its_own = False  # the program has allocated what it keeps
+        self._second = False  # another profiler was active when it was due
         self._executed_before = 0
 
     @property
@@ -250,9 +252,15 @@ class ProfileRecorder:
             return True
 
     def give_way(self, why: str) -> None:
-        """Close an open window for another profiler: keep the recording so far."""
+        """Close an open window for another profiler: keep it if it has enough, else wait again."""
         with self._lock:
-            if self.state == "open":
+            if self.state != "open":
+                return
+            if (self.steps or 0) < _ENOUGH and not self._is_as_requested:
+                self._second = True
+                self._begin_again()
+                self.reason = why
+            else:
                 self._close(wait=False, reason=f"{why}; the recording up to then is kept")
 
     def finish(self) -> None:
@@ -260,6 +268,9 @@ class ProfileRecorder:
         with self._lock:
             if self.state == "open":
                 self._close(wait=True, reason=self._cut_short("the loop"))
+            elif self.state == "waiting" and self._second:
+                self._become("failed", self.reason)
+                raise OtherProfilerError(self.reason or "another profiler is active")
 
     def end(self, why_never: Callable[[], str]) -> None:
         """Handle the end of the process; wait for another thread that opens or closes now."""
@@ -303,6 +314,7 @@ class ProfileRecorder:
             return
         try:
             self._may_open(self.window)
+            self._profiler.refuse_second()
             self._settled = self._settle(start)
             self._held, self._executed_before = _held(), self.executed()
             self._kept_its_own = False
@@ -314,8 +326,9 @@ class ProfileRecorder:
                 and start is None,  # the process, and stops it: only from this thread
                 in_pieces=self.window.in_pieces,
             )
-        except NotYetError as reason:
+        except (NotYetError, OtherProfilerError) as reason:
             self.reason, self._tried_s = str(reason), time.monotonic()
+            self._second = self._second or isinstance(reason, OtherProfilerError)
             return
         except NotThisProcessError as reason:
             self._become("never", str(reason))
@@ -360,6 +373,7 @@ class ProfileRecorder:
 
     def _in_full(self, reason: str | None) -> str | None:
         reasons = [OPENED_BY_TIME] if self._stands_in else []
+        reasons += [WAITED] if self._second else []
         return "; ".join([*reasons, *([reason] if reason else [])]) or None
 
     def _become(self, state: str, reason: str | None) -> None:

@@ -38,6 +38,10 @@ class NoProfileError(Exception):
         self.next = next
 
 
+class OtherProfilerError(NoProfileError):
+    """Raised while another profiler is active, which may end."""
+
+
 class Profiler:
     """The original functions of jax.profiler, from before they were replaced."""
 
@@ -52,6 +56,7 @@ class Profiler:
         self, directory: Path, *, perfetto_link: bool, perfetto_trace: bool, in_pieces: bool = False
     ) -> None:
         """Start recording into `directory`; `in_pieces` where JAX and the device can."""
+        self.refuse_second()
         _require_writable(directory)
         self._before = _files(directory)
         self.starting = threading.get_ident()
@@ -66,6 +71,13 @@ class Profiler:
             raise _in_words(error) from error
         finally:
             self.starting = None
+
+    def refuse_second(self) -> None:
+        """Raise if JAX says that its profiler is active; where it does not say, starting fails."""
+        state = getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
+        names = ("session", "profile_session")  # from 0.12 on, and before
+        if any(getattr(state, name, None) is not None for name in names):
+            raise _second("it was started before")
 
     def stop(self, directory: Path) -> str | None:
         """Stop recording, and check that a profile exists; return a remark on it."""
@@ -201,8 +213,12 @@ def _files(directory: Path) -> dict[Path, int]:
 def _in_words(error: Exception) -> NoProfileError:
     message = str(error)
     if "Only one profile" in message or "profiling session active" in message:
-        return NoProfileError(
-            f"another profiler is active in this process ({message})",
-            next="use only one profiler; jax.profiler.stop_trace() ends an open one",
-        )
+        return _second(message)
     return NoProfileError(f"JAX's profiler did not start: {message}")
+
+
+def _second(message: str) -> OtherProfilerError:
+    return OtherProfilerError(
+        f"another profiler is active in this process ({message})",
+        next="use only one profiler; jax.profiler.stop_trace() ends an open one",
+    )

@@ -35,7 +35,7 @@ class WindowRequest(NamedTuple):
     after `calm_steps` in a row without a compile, or once nothing has been compiled for `quiet_s`.
     Then the next whole steps; if there are none, `seconds`, and no more than `longest_s`.
     `in_pieces`: written piece by piece, if possible. `processes`: only on these
-    (jax.process_index).
+    (jax.process_index). `instead`: why the program's own profile is waited for, and none recorded.
     """
 
     start_step: int | None = None
@@ -48,6 +48,7 @@ class WindowRequest(NamedTuple):
     in_pieces: bool = False
     profile: bool = True
     processes: tuple[int, ...] | None = None
+    instead: str | None = None
 
 
 NONE = WindowRequest(profile=False)
@@ -89,7 +90,7 @@ _AGAIN = 3  # minimum compiles of one name to mention
 def why_never(window: WindowRequest, seen: ProcessState) -> str:
     """Return the reason why the window did not open."""
     if not window.profile:
-        return NOT_REQUESTED
+        return window.instead or NOT_REQUESTED
     if window.start_step is not None:
         return _too_few_steps(window.start_step, seen)
     if seen.busy:

@@ -212,10 +212,16 @@ def _notes(explanation: Explanation) -> list[Section]:
 
 
 def _ending(run: Run | None) -> list[Fact]:
-    """Return how the run ended if it failed: then its profile may not be the intended one."""
-    if run is None or run.outcome.ok:
+    """Return whose profile it is, and how the run ended, if either may not be the intended one."""
+    if run is None:
         return []
-    return [Fact("run", str(run.outcome), Tone.WARNING)]
+    rows: list[Fact] = []
+    if run.own_profile is not None:
+        own = f"recorded by the program itself, in {run.own_profile}"
+        rows.append(Fact("profile", f"{own}; Counterpoint has none: {run.why_no_profile}"))
+    if not run.outcome.ok:
+        rows.append(Fact("run", str(run.outcome), Tone.WARNING))
+    return rows
 
 
 def _which_step(explanation: Explanation, run: Run | None) -> str:
