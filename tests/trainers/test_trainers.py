@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import package_source
+from counterpoint.capture.steps import NamedStep, StepLines
 from counterpoint.trainers import (
     StepTokens,
     find_trainer,
@@ -53,6 +54,17 @@ def test_a_line_that_a_trainer_printed_is_read(trainer: str) -> None:
     found = next(known for known in trainers() if known.name == trainer)
     match = next(hit for pattern in found.step.lines if (hit := re.search(pattern, line)))
     assert {name: value for name, value in match.groupdict().items() if value} == expected
+
+
+def test_once_a_trainer_states_its_step_times_only_its_lines_are_steps() -> None:
+    lines = StepLines()
+    seen = [
+        lines.find('levanter.json_logger {"event": "log", "step": 38, "metrics": {"a": 1}}'),
+        lines.find(LEVANTER.replace('"step": 39', '"step": 38')),
+        lines.find('levanter.json_logger {"event": "log", "step": 39, "metrics": {"a": 1}}'),
+        lines.find(LEVANTER),
+    ]
+    assert seen[1:] == [None, None, NamedStep(39, 1.2539191990000518)]
 
 
 @pytest.mark.parametrize(

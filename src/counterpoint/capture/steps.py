@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final, cast
 
@@ -14,6 +15,7 @@ from counterpoint.capture.processes import StopReason
 from counterpoint.core import parse_json
 from counterpoint.core.frozen import frozen
 from counterpoint.runs import OutcomeKind, layout
+from counterpoint.trainers import trainers
 
 _SOURCES: Final = ("annotation", "api", "log")
 """Sources of steps, the most exact first, in the order a reader of the Run prefers."""
@@ -129,9 +131,6 @@ _STEP: Final = re.compile(
     r"(?![\d.]*\.?\d)(?![A-Za-z%])",
     re.IGNORECASE,
 )
-_COMPLETED: Final = re.compile(
-    r"completed step: \d+, seconds: (?P<seconds>\d+(?:\.\d+)?(?:e-?\d+)?)"
-)
 _BAR: Final = re.compile(
     r"(?<![\d./])(?P<step>\d{1,9})/\d{1,9} \[[^\]\[]*?"
     r"(?:[\d?] ?(?:it|steps?|batch(?:es)?|updates?)/s|s/(?:it|steps?|batch(?:es)?|updates?))"
@@ -175,21 +174,45 @@ class StepLines:
     An iteration, or a count in brackets, is a step only if the line has a loss and does not belong
     to an evaluation or an epoch. A progress bar must mention a loss or steps and no evaluation,
     because downloads and tokenizers have bars, too. Only a number above the last one counts, so a
-    second line about a step is not a second step.
+    second line about a step is not a second step. Once a trainer has stated how long a step took,
+    in the words that its file in `counterpoint.trainers` has, only such lines count.
     """
 
     def __init__(self, named: Callable[[str], int | None] | None = None) -> None:
         self._named = named or step_of
+        self._of_trainers = named in (None, step_of)
+        self._reported = False  # a trainer's own report of a step was seen: only those count now
         self._last = -1
 
     def find(self, line: str) -> NamedStep | None:
         """Return the step that begins, or has ended, with this line."""
-        step = self._named(line)
+        report = _reported_step(line[:_LONGEST]) if self._of_trainers else None
+        self._reported = self._reported or report is not None
+        step = report.step if report is not None else None
+        if not self._reported:
+            step = self._named(line)
         if step is None or step <= self._last:
             return None
         self._last = step
-        completed = _COMPLETED.search(line[:_LONGEST])
-        return NamedStep(self._last, float(completed["seconds"]) if completed else None)
+        return report or NamedStep(step)
+
+
+@cache
+def _reports() -> tuple[re.Pattern[str], ...]:
+    """Return the lines in which trainers state how long a step took."""
+    lines = (line for trainer in trainers() for line in trainer.step.lines)
+    return tuple(re.compile(line) for line in lines if "(?P<seconds>" in line)
+
+
+def _reported_step(line: str) -> NamedStep | None:
+    for report in _reports():
+        found = report.search(line)
+        if found is not None and found["seconds"]:
+            try:
+                return NamedStep(int(found["step"]), float(found["seconds"]))
+            except ValueError:
+                return None
+    return None
 
 
 def step_of(line: str) -> int | None:

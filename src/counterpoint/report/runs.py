@@ -27,6 +27,7 @@ from counterpoint.report.json import At, CountOf, Pairs, Result, fill, json_text
 from counterpoint.runs import BURSTS, Outcome, OutcomeKind, Rank, Run
 from counterpoint.runs.reports import effective_flags, flags_by_module
 from counterpoint.runs.scores import seen_steps
+from counterpoint.trainers import find_trainer, tokens_of
 
 __all__ = ["profiled_run_command", "run_lines", "runs_document", "runs_json", "trial_command"]
 
@@ -217,6 +218,8 @@ def run_lines(
     notes = (*run.notes, *(note for rank in run.ranks for note in rank.notes))
     yield printable(f"outcome  {run.outcome}")
     yield printable(f"steps    {steps_line(run)}")
+    if tokens := _tokens_line(run):
+        yield printable(f"tokens   {tokens}")
     yield printable(_profile(run, needed=needs_profile))
     yield from (printable(f"note     {note}") for note in notes)
     yield from map(printable, digest)
@@ -242,6 +245,24 @@ def steps_line(run: Run) -> str:
         f"{len(rank.steps)} seen, median {units.milliseconds(timing.seconds * 1e3)}{which}"
         f"{_spread(timing.each_s)},"
         f" {how_timed(rank)}" + (", of the slowest rank" if run.world_size > 1 else "")
+    )
+
+
+def _tokens_line(run: Run) -> str | None:
+    """Return tokens per second, where the trainer's options tell batch and sequence."""
+    trainer, timing = find_trainer(run.command), seen_steps(run)
+    if trainer is None or isinstance(timing, Unknown) or not timing.seconds:
+        return None
+    tokens = tokens_of(trainer, run.command, Path(run.cwd))
+    processes = [next((p for p in rank.processes if p.devices), None) for rank in run.ranks]
+    devices = sum(len(process.devices) for process in processes if process)
+    if tokens is None or None in processes or not devices:
+        return None
+    count = tokens.count * (devices if tokens.per_device else 1)
+    rate = count / timing.seconds
+    return (
+        f"{rate:,.0f} per second, {rate / devices:,.0f} on each device: {count:,} in a step, by"
+        f" {trainer.name}'s batch and sequence"
     )
 
 

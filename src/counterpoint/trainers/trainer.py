@@ -25,7 +25,8 @@ class StepFacts:
     """How a trainer takes and reports its steps.
 
     `lines` are regular expressions with the groups `step`, `seconds`, `tokens_per_s`,
-    `tokens_per_s_device` and `loss`, all but the first optional.
+    `tokens_per_s_device` and `loss`, all but the first optional. Those with `seconds` are how long
+    the trainer says that a step took.
     """
 
     functions: tuple[str, ...] = ()

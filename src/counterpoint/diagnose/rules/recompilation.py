@@ -125,7 +125,18 @@ def _doubt(data: StepData, seen: StepCompiles) -> str | None:
 
 def _in_run(data: StepData) -> Iterator[Finding]:
     run = data.context.run
-    again = compiled_in_run(run) if run is not None else {}
+    found = compiled_in_run(run) if run is not None else {}
+    again = {name: build for name, build in found.items() if build[0] > 1}
+    for name, (_, took) in found.items():
+        if name not in again:
+            yield _once(
+                data,
+                name,
+                f"{name} is compiled again after the run's first steps; that takes {took:,.1f} s",
+                f"once in {len(run.timed.steps) if run and run.timed else 0:,} steps, as where a"
+                f" step has a second form (with hooks, for example){_shapes(data, (name,))}",
+                f"{took:,.2f} s once, not per step",
+            )
     if run is None or not again:
         return
     seconds = sum(took for _, took in again.values())
