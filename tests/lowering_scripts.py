@@ -216,3 +216,29 @@ print(jax.devices()[0].device_kind, jax.devices()[0].compute_capability)
 print("slices", len({device.slice_index for device in jax.devices()}))
 jax.jit(jax.grad(lambda w: (w @ w).sum()))(jax.numpy.ones((64, 64)))
 """
+
+FUSED: Final = """
+import jax, jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec as P
+from transformer_engine.jax.attention import AttnBiasType, AttnMaskType, QKVLayout
+from transformer_engine.jax.attention import SequenceDescriptor, fused_attn
+
+mesh = jax.sharding.Mesh(jax.devices(), ("data",))
+
+def loss(w, x):
+    q = (x @ w).reshape(8, 128, 2, 64)
+    lengths = jnp.full((8,), 128, jnp.int32)
+    out = fused_attn((q, q, q), None, SequenceDescriptor.from_seqlens((lengths, lengths)), None,
+                     attn_bias_type=AttnBiasType.NO_BIAS, attn_mask_type=AttnMaskType.CAUSAL_MASK,
+                     qkv_layout=QKVLayout.BSHD_BSHD_BSHD, scaling_factor=0.125,
+                     dropout_probability=DROPOUT, is_training=True)
+    return jnp.mean(out.astype(jnp.float32) ** 2)
+
+@jax.jit
+def step(w, x):
+    return w - jax.grad(loss)(w, x)
+
+with jax.set_mesh(mesh):
+    x = jax.device_put(jnp.ones((8, 128, 128), jnp.bfloat16), NamedSharding(mesh, P("data")))
+    step(jnp.ones((128, 128), jnp.bfloat16), x)
+"""

@@ -183,6 +183,32 @@ def test_a_custom_partitioning_that_must_stay_is_an_error_with_its_reason(tmp_pa
     assert "shard_map of other axes" in (raised.value.why or "")
 
 
+def test_attention_of_a_missing_transformer_engine_is_that_of_cudnn(tmp_path: Path) -> None:
+    found = lower(tmp_path, f"DROPOUT = 0.0\n{scripts.FUSED}")
+
+    program = load_workload(found.directory, found.name).program
+    assert program.count(b"@__cudnn$fmha") == 2
+    assert any(note.startswith("transformer_engine is not installed") for note in found.notes)
+
+
+def test_what_the_stand_in_lacks_ends_as_without_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="exit code 1") as raised:
+        lower(tmp_path, f"DROPOUT = 0.1\n{scripts.FUSED}")
+    why = raised.value.why or ""
+    assert "dropout: what takes the place of transformer_engine here lacks it" in why
+    assert "No module named 'transformer_engine'" in why
+
+
+def test_an_installed_transformer_engine_is_not_replaced(tmp_path: Path) -> None:
+    home = tmp_path / "transformer_engine" / "jax"
+    home.mkdir(parents=True)
+    (home.parent / "__init__.py").touch()
+    (home / "__init__.py").touch()
+    with pytest.raises(InputError) as raised:
+        lower(tmp_path, f"DROPOUT = 0.0\n{scripts.FUSED}")
+    assert "No module named 'transformer_engine.jax.attention'" in (raised.value.why or "")
+
+
 def test_of_a_program_without_a_backward_pass_the_heaviest_is_taken(tmp_path: Path) -> None:
     found = lower(tmp_path, scripts.INFERENCE)
 

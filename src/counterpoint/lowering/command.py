@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,13 +91,7 @@ def lower_command(  # noqa: PLR0913  the command, and what it gets
     attempt = _Attempt(
         command, devices, gpu, directory, program, timeout_s, on_progress or _silent, contain
     )
-    try:
-        return attempt.lowering("gpu")
-    except InputError as error:
-        if not attempt.has_queried_backend:
-            raise
-        attempt.failure = _last_line(error)
-        return attempt.lowering("cpu")  # its choices for GPUs fail here
+    return attempt.best()
 
 
 def _last_line(error: InputError) -> str:
@@ -122,7 +116,24 @@ class _Attempt:
     contain: bool
     no_layer: str = "not wanted"  # why the program does not run on one
     has_queried_backend: bool = False  # whether the program queried its backend
-    failure: str | None = None  # how it failed with the backend of a GPU
+    has_stand_ins: bool = False  # whether a stand-in took the place of a missing package
+    may_stand_in: bool = True
+    failures: list[str] = field(default_factory=list[str])  # how the program failed before
+
+    def best(self) -> Lowering:
+        """Run the command as on GPUs; if it fails, with less that pretends to be there."""
+        backend = "gpu"
+        while True:
+            try:
+                return self.lowering(backend)
+            except InputError as error:
+                if self.has_stand_ins:
+                    what, self.may_stand_in = "a stand-in for a missing package", False
+                elif self.has_queried_backend and backend == "gpu":
+                    what, backend = 'the backend "gpu"', "cpu"
+                else:
+                    raise
+                self.failures.append(f"the program fails here with {what}: {_last_line(error)}")
 
     def lowering(self, backend: str) -> Lowering:
         """Run the command with `jax.default_backend()` returning `backend`."""
@@ -139,9 +150,9 @@ class _Attempt:
             self.contain = False
             return self.lowering(backend)
         self.has_queried_backend = journal.has_queried_backend
+        self.has_stand_ins = journal.has_stand_ins
         notes = [*journal.notes(), self._files_note(discarded, journal.refused)]
-        if self.failure is not None:
-            notes.insert(0, f'with the backend "gpu" the program fails here: {self.failure}')
+        notes = [*self.failures, *notes]
         outcome = read_outcome(directory)
         if outcome is None or not outcome["stopped"]:
             self._refuse(status, outcome, journal, notes)
@@ -205,6 +216,7 @@ class _Attempt:
             "directory": str(self.directory.absolute()),
             "program": self.program,
             "backend": backend,
+            "stand_ins": self.may_stand_in,
             "asker": os.getpid(),
             "passed": {name: value for name, value in os.environ.items() if name.startswith(NOTED)}
             | {"JAX_PLATFORMS": "cpu"},

@@ -35,6 +35,7 @@ class EmulatorReports:
         self.functions: list[dict[str, Any]] = []
         self.has_begun = False
         self.has_queried_backend = False
+        self.has_stand_ins = False  # whether a package of ours took the place of a missing one
         self.contained: dict[str, str] | None = None  # directories, by the names of their layers
         self.refused: list[str] = []  # directories that have no layer
         self.uncontained: str | None = None  # why there is no layer
@@ -64,6 +65,8 @@ class EmulatorReports:
             self._say(f"lowered {name} (`program={name}` stops there)")
         elif line["event"] == "asked":
             self.has_queried_backend = True
+        elif line["event"] == "stood_in":
+            self.has_stand_ins = True
         elif line["event"] == "kept":
             self._kept.append(line["name"])
             self._say(f"{line['name']} is not changed")

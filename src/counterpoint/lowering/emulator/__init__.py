@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 TASK = "COUNTERPOINT_LOWERING"
-"""The task, as JSON: `devices`, `gpu`, `directory`, `program`, `backend`, `asker`, `passed`."""
+"""The task, as JSON: `devices`, `gpu`, `directory`, `program`, `backend`, `stand_ins`,
+`asker`, `passed`."""
 
 OUTCOME = "lowered.json"
 JOURNAL = "journal.jsonl"

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import OUTCOME, fake_execution, gpu_attributes, virtual_devices, write_line
+from . import OUTCOME, fake_execution, gpu_attributes, stand_ins, virtual_devices, write_line
 from . import jax_internals as inside
 from .fake_execution import FakeExecutions, UncompiledExecutable
 from .function import CUDA, JaxObject, LoweredFunction, describe_function
@@ -124,6 +124,7 @@ class StepFinder:
         self._wanted: str | None = task.get("program")
         self._functions: list[LoweredFunction] = []
         self._modules: dict[int, LoweredFunction] = {}
+        self._may_stand_in: bool = task["stand_ins"]
         self._pid = os.getpid()
         self.remarks = virtual_devices.ChangedRequests(lambda: self._say({"event": "asked"}))
         self._guard = guard
@@ -140,6 +141,8 @@ class StepFinder:
         lowering.lower_sharding_computation = self._lowering(lowering.lower_sharding_computation)
         compiler.compile_or_get_cached = self._compiling(compiler.compile_or_get_cached)
         self._fakes.install()
+        if self._may_stand_in:
+            stand_ins.install(self._stood_in)
         hide: JaxObject = import_module(inside.TRACEBACKS)
         for module in (fake_execution, gpu_attributes, virtual_devices):
             hide.register_exclusion(module.__file__)  # from what JAX shows of a traceback
@@ -188,6 +191,10 @@ class StepFinder:
             return executable
 
         return compile_or_get_cached
+
+    def _stood_in(self, note: str) -> None:
+        self.remarks.note(note)
+        self._say({"event": "stood_in"})
 
     # Handling of functions
 
