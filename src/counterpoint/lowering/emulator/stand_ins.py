@@ -28,7 +28,9 @@ _NOTE = (
 )
 
 
-class _Finder(MetaPathFinder, Loader):
+class StandInFinder(MetaPathFinder, Loader):
+    """Finds the stand-in modules, after all other finders."""
+
     def __init__(self, used: Callable[[str], None]) -> None:
         self._used = used
 
@@ -56,4 +58,4 @@ class _Finder(MetaPathFinder, Loader):
 
 def install(used: Callable[[str], None]) -> None:
     """Serve what no other finder has; `used` gets a note once it is imported."""
-    sys.meta_path.append(_Finder(used))
+    sys.meta_path.append(StandInFinder(used))
