@@ -21,7 +21,7 @@ WORKERS ?= 4
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
-.PHONY: help demo test newest fast lint web web-check golden budget docs docs-site tutorial tools clean lock
+.PHONY: trainers help demo test newest fast lint web web-check golden budget docs docs-site tutorial tools clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -41,6 +41,9 @@ test: $(VENV)/installed-all-dev ## all tests, lint, types and layers
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
 	newest=0; $(MAKE) --no-print-directory newest || newest=$$?; \
 	budget=0; $(MAKE) --no-print-directory budget || budget=$$?; \
+	echo "== trainers: MaxText and Tunix"; \
+	export COUNTERPOINT_MAXTEXT="$$(tests/install_trainer.sh maxtext)"; \
+	export COUNTERPOINT_TUNIX="$$(tests/install_trainer.sh tunix)"; \
 	echo "== pytest"; $(BIN)/python $(PYTEST) || exit $$?; \
 	[ $$budget -eq 0 ] || { echo "error: the tests pass, but explain exceeds its budget (above)" >&2; exit 1; }; \
 	[ $$newest -eq 0 ] || { echo "error: the tests pass, but not with the newest JAX (above)" >&2; exit 1; }; \
@@ -59,6 +62,11 @@ newest: $(VENV)/installed-all-dev ## the compiler's tests with the newest JAX, w
 		&& $(NEWEST)/bin/python $(PYTEST) -m 'not slow' $(NEWEST_TESTS) \
 		&& $(NEWEST)/bin/python -m pytest $(NEWEST_CHOICES); \
 	fi
+
+trainers: $(VENV)/installed-all-dev ## real trainers, run in environments of their own (gigabytes, once)
+	@export COUNTERPOINT_MAXTEXT="$$(tests/install_trainer.sh maxtext)"; \
+	export COUNTERPOINT_TUNIX="$$(tests/install_trainer.sh tunix)"; \
+	$(BIN)/python -m pytest tests/trainers
 
 fast: $(VENV)/installed-all-dev ## the tests that start few programs and no compiler
 	$(BIN)/python $(PYTEST) -m 'not slow and not compiler'
