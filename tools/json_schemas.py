@@ -54,7 +54,17 @@ def _tagged(kind: type[Result]) -> Iterator[tuple[object, type[Result]]]:
 
 
 def _schema(name: str, kind: type[Any]) -> dict[str, Any]:
-    return {"$schema": _DIALECT, "title": name, **msgspec.json.schema(kind, schema_hook=_other)}
+    return {
+        "$schema": _DIALECT,
+        "$id": _id(name),
+        "title": name,
+        **msgspec.json.schema(kind, schema_hook=_other),
+    }
+
+
+def _id(name: str) -> str:
+    """Return the name of a schema, for those that refer to it: it has no address of its own."""
+    return f"urn:counterpoint:{name}:1"
 
 
 def _whole(schema: dict[str, Any]) -> dict[str, Any]:
@@ -77,6 +87,7 @@ def _journal() -> dict[str, Any]:
     ]
     return {
         "$schema": _DIALECT,
+        "$id": _id("journal"),
         "title": "journal",
         "type": "object",
         "properties": _JOURNAL,

@@ -26,7 +26,7 @@ GROUPS = {
 """The purpose of the commands whose names begin with this word."""
 
 SECTIONS = {
-    "Measure": ("run", "runs", "convert", "doctor"),
+    "Measure": ("run", "runs", "convert", "log", "doctor"),
     "Explain": ("explain", "view", "network", "compare", "explain-code"),
     "Settings": ("flags", "pgle"),
     "Predict": ("predict", "calibrate"),
@@ -109,6 +109,17 @@ COMMANDS: tuple[Command, ...] = (
         "counterpoint.cli.run:runs",
         "List runs with their outcomes, step times and profiles.",
         examples=("counterpoint runs", "counterpoint runs experiments --json"),
+    ),
+    Command(
+        "log",
+        "counterpoint.cli.log:log",
+        "Log a result to W&B, TensorBoard, MLflow or Trackio: numbers, findings, report.",
+        examples=(
+            "counterpoint log runs/train --to wandb",
+            "counterpoint log runs/train --to mlflow --run-id 3f0c...",
+            "counterpoint log studies/64 --to tensorboard --dir logs/64",
+            "counterpoint log trace.xplane.pb --json | jq .figures",
+        ),
     ),
     Command(
         "predict",

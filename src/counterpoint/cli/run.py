@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, TextIO
 
@@ -19,6 +21,7 @@ from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_requ
 from counterpoint.core import InputError
 from counterpoint.report.runs import run_lines, runs_document, runs_json
 from counterpoint.runs import Run, find_runs, read_run
+from counterpoint.trackers import TrackerName, require_client
 
 NO_PROFILE: Final = 3
 """Exit code, the same as for a missing file."""
@@ -30,6 +33,7 @@ def run(
     profile: ProfileOptions | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
     html: Path | None = None,
+    log: TrackerName | None = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> int:
     """Run a workload, and keep everything that it leaves.
@@ -43,6 +47,7 @@ def run(
         profile: Options for the profile.
         json: Print the run as JSON to stdout, and the workload's output to stderr.
         html: Explain the run when it has ended, as one page in this file (.html).
+        log: Log the run to this tracker when it has ended, as `counterpoint log` does.
         force: Overwrite the page if it exists.
     """
     check_page(html, force=force)
@@ -52,6 +57,8 @@ def run(
     )
     world = find_world(os.environ)
     own_rank = world.seats[0].rank if world else None
+    if log is not None and not own_rank:
+        require_client(log)
     finished = launch(request, say=_say if not own_rank else _keep_quiet)
     missing = profile.is_explicit and finished.outcome.ok and not finished.profiles
     if not own_rank:
@@ -64,6 +71,8 @@ def run(
                 say(in_options(line))
         if html is not None:
             _write_page(finished, html)
+        if log is not None:
+            _log(finished, log, request.settings.variables)
     _drop_unwritten(sys.stderr)
     if not json:
         _drop_unwritten(sys.stdout)
@@ -82,6 +91,35 @@ def _write_page(run: Run, path: Path) -> None:
     )
     if done.returncode:
         _say(f"{path} was not written")
+
+
+_LOGGING_S: Final = 300
+"""Time limit in seconds: a tracker that does not answer must not keep the job's nodes."""
+_OF_TRACKERS: Final = ("WANDB_", "MLFLOW_", "TRACKIO_")
+
+
+def _log(run: Run, tracker: str, variables: Mapping[str, str]) -> None:
+    """Log the run in a process of its own: whatever happens there, the run has ended so."""
+    words = ["counterpoint", "log", str(_shown(run)), "--to", tracker]
+    given = {name: text for name, text in variables.items() if name.startswith(_OF_TRACKERS)}
+    try:
+        done = subprocess.run(  # noqa: S603 - this program
+            [sys.executable, "-P", "-m", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, **given},
+            timeout=_LOGGING_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        _say(f"not logged: {tracker} did not answer within {_LOGGING_S} s")
+    except (OSError, KeyboardInterrupt) as failure:
+        _say(f"not logged to {tracker}: {failure or 'interrupted'}")
+    else:
+        if done.returncode == 0:
+            return
+        _say(f"not logged to {tracker} (above)")
+    _say(f"next: {shlex.join(words)}")
 
 
 def _say(line: str) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from counterpoint.report.document import Document as Document
     from counterpoint.report.html import html_of as html_of
     from counterpoint.report.markup import document_markup as document_markup
+    from counterpoint.report.summary import FINDING_COLUMNS as FINDING_COLUMNS
+    from counterpoint.report.summary import Summary as Summary
     from counterpoint.report.terminal import plain_text as plain_text
     from counterpoint.report.terminal import print_document as print_document
     from counterpoint.report.tune.figures import budget_text as budget_text
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
+        "FINDING_COLUMNS": "counterpoint.report.summary",
+        "Summary": "counterpoint.report.summary",
         "Document": "counterpoint.report.document",
         "budget_text": "counterpoint.report.tune.figures",
         "end_text": "counterpoint.report.tune.figures",

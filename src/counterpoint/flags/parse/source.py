@@ -374,7 +374,7 @@ def sniff(text: str, where: str) -> str:
     suffix = Path(where).suffix.lower()
     if suffix == ".ipynb":
         raise InputError(
-            f"{where}: notebooks are not read", next=f"jupyter nbconvert --to script {where}"
+            f"{where}: notebooks are not read", next=f"jupyter nbconvert --to=script {where}"
         )
     if name == ".env" or suffix == ".env":
         return "shell" if _SOURCED.search(text) else "env"

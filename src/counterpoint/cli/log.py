@@ -1,0 +1,174 @@
+"""`counterpoint log`: numbers, findings and the page of a result, for experiment trackers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+
+from counterpoint.cli.pages import explained_page, study_page
+from counterpoint.cli.profiles import as_typed, check_options, find_run, read_and_analyze
+from counterpoint.cli.wording import write_result
+from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
+from counterpoint.report.summary import (
+    Summary,
+    summarize_explanation,
+    summarize_run,
+    summarize_study,
+    summary_json,
+)
+from counterpoint.runs import Run, is_run, read_run
+from counterpoint.trackers import (
+    Destination,
+    LoggedResult,
+    TrackerName,
+    hide_secrets,
+    log_result,
+    require_client,
+)
+from counterpoint.tune.study import is_study
+from counterpoint.view import PageContent, one_file
+
+if TYPE_CHECKING:
+    from counterpoint.diagnose import Explanation
+    from counterpoint.hardware import Target
+    from counterpoint.timeline import Timeline
+
+_LARGEST: Final = 20_000_000
+"""Bytes of a page: trackers refuse more."""
+_ROWS: Final = 20
+_Made = tuple[Summary, Callable[[], PageContent] | None]
+
+
+def log(
+    *paths: str,
+    to: TrackerName | None = None,
+    project: str | None = None,
+    run_id: str | None = None,
+    directory: Annotated[Path | None, Parameter(name="--dir")] = None,
+    target: str | None = None,
+    json: Annotated[bool, Parameter(show_default=False)] = False,
+) -> None:
+    """Log a result to an experiment tracker: numbers, findings as a table, and the report.
+
+    The tracker's own variables apply: WANDB_MODE=offline, WANDB_PROJECT, MLFLOW_TRACKING_URI, ...
+
+    Args:
+        paths: A Run, a study, or profiles; several profiles are the hosts of one run.
+        to: The tracker; its client must be installed here.
+        project: W&B's or Trackio's project, MLflow's experiment; by default the one that the
+            tracker's variables name, else `counterpoint`.
+        run_id: Log into this run of the tracker instead of a new one; by default the one that
+            WANDB_RUN_ID or MLFLOW_RUN_ID names. Trackio identifies runs by name.
+        directory: Directory for TensorBoard's event file; by default tensorboard/NAME.
+        target: The machine it ran on, e.g. 8xH100; determines the link rates.
+        json: Print the numbers and findings as JSON; without --to, nothing is logged.
+    """
+    _check(to, run_id, directory, json=json)
+    if to is not None:
+        require_client(to)
+    summary, page = _read(paths, target)
+    if json:
+        write_result(summary_json(summary))
+    if to is None:
+        return
+    text = None if page is None else _page_text(page())
+    place = log_result(
+        to,
+        LoggedResult(summary=summary, page=text),
+        Destination(project=project, run_id=run_id, directory=directory),
+    )
+    report = "no report" if text is None else f"a report of {len(text.encode()) / 1e6:,.1f} MB"
+    found = f"{len(summary.figures)} numbers, {len(summary.findings)} findings and {report}"
+    print(f"logged {found} to {to}: {place}", file=sys.stderr)
+
+
+def _check(to: str | None, run_id: str | None, directory: Path | None, *, json: bool) -> None:
+    if to is None and not json:
+        raise UsageError(
+            "--to names the tracker: wandb, tensorboard, mlflow or trackio",
+            next=Retry({"to": "wandb"}),
+        )
+    if directory is not None and to != "tensorboard":
+        raise UsageError("--dir is for TensorBoard", next=Retry({"to": "tensorboard"}))
+    if run_id is not None and to in (None, "tensorboard"):
+        raise UsageError(
+            "--run-id names a run of W&B, MLflow or Trackio",
+            why="a run of TensorBoard is a directory: --dir",
+            next=Retry({}, without=("run_id",)),
+        )
+
+
+def _read(paths: tuple[str, ...], target: str | None) -> _Made:
+    check_options(paths, _ROWS, None, "log", json=False, force=False)
+    if len(paths) == 1 and is_study(Path(paths[0])):
+        return _study(Path(paths[0]))
+    if len(paths) == 1 and is_run(paths[0]):
+        run = read_run(paths[0])
+        if not run.profiles:
+            return summarize_run(run), None
+    return _profile(paths, None if target is None else _target(target))
+
+
+def _target(text: str) -> Target:
+    from counterpoint.hardware.targets import parse_target
+
+    return parse_target(text)
+
+
+def _study(directory: Path) -> _Made:
+    from counterpoint.cli.tune_show import next_command
+    from counterpoint.tune.conclusion import conclude
+    from counterpoint.tune.study import plan_of, read_study
+
+    study = read_study(directory)
+    conclusion = conclude(study, plan_of(study))
+    next_line = next_command(conclusion, study, directory)
+    summary = summarize_study(conclusion, directory.resolve().name)
+    return summary, lambda: study_page(conclusion, directory, _ROWS, next_line)
+
+
+def _profile(paths: tuple[str, ...], machine: Target | None) -> _Made:
+    from counterpoint.diagnose import explain
+
+    run, named = find_run(paths), as_typed(paths)
+    explanation, timeline = read_and_analyze(
+        paths,
+        lambda timeline: (explain(timeline, run=run, target=machine), timeline),
+        "explaining",
+        jobs=None,
+        memory_gb=None,
+        steps=None,
+        last=None,
+    )
+    title = run.name if run is not None else Path(paths[0]).name or paths[0]
+    summary = summarize_explanation(explanation, title, run)
+    return summary, lambda: _explained(timeline, explanation, named, run, machine)
+
+
+def _explained(
+    timeline: Timeline,
+    explanation: Explanation,
+    named: tuple[str, ...],
+    run: Run | None,
+    machine: Target | None,
+) -> PageContent:
+    from counterpoint.report.explain import explain_document, explain_json
+
+    document = explain_document(explanation, _ROWS, run, named)
+    text = explain_json(explanation, run)
+    return explained_page(timeline, explanation, document, text, (named, run, machine))
+
+
+def _page_text(content: PageContent) -> str | None:
+    """Return the page without secrets; without timelines or none at all if it is too large."""
+    for page in (content, replace(content, timelines=())):
+        text = hide_secrets(one_file(page, limit=_LARGEST))
+        if len(text.encode()) <= _LARGEST:
+            return text
+    return None
