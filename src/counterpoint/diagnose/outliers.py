@@ -8,6 +8,7 @@ by more than the scatter of all steps explains.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -69,6 +70,7 @@ def outliers(data: StepData) -> tuple[Outlier, ...]:
     chosen = replace(data.selection, windows=windows)
     spans = chosen.spans()
     parts = _by_state(attribute(chosen, spans))
+    grew = _Growth(data, spans)
     usual = dict(_by_state(data.attributed).group_by("state").agg(pl.col("ps").sum()).iter_rows())
     result: list[Outlier] = []
     for step, ms in sorted(longer.items()):
@@ -79,8 +81,7 @@ def outliers(data: StepData) -> tuple[Outlier, ...]:
             for state in (*map(str, STATES), IDLE)
         }
         outlier = Outlier(step=step, longer_ms=ms, more_ms=more, op=None)
-        step_spans = spans.filter(pl.col("step") == step)
-        result.append(replace(outlier, op=_grown(data, step_spans, devices[step], outlier.cause)))
+        result.append(replace(outlier, op=grew.most(step, devices[step], outlier.cause)))
     return tuple(result)
 
 
@@ -107,23 +108,38 @@ def _by_state(attributed: pl.DataFrame) -> pl.DataFrame:
     return attributed.group_by("step", "state").agg(pl.col("ps").sum())
 
 
-def _grown(data: StepData, spans: pl.DataFrame, devices: int, state: str) -> str | None:
-    """Return the op of a lane whose time grew most."""
-    shown = data.named_ops.filter(pl.col("lane") == state).select("shown", op="op_row")
+class _Growth:
+    """What the ops took in long steps and in typical ones."""
 
-    def total(of: pl.DataFrame, scale: float) -> pl.DataFrame:
-        named = of.join(shown, on="op").group_by("shown")
-        return named.agg(ms=pl.col("dur_ps").sum() * scale)
+    def __init__(self, data: StepData, spans: pl.DataFrame) -> None:
+        typical = data.spans.filter(pl.col("step").is_not_null())
+        self._usual_ps = dict(typical.group_by("op").agg(pl.col("dur_ps").sum()).iter_rows())
+        self._scale = data.selection.scale
+        names = data.named_ops
+        self._shown = [*zip(names["lane"].to_list(), names["shown"].to_list(), strict=True)]
+        self._own_ps: dict[int, dict[int, int]] = {}
+        taken = spans.filter(pl.col("step").is_not_null()).group_by("step", "op")
+        for step, op, ps in taken.agg(pl.col("dur_ps").sum()).iter_rows():
+            self._own_ps.setdefault(step, {})[op] = ps
 
-    typical = data.spans.filter(pl.col("step").is_not_null())
-    grown = (
-        total(spans, 1 / PS_PER_MS / devices)
-        .join(total(typical, data.selection.scale), on="shown", how="left", suffix="_usual")
-        .with_columns(more=pl.col("ms") - pl.col("ms_usual").fill_null(0.0))
-        .filter(pl.col("more") > 0)
-        .sort("more", "shown", descending=[True, False])
-    )
-    return str(grown["shown"][0]) if len(grown) else None
+    def most(self, step: int, devices: int, state: str) -> str | None:
+        """Return the op of a lane whose time grew most."""
+        own = self._by_name(self._own_ps.get(step, {}), state)
+        usual = self._by_name(self._usual_ps, state)
+        more = {
+            name: ps * (1 / PS_PER_MS / devices) - usual.get(name, 0) * self._scale
+            for name, ps in own.items()
+        }
+        grown = [(-ms, name) for name, ms in more.items() if ms > 0]
+        return min(grown)[1] if grown else None
+
+    def _by_name(self, ps_of_op: Mapping[int, int], state: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for op, ps in ps_of_op.items():
+            lane, name = self._shown[op]
+            if lane == state:
+                found[name] = found.get(name, 0) + ps
+        return found
 
 
 def outlier_notes(found: tuple[Outlier, ...]) -> tuple[str, ...]:
