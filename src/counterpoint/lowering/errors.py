@@ -24,6 +24,11 @@ _COUNT: Final = re.compile(
     r"(?P<n>\d+)(?=\s*(?:x\s*)?(?:gpus?|devices?|accelerators?)\b|\s*(?:[,:)]|$|and\b))",
     re.MULTILINE,
 )
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_CHAINED: Final = (
+    "The above exception was the direct cause of the following exception:",
+    "During handling of the above exception, another exception occurred:",
+)
 _HINTS: Final = (
     (re.compile(r"No module named '([\w.]+)'"), r"install \1 where the program runs"),
     (
@@ -78,13 +83,28 @@ def failed(
     lines = [line for line in errors.splitlines() if line.strip() and not _NOISE.match(line)]
     lines = lines[-_LINES:]
     last = "\n       ".join(lines) or "(it printed nothing to stderr)"
-    hint = next((found.expand(hint) for at, hint in _HINTS if (found := at.search(errors))), None)
+    told = _last_failure(errors)
+    hint = next((found.expand(hint) for at, hint in _HINTS if (found := at.search(told))), None)
     had = f"; it had lowered {', '.join(seen[:_MANY])}" if seen else ", and had lowered nothing"
     return InputError(
         f"{shlex.join(command)} ended {how} before its step was known{had}",
         why=f"{'; '.join(notes)}; its last lines:\n       {last}",
         next=hint or _one_of(seen) or "run the command by itself, with JAX_PLATFORMS=cpu",
     )
+
+
+def _last_failure(errors: str) -> str:
+    """Return the text from the last exception on, with those that it names as its cause.
+
+    A program may have printed exceptions before that it caught: they are not why it ended.
+    """
+    parts = errors.split(_TRACEBACK)
+    kept = parts[-1]
+    for earlier in reversed(parts[1:-1]):
+        if not earlier.rstrip().endswith(_CHAINED):
+            break
+        kept = earlier + kept
+    return kept
 
 
 def too_long(command: Sequence[str], timeout_s: float, seen: Sequence[str]) -> InputError:
