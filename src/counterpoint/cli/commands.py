@@ -31,7 +31,7 @@ SECTIONS = {
     "Settings": ("flags", "pgle"),
     "Predict": ("predict", "calibrate"),
     "Tune": ("tune",),
-    "Shell": ("completion",),
+    "Shell": ("completion", "skill"),
 }
 """The sections of `--help`, by purpose."""
 
@@ -356,6 +356,12 @@ COMMANDS: tuple[Command, ...] = (
             "counterpoint flags refresh --python .venv/bin/python",
             "counterpoint flags refresh --plugin xla_cuda_plugin.so",
         ),
+    ),
+    Command(
+        "skill",
+        "counterpoint.cli.skill:skill",
+        "Print how a coding agent uses Counterpoint: which command answers which question.",
+        examples=("counterpoint skill > SKILL.md",),
     ),
     Command(
         "completion",

@@ -1,0 +1,73 @@
+"""Every command without a terminal: no TERM, no COLUMNS, a closed stdin, output into a file."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from command_line import in_process
+from counterpoint.cli.commands import COMMANDS, Command
+
+BARE = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+MISSING = {
+    "explain": ("no-such-file",),
+    "network": ("no-such-file",),
+    "compare": ("no-such-a", "no-such-b"),
+    "convert": ("no-such-file", "out"),
+    "predict": ("no-such-file", "--target", "8xH100"),
+    "log": ("no-such-file", "--json"),
+    "tune show": ("no-such-study",),
+    "calibrate": ("no-such-file", "--target", "8xH100", "-o", "x.toml"),
+    "pgle show": ("no-such.pbtxt",),
+    "pgle check": ("no-such.pbtxt", "--program", "no-such-dump"),
+    "flags effective": ("no-such-run",),
+}
+"""Inputs that are not there: 2 or 3, as the page about exit codes says, with the reason."""
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda it: it.name)
+@pytest.mark.parametrize("term", [None, "dumb"])
+def test_every_command_has_its_help(command: Command, term: str | None) -> None:
+    name = command.name
+    variables = BARE if term is None else {**BARE, "TERM": term}
+    done = in_process(*name.split(), "--help", environment=variables)
+    assert done.returncode == 0, done.stderr
+    assert f"counterpoint {name}" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_what_is_missing_is_an_error_and_not_a_question(name: str) -> None:
+    done = in_process(*name.split(), *MISSING[name], environment={**BARE, "TERM": "dumb"})
+    assert done.returncode in (2, 3), done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_closed_streams_and_a_reader_that_goes() -> None:
+    line = shlex.join([sys.executable, "-m", "counterpoint", "skill"])
+    closed = subprocess.run(
+        ["/bin/bash", "-c", f"{line} <&-"], env=BARE, capture_output=True, text=True, check=False
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")
+    gone = subprocess.run(
+        [
+            "/bin/bash",
+            "-o",
+            "pipefail",
+            "-c",
+            f"{line.replace('skill', 'flags list --all')} | true",
+        ],
+        env=BARE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert gone.returncode in (0, 141)
+    assert "Traceback" not in gone.stderr
