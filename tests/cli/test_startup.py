@@ -33,7 +33,8 @@ LIMITS: Final = {
     "--version": Limit(12, (*JAX, *FRAMES, *TERMINAL, "msgspec")),
     "--help": Limit(12, (*JAX, *FRAMES, "yaml", "msgspec")),
     "flags check": Limit(95, (*JAX, *FRAMES, *TERMINAL)),
-    "explain": Limit(180, (*JAX, "cyclopts", "attrs", "yaml")),
+    "explain --help": Limit(20, (*JAX, *FRAMES, "yaml", "msgspec")),
+    "explain": Limit(181, (*JAX, "cyclopts", "attrs", "yaml")),
 }
 
 
@@ -75,6 +76,7 @@ def words(tmp_path: Path) -> dict[str, tuple[str, ...]]:
         "--version": ("--version",),
         "--help": ("--help",),
         "flags check": ("flags", "check", str(script), "--no-probe", "--jaxlib", "0.10.2"),
+        "explain --help": ("explain", "--help"),
         "explain": ("explain", str(trace)),
     }
 

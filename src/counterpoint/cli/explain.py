@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.explain_run import run
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.diagnose import Grouping
 
@@ -60,4 +59,6 @@ def explain(  # noqa: PLR0913 - the options of the command
         force: Overwrite the file.
     """
     options = dict(locals())  # the two take the same arguments
+    from counterpoint.cli.explain_run import run  # loads all that the help does not need
+
     run(options.pop("paths"), **options)

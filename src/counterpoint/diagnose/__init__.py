@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.explanation import explain as explain
     from counterpoint.diagnose.finding import Finding as Finding
     from counterpoint.diagnose.finding import Remedy as Remedy
-    from counterpoint.diagnose.ops import GROUPINGS as GROUPINGS
-    from counterpoint.diagnose.ops import Grouping as Grouping
+    from counterpoint.diagnose.grouping import GROUPINGS as GROUPINGS
+    from counterpoint.diagnose.grouping import Grouping as Grouping
     from counterpoint.diagnose.selection import WindowKind as WindowKind
     from counterpoint.diagnose.selection import select as select
     from counterpoint.diagnose.step import PHASES as PHASES
@@ -34,8 +34,8 @@ __getattr__ = lazy(
         "Phases": "counterpoint.diagnose.step",
         "ProgramUse": "counterpoint.diagnose.explanation",
         "Remedy": "counterpoint.diagnose.finding",
-        "GROUPINGS": "counterpoint.diagnose.ops",
-        "Grouping": "counterpoint.diagnose.ops",
+        "GROUPINGS": "counterpoint.diagnose.grouping",
+        "Grouping": "counterpoint.diagnose.grouping",
         "MIN_REPORTED_SHARE": "counterpoint.diagnose.explanation",
         "WindowKind": "counterpoint.diagnose.selection",
         "context_of": "counterpoint.diagnose.step_data",

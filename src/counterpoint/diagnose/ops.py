@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, get_args
+from typing import Final
 
 import polars as pl
 
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.grouping import GROUPINGS, Grouping
 from counterpoint.diagnose.selection import Selection
 from counterpoint.diagnose.step import PHASES, self_times
 from counterpoint.hardware import find_chip
@@ -64,10 +65,6 @@ def _windows(selection: Selection) -> list[int]:
     """Return ops whose spans are start-to-done windows, which contain no work of their own."""
     return selection.timeline.ops.with_row_index("row").filter("async_window")["row"].to_list()
 
-
-Grouping = Literal["scope", "source", "category", "op"]
-
-GROUPINGS: Final[tuple[Grouping, ...]] = get_args(Grouping)
 
 FINEST: Final[tuple[Grouping, ...]] = ("op", "scope", "source", "category")
 
