@@ -22,6 +22,7 @@ from counterpoint.cli.output import (
     check_page,
     write_output,
 )
+from counterpoint.cli.patching import write_patch
 from counterpoint.cli.profiles import write_digest
 from counterpoint.cli.wording import (
     document_text,
@@ -200,6 +201,8 @@ def show(  # noqa: PLR0913 - the options of the command
     as_: Annotated[FormName | Literal["digest"] | None, Parameter(name="--as")] = None,
     arm: str | None = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    patch: Path | None = None,
+    in_place: Switch = False,
     bundle: Path | None = None,
     force: Switch = False,
     top: WholeNumber = 20,
@@ -215,6 +218,10 @@ def show(  # noqa: PLR0913 - the options of the command
             important lines of the report, for a program that reads text.
         arm: Use the settings of this arm instead of the winner's.
         out: Write the settings to this file; without --as its suffix selects the form.
+        patch: Set the environment in this file of a job: a manifest of Kubernetes (JobSet, MPIJob,
+            PyTorchJob, RayJob, TrainJob, Job), a SkyPilot task, a Slurm or shell script, also one
+            with an xpk command. Prints the difference; --out or --in-place writes the file.
+        in_place: With --patch, write the file itself.
         bundle: Write journal, report, Runs and settings into one .tar.gz that can be shared.
         force: Overwrite existing files.
         top: Number of rows in the table of arms.
@@ -225,7 +232,12 @@ def show(  # noqa: PLR0913 - the options of the command
     check_number("--top", top, 1)
     size = check_digest(as_, budget, json=json)
     form = None if as_ == "digest" else as_
-    settings = bool(form or arm or out)
+    settings = bool(form or arm or out or patch)
+    if in_place and (patch is None or out is not None):
+        raise UsageError(
+            "--in-place writes the file of --patch",
+            next=f"counterpoint tune show {shlex.quote(str(study))} --patch job.yaml --in-place",
+        )
     _refuse_two(json=json, settings=settings, bundle=bundle is not None, digest=size is not None)
     check_page(html, force=force)
     if bundle is not None:
@@ -239,6 +251,14 @@ def show(  # noqa: PLR0913 - the options of the command
             return
     if size is not None:
         _digest(loaded, conclusion, study, size)
+    elif patch is not None:
+        if form is not None:
+            raise UsageError("--patch keeps the form of its file", next=Retry(without=("as",)))
+        chosen = _arm(conclusion, study, arm)
+        place = patch if in_place else out
+        write_patch(
+            patch, place, chosen.settings, warnings(conclusion, chosen), force=force or in_place
+        )
     elif settings:
         _settings(loaded, conclusion, study, (form, arm, out), force=force)
     else:

@@ -1,0 +1,42 @@
+"""`patch_text`: a job's file with other settings; all else stays byte for byte."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from counterpoint.core import UsageError
+from counterpoint.core.frozen import frozen
+from counterpoint.flags.patch.manifest import patch_manifest
+from counterpoint.flags.patch.script import patch_script
+from counterpoint.flags.settings import Settings
+
+_YAML: Final = (".yaml", ".yml")
+_SCRIPTS: Final = (".sh", ".bash", ".sbatch", ".slurm", ".job")
+_SHEBANG: Final = re.compile(r"#!.*\b(?:ba|z|k|da)?sh\b")
+
+
+@frozen
+class PatchedFile:
+    """The new text, and what it can't do."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+def patch_text(text: str, name: str, settings: Settings) -> PatchedFile:
+    """Return the text of the file `name` with these settings in the environment of its processes.
+
+    A flag or variable that the file sets already gets the new value; others stay. To patch the
+    result again changes nothing.
+    """
+    suffix = name[name.rfind(".") :] if "." in name else ""
+    if suffix in _YAML:
+        return PatchedFile(*patch_manifest(text, name, settings))
+    if suffix in _SCRIPTS or _SHEBANG.match(text):
+        return PatchedFile(*patch_script(text, settings))
+    raise UsageError(
+        f"{name}: not a file of a job that can be patched",
+        why=f"its name must end with {', '.join((*_YAML, *_SCRIPTS))}, or it must begin with"
+        " `#!/bin/bash`",
+    )
