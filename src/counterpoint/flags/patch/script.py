@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Final
 
 from counterpoint.core import UsageError
@@ -26,7 +27,6 @@ _XPK: Final = re.compile(
     r"^[^#\n]*\bxpk(?:\.py)?\s+workload\s+create(?:-pathways)?\b", re.MULTILINE
 )
 _OPTION: Final = r"""-{2}env[= ]((?=['"]?NAME=)(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\])+)"""
-_HEAD: Final = re.compile(r"(?:#[^\n]*(?:\n|\Z))*")
 _LONGEST: Final = 400
 """Lines of one statement; more are an unclosed quotation mark."""
 
@@ -62,10 +62,9 @@ def _export(name: str, value: str) -> str:
 def _place(text: str, names: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
     """Return where the block goes: after the last assignment of these names, or after the head."""
     sets = re.compile(rf"^(\s*)(?:export\s+|declare\s+-x\s+)?({'|'.join(names)})\+?=")
-    head = _HEAD.match(text)
-    at = head.end() if head else 0
-    notes: list[str] = []
     lines = text.splitlines(keepends=True)
+    at = sum(map(len, takewhile(lambda line: line.startswith("#"), lines)))
+    notes: list[str] = []
     begin = number = 0
     while number < len(lines):
         count = _length(lines, number)
