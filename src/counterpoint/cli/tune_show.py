@@ -233,11 +233,7 @@ def show(  # noqa: PLR0913 - the options of the command
     size = check_digest(as_, budget, json=json)
     form = None if as_ == "digest" else as_
     settings = bool(form or arm or out or patch)
-    if in_place and (patch is None or out is not None):
-        raise UsageError(
-            "--in-place writes the file of --patch",
-            next=f"counterpoint tune show {shlex.quote(str(study))} --patch job.yaml --in-place",
-        )
+    _refuse_wrong_place(patch, out if in_place else None, form, in_place=in_place)
     _refuse_two(json=json, settings=settings, bundle=bundle is not None, digest=size is not None)
     check_page(html, force=force)
     if bundle is not None:
@@ -252,17 +248,27 @@ def show(  # noqa: PLR0913 - the options of the command
     if size is not None:
         _digest(loaded, conclusion, study, size)
     elif patch is not None:
-        if form is not None:
-            raise UsageError("--patch keeps the form of its file", next=Retry(without=("as",)))
         chosen = _arm(conclusion, study, arm)
         place = patch if in_place else out
-        write_patch(
-            patch, place, chosen.settings, warnings(conclusion, chosen), force=force or in_place
-        )
+        caveats = warnings(conclusion, chosen)
+        write_patch(patch, place, chosen.settings, caveats, force=force or in_place)
     elif settings:
         _settings(loaded, conclusion, study, (form, arm, out), force=force)
     else:
         _report(loaded, conclusion, study, top, as_json=json)
+
+
+def _refuse_wrong_place(
+    patch: Path | None, out: Path | None, form: FormName | None, *, in_place: bool
+) -> None:
+    """Refuse a place or form that a patch does not have."""
+    if in_place and (patch is None or out is not None):
+        raise UsageError(
+            "--in-place writes the file of --patch",
+            next="counterpoint tune show STUDY --patch job.yaml --in-place",
+        )
+    if patch is not None and form is not None:
+        raise UsageError("--patch keeps the form of its file", next=Retry(without=("as",)))
 
 
 def _conclusion(study: Study) -> Conclusion:
