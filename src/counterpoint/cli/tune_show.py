@@ -214,14 +214,14 @@ def show(  # noqa: PLR0913 - the options of the command
 
     Args:
         study: The directory of the study.
-        as_: Print the winner's settings in this form, instead of the report; `digest`: the most
-            important lines of the report, for a program that reads text.
+        as_: Print the winner's settings in this form, instead of the report; `digest`: its most
+            important lines, for a program that reads text.
         arm: Use the settings of this arm instead of the winner's.
         out: Write the settings to this file; without --as its suffix selects the form.
         patch: Set the environment in this file of a job: a manifest of Kubernetes (JobSet, MPIJob,
-            PyTorchJob, RayJob, TrainJob, Job), a SkyPilot task, a Slurm or shell script, also one
-            with an xpk command. Prints the difference; --out or --in-place writes the file.
-        in_place: With --patch, write the file itself.
+            PyTorchJob, RayJob, TrainJob, Job), a SkyPilot task, a Slurm or shell script (also with
+            xpk). Prints the difference; --out or --in-place writes the file.
+        in_place: With --patch, write the file.
         bundle: Write journal, report, Runs and settings into one .tar.gz that can be shared.
         force: Overwrite existing files.
         top: Number of rows in the table of arms.
@@ -233,7 +233,7 @@ def show(  # noqa: PLR0913 - the options of the command
     size = check_digest(as_, budget, json=json)
     form = None if as_ == "digest" else as_
     settings = bool(form or arm or out or patch)
-    _refuse_wrong_place(patch, out if in_place else None, form, in_place=in_place)
+    _refuse_wrong_place(patch, out, form, in_place=in_place)
     _refuse_two(json=json, settings=settings, bundle=bundle is not None, digest=size is not None)
     check_page(html, force=force)
     if bundle is not None:
@@ -249,9 +249,8 @@ def show(  # noqa: PLR0913 - the options of the command
         _digest(loaded, conclusion, study, size)
     elif patch is not None:
         chosen = _arm(conclusion, study, arm)
-        place = patch if in_place else out
-        caveats = warnings(conclusion, chosen)
-        write_patch(patch, place, chosen.settings, caveats, force=force or in_place)
+        place, told = (patch if in_place else out), warnings(conclusion, chosen)
+        write_patch(patch, place, chosen.settings, told, force=force or in_place)
     elif settings:
         _settings(loaded, conclusion, study, (form, arm, out), force=force)
     else:
