@@ -109,12 +109,12 @@ PICTURES: Final = (
 )
 
 
-def taken(browser: Browser, picture: Picture, directory: Path) -> bytes:
-    """The picture of a page as it is now (PNG)."""
+def taken(browser: Browser, picture: Picture, directory: Path, script: str | None = None) -> bytes:
+    """The picture of a page as it is now (PNG); `script` runs before the page does."""
     file = directory / f"{picture.page}.html"
     if not file.exists():
         file.write_text(one_file(PAGES[picture.page]()), encoding="utf-8")
-    visited = Visit(browser, theme=picture.theme).open(file.as_uri())
+    visited = Visit(browser, theme=picture.theme, script=script).open(file.as_uri())
     visited.show(picture.view)
     visited.page.mouse.move(0, 0)
     visited.page.wait_for_timeout(300)

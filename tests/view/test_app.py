@@ -225,7 +225,7 @@ def test_several_blocks_follow_their_lengths(address: str) -> None:
     status, _, body = answer(address, "blocks/0.ops,0.99.0.0,0.0.0.0")
     assert status == 200
     assert body == lengths[0] + one + lengths[1] + lengths[2] + other
-    assert answer(address, "blocks/" + ",".join(["0.ops"] * 65))[0] == 404
+    assert answer(address, "blocks/" + ",".join(["0.ops"] * 257))[0] == 404
 
 
 def opened(address: str, sent: bytes = b"") -> socket.socket:

@@ -1,7 +1,7 @@
 /** What a page holds: the types of docs/formats/levels.md. Times are picoseconds from the start. */
 
 export interface Page {
-  format: 1;
+  format: 2;
   version: string;
   title: string;
   /** The command that made the page, to be shown and repeated. */
@@ -73,7 +73,9 @@ export function tileName(timeline: number, track: number, level: number, tile: n
 
 /**
  * Columns of a tile's block. Every level: start, dur (ps), row. Level 0 of spans: op (row of the
- * OpTable), span (row of Timeline.spans), and `exposed` (ps) in collective tracks. Otherwise: the
+ * OpTable), span (row of Timeline.spans), and in collective tracks `exposed` (ps) and `cuts`, the
+ * moments at which the device's exposed time begins and ends, in turns, where spans are exposed in
+ * part. Otherwise: the
  * time of each class (ps, summed over `devices` in a fold; the rest is idle), count (spans that
  * start there) and op, the one with the most time (0xffffffff: none). A fold also has busy_min,
  * busy_median, busy_max: ps that single devices compute.

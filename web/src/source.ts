@@ -19,7 +19,7 @@ export interface Source {
 
 const PAGE = "counterpoint-page";
 /** Blocks of one request. */
-const AT_ONCE = 32;
+const AT_ONCE = 256;
 const ABSENT = 0xffffffff;
 
 export function openSource(): Source {
@@ -150,7 +150,7 @@ async function inflate(data: Uint8Array): Promise<Uint8Array> {
 }
 
 interface Header {
-  columns: Record<string, { type: "u8" | "u16" | "u32" | "f64"; at: number; delta: boolean; unit: number; base: number }>;
+  columns: Record<string, { type: "u8" | "u16" | "u32" | "f64"; at: number; delta: boolean; unit: number; base: number; rows?: number }>;
   rows: number;
 }
 
@@ -165,8 +165,8 @@ export function decode(data: Uint8Array): Columns {
   const size = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size))) as Header;
   const columns: Columns = {};
-  for (const [name, { type, at, delta, unit, base }] of Object.entries(header.columns)) {
-    const stored = new TYPES[type](buffer, 4 + size + at, header.rows);
+  for (const [name, { type, at, delta, unit, base, rows }] of Object.entries(header.columns)) {
+    const stored = new TYPES[type](buffer, 4 + size + at, rows ?? header.rows);
     columns[name] = delta || unit !== 1 || base !== 0 ? restore(stored, delta, unit, base) : stored;
   }
   return columns;

@@ -25,7 +25,7 @@ from counterpoint.view.page import ASSETS, LivePage, asset
 from counterpoint.view.prepared import PreparedPage
 
 _NAMES: Final = frozenset({"127.0.0.1", "localhost"})
-_MOST_BLOCKS: Final = 64
+_MOST_BLOCKS: Final = 256
 _ABSENT: Final = 0xFFFFFFFF
 _TYPES: Final = {"app.js": "text/javascript", "app.css": "text/css"}
 _HEADERS: Final = {

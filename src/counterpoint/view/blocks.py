@@ -26,12 +26,17 @@ _LEVEL: Final = 6
 
 
 def encode(columns: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return a block of integer columns of one length; times should be sorted."""
+    """Return a block of integer columns; times should be sorted.
+
+    The first column says how many rows there are; one of another length says its own.
+    """
     rows = len(next(iter(columns.values()))) if columns else 0
     described: dict[str, dict[str, Any]] = {}
     stored: list[NDArray[Any]] = []
     for name, values in columns.items():
         described[name], data = _column(values.astype(np.int64))
+        if len(values) != rows:
+            described[name]["rows"] = len(values)
         stored.append(data)
     # Positions count from the end of the header, whose length depends on them.
     at = 0

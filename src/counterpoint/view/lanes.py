@@ -38,7 +38,8 @@ _OWNER: Final = re.compile(r"^/?[^/]+/(?=.)")
 class PictureLane:
     """One lane: its rows of finest segments, and which classes of time are in them.
 
-    `classes` are indices into CLASSES, one for each row of `Segments.times`.
+    `classes` are indices into CLASSES, one for each row of `Segments.times`. `exposed` has the
+    moments at which the device's exposed time begins and ends, in turns, if collectives are here.
     """
 
     device: int | None
@@ -47,6 +48,7 @@ class PictureLane:
     kind: str
     classes: tuple[int, ...]
     rows: tuple[Segments, ...]
+    exposed: Longs | None = None
 
 
 @frozen(eq=False, kw_only=True, slots=False)
@@ -119,6 +121,7 @@ def device_lanes(timeline: Timeline, device: int, rows: slice, since: int) -> li
                 kind=_KIND_OF[_most(kinds, own)],
                 classes=classes,
                 rows=tuple(_cut(row, class_of[row.op], exposed, classes) for row in _rows(own)),
+                exposed=exposed if EXPOSED in classes else None,
             )
         )
     return lanes

@@ -25,7 +25,7 @@ from counterpoint.view.timeline_page import TimelinePage
 
 _LONGEST_NAME: Final = 64
 ASSETS: Final = ("app.js", "app.css")
-FORMAT: Final = 1
+FORMAT: Final = 2
 _LIMIT: Final = 20_000_000
 """Bytes of a file: more is refused by trackers of experiments."""
 _OVERVIEW: Final = 16384

@@ -30,7 +30,7 @@ from counterpoint.view.lanes import (
     host_lanes,
     origin,
 )
-from counterpoint.view.segments import Segments, levels
+from counterpoint.view.segments import Longs, Segments, levels
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 
@@ -45,10 +45,15 @@ _TILE: Final = 2048
 
 @frozen(eq=False, kw_only=True, slots=False)
 class LevelColumns:
-    """One level of a lane: the columns of its segments in all rows, sorted by start."""
+    """One level of a lane: the columns of its segments in all rows, sorted by start.
+
+    `exposed` are the moments at which exposed time begins and ends, in turns: where spans of
+    collectives are cut. A tile has those that it needs, so a browser needs no other tile for it.
+    """
 
     width: int
     columns: Columns
+    exposed: Longs | None = None
     borders: tuple[int, ...] = ()
     """Rows at which a tile ends, so that one step can be had alone."""
 
@@ -71,7 +76,22 @@ class LevelColumns:
 
     def block(self, tile: int) -> bytes:
         rows = self.tiles[tile]
-        return encode({name: column[rows] for name, column in self.columns.items()})
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        if self.exposed is not None:
+            columns["cuts"] = _cuts(self.exposed, columns)
+        return encode(columns)
+
+
+def _cuts(exposed: Longs, columns: Columns) -> Longs:
+    """Return the exposed intervals in which spans lie that are exposed in part, as moments."""
+    partly = (columns["exposed"] > 0) & (columns["exposed"] < columns["dur"])
+    start = columns["start"][partly]
+    begins, ends = exposed[::2], exposed[1::2]
+    first = np.searchsorted(ends, start, side="right")
+    last = np.searchsorted(begins, start + columns["dur"][partly], side="left")
+    change = np.bincount(first, minlength=len(begins) + 1)
+    change -= np.bincount(last, minlength=len(begins) + 1)
+    return exposed.reshape(-1, 2)[np.cumsum(change)[:-1] > 0].reshape(-1)
 
 
 @frozen(eq=False, kw_only=True)
@@ -183,7 +203,9 @@ def _levels(lane: PictureLane, step: tuple[int, int]) -> Iterator[LevelColumns]:
     columns_of = _timed if lane.kind == "summary" else _spans
     finest = [columns_of(lane, row) for row in lane.rows]
     columns = _merged(finest)
-    yield LevelColumns(width=0, columns=columns, borders=_borders(columns, step))
+    yield LevelColumns(
+        width=0, columns=columns, exposed=lane.exposed, borders=_borders(columns, step)
+    )
     for width in sorted({width for found in rows for width, _ in found if width}):
         chosen = [max((each for each in found if each[0] <= width), key=_width) for found in rows]
         yield LevelColumns(

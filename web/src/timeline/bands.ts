@@ -37,12 +37,14 @@ export function rulerHeight(bands: Band[], scale: number): number {
 interface Bar {
   start: number;
   end: number;
-  text: string;
+  text: () => string;
   strong: boolean;
 }
 
 export function drawRuler(context: CanvasRenderingContext2D, scene: Scene, bands: Band[]): void {
   const { viewport, palette } = scene;
+  context.fillStyle = palette.css.panel;
+  context.fillRect(0, 0, viewport.width, rulerHeight(bands, palette.scale));
   context.font = palette.font;
   context.textBaseline = "middle";
   drawAxis(context, scene);
@@ -89,7 +91,7 @@ function drawBars(
     context.fillStyle = palette.css.text;
     const from = Math.max(left, 0) + 6;
     if (right - from > 24)
-      context.fillText(fitting(context, bar.text, right - from - 6), from, band.y + band.height / 2);
+      context.fillText(fitting(context, bar.text(), right - from - 6), from, band.y + band.height / 2);
   }
 }
 
@@ -97,12 +99,14 @@ function* stepBars({ page }: Side): Iterable<Bar> {
   const { step, start, end, ms, steady } = page.steps;
   for (let row = 0; row < step.length; row++) {
     const next = start[row + 1] ?? Infinity;
-    const kind = steady[row] ? "" : " · not steady";
-    const typical = step[row] === page.typical ? (page.chosen ? " · explained" : " · typical") : "";
     yield {
       start: start[row]!,
       end: Math.min(end[row]!, next),
-      text: `step ${step[row]} · ${length(ms[row]! * 1e9)}${typical}${kind}`,
+      text: () => {
+        const kind = steady[row] ? "" : " · not steady";
+        const typical = step[row] === page.typical ? (page.chosen ? " · explained" : " · typical") : "";
+        return `step ${step[row]} · ${length(ms[row]! * 1e9)}${typical}${kind}`;
+      },
       strong: steady[row]!,
     };
   }
@@ -110,7 +114,7 @@ function* stepBars({ page }: Side): Iterable<Bar> {
 
 function* programBars({ page }: Side): Iterable<Bar> {
   for (const program of page.programs) {
-    const text = visible(program.name);
+    const text = () => visible(program.name);
     for (let at = 0; at < program.start.length; at++)
       yield { start: program.start[at]!, end: program.end[at]!, text, strong: true };
   }

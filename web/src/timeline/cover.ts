@@ -17,7 +17,7 @@ export interface Layer {
 
 export interface Cover {
   layers: Layer[];
-  /** What should be fetched, the most useful first. */
+  /** What should be fetched: of the best level that there is. */
   missing: TileId[];
 }
 
@@ -53,7 +53,8 @@ export function cover(track: Track, sight: Sight, shelf: Shelf): Cover {
   let hole: [number, number] | null = null;
   for (const level of order(track, best, sight, shelf)) {
     const { run, absent, whole } = tilesOf(track.levels[level] as Level, level, sight, shelf);
-    missing.push(...absent);
+    // What is coarser comes no earlier than what is wanted: only what is here is drawn meanwhile.
+    if (missing.length === 0) missing.push(...absent);
     if (run.length === 0) continue;
     layers.push({ level, tiles: run, hole });
     if (whole) return { layers, missing };

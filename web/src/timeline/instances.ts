@@ -104,19 +104,14 @@ export function inWindow(drawn: Instances, start: number, end: number): [number,
   return [first * CHUNK, Math.max(Math.min(last * CHUNK, count) - first * CHUNK, 0)];
 }
 
-/** Where exposed time begins and ends, in turns. */
-export type Borders = Float64Array;
-
-/** `exposed`: of the device, where it is known; a collective is cut there. */
 export function instances(
   segments: Segments,
   side: Side,
   track: Track,
   level: number,
-  exposed: Borders | null,
 ): Instances {
   const isSpans = level === 0 && track.kind !== "summary" && track.kind !== "fold";
-  return isSpans ? spans(segments, side, exposed) : buckets(segments, side, track);
+  return isSpans ? spans(segments, side) : buckets(segments, side, track);
 }
 
 function buckets(segments: Segments, side: Side, track: Track): Instances {
@@ -156,10 +151,10 @@ const WHOLE: Record<string, readonly number[]> = {
 };
 const LAST = WHOLE.control as readonly number[];
 
-function spans(segments: Segments, side: Side, borders: Borders | null): Instances {
+function spans(segments: Segments, side: Side): Instances {
   const writer = new Writer(segments.count);
   const lanes = (side.ops as OpTable).lane;
-  const exposed = segments.columns.exposed;
+  const { exposed, cuts } = segments.columns;
   for (let at = 0; at < segments.count; at++) {
     const op = segments.op?.[at] ?? NO_OP;
     const lane = lanes[op] ?? "host";
@@ -172,15 +167,15 @@ function spans(segments: Segments, side: Side, borders: Borders | null): Instanc
     if (lane !== "collective") writer.add(start, start + length, WHOLE[lane] ?? LAST, row, of);
     else if (alone <= 0) writer.add(start, start + length, WHOLE.hidden!, row, of);
     else if (alone >= length) writer.add(start, start + length, WHOLE.exposed!, row, of);
-    else if (borders) cut(writer, borders, side.offset, own, own + length, row, of);
-    else writer.add(start, start + length, [0, 1 - alone / length, 1, 1, 1], row, of);
+    else cut(writer, cuts ?? [], side.offset, own, own + length, row, of);
   }
   return writer.done();
 }
 
+/** Adds a collective in pieces; `borders`: where exposed time begins and ends, in turns. */
 function cut(
   writer: Writer,
-  borders: Borders,
+  borders: ArrayLike<number>,
   offset: number,
   start: number,
   end: number,
@@ -196,7 +191,7 @@ function cut(
 }
 
 /** Number of borders at or before a moment. */
-function after(borders: Borders, time: number): number {
+function after(borders: ArrayLike<number>, time: number): number {
   let low = 0;
   let high = borders.length;
   while (low < high) {
@@ -205,16 +200,4 @@ function after(borders: Borders, time: number): number {
     else high = middle;
   }
   return low;
-}
-
-/** Where exposed time begins and ends in the finest tiles of a summary. */
-export function bordersOf(summary: Segments[]): Borders {
-  const found: number[] = [];
-  for (const segments of summary) {
-    const exposed = segments.columns.exposed;
-    for (let at = 0; exposed && at < segments.count; at++) {
-      if (exposed[at]! > 0) found.push(segments.start[at]!, segments.start[at]! + segments.dur[at]!);
-    }
-  }
-  return Float64Array.from(found);
 }

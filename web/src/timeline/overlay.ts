@@ -1,4 +1,4 @@
-/** What lies over the rectangles: names, the band of a fold, outlines, the arrow of a pair, a range. */
+/** What lies over the rectangles: names, outlines, the arrow of a pair, a range. */
 
 import { visible } from "../text";
 import { fitting } from "./bands";
@@ -20,8 +20,7 @@ export function drawOverlay(context: CanvasRenderingContext2D, scene: Scene, hei
   let left = MOST_LABELS;
   for (const drawn of scene.drawn) {
     const track = drawn.lane.side.page.tracks[drawn.lane.track];
-    if (track?.kind === "fold") drawFold(context, scene, drawn);
-    else if (track?.kind !== "summary") left = drawLabels(context, scene, drawn, left);
+    if (track?.kind !== "fold" && track?.kind !== "summary") left = drawLabels(context, scene, drawn, left);
   }
   if (scene.partner && scene.selection) drawPair(context, scene, scene.partner, scene.selection);
   if (scene.hovered) outline(context, scene, scene.hovered, scene.palette.css.text, 1);
@@ -129,36 +128,6 @@ function colourOf({ palette, marks }: Scene, lane: Lane, op: number): Colour {
     host: rgb.host,
   };
   return of[lane.side.ops?.lane[op] ?? "host"] ?? rgb.host;
-}
-
-/** Between the device that computes least and the one that computes most, with a line at the median. */
-function drawFold(
-  context: CanvasRenderingContext2D,
-  { viewport, palette, scroll }: Scene,
-  { lane, cover }: Drawn,
-): void {
-  const bottom = lane.y + lane.height - scroll;
-  const height = (busy: number, dur: number) => bottom - (busy / dur) * lane.height;
-  for (const { tiles } of cover.layers) {
-    for (const { segments } of tiles) {
-      const { busy_min: least, busy_median: median, busy_max: most } = segments.columns;
-      if (!least || !median || !most) continue;
-      const first = Math.max(segments.from(viewport.start + lane.side.offset) - 1, 0);
-      const last = segments.from(viewport.end + lane.side.offset);
-      for (let at = first; at < last; at++) {
-        const x = viewport.x(segments.start[at]! - lane.side.offset);
-        const width = segments.dur[at]! / viewport.unit;
-        const top = height(most[at]!, segments.dur[at]!);
-        if (most[at]! <= 0) continue;
-        context.fillStyle = palette.css.text;
-        context.globalAlpha = 0.2;
-        context.fillRect(x, top, width, height(least[at]!, segments.dur[at]!) - top);
-        context.globalAlpha = 0.9;
-        context.fillRect(x, height(median[at]!, segments.dur[at]!) - 0.5, Math.max(width, 0.3), 1);
-      }
-    }
-  }
-  context.globalAlpha = 1;
 }
 
 export interface Box {

@@ -1,4 +1,4 @@
-/** What both painters of rectangles take: WebGL2 in rectangles.ts, Canvas 2D in canvas_rectangles.ts. */
+/** What both painters of rectangles take: a GPU by WebGL2 (rectangles.ts), or the CPU (pixels.ts). */
 
 import type { Palette } from "./palette";
 import type { Instances } from "./instances";
@@ -41,15 +41,20 @@ export interface Frame {
   scroll: number;
   ratio: number;
   placements: Placement[];
+  /** Buckets of folds (folds.ts). */
+  folds: number[][];
   palette: Palette;
   marks: Marks;
 }
 
 export interface Painter {
   readonly how: "WebGL2" | "Canvas 2D";
+  /** Whether it draws fewer rectangles faster, so that those too dense for the screen are merged. */
+  readonly merges: boolean;
   /** Rectangles of the latest frame. */
   readonly rectangles: number;
-  paint(frame: Frame): void;
+  /** `over`: the canvas on top, which names and marks are drawn on next. */
+  paint(frame: Frame, over: CanvasRenderingContext2D): void;
   dispose(): void;
 }
 
@@ -57,3 +62,6 @@ export interface Painter {
 export const DIM = 0.22;
 /** A span of less than a pixel is at least so visible, in a track with few. */
 export const FAINTEST = 0.14;
+/** Pixels from stripe to stripe of the hatching, and how wide one is. */
+export const HATCH = 7;
+export const HATCHED = 2.4;

@@ -105,7 +105,7 @@ export class Pointer {
     } else {
       scene.viewport.pan(drag.lastX - x);
       this.actions.scroll(drag.lastY - y);
-      this.canvas.classList.add("tl-dragged");
+      if (!this.canvas.classList.contains("tl-dragged")) this.canvas.classList.add("tl-dragged");
       this.actions.moved();
     }
     drag.lastX = x;

@@ -1,23 +1,30 @@
 /** Rectangles with WebGL2: one draw call for each tile in the window. */
 
 import { Arena } from "./arena";
+import { drawFolds } from "./folds";
 import { inWindow } from "./instances";
-import { FAINTEST, type Frame, type Marks, type Painter, type Placement } from "./painter";
+import { FAINTEST, type Frame, HATCH, type Marks, type Painter, type Placement } from "./painter";
 import type { Colour } from "./palette";
 import { FRAGMENT, LANES_ACROSS, MARKS_ACROSS, VERTEX } from "./shaders";
 
-const HATCH = 7;
+/** What draws without a GPU calls itself so. */
+const SOFTWARE = /swiftshader|llvmpipe|softpipe|software|basic render/i;
 
-/** Null where the browser has no WebGL2. */
+/** Null where the browser has no WebGL2, or no GPU for it: there the CPU alone is faster. */
 export function glPainter(canvas: HTMLCanvasElement): Painter | null {
   const gl = canvas.getContext("webgl2", {
     antialias: false,
     depth: false,
     alpha: true,
     premultipliedAlpha: true,
+    failIfMajorPerformanceCaveat: true,
   });
   if (!gl) return null;
   try {
+    if (SOFTWARE.test(rendererOf(gl))) {
+      gl.getExtension("WEBGL_lose_context")?.loseContext();
+      return null;
+    }
     return new Rectangles(gl);
   } catch (error) {
     console.warn(error);
@@ -25,8 +32,14 @@ export function glPainter(canvas: HTMLCanvasElement): Painter | null {
   }
 }
 
+function rendererOf(gl: WebGL2RenderingContext): string {
+  const info = gl.getExtension("WEBGL_debug_renderer_info");
+  return String(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
+}
+
 class Rectangles implements Painter {
   readonly how = "WebGL2";
+  readonly merges = true;
   rectangles = 0;
   private readonly program: WebGLProgram;
   private readonly arena: Arena;
@@ -38,6 +51,8 @@ class Rectangles implements Painter {
   private readonly places = new Map<string, WebGLUniformLocation | null>();
   private marked: Uint8Array | null = null;
   private texels = new Float32Array(0);
+  /** What was uploaded last. */
+  private placed = new Float32Array(0);
 
   constructor(private readonly gl: WebGL2RenderingContext) {
     this.program = linked(gl);
@@ -51,8 +66,10 @@ class Rectangles implements Painter {
     gl.blendFunc(gl.ONE, gl.ONE);
   }
 
-  paint(frame: Frame): void {
+  paint(frame: Frame, over: CanvasRenderingContext2D): void {
     const { gl } = this;
+    over.clearRect(0, 0, frame.width, frame.height);
+    drawFolds(over, frame);
     const width = Math.max(1, Math.round(frame.width * frame.ratio));
     const height = Math.max(1, Math.round(frame.height * frame.ratio));
     if (gl.canvas.width !== width || gl.canvas.height !== height) {
@@ -121,6 +138,9 @@ class Rectangles implements Painter {
     for (const placement of frame.placements) this.placeOne(placement, frame.ratio);
     gl.activeTexture(gl.TEXTURE0);
     gl.bindTexture(gl.TEXTURE_2D, this.lanes);
+    // While the window moves in time, no lane moves.
+    if (isSame(this.texels, this.placed)) return;
+    this.placed = this.texels.slice();
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA32F, LANES_ACROSS * 2, rows, 0, gl.RGBA, gl.FLOAT, this.texels);
   }
 
@@ -181,6 +201,10 @@ class Rectangles implements Painter {
     if (found === undefined) this.places.set(name, (found = this.gl.getUniformLocation(this.program, name)));
     return found;
   }
+}
+
+function isSame(one: Float32Array, other: Float32Array): boolean {
+  return one.length === other.length && one.every((value, at) => value === other[at]);
 }
 
 /** The nearest f32, and what is left of it. */

@@ -8,7 +8,7 @@
  */
 
 import { ACROSS } from "./instances";
-import { DIM, FASTER, MATCH, NEW, SLOWER } from "./painter";
+import { DIM, FASTER, HATCH, HATCHED, MATCH, NEW, SLOWER } from "./painter";
 
 export const LANES_ACROSS = 1024;
 export const MARKS_ACROSS = 2048;
@@ -106,7 +106,7 @@ void main() {
   vec3 found = up <= stack.x ? palette[0] : up <= stack.y ? palette[1] : up <= stack.z ? palette[2]
     : up <= stack.w ? palette[3] : look.w > 0.5 ? palette[5] : palette[4];
   found = tint.a > 0.5 ? tint.rgb : clamp(found + tint.rgb, 0.0, 1.0);
-  if (exposed && mod(gl_FragCoord.x + hatch - gl_FragCoord.y, 7.0 * ratio) < 2.4 * ratio) found = mix(found, stripe, 0.62);
+  if (exposed && mod(gl_FragCoord.x + hatch - gl_FragCoord.y, ${HATCH.toFixed(1)} * ratio) < ${HATCHED.toFixed(1)} * ratio) found = mix(found, stripe, 0.62);
   float alpha = share * look.z;
   // A share may be less than the screen's 256 steps tell apart: noise keeps the sum of many right.
   float noise = alpha < 0.999 ? fract(dot(vec3(gl_FragCoord.xy, limits.x), vec3(0.618, 0.755, 7.13))) - 0.5 : 0.0;

@@ -1,11 +1,12 @@
 /** The canvases: what a frame draws, and what it asks for. */
 
 import { type Band, bandsOf, drawRuler, rulerHeight } from "./bands";
-import { canvasPainter } from "./canvas_rectangles";
 import { cover } from "./cover";
+import { foldOf } from "./folds";
 import { drawnAt } from "./merge";
 import { drawOverlay } from "./overlay";
 import type { Painter, Placement } from "./painter";
+import { Pixels } from "./pixels";
 import { glPainter } from "./rectangles";
 import type { Scene } from "./scene";
 import type { Drawn } from "./spots";
@@ -19,8 +20,6 @@ const FEW = 48;
 export class Stage {
   bands: Band[] = [];
   height = 0;
-  /** Milliseconds that the latest frame took. */
-  took = 0;
   private painter: Painter;
   private planned = 0;
   private timer = 0;
@@ -30,7 +29,7 @@ export class Stage {
     private readonly scene: () => Scene,
     private readonly plot: HTMLElement,
     private readonly ruler: HTMLCanvasElement,
-    private rectangles: HTMLCanvasElement,
+    private readonly rectangles: HTMLCanvasElement,
     private readonly overlay: HTMLCanvasElement,
     private readonly painted: () => void,
   ) {
@@ -51,7 +50,6 @@ export class Stage {
   /** Draws at once. */
   frame(): void {
     this.planned = 0;
-    const began = performance.now();
     const scene = this.scene();
     const width = this.plot.clientWidth;
     this.height = this.plot.clientHeight;
@@ -62,24 +60,35 @@ export class Stage {
     const ratio = window.devicePixelRatio || 1;
     const { viewport, scroll, palette, marks } = scene;
     const { start, unit } = viewport;
-    this.painter.paint({
-      start,
-      unit,
-      width,
-      height: this.height,
-      scroll,
-      ratio,
-      placements,
-      palette,
-      marks,
-    });
-    const context = sized(this.overlay, width, this.height, ratio);
-    if (context) drawOverlay(context, scene, this.height);
+    const { height } = this;
+    const hasGpu = this.painter.how === "WebGL2";
+    const context = sized(this.overlay, width, height, ratio, { alpha: hasGpu });
+    if (context) {
+      this.painter.paint(
+        {
+          start,
+          unit,
+          width,
+          height,
+          scroll,
+          ratio,
+          placements,
+          folds: this.folds(scene),
+          palette,
+          marks,
+        },
+        context,
+      );
+      drawOverlay(context, scene, height);
+    }
     this.bands = bandsOf(scene.sides, palette.scale);
-    const above = sized(this.ruler, width, rulerHeight(this.bands, palette.scale), ratio);
+    // Without a GPU, many bars of a small canvas are drawn faster by the CPU alone.
+    const above = sized(this.ruler, width, rulerHeight(this.bands, palette.scale), ratio, {
+      alpha: false,
+      willReadFrequently: !hasGpu,
+    });
     if (above) drawRuler(above, scene, this.bands);
     this.ask(scene, wanted);
-    this.took = performance.now() - began;
     this.painted();
   }
 
@@ -120,7 +129,7 @@ export class Stage {
         const isSparse = isSpans && isFew(track.levels[0]?.count ?? []);
         const isHost = track.kind === "host";
         for (const tile of tiles) {
-          const of = drawnAt(tile, viewport.unit);
+          const of = this.painter.merges ? drawnAt(tile, viewport.unit) : tile.drawn;
           if (of)
             placements.push({
               drawn: of,
@@ -137,6 +146,12 @@ export class Stage {
       }
     }
     return { placements, drawn, wanted };
+  }
+
+  private folds({ drawn, viewport, scroll }: Scene): number[][] {
+    return drawn
+      .filter(({ lane }) => lane.side.page.tracks[lane.track]?.kind === "fold")
+      .map((each) => foldOf(each, viewport, scroll));
   }
 
   /** Fetches at once what a still screen lacks, and after a rest what a moving one does. */
@@ -164,20 +179,20 @@ export class Stage {
     return found;
   }
 
-  /** A canvas that had a WebGL context has no other: a new one takes its place. */
+  /** One canvas is drawn on where there is no GPU: the browser has fewer to put together. */
   private flat(): Painter {
-    const canvas = this.rectangles.cloneNode() as HTMLCanvasElement;
-    this.rectangles.replaceWith(canvas);
-    this.rectangles = canvas;
-    return canvasPainter(canvas);
+    this.rectangles.remove();
+    return new Pixels();
   }
 }
 
+/** A canvas of a size. One that nothing shines through is put on the screen faster. */
 function sized(
   canvas: HTMLCanvasElement,
   width: number,
   height: number,
   ratio: number,
+  how: CanvasRenderingContext2DSettings,
 ): CanvasRenderingContext2D | null {
   const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== across || canvas.height !== down) {
@@ -186,9 +201,8 @@ function sized(
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
   }
-  const context = canvas.getContext("2d");
+  const context = canvas.getContext("2d", how);
   context?.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context?.clearRect(0, 0, width, height);
   return context;
 }
 

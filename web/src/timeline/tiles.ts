@@ -2,13 +2,11 @@
 
 import type { Track } from "../page";
 import type { Source } from "../source";
-import { type Borders, bordersOf, instances } from "./instances";
+import { instances } from "./instances";
 import { NO_OP, type Side } from "./sides";
 import { nameOf, Segments, type Tile, type TileId } from "./tile";
 
-const AT_ONCE = 32;
-/** Tiles of a summary that are fetched before it is known which are needed. */
-const MOST_AHEAD = 4;
+const AT_ONCE = 256;
 /** Segments that are kept: some 40 bytes each. */
 const MOST_SEGMENTS = 3_000_000;
 
@@ -94,17 +92,11 @@ export class Tiles {
   private async fetch(id: TileId): Promise<Tile> {
     const track = this.track(id) as Track;
     const side = this.sides[id.side] as Side;
-    const block = this.source.block(nameOf(id));
-    // Most of what the borders need comes with the same answer.
-    const level = track.levels[id.level];
-    if (id.level === 0 && track.classes.includes("exposed") && track.kind !== "summary")
-      void this.summary(id, level?.start[id.tile] ?? 0, level?.end[id.tile] ?? 0, MOST_AHEAD);
-    const segments = new Segments(await block, track.rows);
+    const segments = new Segments(await this.source.block(nameOf(id)), track.rows);
     const tile: Tile = { id, segments, rows: track.rows, drawn: null, merged: new Map() };
-    const exposed = await this.borders(id, segments);
     // Buckets of the first side can be drawn before its ops have names.
     if (id.level === 0 || id.side > 0) await this.ready;
-    tile.drawn = instances(segments, side, track, id.level, exposed);
+    tile.drawn = instances(segments, side, track, id.level);
     this.keep(tile);
     return tile;
   }
@@ -117,40 +109,6 @@ export class Tiles {
       this.kept.delete(name);
       this.segments -= old.segments.count;
     }
-  }
-
-  /** Where exposed time begins and ends while these spans run; null: nothing needs it, or it isn't here. */
-  private async borders(id: TileId, segments: Segments): Promise<Borders | null> {
-    const exposed = segments.columns.exposed;
-    const track = this.track(id) as Track;
-    if (id.level > 0 || !exposed || track.kind === "summary") return null;
-    let [first, last] = [Infinity, -Infinity];
-    for (let at = 0; at < segments.count; at++) {
-      if (exposed[at]! <= 0 || exposed[at]! >= segments.dur[at]!) continue;
-      first = Math.min(first, segments.start[at]!);
-      last = Math.max(last, segments.start[at]! + segments.dur[at]!);
-    }
-    if (first > last) return null;
-    const tiles = await this.summary(id, first, last, Infinity);
-    const found = tiles.filter((tile) => tile !== null);
-    return tiles.length > 0 && found.length === tiles.length
-      ? bordersOf(found.map((tile) => tile.segments))
-      : null;
-  }
-
-  /** The finest tiles of the summary of a tile's device between two moments, `most` at most. */
-  private summary(id: TileId, first: number, last: number, most: number): Promise<(Tile | null)[]> {
-    const tracks = (this.sides[id.side] as Side).page.tracks;
-    const device = tracks[id.track]?.device;
-    const summary = tracks.findIndex((each) => each.kind === "summary" && each.device === device);
-    const level = tracks[summary]?.levels[0];
-    const needed = (level?.start ?? [])
-      .map((start, tile) => ({ start, end: level?.end[tile] ?? 0, tile }))
-      .filter((each) => each.start < last && each.end > first)
-      .slice(0, most);
-    return Promise.all(
-      needed.map(({ tile }) => this.load({ side: id.side, track: summary, level: 0, tile })),
-    );
   }
 
   private track(id: TileId): Track | undefined {

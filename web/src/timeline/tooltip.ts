@@ -11,7 +11,7 @@ export class Tooltip {
   readonly element = h("div", { class: "tl-tooltip", hidden: true, "aria-hidden": "true" });
 
   show(spot: Spot | null, x: number, y: number, width: number, height: number): void {
-    this.element.hidden = spot === null;
+    if (this.element.hidden !== (spot === null)) this.element.hidden = spot === null;
     if (!spot) return;
     fill(this.element, ...(isSpan(spot) ? ofSpan(spot) : ofSum(spot)));
     const { offsetWidth, offsetHeight } = this.element;

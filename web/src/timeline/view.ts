@@ -213,10 +213,14 @@ class TimelineView implements Mounted {
     const failure = scene.tiles.failures[0];
     const computing = this.context.page.timelines.some((timeline) => !timeline.complete);
     this.toolbar.say(computing ? "computing levels…" : (failure ?? (scene.tiles.busy ? "loading…" : "")));
-    this.element.dataset.ready = String(!scene.tiles.busy && !computing);
-    this.element.dataset.rectangles = String(this.stage.count);
-    this.element.dataset.painter = this.stage.how;
-    this.element.dataset.frame = this.stage.took.toFixed(1);
+    this.tell("ready", String(!scene.tiles.busy && !computing));
+    this.tell("rectangles", String(this.stage.count));
+    this.tell("painter", this.stage.how);
+  }
+
+  /** Says how far the view is, for those who wait for it; a frame that changes nothing writes nothing. */
+  private tell(name: string, value: string): void {
+    if (this.element.dataset[name] !== value) this.element.dataset[name] = value;
   }
 
   /** The window changed. */
