@@ -13,6 +13,7 @@ from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_digest, check_output, check_page, write_output
 from counterpoint.cli.profiles import refuse_directory_of_runs, write_digest
 from counterpoint.cli.progress import Progress
+from counterpoint.cli.step_summary import add_step_summary
 from counterpoint.cli.wording import (
     document_text,
     in_options,
@@ -83,7 +84,15 @@ def compare(  # noqa: PLR0913 - the options of the command
         write_digest(compare_digest(found).text(size), out)
     elif html is None or out is not None or json:
         _write(found, top, out, as_json=json)
-    if limit is None or not found.slower_by_more_than(limit):
+    return 0 if limit is None else _gate(found, limit)
+
+
+def _gate(found: Comparison, limit: float) -> int:
+    """Return 1 if B is slower by more than the limit, and say so."""
+    slower = found.slower_by_more_than(limit)
+    verdict = f"B is {'' if slower else 'not '}slower than A by more than {limit:.3%}"
+    add_step_summary(compare_digest(found).markdown(verdict))
+    if not slower:
         return 0
     print(f"B is slower than A by more than {limit:.3%} of the step", file=sys.stderr)
     for differs in found.other_experiment:

@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Final, TextIO
 
@@ -16,9 +16,11 @@ from counterpoint.capture import launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.output import check_page
+from counterpoint.cli.step_summary import add_step_summary
 from counterpoint.cli.wording import in_options, print_report, say_line, write_result
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.core import InputError
+from counterpoint.report.digest import lines_markdown
 from counterpoint.report.runs import run_lines, runs_document, runs_json
 from counterpoint.runs import Run, find_runs, read_run
 from counterpoint.trackers import TrackerName, require_client
@@ -65,10 +67,7 @@ def run(
         if json:
             write_result(runs_json([finished]))
         if missing or not json:
-            digest = () if json else digest_lines(finished)
-            say = without_errors(_say)
-            for line in run_lines(finished, _shown(finished), needs_profile=missing, digest=digest):
-                say(in_options(line))
+            _close(finished, needs_profile=missing, digest=() if json else digest_lines(finished))
         if html is not None:
             _write_page(finished, html)
         if log is not None:
@@ -78,6 +77,15 @@ def run(
         _drop_unwritten(sys.stdout)
     status = (finished.outcome if own_rank is None else finished.rank(own_rank).outcome).status
     return NO_PROFILE if missing and not own_rank else status
+
+
+def _close(run: Run, *, needs_profile: bool, digest: Iterable[str]) -> None:
+    """Say how the run ended, and add it to the step summary."""
+    say, said = without_errors(_say), list[str]()
+    for line in run_lines(run, _shown(run), needs_profile=needs_profile, digest=digest):
+        say(in_options(line))
+        said.append(line)
+    add_step_summary(lines_markdown(f"counterpoint run {run.name}", said))
 
 
 def _write_page(run: Run, path: Path) -> None:

@@ -18,7 +18,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.report.places import short_path, without_beginning, without_middle
 from counterpoint.report.units import counted_noun, printable
 
-__all__ = ["BUDGET", "LEAST", "Digest", "DigestLine"]
+__all__ = ["BUDGET", "LEAST", "Digest", "DigestLine", "lines_markdown"]
 
 BUDGET: Final = 1500
 """Characters of a digest unless another size is asked for."""
@@ -68,10 +68,14 @@ class Digest:
 
     def markdown(self, title: str) -> str:
         """Return all lines as a Markdown list under a heading."""
-        points = [f"- {_escaped(printable(line.text))}" for line in self.lines]
-        return "\n".join(
-            (f"### {_escaped(title)}", "", *points, "", "```", printable(self.next), "```", "")
-        )
+        points = lines_markdown(title, [line.text for line in self.lines])
+        return "\n".join((points, "```", printable(self.next), "```", ""))
+
+
+def lines_markdown(title: str, lines: Iterable[str]) -> str:
+    """Return lines as a Markdown list under a heading."""
+    points = [f"- {_escaped(printable(line))}" for line in lines]
+    return "\n".join((f"### {_escaped(printable(title))}", "", *points, ""))
 
 
 def _rendered(lines: Sequence[DigestLine], kept: Iterable[int]) -> str:
