@@ -131,6 +131,17 @@ def test_an_address_leads_to_the_same_place_and_op(timeline: Visit, visit: Visit
     assert "fusion.2" in again.page.locator("aside.tl-details").inner_text()
 
 
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [("step=999", "no step 999 here"), ("finding=STEP999", "no place of a finding STEP999 here")],
+)
+def test_an_address_of_what_is_not_there_says_so(
+    page: Path, visit: Visitor, named: str, said: str
+) -> None:
+    visited = visit(f"{page.as_uri()}#view=timeline&{named}")
+    visited.page.locator(".tl-notice").filter(has_text=said).wait_for()
+
+
 def test_without_webgl_it_is_drawn_too(page: Path, visit: Visitor) -> None:
     hidden = "HTMLCanvasElement.prototype.getContext = ((get) => function (kind, ...rest) {"
     hidden += " return kind.startsWith('webgl') ? null : get.call(this, kind, ...rest);"

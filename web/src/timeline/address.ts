@@ -1,5 +1,6 @@
 /** The address of what is shown: kept up to date, and followed when a page is opened with one. */
 
+import { visible } from "../text";
 import type { Context } from "../view";
 import type { Scene } from "./scene";
 import { type Side, stepAt } from "./sides";
@@ -54,22 +55,24 @@ export interface Places {
   named: Promise<unknown>;
 }
 
-/** Goes where an address says. */
-export function follow(params: URLSearchParams, scene: Scene, places: Places): void {
+/** Goes where an address says; returns what of it this page does not have, or nothing. */
+export function follow(params: URLSearchParams, scene: Scene, places: Places): string {
   const side = scene.sides[number(params, "side") ?? 0] ?? scene.sides[0];
-  if (!side) return;
+  if (!side) return "";
   const [from, to] = [number(params, "from"), number(params, "to")];
   const step = number(params, "step");
   const op = number(params, "op");
   const text = params.get("search");
   if (text) places.search(text);
   const finding = params.get("finding");
-  if (finding && places.finding(finding)) return;
+  if (finding && places.finding(finding)) return "";
   const isPlaced = from !== null && to !== null && to > from;
   if (isPlaced) scene.viewport.set(from, to);
-  else if (step !== null) toStep(scene, side, step);
+  const isThere = isPlaced || step === null || toStep(scene, side, step);
   scene.changed();
   if (op !== null) void toOp(params, scene, side, op, places, isPlaced);
+  if (!isThere) return `no step ${step} here`;
+  return finding && side.page.complete ? `no place of a finding ${visible(finding)} here` : "";
 }
 
 export function toStep(scene: Scene, side: Side, step: number): boolean {

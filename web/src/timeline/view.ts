@@ -58,6 +58,8 @@ class TimelineView implements Mounted {
   private named: Promise<void>;
   private hasNames: () => void = () => {};
   private byChange: boolean;
+  /** What the address names and this page lacks. */
+  private absent = "";
 
   constructor(
     private readonly root: HTMLElement,
@@ -119,7 +121,7 @@ class TimelineView implements Mounted {
   }
 
   show(params: URLSearchParams): void {
-    follow(params, this.scene, {
+    this.absent = follow(params, this.scene, {
       selection: this.selection,
       named: this.named,
       finding: (code) => this.showFinding(code),
@@ -212,7 +214,7 @@ class TimelineView implements Mounted {
     this.gutter.updateCorner(scene, this.stage.bands);
     const failure = scene.tiles.failures[0];
     const computing = this.context.page.timelines.some((timeline) => !timeline.complete);
-    this.toolbar.say(computing ? "computing levels…" : (failure ?? (scene.tiles.busy ? "loading…" : "")));
+    this.toolbar.say(computing ? "computing levels…" : (failure ?? (scene.tiles.busy ? "loading…" : this.absent)));
     this.tell("ready", String(!scene.tiles.busy && !computing));
     this.tell("rectangles", String(this.stage.count));
     this.tell("painter", this.stage.how);
@@ -225,6 +227,7 @@ class TimelineView implements Mounted {
 
   /** The window changed. */
   private moved(): void {
+    this.absent = "";
     this.scene.hovered = null;
     this.tooltip.show(null, 0, 0, 0, 0);
     this.scene.changed();
