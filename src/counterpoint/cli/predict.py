@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.output import check_number, check_page
+from counterpoint.cli.output import check_number, check_output, check_page
 from counterpoint.cli.predict_options import (
     CompileOptions,
     DigestOptions,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 OUT_OF_MEMORY: Final = 1
+_KEPT: Final = (".mlir", ".gz")
 
 
 def predict(  # noqa: PLR0913 - the options of the command
@@ -49,6 +50,7 @@ def predict(  # noqa: PLR0913 - the options of the command
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     html: Path | None = None,
     full: Switch = False,
+    keep_program: Path | None = None,
     force: Switch = False,
 ) -> int:
     """Predict the time of a step on hardware that you don't have, and where it goes.
@@ -68,6 +70,7 @@ def predict(  # noqa: PLR0913 - the options of the command
         out: Save the predicted Timeline: a directory (Parquet), .json.gz, .json or .pftrace.
         html: Write one page to this file (.html): the report, and the predicted step to zoom into.
         full: Put all of a large step into the page, however large.
+        keep_program: Write the command's lowered step to this file (.mlir.gz), to predict it again.
         force: Overwrite existing output.
     """
     workload = _named(workload)
@@ -80,11 +83,15 @@ def predict(  # noqa: PLR0913 - the options of the command
     target = None if compile_options.target is None else _target(compile_options.target)
     words = _command(workload, command)
     question = make_question(compile_options, prices or PriceOptions(), target, force=force)
+    if keep_program is not None:
+        _check_kept(keep_program, words, force=force)
     with Progress("reading the program") as progress:
         prediction = (
             _of_file(workload, target, compile_options.program, question, progress.say)
             if words is None
-            else _of_command(words, target, compile_options.program, question, progress.say)
+            else _of_command(
+                words, target, compile_options.program, question, progress.say, keep_program
+            )
         )
         progress.say("drawing")
         if out is not None:
@@ -97,6 +104,16 @@ def predict(  # noqa: PLR0913 - the options of the command
     if html is None or json or size is not None:
         _print(prediction, (top, next_line, size), as_json=json, explained=explain)
     return _exit_code(prediction, out)
+
+
+def _check_kept(path: Path, words: Sequence[str] | None, *, force: bool) -> None:
+    if words is None:
+        raise UsageError(
+            "--keep-program keeps what a command lowers",
+            why="the workload is a file or a function already",
+            next=f"counterpoint predict --target 8xH100 --keep-program {path} -- python train.py",
+        )
+    check_output(path, force=force, endings=_KEPT, argument="keep_program")
 
 
 def _named(workload: str | None) -> str:
@@ -152,6 +169,7 @@ def _of_command(
     program: str | None,
     question: PredictionOptions,
     say: Callable[[str], None],
+    keep: Path | None,
 ) -> Prediction:
     from counterpoint.compile import require_compiler
     from counterpoint.workflow import run_subject
@@ -169,6 +187,7 @@ def _of_command(
             directory=Path(scratch),
             program=program,
             timeout_s=question.timeout_s,
+            keep=keep,
             say=say,
         )
         return ask(subject, target=where, question=question, say=say)

@@ -35,6 +35,7 @@ from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.lowering import lower_command
 from counterpoint.pgle.applying import locate_program as find_recorded
+from counterpoint.workflow.kept_program import keep_program, kept_about
 
 Say = Callable[[str], None]
 
@@ -134,7 +135,7 @@ def lower_subject(
     return _checked(replace(_of_workload(workload), origin=source))
 
 
-def run_subject(
+def run_subject(  # noqa: PLR0913  as of `lower_command`
     command: Sequence[str],
     *,
     target: Target,
@@ -142,11 +143,13 @@ def run_subject(
     devices: int | None = None,
     program: str | None = None,
     timeout_s: float = 900.0,
+    keep: Path | None = None,
     say: Say = lambda _: None,
 ) -> PredictionSubject:
     """Lower what a command jits on virtual devices, with the flags that it sets for itself.
 
-    There are as many as the target has, or `devices` of its kind.
+    There are as many as the target has, or `devices` of its kind. `keep` is a file that gets the
+    lowered program, to be given as a workload later.
     """
     lowered = lower_command(
         command,
@@ -157,8 +160,9 @@ def run_subject(
         timeout_s=timeout_s,
         on_progress=say,
     )
-    subject = _of_workload(load_workload(lowered.directory, lowered.name))
-    return _checked(
+    workload = load_workload(lowered.directory, lowered.name)
+    subject = _of_workload(workload)
+    found = _checked(
         replace(
             subject,
             origin=" ".join(command),
@@ -167,6 +171,9 @@ def run_subject(
             notes=lowered.notes,
         )
     )
+    if keep is not None:
+        keep_program(keep, workload.program, found.origin, found.settings, found.notes)
+    return found
 
 
 def _own_settings(xla_flags: str, variables: Mapping[str, str]) -> Settings:
@@ -177,9 +184,15 @@ def _own_settings(xla_flags: str, variables: Mapping[str, str]) -> Settings:
 
 
 def _of_workload(workload: Workload) -> PredictionSubject:
-    return PredictionSubject(
+    subject = PredictionSubject(
         name=workload.name, origin=workload.origin, workload=workload, others=workload.others
     )
+    about = kept_about(workload.program)
+    if about is None:
+        return subject
+    origin, settings, notes = about
+    made = f"{workload.origin} was kept from {origin}"
+    return replace(subject, settings=settings, notes=(made, *notes))
 
 
 def _checked(subject: PredictionSubject) -> PredictionSubject:

@@ -1,0 +1,44 @@
+"""A program that was lowered once is the same subject when its file is given."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import lowering_scripts as scripts
+from counterpoint.hardware.targets import parse_target
+from counterpoint.workflow import find_subject, run_subject
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["step.mlir", "step.mlir.gz"])
+def test_a_kept_program_has_the_order_of_its_mesh_and_its_own_settings(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    plain = "np.array(jax.devices())"
+    script = scripts.TRAINING.replace(plain, f"{plain}.reshape(2, 4).T.reshape(-1)", 1)
+    flag = "--xla_gpu_all_gather_combine_threshold_bytes=1234567"
+    path = tmp_path / "train.py"
+    path.write_text(f"import os\nos.environ['XLA_FLAGS'] = '{flag}'\n{script}")
+    (tmp_path / "scratch").mkdir()
+
+    made = run_subject(
+        [sys.executable, str(path)],
+        target=parse_target("8xH100"),
+        directory=tmp_path / "scratch",
+        keep=tmp_path / name,
+    )
+    found = find_subject(tmp_path / name)
+
+    assert made.workload is not None
+    assert found.workload is not None
+    assert found.workload.program.startswith(made.workload.program)
+    assert b"// counterpoint.device_order = 0,4,1,5,2,6,3,7\n" in found.workload.program
+    assert (found.name, found.devices) == (made.name, 8)
+    assert found.settings == made.settings
+    assert dict(found.settings.xla) == {"xla_gpu_all_gather_combine_threshold_bytes": "1234567"}
+    assert found.notes[1:] == made.notes
+    assert found.notes[0].endswith(f"was kept from {sys.executable} {path}")
