@@ -83,21 +83,19 @@ def predict(  # noqa: PLR0913 - the options of the command
     target = None if compile_options.target is None else _target(compile_options.target)
     words = _command(workload, command)
     question = make_question(compile_options, prices or PriceOptions(), target, force=force)
-    if keep_program is not None:
-        _check_kept(keep_program, words, force=force)
+    _check_kept(keep_program, words, force=force)
     with Progress("reading the program") as progress:
+        told = (target, compile_options.program, question, progress.say)
         prediction = (
-            _of_file(workload, target, compile_options.program, question, progress.say)
-            if words is None
-            else _of_command(
-                words, target, compile_options.program, question, progress.say, keep_program
-            )
+            _of_file(workload, *told) if words is None else _of_command(words, *told, keep_program)
         )
         progress.say("drawing")
         if out is not None:
             write_timeline(prediction.timeline, out, force=force)
-    named = (workload, ()) if words is None else (None, words)
-    seen = (bool(question.what_if), explain)
+    named, seen = (
+        (workload, ()) if words is None else (None, words),
+        (bool(question.what_if), explain),
+    )
     next_line = next_command(prediction, compile_options, *named, seen=seen)
     if html is not None:
         _write_page(prediction, (top, next_line), html, full=full)
@@ -106,7 +104,9 @@ def predict(  # noqa: PLR0913 - the options of the command
     return _exit_code(prediction, out)
 
 
-def _check_kept(path: Path, words: Sequence[str] | None, *, force: bool) -> None:
+def _check_kept(path: Path | None, words: Sequence[str] | None, *, force: bool) -> None:
+    if path is None:
+        return
     if words is None:
         raise UsageError(
             "--keep-program keeps what a command lowers",
