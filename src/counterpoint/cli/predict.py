@@ -76,8 +76,7 @@ def predict(  # noqa: PLR0913 - the options of the command
     workload = _named(workload)
     check_number("--top", top, 1)
     check_page(html, full=full, force=force)
-    if out is not None:
-        check_timeline_output(out, [workload], force=force)
+    _check_timeline(out, workload, force=force)
     size = (short or DigestOptions()).size(json=json)
     compile_options = compile_ or CompileOptions()
     target = None if compile_options.target is None else _target(compile_options.target)
@@ -90,18 +89,25 @@ def predict(  # noqa: PLR0913 - the options of the command
             _of_file(workload, *told) if words is None else _of_command(words, *told, keep_program)
         )
         progress.say("drawing")
-        if out is not None:
-            write_timeline(prediction.timeline, out, force=force)
-    named, seen = (
-        (workload, ()) if words is None else (None, words),
-        (bool(question.what_if), explain),
-    )
+        _write_timeline(prediction, out, force=force)
+    named = (workload, ()) if words is None else (None, words)
+    seen = (bool(question.what_if), explain)
     next_line = next_command(prediction, compile_options, *named, seen=seen)
     if html is not None:
         _write_page(prediction, (top, next_line), html, full=full)
     if html is None or json or size is not None:
         _print(prediction, (top, next_line, size), as_json=json, explained=explain)
     return _exit_code(prediction, out)
+
+
+def _check_timeline(out: Path | None, workload: str, *, force: bool) -> None:
+    if out is not None:
+        check_timeline_output(out, [workload], force=force)
+
+
+def _write_timeline(prediction: Prediction, out: Path | None, *, force: bool) -> None:
+    if out is not None:
+        write_timeline(prediction.timeline, out, force=force)
 
 
 def _check_kept(path: Path | None, words: Sequence[str] | None, *, force: bool) -> None:
