@@ -188,8 +188,8 @@ def _append_spans(
                 np.take(column, block, out=ordered[name][own], mode="clip")
             ordered["op"][own] = row_of[ordered["op"][own]]
 
-    firsts = accumulate(counts[:-1], initial=0)
-    on_threads(lambda part: order(*part), zip(numbers, firsts, strict=True))
+    firsts = accumulate(counts, initial=0)
+    on_threads(lambda part: order(*part), zip(numbers, firsts, strict=False))  # one more: the end
     ordered["device"] += np.uint16(first_device)
     ordered["line"] += np.uint32(len(gathered.lines))
     gathered.spans.append(_span_table(ordered, gathered.run_count))
