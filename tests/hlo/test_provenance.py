@@ -36,6 +36,9 @@ STEP = "dump/module_0040.pjit__wrapped_step_fn.sm_8.0_gpu_after_optimizations.hl
         ("jit(f)/a/mul;jit(f)/b/add", "a", "mul"),
         ("jit(f)/checkpoint/(mlp/dot_general:rematted_computation/mlp/tanh)", "mlp",
          "dot_general"),
+        ("(jit(f)/mlp/dot_general:jit(f)/mlp/tanh)/sub", "mlp/dot_general", "sub"),
+        ("(mlp/dot_general:rematted_computation/mlp/tanh)", "mlp", "dot_general"),
+        ("jit(step)/eval_jaxpr/mlp/add", "mlp", "add"),
         ("params['w']", "", "params['w']"),
         ("", "", ""),
     ],
@@ -163,11 +166,67 @@ def test_source_lines_point_into_user_code(gpu_step: Program) -> None:
         (["/v/lib/python3.11/site-packages/maxtext/layers.py", "/m.py"], 0),
         (["/usr/lib/python3.11/contextlib.py", "train.py"], 1),
         (["/v/lib/python3.11/site-packages/jax/_src/api.py"], 0),
+        (
+            [
+                "/v/haliax/nn/linear.py",
+                "/v/jaxtyping/_decorator.py",
+                "/me/levanter/models/llama.py",
+            ],
+            2,
+        ),
+        (["/usr/lib/python3.11/abc.py", "/me/haliax/mine.py"], 1),
     ],
 )
 def test_frames_of_frameworks_are_skipped(files: list[str], user: int) -> None:
     stack = tuple(Frame(file, 1, "f") for file in files)
     assert user_frame(stack) == stack[user]
+
+
+STACK = """
+HloModule jit_step, is_scheduled=true
+
+FileNames
+1 "/v/lib/python3.12/site-packages/flax/nnx/nn/linear.py"
+2 "/home/me/model.py"
+
+FunctionNames
+1 "Linear.__call__"
+2 "Block.__call__"
+3 "Model.__call__"
+4 "step.<locals>.loss"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=10 end_line=10 column=1 end_column=2}
+2 {file_name_id=2 function_name_id=2 line=20 end_line=20 column=1 end_column=2}
+3 {file_name_id=2 function_name_id=3 line=30 end_line=30 column=1 end_column=2}
+4 {file_name_id=2 function_name_id=4 line=40 end_line=40 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=4 parent_frame_id=0}
+2 {file_location_id=3 parent_frame_id=1}
+3 {file_location_id=2 parent_frame_id=2}
+4 {file_location_id=1 parent_frame_id=3}
+
+ENTRY %main (p: f32[8,8]) -> f32[8,8] {
+  %p = f32[8,8]{1,0} parameter(0)
+  ROOT %e = f32[8,8]{1,0} exponential(%p), metadata={op_name="jit(step)/NAMED" stack_frame_id=4}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("op_name", "path"), [("jvp()/exp", "Model/Block"), ("jvp(layer)/exp", "layer")]
+)
+def test_without_named_scopes_the_classes_on_the_stack_are_the_scope(
+    op_name: str, path: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "module.txt"
+    file.write_text(STACK.replace("NAMED", op_name))
+    program = read_program(file)
+    root = program.instruction("e")
+    assert root
+    where = provenance(program, root)
+    assert (where.scope, where.source) == (path, "/home/me/model.py:20")
 
 
 def test_no_stack_no_source() -> None:

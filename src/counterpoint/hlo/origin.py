@@ -1,9 +1,10 @@
 """The origin of an instruction: scope, source line, phase, and a key that survives a recompile.
 
-The source line is the innermost frame outside JAX, Flax and similar libraries, and outside Python's
-standard library; if there is no such frame, the innermost one. Instruction names change with every
-flag; an instruction's source and computation do not, and equal instructions are distinguished by
-their order in the schedule.
+The source line is the innermost frame outside JAX, Flax, the frameworks of trainers and similar
+libraries, and outside Python's standard library; if there is no such frame, the innermost one. A
+program without named scopes (Flax NNX, Equinox) has the classes of the modules on its stack.
+Instruction names change with every flag; an instruction's source and computation do not, and equal
+instructions are distinguished by their order in the schedule.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _KEPT_CALLS = ("jvp", "transpose", "vmap", "remat", "checkpoint", "shard_map", "
 _MACHINERY_WORDS = (
     "while body cond scan closed_call checkpoint remat remat2 rematted_computation shard_map pjit "
     "core_call core_closed_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr custom_lin "
-    "xla_call main pmap smap manual_computation custom_partitioning"
+    "xla_call main pmap smap manual_computation custom_partitioning eval_jaxpr"
 )
 _MACHINERY = frozenset(_MACHINERY_WORDS.split())
 _BRANCH = re.compile(r"branch_\d+_fun|cond/branch_\d+")
@@ -77,12 +78,12 @@ def names(op_name: str) -> list[str]:
 
 
 def _alternatives(name: str) -> list[str]:
-    """Split `a/(b:c)/d` into a/b/d and a/c/d."""
-    start = name.find("/(")
-    if start < 0:
+    """Split `a/(b:c)/d` into a/b/d and a/c/d, and `(b:c)/d` into b/d and c/d."""
+    start = 0 if name.startswith("(") else name.find("/(") + 1
+    if not start and not name.startswith("("):
         return [name] if name else []
-    depth, begin, pieces = 0, start + 2, list[str]()
-    for at in range(start + 1, len(name)):
+    depth, begin, pieces = 0, start + 1, list[str]()
+    for at in range(start, len(name)):
         symbol = name[at]
         depth += (symbol == "(") - (symbol == ")")
         if (symbol == ":" and depth == 1) or depth == 0:
@@ -90,7 +91,7 @@ def _alternatives(name: str) -> list[str]:
             begin = at + 1
         if depth == 0:
             break
-    return [f"{name[: start + 1]}{piece}{name[begin:]}" for piece in pieces] or [name]
+    return [f"{name[:start]}{piece}{name[begin:]}" for piece in pieces] or [name]
 
 
 def _without_parameters(name: str) -> str:
@@ -373,7 +374,7 @@ def provenance(program: Program, instruction: Instruction) -> Provenance:
     stack = program.stack(source) or program.stack(instruction)
     frame = user_frame(stack)
     return Provenance(
-        scope=where.path,
+        scope=where.path or _modules_of(stack),
         primitive=where.primitive,
         op_name=source.op_name,
         source=f"{frame.file}:{frame.line}" if frame else None,
@@ -384,15 +385,48 @@ def provenance(program: Program, instruction: Instruction) -> Provenance:
 
 
 def user_frame(stack: tuple[Frame, ...]) -> Frame | None:
-    """Return the innermost frame of user code; without any, the innermost frame."""
-    users = (frame for frame in stack if not _is_framework(frame.file))
-    return next(users, stack[0] if stack else None)
+    """Return the innermost frame of user code; without any, the innermost frame.
+
+    A checkout may be named like a framework: if that leaves nothing, it counts as the user's.
+    """
+    users = [frame for frame in stack if not _is_library(frame.file)]
+    models = (frame for frame in users if not _is_trainers_framework(frame.file))
+    return next(models, users[0] if users else stack[0] if stack else None)
 
 
 @lru_cache(maxsize=4096)
-def _is_framework(file: str) -> bool:
+def _is_library(file: str) -> bool:
     """Return whether a file is of JAX or the like; a module names few files, in many stacks."""
     return _FRAMEWORK.search(file) is not None
+
+
+@lru_cache(maxsize=4096)
+def _is_trainers_framework(file: str) -> bool:
+    # Only a program with stacks needs the trainers' files of data.
+    from counterpoint.trainers import is_framework_file
+
+    return is_framework_file(file)
+
+
+_METHOD = re.compile(r"([A-Z]\w*)\.(?!<locals>)\w+$")
+_MODULES_SHOWN = 6
+
+
+@lru_cache(maxsize=4096)
+def _modules_of(stack: tuple[Frame, ...]) -> str:
+    """Return the classes whose methods are on the stack, the outermost first, as a scope.
+
+    Libraries that name no scopes leave those: `Model.__call__` calling `Block.__call__` is
+    Model/Block. Methods of one class that follow each other count once.
+    """
+    classes: list[str] = []
+    for frame in reversed(stack):
+        method = _METHOD.search(frame.function)
+        if method is None or _is_library(frame.file) or _is_trainers_framework(frame.file):
+            continue
+        if not classes or classes[-1] != method[1]:
+            classes.append(method[1])
+    return "/".join(classes[-_MODULES_SHOWN:])
 
 
 _KEYS = "stable_keys"
@@ -439,7 +473,9 @@ def _number(program: Program, computations: Iterable[Computation]) -> None:
 
 
 def _without_occurrence(program: Program, it: Instruction) -> tuple[str, Phase, str, str]:
-    where = provenance(program, it)
-    scope = f"{where.scope}/{where.primitive}" if where.scope else where.primitive
+    origin = provenance(program, it)
+    # Of two compiles one may lack stacks: only the op_name counts.
+    named = scope(origin.op_name)
+    path = f"{named.path}/{named.primitive}" if named.path else named.primitive
     reads = ", ".join(str(operand.shape) for operand in program.operands(it))
-    return scope, where.phase, it.opcode, f"({reads}) -> {it.shape}"
+    return path, origin.phase, it.opcode, f"({reads}) -> {it.shape}"
