@@ -94,7 +94,7 @@ def test_what_is_hidden_is_not_found() -> None:
 
 
 def test_a_hundredth_of_the_step_is_not_worth_a_word() -> None:
-    assert not [it for it in judge(case(reduce_ms=5.15)) if it.code == exposed_collective.CODE]
+    assert not [it for it in judge(case(reduce_ms=5.15))[0] if it.code == exposed_collective.CODE]
 
 
 def test_waiting_for_a_late_device_is_no_exposure_of_the_schedule() -> None:

@@ -90,7 +90,7 @@ def test_nobody_waits_where_all_come_together() -> None:
 
 
 def test_a_hundredth_of_the_step_is_not_worth_a_word() -> None:
-    found = judge(case(lambda _: 0.2))
+    found, _ = judge(case(lambda _: 0.2))
     assert late_rank.CODE not in [it.code for it in found]
 
 

@@ -13,7 +13,7 @@ from counterpoint.diagnose.rules import slow_remote_calls
 
 
 def codes(scene: Scene) -> set[str]:
-    return {finding.code for finding in judge(case_of(scene))}
+    return {finding.code for finding in judge(case_of(scene))[0]}
 
 
 def test_latency_is_followed_over_steps_and_links() -> None:

@@ -33,7 +33,7 @@ def most(finding: Finding) -> float:
 
 
 def codes(case: StepData) -> set[str]:
-    return {finding.code for finding in judge(case)}
+    return {finding.code for finding in judge(case)[0]}
 
 
 def test_registrations_at_start_up_are_as_they_should_be() -> None:
