@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.flags.probe import chosen_release, installed_version
+from counterpoint.flags.jaxlib import chosen_release, installed_version
 
 Data = dict[str, Any]
 Ask = Callable[..., Data]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.flags.catalogue import Flag, release
-from counterpoint.flags.probe import find_interpreter
+from counterpoint.flags.jaxlib import find_interpreter
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.values import as_option, refusal

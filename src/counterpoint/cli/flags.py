@@ -17,9 +17,9 @@ from counterpoint.flags.catalogue import release as nearest_release
 from counterpoint.flags.effective import compare, differences
 from counterpoint.flags.history import FlagFilter, listing, require_earlier
 from counterpoint.flags.history import diff as diff_releases
+from counterpoint.flags.jaxlib import chosen_release
 from counterpoint.flags.lifecycle import replacements
 from counterpoint.flags.parse import AllowedFiles, read_source, read_variables
-from counterpoint.flags.probe import chosen_release
 from counterpoint.flags.refresh import (
     add_to_table,
     check_writable,

@@ -20,8 +20,8 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.flags import Settings, difference
 from counterpoint.flags.forms import SettingsForm, render
+from counterpoint.flags.jaxlib import chosen_release
 from counterpoint.flags.parse import ParsedSource
-from counterpoint.flags.probe import chosen_release
 from counterpoint.report.flags import (
     difference_document,
     difference_json,
@@ -239,7 +239,7 @@ def _of_program(
     path: Path, module: str | None, jaxlib: str | None, top: int, as_json: bool
 ) -> None:
     from counterpoint.cli.program_option import finished_program
-    from counterpoint.flags.probe import installed_version
+    from counterpoint.flags.jaxlib import installed_version
     from counterpoint.flags.thresholds import thresholds as find_thresholds
     from counterpoint.report.thresholds import thresholds_document, thresholds_json
 

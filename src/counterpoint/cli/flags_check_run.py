@@ -23,9 +23,9 @@ from counterpoint.flags.check import (
     fix_and_examine,
     in_place,
 )
+from counterpoint.flags.jaxlib import find_interpreter
 from counterpoint.flags.lint import Remark
 from counterpoint.flags.parse import IssueKind, ParsedSource, read_text
-from counterpoint.flags.probe import find_interpreter
 from counterpoint.flags.versions import chip_family
 from counterpoint.report.flags import check_lines, fix_lines, nothing_lines, summary_lines
 

@@ -161,7 +161,7 @@ def laid_out(study: Study, settings: Settings, form: SettingsForm) -> Settings:
 def release_of(study: Study) -> Release:
     """Return the study's jaxlib; for old studies that lack it, the installed one."""
     from counterpoint.flags.catalogue import release
-    from counterpoint.flags.probe import chosen_release
+    from counterpoint.flags.jaxlib import chosen_release
 
     return release(study.jaxlib) if study.jaxlib is not None else chosen_release()
 

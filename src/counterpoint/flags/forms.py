@@ -59,7 +59,7 @@ def render(settings: Settings, form: SettingsForm | str, release: Release | None
 
 
 def _compiler_options(settings: Settings, release: Release | None) -> str:
-    from counterpoint.flags.probe import chosen_release
+    from counterpoint.flags.jaxlib import chosen_release
 
     return render_compiler_options(settings, release or chosen_release())
 

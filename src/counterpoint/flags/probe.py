@@ -12,28 +12,21 @@ import contextlib
 import json
 import os
 import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core import ArgumentError, UsageError, parse_json
+from counterpoint.core import UsageError, parse_json
 from counterpoint.core.documents import cache_directory
 from counterpoint.core.frozen import frozen
-from counterpoint.flags.catalogue.flag import Release
-from counterpoint.flags.catalogue.lookup import known_release, release, releases
+from counterpoint.flags.jaxlib import jaxlib_metadata
 from counterpoint.flags.lifecycle import unknown_hint
 from counterpoint.flags.text import expand_xla_flags, join_xla_flags, names, split_xla_flags
-from counterpoint.flags.versions import version_number
 
 __all__ = [
     "XLA_ABORTS",
-    "JaxlibInterpreter",
     "ProbeResult",
     "RejectedFlag",
-    "chosen_release",
-    "find_interpreter",
-    "installed_version",
     "probe_flags",
     "rejection_error",
 ]
@@ -124,105 +117,6 @@ _TYPE_HINTS: Final = {
     "float": "It must be a number.",
     "map": "It must be a comma-separated list of key=value.",
 }
-
-
-def installed_version() -> str | None:
-    """Return the version of the jaxlib beside Counterpoint, without importing it; None if none."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("jaxlib")
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def chosen_release(version: str | None = None) -> Release:
-    """Return the known release for a version; None: the installed one, else the newest.
-
-    If the installed one is unknown, it is the nearest older one, and `exact` is False.
-    """
-    if version is None:
-        return release(installed_version())
-    found = known_release(version)
-    if found is None:
-        raise ArgumentError(
-            "jaxlib",
-            version,
-            "unknown release",
-            why=f"nearest known: {', '.join(_around(version))}; `counterpoint flags refresh` adds"
-            " the installed release",
-            instead=_around(version)[0],
-        )
-    return release(found)
-
-
-def _around(version: str) -> tuple[str, ...]:
-    """Return the known releases before and after it."""
-    known = releases()
-    after = sum(1 for other in known if version_number(other) <= version_number(version))
-    return known[max(0, after - 2) : after + 1]
-
-
-_HEAD, _TAIL = "jaxlib-", ".dist-info"
-
-
-@frozen
-class JaxlibInterpreter:
-    """A Python, and the version of its jaxlib; None if it has none that can be found.
-
-    The version is part of the name of a directory beside the package, so finding it neither starts
-    an interpreter nor imports anything.
-    """
-
-    python: Path
-    jaxlib: str | None
-
-
-def find_interpreter(
-    python: str | Path | None, environment: Mapping[str, str] | None = None
-) -> JaxlibInterpreter | None:
-    """Return the given one, else the first with a jaxlib: our own, then the one on PATH."""
-    if python is None and (own := _version_in(sys.path)) is not None:
-        return JaxlibInterpreter(Path(sys.executable), own)
-    import shutil  # imported here because it is slow to load
-
-    search = (os.environ if environment is None else environment).get("PATH")
-    if python is not None:
-        found = shutil.which(python, path=search)
-        if found is None:
-            raise ArgumentError("python", python, "no such program", instead=".venv/bin/python")
-        return _interpreter(Path(found))
-    on_path = (shutil.which(name, path=search) for name in ("python", "python3"))
-    candidates = [_interpreter(Path(program)) for program in on_path if program]
-    return next((candidate for candidate in candidates if candidate.jaxlib), None)
-
-
-def _interpreter(program: Path) -> JaxlibInterpreter:
-    """Return an interpreter, without resolving links: a venv's link selects that venv."""
-    path = program.absolute()
-    return JaxlibInterpreter(path, _version_in(_packages(path)))
-
-
-def _packages(python: Path) -> Iterator[str]:
-    """Yield the directories in which an interpreter at bin/python has its packages."""
-    for prefix in (python.parent.parent, python.resolve().parent.parent):
-        for pattern in ("lib/python3.*/site-packages", "lib/python3*/dist-packages"):
-            yield from (str(path) for path in sorted(prefix.glob(pattern)))
-
-
-def _version_in(directories: Iterable[str]) -> str | None:
-    installed = next((found for it in directories if (found := _jaxlib_in(it))), None)
-    return None if installed is None else installed.name[len(_HEAD) : -len(_TAIL)]
-
-
-def _jaxlib_in(directory: str) -> Path | None:
-    """Return the directory that describes the jaxlib installed among these packages."""
-    try:
-        names = os.listdir(directory)  # noqa: PTH208 - names only, of thousands of entries
-    except OSError:
-        return None
-    found = (name for name in names if name.startswith(_HEAD) and name.endswith(_TAIL))
-    return next((Path(directory, name) for name in found), None)
 
 
 _CHILD: Final = """
@@ -334,7 +228,7 @@ def probe_flags(
         kept = _place_of_answer(path, words, inherited)
         answer = _kept_answer(kept)
         if answer is None:
-            answer = _asked(_Child(path, inherited, timeout_s), words)
+            answer = _query(_Child(path, inherited, timeout_s), words)
             _keep_answer(kept, answer)
     except ProbeError as failure:
         return ProbeResult(note=f"XLA_FLAGS could not be checked with {python}: {failure}")
@@ -352,7 +246,7 @@ def _place_of_answer(
 ) -> Path | None:
     """Return the file for an answer; None if nothing is kept, or it may be another jaxlib's."""
     directory = cache_directory("probe", environment)
-    installed = next((found for it in _packages(python) if (found := _jaxlib_in(it))), None)
+    installed = jaxlib_metadata(python)
     if directory is None or installed is None:
         return None
     if any(name.startswith(_OTHER_CODE) and value for name, value in environment.items()):
@@ -415,7 +309,7 @@ def interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:
     return Path(found).absolute()  # not resolved: a venv's link selects that venv
 
 
-def _asked(child: _Child, words: Sequence[str]) -> ProbeResult:
+def _query(child: _Child, words: Sequence[str]) -> ProbeResult:
     rejected: list[RejectedFlag] = []
     left = list(words)
     while True:
@@ -424,12 +318,12 @@ def _asked(child: _Child, words: Sequence[str]) -> ProbeResult:
             return ProbeResult(note=f"{child.python} cannot import jaxlib: {reply.missing}")
         if reply.taken:
             return ProbeResult(tuple(rejected), reply.version)
-        out, found = _found(child, left, reply)
+        out, found = _refused_words(child, left, reply)
         rejected.extend(found)
         left = [word for word in left if word not in out]
 
 
-def _found(
+def _refused_words(
     child: _Child, words: Sequence[str], reply: _Reply
 ) -> tuple[frozenset[str], list[RejectedFlag]]:
     """Return at least one flag at which the child ends; NoReplyError if there is none."""

@@ -31,9 +31,9 @@ from counterpoint.doctor.gather.network import gather_network
 from counterpoint.doctor.requirement import normalized_name
 from counterpoint.flags import Channel, inherited_settings
 from counterpoint.flags.check import CheckRequest, examine
+from counterpoint.flags.jaxlib import JaxlibInterpreter, find_interpreter
 from counterpoint.flags.lint import Remark
 from counterpoint.flags.parse import read_variables
-from counterpoint.flags.probe import JaxlibInterpreter, find_interpreter
 from counterpoint.flags.rules import RULES
 
 _ADDRESS: Final = re.compile(r"https://[^\s)`]+")

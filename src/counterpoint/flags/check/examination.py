@@ -11,9 +11,9 @@ from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.lookup import release
+from counterpoint.flags.jaxlib import JaxlibInterpreter
 from counterpoint.flags.lint import LintContext, Remark, Severity
 from counterpoint.flags.parsed import Occurrence, ParsedSource
-from counterpoint.flags.probe import JaxlibInterpreter
 from counterpoint.flags.rules import RULES, compiler_disagrees
 from counterpoint.flags.settings import Channel
 
