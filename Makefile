@@ -18,6 +18,7 @@ NEWEST_TESTS := tests/compile tests/cost tests/simulate \
 export PYTHONDONTWRITEBYTECODE :=
 # Many tests wait for processes: four keep two cores busy.
 WORKERS ?= 4
+FAST_WORKERS ?= 3  # these tests hardly wait, and each worker imports and collects everything
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
@@ -69,7 +70,7 @@ trainers: $(VENV)/installed-all-dev ## real trainers, run in environments of the
 	$(BIN)/python -m pytest tests/trainers
 
 fast: $(VENV)/installed-all-dev ## the tests that start few programs and no compiler
-	$(BIN)/python $(PYTEST) -m 'not slow and not compiler'
+	$(BIN)/python -m pytest -n $(FAST_WORKERS) --dist worksteal -m 'not slow and not compiler'
 
 lint: $(VENV)/installed-all-dev ## ruff, pyright, import-linter and the documentation site only
 	@status=0; run() { echo "== $$*"; $(BIN)/"$$@" || status=1; }; \

@@ -21,3 +21,9 @@ def sources() -> dict[Path, str]:
 def parsed(path: Path) -> ast.Module:
     """A module's tree, which nobody changes."""
     return ast.parse(sources()[path])
+
+
+@cache
+def walk(module: ast.Module) -> tuple[ast.AST, ...]:
+    """All nodes of a module, collected once: `ast.walk` takes longer than parsing."""
+    return tuple(ast.walk(module))

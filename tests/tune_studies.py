@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted, merged
@@ -21,7 +22,7 @@ from counterpoint.tune.study.records import (
     TrialEnded,
     TrialStarted,
 )
-from counterpoint.tune.study.study import Study, fold
+from counterpoint.tune.study.study import Study, fold, follow
 from counterpoint.tune.trial.report import Losses, Purpose, Steady, TrialFailure, TrialReport
 
 AT = "2026-11-22T10:00:00.000+00:00"
@@ -109,7 +110,7 @@ class Made:
                 at=AT,
             )
         ]
-        self._folded: tuple[list[Record], Study] | None = None
+        self._folded: tuple[list[Record], Study] | None = None  # grows with the records
         if shortlist:
             self.records += [CandidateSeen(arm=it, at=AT) for it in arms]
             names = tuple(it.name for it in arms)
@@ -117,9 +118,15 @@ class Made:
 
     @property
     def study(self) -> Study:
-        if self._folded is None or self._folded[0] != self.records:
-            self._folded = ([*self.records], fold(self.records))
-        return self._folded[1]
+        done, study = self._folded or ([], None)
+        if study is None or any(
+            a is not b for a, b in zip_longest(done, self.records[: len(done)])
+        ):
+            done, study = [self.records[0]], fold(self.records[:1])
+        for record in self.records[len(done) :]:
+            study = follow(study, record)
+        self._folded = ([*self.records], study)
+        return study
 
     def add(self, *records: Record) -> Made:
         self.records.extend(records)

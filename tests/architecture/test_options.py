@@ -10,21 +10,19 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from inspect import Parameter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-import counterpoint
 from counterpoint.cli.app import app_of
 from counterpoint.cli.commands import COMMANDS
 from counterpoint.cli.wording import ARGUMENTS, in_options
 from counterpoint.core.arguments import arguments_in
+from package_source import PACKAGE, parsed, sources, walk
 
 if TYPE_CHECKING:
     from cyclopts import App
 
-PACKAGE = Path(counterpoint.__file__).parent
 COMMAND = re.compile(r"\bcounterpoint [a-z.].*?(?:`|$)", re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![\w=-])")
 WORD = re.compile(r"--[a-z-]+")
@@ -73,9 +71,9 @@ def texts_below() -> list[tuple[str, str]]:
 
 
 def _texts_below() -> Iterator[tuple[str, str]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sources():
         if path.relative_to(PACKAGE).parts[0] != "cli":
-            for line, text in texts(ast.parse(path.read_text("utf-8"))):
+            for line, text in texts(parsed(path)):
                 yield f"{path.relative_to(PACKAGE)}:{line}", text
 
 
@@ -106,8 +104,8 @@ def choices(node: ast.expr) -> list[ast.expr]:
 
 def test_no_next_step_is_an_option_alone() -> None:
     found: list[str] = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path in sources():
+        for node in walk(parsed(path)):
             if isinstance(node, ast.keyword) and node.arg == "next":
                 said = [text for value in choices(node.value) for _, text in texts(value)]
                 alone = [text for text in said if OF_A_RETRY.match(text)]

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from package_source import PACKAGE, parsed, sources
+from package_source import PACKAGE, parsed, sources, walk
 
 op: Any = importlib.import_module("re._constants")
 parser: Any = importlib.import_module("re._parser")
@@ -141,7 +141,7 @@ def patterns() -> Iterator[tuple[str, str, int]]:
     for path in sources():
         module = parsed(path)
         known = dict(_constants(module))
-        for node in ast.walk(module):
+        for node in walk(module):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)

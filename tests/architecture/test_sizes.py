@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from package_source import PACKAGE, parsed, sources
+from package_source import PACKAGE, parsed, sources, walk
 
 MODULE_LINES = 500
 FUNCTION_LINES = 60
@@ -16,7 +16,7 @@ def too_long(name: str, source: str, tree: ast.Module) -> Iterator[str]:
     lines = source.count("\n")
     if lines > MODULE_LINES:
         yield f"{name}: {lines} lines"
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > FUNCTION_LINES:

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 import counterpoint
-from package_source import parsed, sources
+from package_source import parsed, sources, walk
 
 HEAVY = ("fsspec", "google.protobuf", "jax", "numpy", "polars", "pyarrow")
 
@@ -56,7 +56,7 @@ def frozen_dataclasses(tree: ast.Module) -> list[str]:
     """The classes whose frozen data the standard decorator makes, which costs ten times as much."""
     return [
         node.name
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.ClassDef)
         for decorator in node.decorator_list
         if isinstance(decorator, ast.Call)
