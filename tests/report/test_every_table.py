@@ -191,6 +191,7 @@ def documents() -> Iterator[Document]:
             asked="XLA_FLAGS",
             used=(outcome, elsewhere),
             differences=differences({"jit_step": {"a": "0"}, "jit_eval": {"a": "1"}}),
+            origins=(SettingOrigin("XLA_FLAGS", "a", twice),),
         )
     )
     scalar = Scalar(1.0, 0.1, "test")
