@@ -53,6 +53,7 @@ from counterpoint.report.terminal import print_document
 from counterpoint.report.tune.dry_run import dry_run_document
 from counterpoint.report.tune.tune_document import tune_document
 from counterpoint.runs import read_run
+from counterpoint.runs.origins import SettingOrigin, SettingWrite
 from counterpoint.simulate.simulation import UnpricedInstruction
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.calibration.calibration import Calibration, ScalarFit, StepFit
@@ -182,6 +183,7 @@ def documents() -> Iterator[Document]:
         note="it did",
     )
     elsewhere = replace(outcome, outcome=FlagOutcome.ELSEWHERE)
+    twice = (SettingWrite("1", "requested"), SettingWrite("0", "train.py:3"))
     yield effective_document(
         Effective(
             where="run",
@@ -191,7 +193,7 @@ def documents() -> Iterator[Document]:
             asked="XLA_FLAGS",
             used=(outcome, elsewhere),
             differences=differences({"jit_step": {"a": "0"}, "jit_eval": {"a": "1"}}),
-            origins=(SettingOrigin("XLA_FLAGS", "a", twice),),
+            origins=(SettingOrigin("xla_a", "XLA_FLAGS", twice),),
         )
     )
     scalar = Scalar(1.0, 0.1, "test")
