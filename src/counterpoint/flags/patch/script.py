@@ -107,7 +107,7 @@ def _with_options(text: str, at: int, settings: Settings) -> tuple[str, tuple[st
         raise UsageError(
             "the command of xpk names a file of variables",
             why="xpk takes variables either from a file or from its command line",
-            next="print the settings with `counterpoint tune show STUDY --as env` and add them to that file",
+            next="print the settings with `counterpoint tune show STUDY --as env`, and add these",
         )
     new: list[str] = []
     for name, value in _variables(settings):
