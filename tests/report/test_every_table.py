@@ -84,6 +84,7 @@ class Met:
 @contextmanager
 def noting(found: Met) -> Generator[None]:
     """Whatever table is made meanwhile, and by which function."""
+    TextTable(columns=(), rows=())  # frozen data gets its __init__ with the first instance
     made = TextTable.__init__
 
     def noted(self: TextTable, **given: object) -> None:
