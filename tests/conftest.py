@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -19,12 +18,6 @@ from program_count import ProgramCount
 from run_directory import RunDirectory, run_directory_of
 from slurm_cluster import SlurmCluster, slurm_cluster, why_no_slurm
 from xla_compiler import Compiler, why_none
-
-# Workers share the cores, and most tables of a test have a few rows: several threads of polars
-# would only wake each other up. Programs that tests start use all cores, as those of users do.
-with pytest.MonkeyPatch.context() as _patch:
-    _patch.setenv("POLARS_MAX_THREADS", "1")
-    pl.thread_pool_size()  # starts the threads
 
 # CI tries the same inputs each time, others new ones. A busy machine is no failure.
 for name, examples in (("counterpoint", 25), ("deep", 500)):
