@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 import lowering_scripts as scripts
+from counterpoint.core import UsageError
+from counterpoint.flags import Settings
 from counterpoint.hardware.targets import parse_target
 from counterpoint.workflow import find_subject, run_subject
+from counterpoint.workflow.kept_program import keep_program
 
 
 @pytest.mark.slow
@@ -42,3 +45,21 @@ def test_a_kept_program_has_the_order_of_its_mesh_and_its_own_settings(
     assert dict(found.settings.xla) == {"xla_gpu_all_gather_combine_threshold_bytes": "1234567"}
     assert found.notes[1:] == made.notes
     assert found.notes[0].endswith(f"was kept from {sys.executable} {path}")
+
+
+@pytest.mark.parametrize("place", ["missing/F.mlir.gz", "file/F.mlir"])
+def test_a_place_that_cannot_be_written_is_an_error_and_leaves_nothing(
+    tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(UsageError, match="can't write"):
+        keep_program(tmp_path / place, b"module {}", "train.py", Settings(), ())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_kept_program_replaces_an_older_one_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "F.mlir"
+    for module in (b"module { a }", b"module { b }"):
+        keep_program(path, module, "train.py", Settings(), ())
+    assert path.read_bytes().startswith(b"module { b }")
+    assert [left.name for left in tmp_path.iterdir()] == ["F.mlir"]
