@@ -127,13 +127,28 @@ def test_a_given_profile_without_gpus_ends_after_the_first_run(
     assert not (tmp_path / "out" / "with-1").exists()
 
 
-def test_a_script_that_hides_our_flags_is_found_out(
+def test_our_flags_reach_a_program_whose_script_exports_its_own(
     counterpoint: Counterpoint, cpu_step: list[str], tmp_path: Path
 ) -> None:
     script = tmp_path / "train.sh"
     mine = "export XLA_FLAGS=--xla_cpu_enable_fast_math=false"
     script.write_text(f"{mine}\nexec {' '.join(cpu_step)}\n")
     done = counterpoint("pgle", "manual", *STEPS, "-o", "out", "--", "bash", script)
+    assert done.returncode == 3
+    assert "a profile of 1 CPU device, not of GPUs" in done.stderr
+    assert list((tmp_path / "out" / "profile").rglob("*before_optimizations*"))
+
+
+def test_a_program_that_removes_our_flags_is_found_out(
+    counterpoint: Counterpoint, cpu_step: list[str], tmp_path: Path
+) -> None:
+    python, *words = cpu_step
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os, runpy, sys\nimport jax\nos.environ.pop('XLA_FLAGS')\n"
+        "sys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    done = counterpoint("pgle", "manual", *STEPS, "-o", "out", "--", python, script, *words)
     assert done.returncode == 3
     assert "overwrites XLA_FLAGS" in done.stderr
     assert sorted(it.name for it in (tmp_path / "out").iterdir()) == ["profile"]
