@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,11 @@ import tune_conclusions
 from command_line import in_process
 from counterpoint.core import UsageError
 from counterpoint.diagnose.compare import compare
-from counterpoint.report.digest import BUDGET, LEAST, Digest, DigestLine
+from counterpoint.report.digest import BUDGET, LEAST, LOSS, Digest, DigestLine
 from counterpoint.report.explain import compare_digest, explain_digest
+from counterpoint.report.summary import summarize_study
 from counterpoint.report.tune import tune_digest
-from counterpoint.tune.conclusion.conclusion import Conclusion
+from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from real_profiles import explained_of
 from timelines import HLO
 
@@ -106,6 +108,30 @@ def test_two_real_profiles_compared(shared: Path) -> None:
     assert re.search(r"\nB against A: -1\.06% of A's step", digest.text())
 
 
+def test_a_step_of_the_profile_is_told_from_those_of_the_verdict(shared: Path) -> None:
+    traces = shared / "data/traces"
+    found = compare(traces / "pax_fsdp4_4proc_proc0.zip", traces / "pax_fsdp4_4proc_proc1.zip")
+    assert "\nstep [measured]: A " in compare_digest(found).text()
+    assert found.a.times is not None
+    times = replace(found.a.times, source="log")
+    logged = replace(found, a=replace(found.a, times=times))
+    text = compare_digest(logged).text()
+    assert "\nstep [measured]: A " not in text
+    assert "\nstep of the profile, which the parts add up to [measured]: A " in text
+
+
+def test_losses_of_a_prediction_come_before_its_details(tmp_path: Path) -> None:
+    program = tmp_path / "step.hlo.txt"
+    program.write_text(HLO)
+    words = ("predict", program, "--target", "2xH100", "--as", "digest", "--budget")
+    for budget in range(LEAST, 1500, 100):
+        lines = in_process(*words, budget).stdout.splitlines()
+        assert lines[-1].startswith("next: counterpoint predict ")
+        loss = any(line.startswith("STEP504 ") for line in lines)
+        details = ("op ", "collective ", "phases ", "MFU ", "  remedy: ")
+        assert loss or not any(line.startswith(details) for line in lines), lines
+
+
 @pytest.mark.parametrize("make", CONCLUSIONS, ids=lambda it: it.__name__)
 def test_studies(make: Callable[[], Conclusion]) -> None:
     conclusion = make()
@@ -143,10 +169,53 @@ NAMES = st.text(min_size=1, max_size=200)
 def test_any_lines_are_kept_whole_or_counted(lines: list[DigestLine], budget: int) -> None:
     text = Digest((DigestLine("head", 0), *lines), "counterpoint x").text(budget)
     assert len(text) <= budget
+    assert text.endswith("\nnext: counterpoint x\n")
     shown = [line for line in text.splitlines() if not line.startswith("left out: ")]
     everything = Digest((DigestLine("head", 0), *lines), "counterpoint x").text(10**9).splitlines()
     rest = iter(everything)
     assert all(line in rest for line in shown)  # in order, and none is cut
+
+
+def test_the_next_command_has_its_room_first() -> None:
+    kinds = ("op", "note", "collective", "remedy text", "other finding", "setting", "breakdown")
+    heads = [DigestLine("h" * 99, 0) for _ in range(5)]
+    lines = (*heads, *(DigestLine("x" * 90, 1, kind) for kind in kinds))
+    text = Digest(lines, f"counterpoint explain {'run' * 30}").text(LEAST)
+    assert len(text) <= LEAST
+    assert text.startswith("h" * 99)
+    assert text.splitlines()[-1].startswith("next: counterpoint explain runrun")
+    assert "\nleft out: 9 lines; " in text
+
+
+def test_no_detail_is_kept_where_a_loss_has_no_room() -> None:
+    losses = [DigestLine(f"STEP{at}: {'x' * 200}", 3 + at, LOSS) for at in range(3)]
+    lines = (*losses, DigestLine("collective", 25, "collective"))
+    text = Digest(lines, "counterpoint x").text(LEAST)
+    assert text.startswith("STEP0: ")
+    assert "STEP2: " not in text
+    assert "\ncollective" not in text
+    assert "\nleft out: 2 lines; " in text
+
+
+def test_arms_have_a_basis_only_where_something_is_known() -> None:
+    rows = (
+        ArmRow(arm=tune_conclusions.arm("cublas"), status="worth a trial"),
+        ArmRow(arm=tune_conclusions.arm("fsdp"), status="not looked at", why="too late"),
+        ArmRow(
+            arm=tune_conclusions.arm("small", says=tune_conclusions.predicted(-0.079, -0.1, 0)),
+            status="predicted",
+        ),
+    )
+    foreseen = tune_conclusions.foreseen()
+    base = replace(foreseen.rows[1], trials=0, median_s=None)
+    conclusion = replace(foreseen, rows=(base, *rows))
+    text = tune_digest(conclusion, "llama", "counterpoint x").text(4000)
+    assert "\narm base [predicted]: base; step 131.0 ms\n" in text
+    assert "\narm cublas: worth a trial; not predicted\n" in text
+    assert "\narm fsdp: not looked at (too late)\n" in text
+    assert text.count("; slower by 7.9% of the base's step\n") == 1
+    (arms,) = (it for it in summarize_study(conclusion, "llama").figures if it.name == "arms")
+    assert (arms.value, arms.basis) == (3, "predicted")
 
 
 def test_a_budget_that_is_too_small_is_refused() -> None:

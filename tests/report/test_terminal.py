@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,11 @@ from counterpoint.report.document import (
     numbers,
     table,
 )
+from counterpoint.report.explain.explain_digest import explain_digest
 from counterpoint.report.explain.explain_document import digest, explain_document
 from counterpoint.report.html import document_html
 from counterpoint.report.runs import steps_line
+from counterpoint.report.summary import summarize_explanation
 from counterpoint.report.terminal import bar_cells, plain_text, print_document
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.run import (
@@ -374,6 +377,31 @@ def test_a_run_that_agrees_with_its_profile_leaves_the_step_to_the_profile() -> 
     assert "Step time 30.00 ms median" in text
     assert "by the run's own count: 33.00 ms" in text
     assert "Where a median step goes" in text
+
+
+@pytest.mark.parametrize(
+    ("chosen", "which"),
+    [
+        ({"step": 2}, "step 2"),
+        ({"steps": "2:3"}, "step 2"),
+        ({"steps": "1:4"}, "the median of steps 1 to 3"),
+        ({"last": 1}, "step 22"),
+    ],
+)
+def test_of_chosen_steps_the_time_is_theirs_and_not_that_which_the_run_counted(
+    chosen: dict[str, Any], which: str
+) -> None:
+    explained, run = explain(accumulated(), **chosen), a_run(0.200)
+    text = flat(plain_text(explain_document(explained, run=run)))
+    assert "Step time 30.00 ms" in text
+    assert "by the run's own count: 200.0 ms, median of the 19 steps" in text
+    assert f"Where {which} goes" in text
+    lines = explain_digest(explained, run).text(4000).splitlines()
+    assert lines[1].startswith("step [measured]: 30.00 ms, ")
+    assert lines[2].startswith("by the run's own count [measured]: 200.0 ms, ")
+    assert any(line.startswith(f"parts of {which} [measured]: ") for line in lines)
+    figures = summarize_explanation(explained, "run", run).numbers
+    assert figures["step_ms"] == pytest.approx(30)
 
 
 def compiled_run(*within: int, steps: int) -> Run:

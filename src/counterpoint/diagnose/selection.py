@@ -83,11 +83,22 @@ class Selection:
         if self.window is WindowKind.PROFILE:
             return "the whole profile"
         if self.window is WindowKind.STEP:
-            return "a median step" if self.step is None else f"step {self.step}"
+            return self._steps if self.step is None else f"step {self.step}"
         number = self.timeline.step_program
         program = "the program" if number is None else self.timeline.programs[number].name
         where = "" if self.step is None else f" in step {self.step}"
         return f"one run of {program}{where}"
+
+    @property
+    def _steps(self) -> str:
+        """The steps whose median is shown: named if they were chosen."""
+        if self.timeline.chosen is None:
+            return "a median step"
+        steps = self.timeline.steps
+        counted = steps.filter("whole", "steady")["step"].unique().sort().to_list()
+        if len(counted) == 1:
+            return f"step {counted[0]}"
+        return f"the median of steps {as_ranges(counted)}"
 
     @property
     def occurrences(self) -> int:

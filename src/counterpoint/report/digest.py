@@ -23,15 +23,16 @@ __all__ = ["BUDGET", "LEAST", "Digest", "DigestLine", "lines_markdown"]
 BUDGET: Final = 1500
 """Characters of a digest unless another size is asked for."""
 LEAST: Final = 500
-"""Characters that the lines which are always there may take."""
+"""The smallest size that may be asked for."""
+LOSS: Final = "possible saving"
+"""The kind of lines without which no less important line is kept, such as their remedies."""
 _NAME: Final = 60
-_HEAD: Final = 0
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
 @frozen
 class DigestLine:
-    """A line; those of lower rank are kept first, and those of rank 0 always.
+    """A line; those of lower rank are kept first.
 
     `kind` is the noun by which lines are counted that are left out.
     """
@@ -43,13 +44,16 @@ class DigestLine:
 
 @frozen
 class Digest:
-    """Lines in the order in which they are read, the next command, and what is never left out."""
+    """Lines in the order in which they are read, and the next command, which is the last one."""
 
     lines: tuple[DigestLine, ...]
     next: str
 
     def text(self, budget: int = BUDGET) -> str:
-        """Return the digest in at most `budget` characters."""
+        """Return the digest in at most `budget` characters.
+
+        The next command has its room first; it is left out only if it is longer than the budget.
+        """
         if budget < LEAST:
             raise ArgumentError(
                 "budget",
@@ -57,14 +61,15 @@ class Digest:
                 f"a digest takes at least {LEAST} characters",
                 instead=LEAST,
             )
-        lines = [*self.lines, DigestLine(f"next: {self.next}", 1, "next command")]
-        order = sorted(range(len(lines)), key=lambda at: (lines[at].rank, at))
+        last = len(self.lines)
+        lines = [*self.lines, DigestLine(f"next: {self.next}", -1, "next command")]
         kept: set[int] = set()
-        for at in order:
-            trial = _rendered(lines, kept | {at})
-            if lines[at].rank == _HEAD or len(trial) <= budget:
+        for at in (last, *sorted(range(last), key=lambda at: (lines[at].rank, at))):
+            if len(_rendered(lines, kept | {at}, budget)) <= budget:
                 kept.add(at)
-        return _rendered(lines, kept)
+            elif lines[at].kind == LOSS:
+                break
+        return _rendered(lines, kept, budget)
 
     def markdown(self, title: str) -> str:
         """Return all lines as a Markdown list under a heading."""
@@ -78,16 +83,22 @@ def lines_markdown(title: str, lines: Iterable[str]) -> str:
     return "\n".join((f"### {_escaped(printable(title))}", "", *points, ""))
 
 
-def _rendered(lines: Sequence[DigestLine], kept: Iterable[int]) -> str:
+def _rendered(lines: Sequence[DigestLine], kept: Iterable[int], budget: int) -> str:
+    """Return the lines that are kept; the others are counted by kind where there is room."""
     chosen = frozenset(kept)
     shown = [printable(line.text) for at, line in enumerate(lines) if at in chosen]
     missing = Counter(line.kind for at, line in enumerate(lines) if at not in chosen)
-    if missing:
-        counts = ", ".join(counted_noun(count, kind) for kind, count in missing.items())
-        last = lines[-1].text if len(lines) - 1 in chosen else None
-        at = len(shown) - (last is not None)
-        shown.insert(at, f"left out: {counts}; a larger `budget=` or `json=` has more")
-    return "\n".join(shown) + "\n"
+    if not missing:
+        return "\n".join(shown) + "\n"
+    by_kind = ", ".join(counted_noun(count, kind) for kind, count in missing.items())
+    at = len(shown) - (len(lines) - 1 in chosen)
+    text = ""
+    for counts in (by_kind, counted_noun(missing.total(), "line")):
+        left = f"left out: {counts}; a larger `budget=` or `json=` has more"
+        text = "\n".join((*shown[:at], left, *shown[at:])) + "\n"
+        if len(text) <= budget:
+            break
+    return text
 
 
 def _escaped(text: str) -> str:

@@ -220,12 +220,15 @@ def summarize_run(run: Run) -> Summary:
 
 def summarize_study(conclusion: Conclusion, title: str) -> Summary:
     """Return the summary of a study."""
+    from counterpoint.tune.conclusion import NOT_LOOKED_AT
+
     base = next((row for row in conclusion.rows if row.arm.is_base), None)
     winner = next(
         (row for row in conclusion.rows if conclusion.winner and row.arm == conclusion.winner), base
     )
     measured = conclusion.basis != str(Basis.PREDICTED)
-    found: dict[str, float | None] = {"arms": len(conclusion.rows)}
+    looked_at = sum(row.status != NOT_LOOKED_AT for row in conclusion.rows)
+    found: dict[str, float | None] = {"arms": looked_at}
     for name, row in (("step_ms", winner), ("base_step_ms", base)):
         if row is not None:
             predicted = row.arm.predicted
@@ -241,9 +244,7 @@ def summarize_study(conclusion: Conclusion, title: str) -> Summary:
     spent = conclusion.spent
     if spent is not None:
         found |= {"trials": spent.trials, "spent_s": spent.seconds}
-    known: dict[str, str] = dict.fromkeys(
-        ("arms", "noise", "trials", "spent_s", "confirmed"), "measured"
-    )
+    known: dict[str, str] = dict.fromkeys(("noise", "trials", "spent_s"), "measured")
     return Summary(title=title, figures=tuple(_figures(found, conclusion.basis, known)))
 
 

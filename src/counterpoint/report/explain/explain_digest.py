@@ -17,10 +17,15 @@ from counterpoint.diagnose.compare import (
     StepDifference,
 )
 from counterpoint.report import units
-from counterpoint.report.digest import Digest, DigestLine, notes, short_name, short_place
+from counterpoint.report.digest import LOSS, Digest, DigestLine, notes, short_name, short_place
 from counterpoint.report.explain.compare_document import SOURCES, next_after_compare
 from counterpoint.report.explain.explain_document import NEARLY_ALL, next_after_explain
-from counterpoint.report.explain.step_time import own_step, subject
+from counterpoint.report.explain.step_time import (
+    count_beside_chosen,
+    counted_outside,
+    own_step,
+    subject,
+)
 from counterpoint.report.units import counted_noun
 
 if TYPE_CHECKING:
@@ -77,6 +82,9 @@ def step_lines(explanation: Explanation, run: Run | None = None) -> Iterator[Dig
         yield DigestLine("step: unknown, no whole step in this profile", 0)
     else:
         yield DigestLine(f"step [{basis}]: {_step(explanation)}", 0)
+    beside = count_beside_chosen(explanation, run)
+    if beside is not None:
+        yield DigestLine(f"by the run's own count [measured]: {counted_outside(beside)}", 1)
     if explanation.truncated:
         yield DigestLine("CUT OFF: events are missing from this profile; totals are too low", 0)
     if steps.window_ms is not None and (own is not None or steps.median_ms is None):
@@ -152,7 +160,7 @@ def finding_lines(explanation: Explanation) -> Iterator[DigestLine]:
         yield DigestLine(f"losses: {len(losses)}; they overlap: do not add their savings", 2)
     for at, finding in enumerate(losses):
         rank = 3 + at if at < _LOSSES else 16 + at
-        yield DigestLine(_loss(finding, explanation), rank, "possible saving")
+        yield DigestLine(_loss(finding, explanation), rank, LOSS)
         yield DigestLine(f"  remedy: {_remedy(finding)}", 30 + at if at else 13, "remedy text")
     for finding in others:
         yield DigestLine(f"{finding.code} [{finding.basis}]: {finding.title}", 28, "other finding")
@@ -263,7 +271,8 @@ def _work(found: Comparison, work: StepDifference) -> Iterator[DigestLine]:
     basis = _basis(found)
     for part in (*work.parts, work.step):
         if part.a_ms or part.b_ms:
-            yield DigestLine(f"{part.what} [{basis}]: {_both(part)}", 2, "part")
+            which = _in_profile(found) if part is work.step else ""
+            yield DigestLine(f"{part.what}{which} [{basis}]: {_both(part)}", 2, "part")
     if not isinstance(work.phases, Unknown):
         for part in work.phases:
             if part.a_ms or part.b_ms:
@@ -273,6 +282,13 @@ def _work(found: Comparison, work: StepDifference) -> Iterator[DigestLine]:
         yield DigestLine("ops: no difference is known to exceed noise", 3)
     for at, row in enumerate(clear or work.ops[:_TOP]):
         yield DigestLine(f"op {_op(row)} [{basis}]: {_both(row)}", 4 + at, "op")
+
+
+def _in_profile(found: Comparison) -> str:
+    """Return whose step the parts add up to, where the verdict is about other steps."""
+    times = [side.times for side in (found.a, found.b)]
+    elsewhere = any(it is not None and it.source not in ("profile", "prediction") for it in times)
+    return " of the profile, which the parts add up to" if elsewhere else ""
 
 
 def _basis(found: Comparison) -> str:

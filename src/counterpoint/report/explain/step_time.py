@@ -43,14 +43,9 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
     if own is not None:
         return Section("Step time", _counted(own), tuple(_beside_own(explanation)))
     below: list[Prose] = []
-    timed = _outside_profile(run)
+    timed = outside_profile(run)
     if timed is not None:
-        steps_of = f"the {timed.steps:,} steps outside the profile"
-        if timed.disturbed:  # nearly all of them were profiled
-            which = "after the first" if timed.left_out < 2 else "without compilation"
-            steps_of = f"the {timed.steps:,} steps {which}, including profiled ones"
-        counted = units.milliseconds(timed.seconds * 1e3)
-        below.append(Prose(f"by the run's own count: {counted}, median of {steps_of}"))
+        below.append(Prose(f"by the run's own count: {counted_outside(timed)}"))
     if explanation.steps.median_ms is None:
         return Section(
             "Step time",
@@ -70,6 +65,15 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
     return Section("Step time", _in_profile(explanation), tuple(below))
 
 
+def counted_outside(timed: Score) -> str:
+    """Return the Run's own count of its steps, and which they are."""
+    steps_of = f"the {timed.steps:,} steps outside the profile"
+    if timed.disturbed:  # nearly all of them were profiled
+        which = "after the first" if timed.left_out < 2 else "without compilation"
+        steps_of = f"the {timed.steps:,} steps {which}, including profiled ones"
+    return f"{units.milliseconds(timed.seconds * 1e3)}, median of {steps_of}"
+
+
 def step_line(explanation: Explanation, run: Run | None) -> str:
     """Return the step time in one line, with its source."""
     own = own_step(explanation, run)
@@ -84,7 +88,7 @@ def step_line(explanation: Explanation, run: Run | None) -> str:
     return f"{_counted(own).replace('   ', ', ')}; {seen}"
 
 
-def _outside_profile(run: Run | None) -> Score | None:
+def outside_profile(run: Run | None) -> Score | None:
     """Return the Run's own count of its steps, if there is one."""
     if run is None:
         return None
@@ -95,15 +99,32 @@ def _outside_profile(run: Run | None) -> Score | None:
 
 
 def own_step(explanation: Explanation, run: Run | None) -> Score | None:
-    """Return the Run's own count of its steps if it is more reliable than the profile."""
-    timed = _outside_profile(run)
+    """Return the Run's own count of its steps if it is more reliable than the profile.
+
+    It says nothing of chosen steps, which differ from the others for reasons of their own.
+    """
+    timed = None if _chosen(explanation) else outside_profile(run)
     if timed is None:
         return None
     seen_ms, own_ms = explanation.steps.median_ms, timed.seconds * 1e3
     if seen_ms is None:
-        return timed if explanation.step is None else None
+        return timed
     disagree = abs(own_ms - seen_ms) > _DISAGREE * min(own_ms, seen_ms)
     return timed if disagree and _is_guess(explanation) else None
+
+
+def count_beside_chosen(explanation: Explanation, run: Run | None) -> Score | None:
+    """Return the Run's own count of its steps where chosen steps are clearly different."""
+    timed = outside_profile(run) if _chosen(explanation) else None
+    seen_ms = explanation.steps.median_ms
+    if timed is None or seen_ms is None:
+        return None
+    own_ms = timed.seconds * 1e3
+    return timed if abs(own_ms - seen_ms) > _DISAGREE * min(own_ms, seen_ms) else None
+
+
+def _chosen(explanation: Explanation) -> bool:
+    return explanation.step is not None or explanation.chosen_steps is not None
 
 
 def subject(explanation: Explanation, run: Run | None) -> str:

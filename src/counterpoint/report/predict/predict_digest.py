@@ -17,7 +17,7 @@ from counterpoint.workflow.prediction import Forecast, Prediction, RankedCandida
 
 _ABOUT_STEP: Final = ("step", "figures below")
 _CANDIDATE: Final = 3
-_LOSSES_AFTER: Final = 10
+_LOSSES_AFTER: Final = 3
 """Losses of a prediction come after what was asked: candidates and what-if."""
 
 

@@ -11,9 +11,18 @@ from counterpoint.report.digest import Digest, DigestLine, notes
 from counterpoint.report.tune.figures import duration, gain_range_text, gain_text, node_hours, plain
 from counterpoint.report.units import counted_noun
 from counterpoint.tune import share_text
-from counterpoint.tune.conclusion import ArmRow, Conclusion, lacks_profile
+from counterpoint.tune.conclusion import (
+    NOT_LOOKED_AT,
+    NOT_PREDICTABLE,
+    WORTH_A_TRIAL,
+    ArmRow,
+    Conclusion,
+    lacks_profile,
+)
 
 _ARMS: Final = 20
+_UNKNOWN: Final = (NOT_LOOKED_AT, NOT_PREDICTABLE, WORTH_A_TRIAL)
+"""Of arms without a prediction: nothing is known about them."""
 
 
 def tune_digest(conclusion: Conclusion, study: str, next: str) -> Digest:
@@ -41,12 +50,12 @@ def _winner(conclusion: Conclusion, how: str) -> Iterator[DigestLine]:
     if winner is None:
         return
     yield DigestLine(f"winner: {winner.name}", 1)
-    gain = f"{gain_text(conclusion.gain)} of the base's step"
+    gain = _saves(conclusion.gain)
     reach = gain_range_text(conclusion.range)
     fresh = "" if conclusion.basis == "predicted" else ", confirmed by fresh runs"
     if not conclusion.confirmed and fresh:
         fresh = ", not confirmed by fresh runs, so it may be too large"
-    yield DigestLine(f"gain [{how}]: saves {gain}, range {reach}{fresh}", 1)
+    yield DigestLine(f"gain [{how}]: {gain}, range {reach}{fresh}", 1)
     if lacks_profile(winner):
         text = "the gain includes a PGLE profile, which the settings do not"
         yield DigestLine(f"warning: {text}", 1, "warning")
@@ -57,16 +66,27 @@ def _arm(row: ArmRow, rank: int) -> DigestLine:
     if row.why:
         figures[0] += f" ({plain(row.why)})"
     ran = row.trials > 0
+    basis = "measured" if ran else "predicted"
+    if not ran and predicted is None and row.status in _UNKNOWN:
+        basis = None
+        figures += ["not predicted"] if row.status == WORTH_A_TRIAL else []
     if ran and row.step_s is not None:
         figures.append(f"step {units.milliseconds(row.step_s * 1e3)}")
         if estimate is not None and units.known(estimate.gain) is not None:
             reach = gain_range_text(estimate.range)
-            figures.append(f"saves {gain_text(estimate.gain)} of the base's step, range {reach}")
+            figures.append(f"{_saves(estimate.gain)}, range of the saving {reach}")
     elif predicted is not None and not ran:
         figures.append(f"step {units.milliseconds(predicted.step_s * 1e3)}")
-        figures.append(f"saves {gain_text(predicted.gain)} of the base's step")
-    basis = "measured" if ran else "predicted"
-    return DigestLine(f"arm {row.arm.name} [{basis}]: {'; '.join(figures)}", rank, "arm")
+        figures += [] if row.arm.is_base else [_saves(predicted.gain)]
+    name = row.arm.name if basis is None else f"{row.arm.name} [{basis}]"
+    return DigestLine(f"arm {name}: {'; '.join(figures)}", rank, "arm")
+
+
+def _saves(gain: float | None) -> str:
+    """Return a gain in words, since a saving below zero is read twice."""
+    text = gain_text(gain)
+    verb = "slower by" if text.startswith("-") else "saves"
+    return f"{verb} {text.lstrip('+-')} of the base's step"
 
 
 def _noise(conclusion: Conclusion) -> Iterator[DigestLine]:

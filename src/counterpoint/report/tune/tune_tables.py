@@ -24,7 +24,7 @@ from counterpoint.report.document import (
 from counterpoint.report.tune.figures import gain_range_text, gain_text, plain
 from counterpoint.report.units import counted_noun
 from counterpoint.tune import Arm
-from counterpoint.tune.conclusion import ArmRow, Conclusion
+from counterpoint.tune.conclusion import WORTH_A_TRIAL, ArmRow, Conclusion
 from counterpoint.tune.study import Ablated
 
 _HASH: Final = 8
@@ -68,7 +68,7 @@ def _kinds(conclusion: Conclusion) -> str:
     others = [row for row in conclusion.rows if not row.arm.is_base]
     known = sum(row.arm.predicted is not None for row in others)
     silent = [row.status for row in others if row.arm.predicted is None]
-    kinds = Counter("not predictable" if status == "worth a trial" else status for status in silent)
+    kinds = Counter("not predictable" if status == WORTH_A_TRIAL else status for status in silent)
     return ": " + ", ".join(
         [f"{known} predicted", *(f"{number} {kind}" for kind, number in kinds.items())]
     )

@@ -102,6 +102,7 @@ WINNER = "winner"
 NOT_CONFIRMED = "not confirmed"
 NOT_PREDICTABLE = "not predictable"
 NOT_LOOKED_AT = "not looked at"
+WORTH_A_TRIAL = "worth a trial"
 _ORDER = (WINNER, "base", str(ArmVerdict.FASTER), NOT_CONFIRMED, str(ArmVerdict.OPEN))
 
 
@@ -214,7 +215,7 @@ def _same(seen: CandidateSeen) -> str:
 
 def _predicted_only(state: RaceState, seen: CandidateSeen) -> ArmRow:
     if seen.arm.name in {arm.name for arm in state.to_enter}:
-        return ArmRow(arm=seen.arm, status="worth a trial")
+        return ArmRow(arm=seen.arm, status=WORTH_A_TRIAL)
     if seen.arm.predicted is not None:
         return ArmRow(arm=seen.arm, status="predicted")
     if seen.arm.shows:
