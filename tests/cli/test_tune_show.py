@@ -362,4 +362,8 @@ def test_a_patch_is_shown_and_written_where_asked(run: Run, study: Path, tmp_pat
     code, out, err = run(study, "--patch", job)
     assert (code, out) == (0, "")
     assert "has these settings already" in err
+    code, _, err = run(study, "--patch", job, "--arm", "base", "--in-place")
+    assert code == 0
+    assert "block of an earlier patch is removed" in err
+    assert job.read_text() == "#!/bin/bash\npython train.py\n"
     assert run(study, "--in-place")[0] == 2

@@ -217,3 +217,161 @@ def test_xpk_gets_options() -> None:
     assert new.endswith("--command 'python t.py'\n")
     with pytest.raises(UsageError, match="names a file of variables"):
         patch_text("xpk workload create --env-file a.env\n", "run.sh", SETTINGS)
+
+
+BEGIN = "# begin of settings by counterpoint tune\n"
+END = "# end of settings by counterpoint tune\n"
+
+
+def around(text: str) -> tuple[str, str]:
+    """Return what is before and after the block of the patched script."""
+    new = patched(text, "run.sh")
+    assert new.count(BEGIN) == 1
+    return new.partition(BEGIN)[0], new.partition(END)[2]
+
+
+def notes_of(text: str) -> tuple[str, ...]:
+    return patch_text(text, "run.sh", SETTINGS).notes
+
+
+HEREDOC = """\
+#!/bin/bash
+export NCCL_DEBUG=INFO
+bash <<EOF
+# don't
+export XLA_FLAGS=--xla_a=1
+printf '%s|%s|%s\\n' "\\$XLA_FLAGS" "\\$NCCL_ALGO" "\\$GREETING"
+EOF
+export NCCL_ALGO=Tree
+"""
+
+
+def test_nothing_is_written_in_a_heredoc() -> None:
+    before, after = around(HEREDOC)
+    assert "<<" not in before
+    assert after.endswith(HEREDOC[HEREDOC.index("bash <<") :])
+    assert ran(patched(HEREDOC, "run.sh"))[1] == "Ring"
+    notes = notes_of(HEREDOC)
+    assert any(note.startswith("line 5 sets XLA_FLAGS within the heredoc") for note in notes)
+    assert any(note.startswith("line 8 sets NCCL_ALGO again, after") for note in notes)
+
+
+@pytest.mark.parametrize(
+    "opens",
+    ["srun bash <<EOF", "bash <<-'EOF'", 'export CMD="$(cat <<EOF', "cat <<\\EOF | srun bash"],
+)
+def test_heredocs_of_all_forms_stay_whole(opens: str) -> None:
+    close = ')"\n' if "$(" in opens else ""
+    text = f"#!/bin/bash\n{opens}\nexport XLA_FLAGS=--xla_a=1 # it's\nEOF\n{close}"
+    assert around(text) == ("#!/bin/bash\n", text.partition("\n")[2])
+
+
+def test_marks_have_nothing_that_a_shell_expands() -> None:
+    marks = [line for line in patched(SCRIPT, "a.sh").splitlines() if "settings by" in line]
+    assert len(marks) == 2
+    assert not set("`$'\"\\") & set("".join(marks))
+
+
+def test_marks_of_earlier_versions_are_found() -> None:
+    new = patched(SCRIPT, "a.sh")
+    old = new.replace("by counterpoint tune", "by `counterpoint tune`")
+    assert patch_text(old, "a.sh", SETTINGS).text == new
+
+
+LAUNCHES = """\
+#!/bin/bash
+
+#SBATCH --nodes=2
+source env.sh
+export NCCL_ALGO=Tree
+{launch}
+export XLA_FLAGS=--xla_a=1
+"""
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "python train.py",
+        "srun --label python train.py",
+        "exec ./train",
+        "cd x && NCCL_DEBUG=INFO torchrun t.py",
+        "if true; then\n  mpirun t\nfi",
+        "for i in 1 2; do\n  case $i in\n    1) python t.py ;;\n  esac\ndone",
+        "train() {\n  python t.py\n}",
+        "function train {\n  export NCCL_ALGO=Tree\n  python t.py\n}",
+        "(\n  cd $(dirname x)\n  python t.py\n)",
+    ],
+)
+def test_the_block_stands_between_exports_and_the_first_launch(launch: str) -> None:
+    text = LAUNCHES.format(launch=launch)
+    before, after = around(text)
+    assert before.endswith("export NCCL_ALGO=Tree\n")
+    assert after.startswith(launch)
+    line = len(text.splitlines())
+    assert any(
+        note.startswith(f"line {line} sets XLA_FLAGS again, after the first launch")
+        for note in notes_of(text)
+    )
+
+
+def test_directives_of_slurm_stay_before_commands() -> None:
+    text = "#!/bin/bash\n\n#SBATCH --nodes=2\n\n# trains\npython t.py\n"
+    assert around(text)[0] == "#!/bin/bash\n\n#SBATCH --nodes=2\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("XLA_FLAGS=--xla_a=1 python t.py", "line 2 sets XLA_FLAGS for its own command, after"),
+        ("bash -c 'XLA_FLAGS=1 python t.py'", "line 2 sets XLA_FLAGS for its own command, after"),
+        ("env NCCL_ALGO=Tree python t.py", "line 2 sets NCCL_ALGO for its own command, after"),
+        ("export XLA_FLAGS=1; python t.py", "line 2 sets XLA_FLAGS and launches a command"),
+        ("srun --export=ALL,XLA_FLAGS=1 t", "line 2 sets XLA_FLAGS in --export, which overrides"),
+        ("srun --export=HOME,PATH t", "line 2: --export=HOME,PATH does not pass on the"),
+    ],
+)
+def test_lines_that_override_the_block_are_named(line: str, says: str) -> None:
+    text = f"#!/bin/bash\n{line}\n"
+    assert around(text) == ("#!/bin/bash\n", f"{line}\n")
+    (note,) = notes_of(text)
+    assert note.startswith(says)
+    (again,) = notes_of(patched(text, "run.sh"))  # numbers are those of the file at hand
+    assert again == note.replace("line 2", "line 7")
+
+
+def test_what_overrides_nothing_is_not_noted() -> None:
+    text = (
+        '#!/bin/bash\nsrun --export=ALL t # XLA_FLAGS=1\necho "XLA_FLAGS=$XLA_FLAGS"\n'
+        "# XLA_FLAGS=--xla_a=1 python t.py\n"
+    )
+    assert notes_of(text) == ()
+
+
+def test_empty_settings_remove_the_block() -> None:
+    new = patch_text(patched(SCRIPT, "a.sh"), "a.sh", Settings())
+    assert new.text == SCRIPT
+    assert "the block of an earlier patch is removed" in new.notes[0]
+    assert patch_text(SCRIPT, "a.sh", Settings()).text == SCRIPT
+
+
+def test_empty_settings_leave_a_manifest_as_it_is_and_say_so() -> None:
+    new = patch_text(patched(JOBSET), "job.yaml", Settings())
+    assert new.text == patched(JOBSET)
+    assert "take the original file" in new.notes[0]
+
+
+def test_flags_of_an_earlier_arm_are_named_in_a_manifest() -> None:
+    other = Settings((("xla_b", "1"),))
+    first = patch_text("containers:\n- name: a\n", "job.yaml", SETTINGS)
+    assert first.notes == ()
+    (note,) = patch_text(first.text, "job.yaml", other).notes
+    assert "--xla_gpu_enable_triton_gemm" in note
+    assert "NCCL_ALGO" in note
+    assert "patch the original file" in note
+
+
+def test_a_command_of_xpk_in_a_heredoc_is_refused() -> None:
+    text = "bash <<EOF\nxpk workload create --cluster c\nEOF\n"
+    with pytest.raises(UsageError, match="line 2: the command of xpk is within a heredoc"):
+        patch_text(text, "run.sh", SETTINGS)

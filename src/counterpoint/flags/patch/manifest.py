@@ -21,6 +21,13 @@ from counterpoint.flags.text import parse_xla_flags, render_xla_flags
 _BLOCKS: Final = ("|", ">")
 """Styles of texts that go over several lines."""
 
+_EMPTY: Final = (
+    "these settings are empty, and what an earlier patch set can't be told from your own: take the"
+    " original file"
+)
+_KEPT: Final = ("NCCL_", "XLA_", "JAX_", "LIBTPU_", "CUDA_", "TF_")
+"""Variables that another arm may have set."""
+
 
 def patch_manifest(text: str, name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
     """Return the text with the settings in every container, and notes."""
@@ -31,6 +38,8 @@ def patch_manifest(text: str, name: str, settings: Settings) -> tuple[str, tuple
             f"{name}: not valid YAML: {' '.join(str(damage).split())}",
             why="a template is patched after it was rendered: `helm template`",
         ) from None
+    if not settings.xla and not settings.variables:
+        return text, (_EMPTY,)
     edit = _Edit(text, name, settings)
     for document in documents:
         edit.visit(document, top=True)
@@ -97,6 +106,7 @@ class _Edit:
             raise self._refusal(container, "its environment comes from an anchor (`<<`)")
         had = self._entries(env)
         new: list[tuple[str, str]] = []
+        self._note_kept(had)
         for name, value in _variables(self.settings, had, self._text_of):
             if name not in had:
                 new.append((name, value))
@@ -130,6 +140,7 @@ class _Edit:
         envs = keys.get("envs")
         had = _keys(envs) if isinstance(envs, MappingNode) else {}
         new: list[tuple[str, str]] = []
+        self._note_kept(had)
         for name, value in _variables(self.settings, had, self._text_of):
             if name not in had:
                 new.append((name, value))
@@ -157,6 +168,27 @@ class _Edit:
                             f"line {line}: the script of `{key}` sets {name} itself, after the"
                             " environment: change it there, too"
                         )
+
+    def _note_kept(self, had: Mapping[str, Node]) -> None:
+        """Note what stays: it may be of another arm, patched into the file before."""
+        kept: list[str] = []
+        for name, node in had.items():
+            if name in FLAG_VARIABLES and self._is_set(name):
+                text = self._text_of(node)
+                before = dict(parse_xla_flags(text, where=name)) if text.strip() else {}
+                kept += [f"--{flag}" for flag in before if flag not in self._flags(name)]
+            elif name.startswith(_KEPT) and not self._is_set(name):
+                kept.append(name)
+        if kept:
+            self.notes.append(
+                f"the file's own {', '.join(kept)} stay: if an earlier patch with other settings"
+                " set them, patch the original file instead"
+            )
+
+    def _flags(self, name: str) -> Mapping[str, str]:
+        if name == "XLA_FLAGS":
+            return self.settings.flags
+        return dict(parse_xla_flags(self.settings.variables[name], where=name))
 
     def _is_set(self, name: str) -> bool:
         return bool(self.settings.xla) if name == "XLA_FLAGS" else name in self.settings.variables

@@ -28,13 +28,13 @@ def patch_text(text: str, name: str, settings: Settings) -> PatchedFile:
     """Return the text of the file `name` with these settings in the environment of its processes.
 
     A flag or variable that the file sets already gets the new value; others stay. To patch the
-    result again changes nothing.
+    result again changes nothing. Numbers of lines in notes are those of the text given.
     """
     suffix = name[name.rfind(".") :] if "." in name else ""
     if suffix in _YAML:
         return PatchedFile(*patch_manifest(text, name, settings))
     if suffix in _SCRIPTS or _SHEBANG.match(text):
-        return PatchedFile(*patch_script(text, settings))
+        return PatchedFile(*patch_script(text, name, settings))
     raise UsageError(
         f"{name}: not a file of a job that can be patched",
         why=f"its name must end with {', '.join((*_YAML, *_SCRIPTS))}, or it must begin with"

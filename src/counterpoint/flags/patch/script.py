@@ -1,4 +1,7 @@
-"""Settings in a shell script: a block of exports behind the script's own, or options of xpk.
+"""Settings in a shell script: a block of exports, or options of xpk.
+
+The block is behind the script's own exports and before the first line that launches something,
+never in a heredoc.
 
 Flags are appended to what the script has set by then, and XLA lets the last one count, so that the
 script's other flags stay. The block has marks, by which the next patch replaces it.
@@ -15,36 +18,65 @@ from typing import Final
 from counterpoint.core import UsageError
 from counterpoint.flags.forms import quoted
 from counterpoint.flags.patch.manifest import merged_flags
+from counterpoint.flags.patch.statements import Statement, length, plain, statements, uncommented
 from counterpoint.flags.settings import FLAG_VARIABLES, Settings
 from counterpoint.flags.text import parse_xla_flags, render_xla_flags
 
-_BEGIN: Final = "# begin of settings by `counterpoint tune`"
-_END: Final = "# end of settings by `counterpoint tune`"
+_BEGIN: Final = "# begin of settings by counterpoint tune"
+_END: Final = "# end of settings by counterpoint tune"
 _BLOCK: Final = re.compile(
-    rf"^{re.escape(_BEGIN)}\r?\n.*?^{re.escape(_END)}(?:\r?\n|\Z)", re.MULTILINE | re.DOTALL
+    r"^# begin of settings by `?counterpoint tune`?\r?\n.*?"
+    r"^# end of settings by `?counterpoint tune`?(?:\r?\n|\Z)",
+    re.MULTILINE | re.DOTALL,
 )
+_EMPTY_XPK: Final = (
+    "these settings are empty, and an earlier patch of xpk's options can't be told from your own:"
+    " take the original file"
+)
+_DIRECTIVE: Final = re.compile(r"#(?:!|SBATCH|PBS|BSUB|COBALT|MSUB|FLUX|\$\s)")
+_ALONE: Final = re.compile(r"\s*[A-Za-z_]\w*\+?=\S*\s*(?:;|&&)")
+_EXPORT_OPTION: Final = re.compile(r"--export[= ](?:\"[^\"]*\"|'[^']*'|\S+)")
 _XPK: Final = re.compile(
     r"^[^#\n]*\bxpk(?:\.py)?\s+workload\s+create(?:-pathways)?\b", re.MULTILINE
 )
 _OPTION: Final = r"""-{2}env[= ]((?=['"]?NAME=)(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\])+)"""
-_LONGEST: Final = 400
-"""Lines of one statement; more are an unclosed quotation mark."""
 
 
-def patch_script(text: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
-    """Return the text with the settings, and notes."""
+def patch_script(text: str, name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
+    """Return the text with the settings, and notes; without settings, remove an earlier block."""
     variables = dict(_variables(settings))
     if not variables:
-        return text, ()
+        return _without(text)
     newline = "\r\n" if "\r\n" in text else "\n"
     if found := _XPK.search(text):
+        _refuse_heredoc(text, name, found.start())
         return _with_options(text, found.end(), settings)
-    plain = _BLOCK.sub("", text)
-    at, notes = _place(plain, tuple(variables))
-    lines = [_BEGIN, *(_export(name, value) for name, value in variables.items()), _END]
-    first = newline if at and plain[at - 1] != "\n" else ""
+    plain_text = _BLOCK.sub("", text)
+    at, notes = _place(text, tuple(variables))
+    lines = [_BEGIN, *(_export(key, value) for key, value in variables.items()), _END]
+    first = newline if at and plain_text[at - 1] != "\n" else ""
     block = first + "".join(f"{line}{newline}" for line in lines)
-    return plain[:at] + block + plain[at:], notes
+    return plain_text[:at] + block + plain_text[at:], notes
+
+
+def _without(text: str) -> tuple[str, tuple[str, ...]]:
+    new = _BLOCK.sub("", text)
+    if new != text:
+        return new, ("these settings are empty: the block of an earlier patch is removed",)
+    if _XPK.search(text):
+        return text, (_EMPTY_XPK,)
+    return text, ()
+
+
+def _refuse_heredoc(text: str, name: str, at: int) -> None:
+    """Refuse a command of xpk in a heredoc, which the outer shell may expand."""
+    line = text.count("\n", 0, at)
+    for one in statements(text.splitlines(keepends=True)):
+        if any(line == inner for inner, _ in one.bodies):
+            raise UsageError(
+                f"{name}, line {line + 1}: the command of xpk is within a heredoc",
+                why=f"line {one.line + 1} opens it, and the outer shell may expand what is in it",
+            )
 
 
 def _variables(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -60,43 +92,118 @@ def _export(name: str, value: str) -> str:
 
 
 def _place(text: str, names: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-    """Return where the block goes: after the last assignment of these names, or after the head."""
-    sets = re.compile(rf"^(\s*)(?:export\s+|declare\s+-x\s+)?({'|'.join(names)})\+?=")
-    lines = text.splitlines(keepends=True)
-    at = sum(map(len, takewhile(lambda line: line.startswith("#"), lines)))
+    """Return where the block goes in the text without an earlier block, and notes.
+
+    It goes after the last statement that sets variables before the first launch, else after the
+    head. Notes have the numbers of the lines in the text as it is.
+    """
+    numbers, lines = _lines(text)
+    at = end = _head(lines)
+    begin, launched = 0, False
     notes: list[str] = []
-    begin = number = 0
-    while number < len(lines):
-        count = _length(lines, number)
-        size = sum(map(len, lines[number : number + count]))
-        found = sets.match(lines[number])
-        if found and found[1]:
-            notes.append(
-                f"line {number + 1}: {found[2]} is set within a block of the script; if that runs"
-                " later, it replaces the new value"
+    unit: list[Statement] = []
+    for one in statements(lines):
+        unit.append(one)
+        end = begin + sum(len(part.text) for part in unit)
+        if one.depth:
+            continue
+        launched = launched or any(_matters(part, names) for part in unit)
+        within = len(unit) > 1
+        for part in unit:
+            notes += _notes(part, names, numbers, launched=launched, within=within)
+        if not launched and end > at and any(part.reads or _sets(part, names) for part in unit):
+            at = end
+        begin, unit = end, []
+    for part in unit:  # a compound that never ends
+        notes += _notes(part, names, numbers, launched=True, within=True)
+    return at, tuple(dict.fromkeys(notes))
+
+
+def _lines(text: str) -> tuple[list[int], list[str]]:
+    """Return the lines outside of earlier blocks, and their numbers."""
+    inside: set[int] = set()
+    for found in _BLOCK.finditer(text):
+        first = text.count("\n", 0, found.start())
+        inside |= set(range(first, first + len(found[0].rstrip("\n").split("\n"))))
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    kept = [(number, line) for number, line in enumerate(lines) if number not in inside]
+    return [number + 1 for number, _ in kept], [line for _, line in kept]
+
+
+def _head(lines: list[str]) -> int:
+    """Return the end of the comments at the top and of all directives, which Slurm reads there."""
+    head = list(takewhile(lambda line: line.startswith("#"), lines))
+    top = list(takewhile(lambda line: line.startswith("#") or not line.strip(), lines))
+    last = max((at for at, line in enumerate(top, 1) if _DIRECTIVE.match(line)), default=0)
+    return sum(map(len, lines[: max(len(head), last)]))
+
+
+def _named(names: tuple[str, ...]) -> str:
+    return rf"\b({'|'.join(names)})\b"
+
+
+def _sets(one: Statement, names: tuple[str, ...]) -> list[str]:
+    """Return which of the variables the statement sets or unsets, also within quotes."""
+    code, before = uncommented(one.code), r"(?<![\w$-])"
+    if one.first in ("echo", "printf"):  # its words are no assignments
+        code, before = plain(code), r"[;&|]\s*(?:export\s+)?"
+    found: list[str] = re.findall(rf"{before}{_named(names)}\+?=", code)
+    if one.first == "unset":
+        found += re.findall(_named(names), code)
+    return list(dict.fromkeys(found))
+
+
+def _matters(one: Statement, names: tuple[str, ...]) -> bool:
+    """Return whether the block must come before it: it launches, or its heredoc has the names."""
+    return one.launches or any(re.search(_named(names), line) for _, line in one.bodies)
+
+
+def _notes(
+    one: Statement, names: tuple[str, ...], numbers: list[int], *, launched: bool, within: bool
+) -> Iterator[str]:
+    """Yield what in this statement replaces the block's values."""
+    line = numbers[one.line]
+    option = " ".join(_EXPORT_OPTION.findall(one.code)) if one.launches else ""
+    if option and not re.search(r"[= ,'\"]ALL\b", option):
+        yield (
+            f"line {line}: {option} does not pass on the environment, and so"
+            " not the block: add ALL to it"
+        )
+    for name in _sets(one, names):
+        if re.search(rf"\b{name}=", option):
+            yield f"line {line} sets {name} in --export, which overrides the block: remove it there"
+        elif (one.launches and one.first in ("export", "declare", "typeset")) or (
+            one.launches and _ALONE.match(plain(one.code))
+        ):
+            yield (
+                f"line {line} sets {name} and launches a command, so that it overrides the block,"
+                " which is before it: remove it there"
             )
-        elif found:
-            at = begin + size
-        begin += size
-        number += count
-    return at, tuple(notes)
+        elif one.launches:
+            yield (f"line {line} sets {name} for its own command, after the block: remove it there")
+        elif launched:
+            yield (
+                f"line {line} sets {name} again, after the first launch and so after the block:"
+                " change it there, too"
+            )
+        elif within:
+            yield (
+                f"line {line}: {name} is set within a block of the script; if that runs later, it"
+                " replaces the new value"
+            )
+    yield from _notes_on_heredocs(one, names, numbers)
 
 
-def _length(lines: list[str], first: int) -> int:
-    """Return the number of lines of the statement that begins there."""
-    if lines[first].lstrip().startswith("#"):
-        return 1
-    whole = ""
-    for count, line in enumerate(lines[first : first + _LONGEST], 1):
-        whole += line
-        if line.rstrip("\r\n").endswith("\\"):
+def _notes_on_heredocs(one: Statement, names: tuple[str, ...], numbers: list[int]) -> Iterator[str]:
+    opens = numbers[one.line]
+    for at, body in one.bodies:
+        if body.lstrip().startswith("#"):
             continue
-        try:
-            shlex.split(whole, comments=True)
-        except ValueError:
-            continue
-        return count
-    return 1
+        for name in dict.fromkeys(re.findall(rf"(?<![\w$-]){_named(names)}\+?=", body)):
+            yield (
+                f"line {numbers[at]} sets {name} within the heredoc that line {opens} opens, after"
+                " the block, which is before the heredoc: change it there, too"
+            )
 
 
 def _with_options(text: str, at: int, settings: Settings) -> tuple[str, tuple[str, ...]]:
@@ -128,4 +235,4 @@ def _end(text: str, at: int) -> int:
     """Return the end of the statement that this place belongs to."""
     begin = text.rfind("\n", 0, at) + 1
     lines = text[begin:].splitlines(keepends=True)
-    return begin + sum(map(len, lines[: _length(lines, 0)]))
+    return begin + sum(map(len, lines[: length(lines, 0)]))
