@@ -9,11 +9,20 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page
+    from playwright.sync_api import (
+        Browser,
+        ConsoleMessage,
+        Dialog,
+        Error,
+        Locator,
+        Page,
+        Request,
+    )
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (
     "--no-sandbox",
+    "--disable-gpu-compositing",  # in software it costs more than half of a page's CPU time
     "--use-gl=angle",
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
@@ -50,33 +59,60 @@ def chromium() -> Generator[Browser]:
             browser.close()
 
 
+class Windows:
+    """Windows of one browser, each used again once its visit ends: a new one costs a second."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._free: dict[str | None, list[Page]] = {}
+
+    def take(self, script: str | None = None) -> Page:
+        """An empty window; `script` runs before each page in it."""
+        if free := self._free.get(script):
+            return free.pop()
+        context = self._browser.new_context()
+        if script is not None:
+            context.add_init_script(script)
+        return context.new_page()
+
+    def give_back(self, page: Page, script: str | None = None) -> None:
+        page.evaluate(_FORGET)
+        page.goto("about:blank")
+        self._free.setdefault(script, []).append(page)
+
+
+_FORGET = "() => { try { localStorage.clear(); sessionStorage.clear(); } catch {} }"
+
+
 class Visit:
     """A page in the browser: `errors` are what its console says, `requests` what it asked for."""
 
     def __init__(
         self,
-        browser: Browser,
+        windows: Windows,
         size: tuple[int, int] = SIZE,
         theme: Theme = "light",
         script: str | None = None,
     ) -> None:
         width, height = size
-        self.context = browser.new_context(
-            viewport={"width": width, "height": height},
-            reduced_motion="reduce",
-            color_scheme=theme,
-        )
-        if script is not None:  # what runs before the page does
-            self.context.add_init_script(script)
-        self.page: Page = self.context.new_page()
+        self._windows, self._script = windows, script
+        self.page: Page = windows.take(script)
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         self.errors: list[str] = []
         self.requests: list[str] = []
         self.page.on("console", self._heard)
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("dialog", self._asked)
-        self.context.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("pageerror", self._failed)
+        self.page.on("dialog", self._refuse)
+        self.page.on("request", self._requested)
 
-    def _asked(self, dialog: Dialog) -> None:
+    def _failed(self, error: Error) -> None:
+        self.errors.append(str(error))
+
+    def _requested(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+    def _refuse(self, dialog: Dialog) -> None:
         self.errors.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
@@ -110,11 +146,17 @@ class Visit:
 
     def settle(self) -> None:
         """Wait for what the page still fetches and draws."""
-        self.page.wait_for_load_state("networkidle")
+        if not self.page.url.startswith("file:"):  # a file fetches nothing, and this takes 0.5 s
+            self.page.wait_for_load_state("networkidle")
         self.page.evaluate(
             "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
         self.page.wait_for_timeout(150)
 
     def close(self) -> None:
-        self.context.close()
+        """Leave the window to the next visit; what this one saw is kept."""
+        self.page.remove_listener("console", self._heard)
+        self.page.remove_listener("pageerror", self._failed)
+        self.page.remove_listener("dialog", self._refuse)
+        self.page.remove_listener("request", self._requested)
+        self._windows.give_back(self.page, self._script)

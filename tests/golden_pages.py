@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from compare_pairs import program, sine, timeline
 
 import counterpoint
 import timelines
 import tune_conclusions
-from chromium import Theme, Visit, chromium
+from chromium import Theme, Visit, Windows, chromium
 from counterpoint.core.frozen import frozen
 from counterpoint.report import document_markup
 from counterpoint.report.explain import (
@@ -31,9 +31,6 @@ from counterpoint.report.explain import (
 from counterpoint.report.tune import tune_document, tune_json
 from counterpoint.timeline import Timeline
 from counterpoint.view import PageContent, one_file
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 GOLDEN: Final = Path(__file__).parent / "view/golden"
 TOLERANCE: Final = 0.02
@@ -109,12 +106,12 @@ PICTURES: Final = (
 )
 
 
-def taken(browser: Browser, picture: Picture, directory: Path, script: str | None = None) -> bytes:
+def taken(windows: Windows, picture: Picture, directory: Path, script: str | None = None) -> bytes:
     """The picture of a page as it is now (PNG); `script` runs before the page does."""
     file = directory / f"{picture.page}.html"
     if not file.exists():
         file.write_text(one_file(PAGES[picture.page]()), encoding="utf-8")
-    visited = Visit(browser, theme=picture.theme, script=script).open(file.as_uri())
+    visited = Visit(windows, theme=picture.theme, script=script).open(file.as_uri())
     visited.show(picture.view)
     visited.page.mouse.move(0, 0)
     visited.page.wait_for_timeout(300)
@@ -123,12 +120,12 @@ def taken(browser: Browser, picture: Picture, directory: Path, script: str | Non
     return made
 
 
-def difference(browser: Browser, one: bytes, other: bytes) -> float:
+def difference(windows: Windows, one: bytes, other: bytes) -> float:
     """The share of cells, of 8 by 8 pixels, that differ clearly."""
-    context = browser.new_context()
     pictures = [f"data:image/png;base64,{base64.b64encode(it).decode()}" for it in (one, other)]
-    share: float = context.new_page().evaluate(_DIFFERENCE, pictures)
-    context.close()
+    window = windows.take()
+    share: float = window.evaluate(_DIFFERENCE, pictures)
+    windows.give_back(window)
     return share
 
 
@@ -161,8 +158,9 @@ def main() -> None:
     """Take all pictures anew."""
     GOLDEN.mkdir(exist_ok=True)
     with chromium() as browser, TemporaryDirectory() as directory:
+        windows = Windows(browser)
         for picture in PICTURES:
-            picture.path.write_bytes(taken(browser, picture, Path(directory)))
+            picture.path.write_bytes(taken(windows, picture, Path(directory)))
             print(f"wrote {picture.path.relative_to(GOLDEN.parents[2])}")
 
 

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from compare_pairs import program, sine, timeline
 
 import timelines
-from chromium import Visit, chromium, why_no_browser
+from chromium import Visit, Windows, chromium, why_no_browser
 from counterpoint.timeline.storage.parquet import write_parquet
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 Visitor = Callable[..., Visit]
 
 
 @pytest.fixture(scope="session")
-def browser() -> Generator[Browser]:
+def windows() -> Generator[Windows]:
     if reason := why_no_browser():
         pytest.skip(reason)
-    with chromium() as started:
-        yield started
+    with chromium() as browser:
+        yield Windows(browser)
 
 
 @pytest.fixture
-def visit(browser: Browser) -> Generator[Visitor]:
-    """Open an address or a file in a fresh window; at the end, nothing may have gone wrong."""
+def visit(windows: Windows) -> Generator[Visitor]:
+    """Open an address or a file in a window of its own; at the end, nothing may have gone wrong."""
     visits: list[Visit] = []
 
     def open_(address: str | Path, **options: object) -> Visit:
-        visited = Visit(browser, **options)  # type: ignore[arg-type]
+        visited = Visit(windows, **options)  # type: ignore[arg-type]
         visits.append(visited)
         return visited.open(address.as_uri() if isinstance(address, Path) else address)
 

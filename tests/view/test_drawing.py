@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from chromium import Theme, Visit
+from chromium import Theme, Visit, Windows
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.view import PageContent
 from golden_pages import PICTURES, TOLERANCE, difference, taken
 from recordings import NS, Span, recording
 from viewed import viewing
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.slow
 
@@ -148,11 +144,11 @@ def test_a_zoom_is_one_request_for_what_the_screen_can_show(visit: Visitor, busy
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_cpu_draws_what_a_gpu_does(browser: Browser, tmp_path: Path, theme: Theme) -> None:
+def test_the_cpu_draws_what_a_gpu_does(windows: Windows, tmp_path: Path, theme: Theme) -> None:
     picture = next(it for it in PICTURES if (it.view, it.theme) == ("timeline", theme))
-    one, other = (taken(browser, picture, tmp_path, script) for script in (None, GPU))
+    one, other = (taken(windows, picture, tmp_path, script) for script in (None, GPU))
     assert one != other  # they are drawn differently
-    assert difference(browser, one, other) <= TOLERANCE / 4
+    assert difference(windows, one, other) <= TOLERANCE / 4
 
 
 @pytest.mark.parametrize("width", [1, 0.3, 0.02, 0.0005])

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from chromium import Windows
 from golden_pages import GOLDEN, PICTURES, TOLERANCE, Picture, difference, taken
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.slow
 
@@ -22,20 +19,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda it: it.path.stem)
 def test_a_page_looks_as_before(
-    browser: Browser, files: Path, tmp_path: Path, picture: Picture
+    windows: Windows, files: Path, tmp_path: Path, picture: Picture
 ) -> None:
-    now = taken(browser, picture, files)
-    share = difference(browser, picture.path.read_bytes(), now)
+    now = taken(windows, picture, files)
+    share = difference(windows, picture.path.read_bytes(), now)
     (tmp_path / picture.path.name).write_bytes(now)
     assert share <= TOLERANCE, f"look at {tmp_path / picture.path.name}, then `make golden`"
 
 
-def test_what_looks_different_differs(browser: Browser) -> None:
+def test_what_looks_different_differs(windows: Windows) -> None:
     light, dark, timeline, _, report, *_ = (picture.path.read_bytes() for picture in PICTURES)
-    assert difference(browser, light, light) == 0
-    assert difference(browser, light, dark) > 10 * TOLERANCE
-    assert difference(browser, light, report) > 2 * TOLERANCE
-    assert difference(browser, timeline, report) > 2 * TOLERANCE
+    assert difference(windows, light, light) == 0
+    assert difference(windows, light, dark) > 10 * TOLERANCE
+    assert difference(windows, light, report) > 2 * TOLERANCE
+    assert difference(windows, timeline, report) > 2 * TOLERANCE
 
 
 def test_the_pictures_are_small_and_none_is_left_over() -> None:
