@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,17 @@ from counterpoint.capture.request import RunRequest
 from counterpoint.core import parse_json
 from counterpoint.core.injection import KeptVariables, flags_in
 from counterpoint.flags import Settings
-from counterpoint.runs import Run
-from counterpoint.runs.origins import INHERITED, REQUESTED, SCRIPT, setting_origins
+from counterpoint.report.flags.settings_document import counting
+from counterpoint.runs import Run, RunSettings
+from counterpoint.runs.origins import (
+    INHERITED,
+    REQUESTED,
+    SCRIPT,
+    SettingOrigin,
+    SettingWrite,
+    origins_of,
+    setting_origins,
+)
 
 ASKED = ("xla_a", "1", "--xla_a=1")
 
@@ -27,7 +37,7 @@ ASKED = ("xla_a", "1", "--xla_a=1")
 def environ(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """Undo what `install` changes in the class of os.environ."""
     kind = type(os.environ)
-    for name in ("__setitem__", "__delitem__"):
+    for name in ("__setitem__", "__delitem__", "clear", "popitem"):
         monkeypatch.setattr(kind, name, getattr(kind, name))
     before = dict(os.environ)
     for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "NCCL_ALGO"):
@@ -94,21 +104,41 @@ def test_an_optional_flag_is_the_programs_to_set() -> None:
     assert os.environ["XLA_FLAGS"] == "--xla_dump_to=/own"
 
 
-def test_variables_are_put_back_and_deletion_is_left_alone() -> None:
+def test_variables_are_put_back_after_each_write_and_each_deletion() -> None:
     KeptVariables(variables={"NCCL_ALGO": "Tree"}).install()
     os.environ["NCCL_ALGO"] = "Ring"
     assert os.environ["NCCL_ALGO"] == "Tree"
     assert os.environ.setdefault("NCCL_ALGO", "Ring") == "Tree"
     del os.environ["NCCL_ALGO"]
-    assert "NCCL_ALGO" not in os.environ
+    assert os.environ["NCCL_ALGO"] == "Tree"
+    assert os.environ.pop("NCCL_ALGO") == "Tree"
+    assert os.environ["NCCL_ALGO"] == "Tree"
 
 
-def test_an_environment_that_is_cleared_is_empty() -> None:
-    before = dict(os.environ)
+def test_flags_are_put_back_when_their_variable_is_deleted_and_the_deletion_is_noted() -> None:
+    kept = KeptVariables({"XLA_FLAGS": [ASKED]})
+    kept.install()
+    os.environ["XLA_FLAGS"] += " --xla_b=2"
+    del os.environ["XLA_FLAGS"]
+    assert os.environ["XLA_FLAGS"] == "--xla_a=1"
+    assert [write["value"] for write in kept.writes] == ["--xla_a=1 --xla_b=2", None]
+
+
+def test_of_an_environment_that_is_cleared_the_settings_stay() -> None:
     KeptVariables({"XLA_FLAGS": [ASKED]}, variables={"NCCL_ALGO": "Tree"}).install()
     os.environ.clear()
+    assert dict(os.environ) == {"XLA_FLAGS": "--xla_a=1", "NCCL_ALGO": "Tree"}
+
+
+def test_loops_that_empty_the_environment_end() -> None:
+    KeptVariables(variables={"NCCL_ALGO": "Tree"}).install()
+    while os.environ:
+        os.environ.popitem()
     assert dict(os.environ) == {}
-    os.environ.update(before)
+    os.environ["NCCL_ALGO"] = "Ring"
+    while os.environ:
+        del os.environ[next(iter(os.environ))]
+    assert dict(os.environ) == {}
 
 
 def test_without_settings_nothing_is_set() -> None:
@@ -172,8 +202,9 @@ def overridden(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "HOME": "/nowhere",
         "JAX_PLATFORMS": "cpu",
         "PLACE": str(packages.parent),
-        "XLA_FLAGS": "--xla_gpu_graph_min_graph_size=3",
+        "XLA_FLAGS": "--xla_gpu_graph_min_graph_size=2 --xla_gpu_graph_min_graph_size=3",
         "NCCL_PROTO": "Simple",
+        "NCCL_ALGO": "Ring",
     }
     return launch(
         RunRequest(
@@ -200,7 +231,8 @@ def test_a_script_that_exports_flags_does_not_keep_ours_out(overridden: Run) -> 
 @pytest.mark.slow
 def test_each_flag_has_its_origin(overridden: Run) -> None:
     process = overridden.ranks[0].processes[0]
-    found = {origin.name: origin for origin in setting_origins(overridden.settings, process)}
+    rank = overridden.ranks[0]
+    found = {origin.name: origin for origin in setting_origins(overridden.settings, process, rank)}
     triton = found["xla_gpu_enable_triton_gemm"]
     assert [(write.by, write.value) for write in triton.writes] == [
         (REQUESTED, "false"),
@@ -209,10 +241,59 @@ def test_each_flag_has_its_origin(overridden: Run) -> None:
     ]
     assert found["xla_cpu_enable_fast_math"].last.by == SCRIPT
     assert found["xla_gpu_autotune_level"].last.by == "easydel/__init__.py:3"
-    assert found["xla_gpu_graph_min_graph_size"].writes[0].by == INHERITED
-    assert found["xla_gpu_graph_min_graph_size"].last.value is None
+    assert [(write.by, write.value) for write in found["xla_gpu_graph_min_graph_size"].writes] == [
+        (INHERITED, "2"),
+        (INHERITED, "3"),
+        (SCRIPT, None),
+    ]
+    assert [(write.by, write.value) for write in found["NCCL_ALGO"].writes] == [
+        (INHERITED, "Ring"),
+        (REQUESTED, "Tree"),
+    ]
     assert found["NCCL_PROTO"].last.value == "LL"
     assert "xla_dump_to" not in found
+
+
+def writes(passed: str, settings: RunSettings, variable: str = "XLA_FLAGS") -> dict[str, list[Any]]:
+    """The writes of each flag of a program that changes nothing, after an inherited --a=0."""
+    facts = {"passed": {variable: passed}}
+    found = origins_of(facts, settings, None, {variable: "--a=0 --gone=1"})
+    return {it.name: [(write.by, write.value) for write in it.writes] for it in found}
+
+
+def test_a_flag_that_the_shell_or_the_command_repeats_is_there_each_time() -> None:
+    settings = RunSettings((("a", "2"), ("a", "3"), ("b", "1")))
+    passed = "--a=0 --gone=1 --a=1 --b=1 --a=2 --a=3 --b=1"
+    assert writes(passed, settings) == {
+        "a": [(INHERITED, "0"), (INHERITED, "1"), (REQUESTED, "2"), (REQUESTED, "3")],
+        "gone": [(INHERITED, "1")],
+        "b": [(INHERITED, "1"), (REQUESTED, "1")],
+    }
+
+
+def test_flags_of_libtpu_that_the_command_replaces_are_there() -> None:
+    settings = RunSettings((), (("LIBTPU_INIT_ARGS", "--a=1 --a=2"),))
+    assert writes("--a=1 --a=2", settings, "LIBTPU_INIT_ARGS") == {
+        "a": [(INHERITED, "0"), (REQUESTED, "1"), (REQUESTED, "2")],
+        "gone": [(INHERITED, "1"), (REQUESTED, None)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "counts"),
+    [
+        ("xla_gpu_autotune_level", ["1", "2", "3"], [False, False, True]),
+        ("xla_disable_hlo_passes", ["cse", "dce"], [True, True]),
+        ("xla_disable_hlo_passes", ["cse", None, "dce"], [False, False, True]),
+        ("xla_gpu_enable_command_buffer", ["FUSION", "CUBLAS"], [False, True]),
+        ("xla_gpu_enable_command_buffer", ["FUSION", "+CUBLAS"], [True, True]),
+    ],
+)
+def test_values_that_xla_combines_count_all(
+    name: str, values: list[str | None], counts: list[bool]
+) -> None:
+    origin = SettingOrigin(name, "XLA_FLAGS", tuple(SettingWrite(it, "x") for it in values))
+    assert counting(origin) == counts
 
 
 @pytest.mark.slow

@@ -14,7 +14,9 @@ import pytest
 from xspace_builder import MS, US, field_bytes, kernel, metadata, nvidia, xspace
 
 from counterpoint.cli.app import main, parse
-from counterpoint.core.errors import UsageError
+from counterpoint.cli.predict import kept_whatever_happens
+from counterpoint.core.arguments import Retry
+from counterpoint.core.errors import InputError, UsageError
 from package_source import PACKAGE, parsed, sources
 from timelines import HLO
 
@@ -274,6 +276,15 @@ FAILING = (
         ("run", "-o", "{place}/full of it-2", *TRAIN),
     ),
     (("run", "--ranks", "x", *TRAIN), ("run", "--help")),
+    (("run", "--env", "FOO", *TRAIN), ("run", "--env", "NCCL_DEBUG=INFO", *TRAIN)),
+    (
+        ("run", "--env", "A=1", "--env==x", "--env", "B=2", *TRAIN),
+        ("run", "--env", "A=1", "--env", "B=2", "--env", "NCCL_DEBUG=INFO", *TRAIN),
+    ),
+    (
+        ("run", "--set", "", *TRAIN),
+        ("run", "--set", "xla_gpu_enable_latency_hiding_scheduler=true", *TRAIN),
+    ),
     (
         ("run", "--profile-start-step", "5", "--stop-after-steps", "6", *TRAIN),
         ("run", "--profile-start-step", "5", "--stop-after-steps", "16", *TRAIN),
@@ -317,3 +328,21 @@ def test_an_error_ends_in_the_command_with_its_mistake_mended(
     assert shlex.split(line) == ["counterpoint", *(it.format(place=place) for it in wanted)]
     if wanted[-1] != "--help":
         parse(shlex.split(line)[1:])
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_after_a_lowered_step_was_kept_the_same_command_has_to_overwrite_it(
+    is_kept: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "step.mlir.gz"
+
+    def fail() -> None:
+        if is_kept:
+            path.touch()
+        raise InputError("too slow", next=Retry({"timeout": "100"}))
+
+    with pytest.raises(InputError) as caught, kept_whatever_happens(path):
+        fail()
+    assert isinstance(caught.value.next, Retry)
+    assert caught.value.next.given == {"timeout": "100"} | ({"force": True} if is_kept else {})
+    assert (str(path) in capsys.readouterr().err) is is_kept

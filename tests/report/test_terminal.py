@@ -34,7 +34,7 @@ from counterpoint.report.explain.explain_digest import explain_digest
 from counterpoint.report.explain.explain_document import digest, explain_document
 from counterpoint.report.html import document_html
 from counterpoint.report.runs import steps_line
-from counterpoint.report.summary import summarize_explanation
+from counterpoint.report.summary import summarize_explanation, summarize_run
 from counterpoint.report.terminal import bar_cells, plain_text, print_document
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.run import (
@@ -377,6 +377,38 @@ def test_a_run_that_agrees_with_its_profile_leaves_the_step_to_the_profile() -> 
     assert "Step time 30.00 ms median" in text
     assert "by the run's own count: 33.00 ms" in text
     assert "Where a median step goes" in text
+
+
+def test_a_log_has_the_step_times_of_the_profile_and_of_the_run_and_says_which_is_which() -> None:
+    run = a_run(0.033)
+    summary = summarize_explanation(explain(accumulated()), "run", run)
+    assert summary.numbers["step_ms"] == pytest.approx(30)
+    assert summary.numbers["run_step_ms"] == pytest.approx(33)
+    assert summary.numbers["run_steps"] == 19
+    assert "tokens_per_s" not in summary.numbers  # no trainer's options tell them
+    meanings = {figure.name: figure.meaning for figure in summary.figures}
+    assert meanings["step_ms"].endswith("; this one is from the profile")
+    own = summarize_explanation(explain(accumulated()), "run", a_run(0.130))
+    meanings = {figure.name: figure.meaning for figure in own.figures}
+    assert meanings["step_ms"].endswith("; this one is from the Run's own count")
+
+
+@pytest.mark.parametrize("has_profile", [True, False])
+def test_a_log_has_the_tokens_that_the_trainers_options_tell(has_profile: bool) -> None:
+    run = a_run(0.033)
+    process = ObservedProcess(1, {}, "gpu", ("a", "b"), 0, 1, {}, None, {})
+    words = "python -m maxtext.trainers.pre_train.train per_device_batch_size=4"
+    run = replace(
+        run,
+        command=(*words.split(), "max_target_length=1000"),
+        ranks=(replace(run.ranks[0], processes=(process,)),),
+    )
+    explained = summarize_explanation(explain(accumulated()), "run", run)
+    numbers = (explained if has_profile else summarize_run(run)).numbers
+    assert numbers["tokens_per_s"] == pytest.approx(2 * 4 * 1000 / 0.033)
+    assert numbers["tokens_per_s_device"] == pytest.approx(4 * 1000 / 0.033)
+    compiling = replace(compiled_run(0, 1, steps=3), command=run.command)
+    assert "run_step_ms" not in summarize_run(compiling).numbers
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from counterpoint.report.runs import run_found, runs_json
 from counterpoint.runs import OutcomeKind, find_runs, is_run, list_runs, read_run
 from counterpoint.runs.outcomes import Outcome, start_of
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
-from counterpoint.runs.reports import effective_flags
+from counterpoint.runs.reports import effective_flags, read_compiler_report
 from counterpoint.runs.run import Run, RunSettings
 from counterpoint.runs.scores import seen_steps
 
@@ -409,6 +409,45 @@ class TestFiles:
         assert told.compiles == {"backend": 2, "lower": 1}
         assert told.step_module == "jit_step"
         assert set(told.flags_by_module) == {"module_0000.jit_table", "module_0002.jit_step"}
+
+    @pytest.mark.parametrize(
+        ("executions", "starts", "step"),
+        [
+            ({"step": 30}, (), "jit_step"),
+            ({"a program compiled ahead of time": 30}, (), "jit_step"),
+            ({}, (6.0, 9.0), "jit_step"),
+            ({}, (1.5, 9.0), "jit_table"),  # all were compiled within it
+            ({}, (), None),
+        ],
+    )
+    def test_a_small_step_s_module_is_found_by_what_ran(
+        self, tmp_path: Path, executions: dict[str, int], starts: tuple[float, ...], step: str
+    ) -> None:
+        path = written(tmp_path / "run")
+        dump, agent = path / "rank0" / "xla", path / "rank0" / "agent"
+        dump.mkdir()
+        for name, size in (("module_0000.jit_table", 99), ("module_0002.jit_step", 10)):
+            (dump / f"{name}.cpu_after_optimizations.hlo.pb").write_bytes(bytes(size))
+            (dump / f"{name}.before_optimizations.hlo.pb").write_bytes(bytes(size))
+            (dump / f"{name}.debug_options").write_text(f'xla_dump_to: "{name}"\n')
+        aot = "a program compiled ahead of time" in executions
+        took = [("jit_table", 9.0, 5.0, False), ("jit_step", 0.1, 8.0, aot)]
+        (agent / "compiles-7.jsonl").write_text(
+            "".join(
+                json.dumps(
+                    {"kind": "backend", "module": name, "seconds": seconds, "at_s": at, "aot": aot}
+                )
+                + "\n"
+                for name, seconds, at, aot in took
+            )
+        )
+        process(path / "rank0", {"executions": executions})
+        steps(path / "rank0", *map(annotation, enumerate(starts)))
+        rank = read_run(path).ranks[0]
+        assert rank.known_step_module == step
+        assert rank.step_module == (step or "jit_table")
+        assert read_compiler_report(path).step.partition(".")[2] == (step or "jit_table")
+        assert (step or "jit_table") in rank.hlo[0].name
 
     def test_json_has_all_that_the_manifest_has(self, tmp_path: Path) -> None:
         path = written(tmp_path / "run")

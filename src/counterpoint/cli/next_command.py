@@ -8,7 +8,7 @@ decides how many words belong to the old option: only command lines that it acce
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from counterpoint.cli.wording import in_options, shown_option
@@ -30,7 +30,8 @@ def with_whole_command(
         return error
     change = [_words(name, value) for name, value in retry.given.items()]
     old = [*map(option_of, retry.without), *(words[0] for words in change)]
-    lines = _without(tuple(words), old, change)
+    replaced = {option_of(name): value for name, value in retry.instead_of.items()}
+    lines = _without(tuple(words), old, change, replaced)
     whole = next((line for line in (_with(line, change) for line in lines) if is_taken(line)), None)
     if whole is not None:
         remark = f"   # {retry.remark}" if retry.remark else ""
@@ -46,7 +47,10 @@ def _words(name: str, value: object) -> list[str]:
 
 
 def _without(
-    words: tuple[str, ...], options: Sequence[str], change: Sequence[Sequence[str]]
+    words: tuple[str, ...],
+    options: Sequence[str],
+    change: Sequence[Sequence[str]],
+    replaced: Mapping[str, str],
 ) -> Iterator[tuple[str, ...]]:
     """Yield the command without these options, for each possible number of their values."""
     if not options:
@@ -54,20 +58,24 @@ def _without(
         return
     first, *others = options
     named = next(
-        (_name(option) for option in change if option[0] == first and first in _NAMED), None
+        (_before_equals(it[1]) for it in change if it[0] == first and first in _NAMED), None
     )
-    places = [place for place in _places(words, first) if _is_meant(words, place, named)]
+    places = _places(words, first)
+    if first in replaced:
+        places = [at for at in places if _value_at(words, at) == replaced[first]][:1]
+    elif named is not None:
+        places = [at for at in places if _before_equals(_value_at(words, at)) == named]
     if len(places) > 1:
         return  # ambiguous
     if not places:
-        yield from _without(words, others, change)
+        yield from _without(words, others, change, replaced)
         return
     (place,) = places
     following = words[place + 1 : place + 2]
     is_value = bool(following) and (following[0][:1] != "-" or following[0][1:2].isdecimal())
     counts = (2, 1) if is_value and "=" not in words[place] else (1, 2)
     for count in counts:
-        yield from _without((*words[:place], *words[place + count :]), others, change)
+        yield from _without((*words[:place], *words[place + count :]), others, change, replaced)
 
 
 def _places(words: Sequence[str], option: str) -> list[int]:
@@ -76,15 +84,14 @@ def _places(words: Sequence[str], option: str) -> list[int]:
     return [at for at, word in enumerate(own) if word.partition("=")[0] in names]
 
 
-def _is_meant(words: Sequence[str], place: int, named: str | None) -> bool:
-    if named is None:
-        return True
+def _value_at(words: Sequence[str], place: int) -> str:
+    """Return the value of the option at a place: after its `=`, or the next word."""
     words = [*words[place].split("=", 1), *words[place + 1 : place + 2]]
-    return _name(words) == named
+    return words[1] if len(words) > 1 else ""
 
 
-def _name(option: Sequence[str]) -> str:
-    return option[1].lstrip("-").partition("=")[0] if len(option) > 1 else ""
+def _before_equals(value: str) -> str:
+    return value.lstrip("-").partition("=")[0]
 
 
 def _with(line: Sequence[str], change: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -25,7 +26,8 @@ from counterpoint.cli.predict_options import (
 from counterpoint.cli.profiles import check_timeline_output, write_digest, write_timeline
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.wording import print_report, say_line, write_result
-from counterpoint.core import UsageError
+from counterpoint.core import CounterpointError, UsageError
+from counterpoint.core.arguments import Retry
 
 if TYPE_CHECKING:
     from counterpoint.cli.predict_options import CompileOptions
@@ -83,7 +85,7 @@ def predict(  # noqa: PLR0913 - the options of the command
     words = _command(workload, command)
     question = make_question(compile_options, prices or PriceOptions(), target, force=force)
     _check_kept(keep_program, words, force=force)
-    with Progress("reading the program") as progress:
+    with kept_whatever_happens(keep_program), Progress("reading the program") as progress:
         told = (target, compile_options.program, question, progress.say)
         prediction = (
             _of_file(workload, *told) if words is None else _of_command(words, *told, keep_program)
@@ -120,6 +122,22 @@ def _check_kept(path: Path | None, words: Sequence[str] | None, *, force: bool) 
             next=f"counterpoint predict --target 8xH100 --keep-program {path} -- python train.py",
         )
     check_output(path, force=force, endings=_KEPT, argument="keep_program")
+
+
+@contextmanager
+def kept_whatever_happens(path: Path | None) -> Generator[None]:
+    """Make errors allow for a program that is kept already: the same command would find its file.
+
+    The file stays, since lowering may have taken minutes.
+    """
+    try:
+        yield
+    except CounterpointError as error:
+        if path is not None and path.exists():
+            say_line(f"kept the lowered step in {path}, a workload for later predictions")
+            if isinstance(error.next, Retry):
+                error.next = replace(error.next, given={**error.next.given, "force": True})
+        raise
 
 
 def _named(workload: str | None) -> str:

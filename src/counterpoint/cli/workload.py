@@ -131,11 +131,11 @@ def _jaxlib(command: Sequence[str]) -> str | None:
 
 
 def _settings(workload: WorkloadOptions, version: str | None) -> Settings:
-    """Merge files and recipes in order; settings on the command line come last."""
+    """Combine files and recipes in order; settings on the command line come last."""
     settings = Settings()
     for name in workload.settings:
-        settings = settings.merged(load_settings(name, version=version))
-    return settings.merged(parse_settings(workload.set_, workload.env))
+        settings = settings.followed_by(load_settings(name, version=version))
+    return settings.followed_by(parse_settings(workload.set_, workload.env))
 
 
 def _origins(workload: WorkloadOptions, version: str | None) -> dict[str, str]:

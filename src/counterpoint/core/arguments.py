@@ -73,11 +73,13 @@ class Retry:
     """Advice to make the same call again with other arguments, and `without` some.
 
     A value of True belongs to an argument that is switched on; a remark explains the others.
+    `instead_of` has the value that a new one replaces, for an argument that may be repeated.
     """
 
     given: Mapping[str, object] = field(default_factory=dict[str, object])
     without: tuple[str, ...] = ()
     remark: str = ""
+    instead_of: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __str__(self) -> str:
         omitted = [f"omit {_shown(name, '')}" for name in self.without]
@@ -92,6 +94,7 @@ class Retry:
             {names.get(name, name): value for name, value in self.given.items()},
             tuple(names.get(name, name) for name in self.without),
             self.remark,
+            {names.get(name, name): value for name, value in self.instead_of.items()},
         )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from counterpoint.flags.settings import difference as difference
     from counterpoint.flags.settings import environment as environment
     from counterpoint.flags.settings import inherited_settings as inherited_settings
+    from counterpoint.flags.settings import is_combined as is_combined
     from counterpoint.flags.settings import is_setting as is_setting
     from counterpoint.flags.settings import valid_pairs as valid_pairs
     from counterpoint.flags.settings import why_invalid as why_invalid
@@ -33,6 +34,7 @@ __getattr__ = lazy(
         "environment": "counterpoint.flags.settings",
         "why_invalid": "counterpoint.flags.settings",
         "inherited_settings": "counterpoint.flags.settings",
+        "is_combined": "counterpoint.flags.settings",
         "is_setting": "counterpoint.flags.settings",
         "valid_pairs": "counterpoint.flags.settings",
     },

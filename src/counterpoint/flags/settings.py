@@ -90,6 +90,11 @@ def combine(name: str, earlier: str, later: str) -> str:
     return later
 
 
+def is_combined(name: str) -> bool:
+    """Return whether XLA may combine several values of a flag, rather than take the last one."""
+    return _type(name) in ("strings", "map", "enums")
+
+
 def fold_repeated(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return one value per flag, in the order of the last occurrences."""
     flags: dict[str, str] = {}
@@ -209,6 +214,22 @@ class Settings:
             tuple({**dict(self.options), **dict(other.options)}.items()),
             other.layout or self.layout,
         )
+
+    def followed_by(self, other: Settings) -> Settings:
+        """Return both combined as `merged` does, with the earlier values of repeated flags.
+
+        XLA resolves such repeats itself. Values that it would combine are combined here, since a
+        release may not know `+NAME`.
+        """
+        both = [*self.xla, *other.xla]
+        folded = fold_repeated(both)
+        last = {name: at for at, (name, _) in enumerate(both)}
+        flags = (
+            (name, folded[name] if at == last[name] else value)
+            for at, (name, value) in enumerate(both)
+            if at == last[name] or not is_combined(name)
+        )
+        return replace(self.merged(other), xla=tuple(flags))
 
     def joined(self, name: str, value: str, *, under: Settings | None = None) -> Settings:
         """Add an entry to a list flag, keeping the user's entries.

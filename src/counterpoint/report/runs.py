@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from counterpoint.core import Unknown, unused_path
 from counterpoint.core.arguments import option_words
+from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import Remedy
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -29,7 +30,15 @@ from counterpoint.runs.reports import effective_flags, flags_by_module
 from counterpoint.runs.scores import seen_steps
 from counterpoint.trainers import find_trainer, tokens_of
 
-__all__ = ["profiled_run_command", "run_lines", "runs_document", "runs_json", "trial_command"]
+__all__ = [
+    "TokensInStep",
+    "profiled_run_command",
+    "run_lines",
+    "runs_document",
+    "runs_json",
+    "tokens_in_step",
+    "trial_command",
+]
 
 
 _ARM: Final = 90  # characters; longer commands are hard to read at a glance
@@ -248,21 +257,36 @@ def steps_line(run: Run) -> str:
     )
 
 
-def _tokens_line(run: Run) -> str | None:
-    """Return tokens per second, where the trainer's options tell batch and sequence."""
-    trainer, timing = find_trainer(run.command), seen_steps(run)
-    if trainer is None or isinstance(timing, Unknown) or not timing.seconds:
-        return None
-    tokens = tokens_of(trainer, run.command, Path(run.cwd))
+@frozen
+class TokensInStep:
+    """The tokens of a step over all devices, and the trainer whose options tell them."""
+
+    count: int
+    devices: int
+    trainer: str
+
+
+def tokens_in_step(run: Run) -> TokensInStep | None:
+    """Return the tokens of a step, where the trainer's options tell batch and sequence."""
+    trainer = find_trainer(run.command)
+    tokens = None if trainer is None else tokens_of(trainer, run.command, Path(run.cwd))
     processes = [next((p for p in rank.processes if p.devices), None) for rank in run.ranks]
     devices = sum(len(process.devices) for process in processes if process)
-    if tokens is None or None in processes or not devices:
+    if trainer is None or tokens is None or None in processes or not devices:
         return None
     count = tokens.count * (devices if tokens.per_device else 1)
-    rate = count / timing.seconds
+    return TokensInStep(count, devices, trainer.name)
+
+
+def _tokens_line(run: Run) -> str | None:
+    """Describe the tokens per second, if batch, sequence and step time are known."""
+    timing, tokens = seen_steps(run), tokens_in_step(run)
+    if isinstance(timing, Unknown) or not timing.seconds or tokens is None:
+        return None
+    rate = tokens.count / timing.seconds
     return (
-        f"{rate:,.0f} per second, {rate / devices:,.0f} on each device: {count:,} in a step, by"
-        f" {trainer.name}'s batch and sequence"
+        f"{rate:,.0f} per second, {rate / tokens.devices:,.0f} on each device: {tokens.count:,} in"
+        f" a step, by {tokens.trainer}'s batch and sequence"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from counterpoint.core import Basis, Range, Unknown
@@ -35,6 +36,24 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "step_min_ms": ("ms", "the shortest step of the profile"),
     "step_max_ms": ("ms", "the longest step of the profile"),
     "steps": ("count", "steps behind step_ms"),
+    "run_step_ms": (
+        "ms",
+        (
+            "step time by the Run's own count: the median of its steps without compilation or"
+            " profiling if there are three, otherwise of all but the first"
+        ),
+    ),
+    "run_step_min_ms": ("ms", "the shortest step behind run_step_ms"),
+    "run_step_max_ms": ("ms", "the longest step behind run_step_ms"),
+    "run_steps": ("count", "steps behind run_step_ms"),
+    "tokens_per_s": (
+        "tokens/s",
+        (
+            "tokens of a step, by the trainer's batch and sequence, over run_step_ms, or over"
+            " step_ms if the Run counted no steps"
+        ),
+    ),
+    "tokens_per_s_device": ("tokens/s", "tokens_per_s over the devices of the Run"),
     "window_ms": ("ms", "what the parts and phases below add up to: usually a median step"),
     "compute_ms": ("ms", "time in which a kernel computes"),
     "exposed_ms": ("ms", "time in which only collectives run: the step waits for them"),
@@ -72,6 +91,8 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "confirmed": ("0 or 1", "1 if fresh runs confirmed the gain"),
 }
 """Unit and meaning of each number, by name; times are per step, mean over devices."""
+_IN_PROFILE: Final = "this one is from the profile"
+_BY_COUNT: Final = "this one is from the Run's own count"
 FINDING_COLUMNS: Final = ("code", "title", "saves_low_ms", "saves_high_ms", "basis", "remedy")
 FindingRow: TypeAlias = tuple[str, str, float | None, float | None, str, str]
 
@@ -120,13 +141,17 @@ def summarize_explanation(explanation: Explanation, title: str, run: Run | None 
     if savings:
         found["largest_saving_ms"] = max(savings)
         bases["largest_saving_ms"] = _basis_of_largest(explanation)
+    notes = {"step_ms": _IN_PROFILE}
     if run is not None:
         counted = _of_run(run, explanation)
+        if "step_ms" in counted:
+            notes = {"step_ms": _BY_COUNT}
+        counted |= _tokens(run, counted.get("run_step_ms") or _marked_step_ms(explanation))
         found |= counted
         bases |= dict.fromkeys(counted, str(Basis.MEASURED))
     return Summary(
         title=title,
-        figures=tuple(_figures(found, str(explanation.basis), bases)),
+        figures=tuple(_figures(found, str(explanation.basis), bases, notes)),
         findings=tuple(map(_row, explanation.findings)),
     )
 
@@ -172,7 +197,39 @@ def _of_run(run: Run, explanation: Explanation) -> dict[str, float]:
 
     own = own_step(explanation, run)
     found = {} if own is None else {"step_ms": own.seconds * 1e3, "steps": own.steps}
-    return {**found, **_memory(run)}
+    return {**found, **_counted(run), **_memory(run)}
+
+
+def _counted(run: Run) -> dict[str, float]:
+    """Return the step times that the Run counted, in or outside a profile."""
+    from counterpoint.runs.scores import seen_steps
+
+    timing = seen_steps(run)
+    if isinstance(timing, Unknown) or timing.compiled:  # a step that compiles is no step time
+        return {}
+    return {
+        "run_step_ms": timing.seconds * 1e3,
+        "run_step_min_ms": min(timing.each_s) * 1e3,
+        "run_step_max_ms": max(timing.each_s) * 1e3,
+        "run_steps": timing.steps,
+    }
+
+
+def _marked_step_ms(explanation: Explanation) -> float | None:
+    """Return the step time of a profile that has step markers: a guess may be part of a step."""
+    from counterpoint.report.explain.step_time import is_guess
+
+    return None if is_guess(explanation) else explanation.steps.median_ms
+
+
+def _tokens(run: Run, step_ms: float | None) -> dict[str, float]:
+    from counterpoint.report.runs import tokens_in_step
+
+    tokens = tokens_in_step(run)
+    if tokens is None or not step_ms:
+        return {}
+    rate = tokens.count / step_ms * 1e3
+    return {"tokens_per_s": rate, "tokens_per_s_device": rate / tokens.devices}
 
 
 def _memory(run: Run) -> dict[str, float]:
@@ -209,13 +266,13 @@ def _row(finding: Finding) -> FindingRow:
 
 def summarize_run(run: Run) -> Summary:
     """Return the summary of a Run without a profile."""
-    from counterpoint.runs.scores import seen_steps
-
-    timing = seen_steps(run)
-    found: dict[str, float | None] = {**_memory(run)}
-    if not isinstance(timing, Unknown):
-        found |= {"step_ms": timing.seconds * 1e3, "steps": timing.steps}
-    return Summary(title=run.name, figures=tuple(_figures(found, str(Basis.MEASURED), {})))
+    counted = _counted(run)
+    found: dict[str, float | None] = {**counted, **_memory(run)}
+    if counted:
+        found |= {"step_ms": counted["run_step_ms"], "steps": counted["run_steps"]}
+        found |= _tokens(run, counted["run_step_ms"])
+    figures = _figures(found, str(Basis.MEASURED), {}, {"step_ms": _BY_COUNT})
+    return Summary(title=run.name, figures=tuple(figures))
 
 
 def summarize_study(conclusion: Conclusion, title: str) -> Summary:
@@ -249,12 +306,16 @@ def summarize_study(conclusion: Conclusion, title: str) -> Summary:
 
 
 def _figures(
-    found: Mapping[str, float | None], basis: str, bases: Mapping[str, str]
+    found: Mapping[str, float | None],
+    basis: str,
+    bases: Mapping[str, str],
+    notes: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[SummaryFigure]:
     for name, (unit, meaning) in FIGURES.items():
         value = found.get(name)
         if value is not None and math.isfinite(value):
-            yield SummaryFigure(name, value, unit, bases.get(name, basis), meaning)
+            meant = f"{meaning}; {notes[name]}" if name in notes else meaning
+            yield SummaryFigure(name, value, unit, bases.get(name, basis), meant)
 
 
 class FigureJson(Result):

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Final, cast
 
 from counterpoint.core.frozen import frozen
-from counterpoint.core.injection import FLAG_VARIABLES, flags_in
+from counterpoint.core.injection import FLAG_VARIABLES, flag_pairs, flags_in
 from counterpoint.runs.run import ObservedProcess, Rank, Run, RunSettings
 from counterpoint.trainers import trainers
 
@@ -70,15 +71,35 @@ class SettingOrigin:
         return own[-1] if own and own[-1].value != self.last.value else None
 
 
-def setting_origins(settings: RunSettings, process: ObservedProcess) -> tuple[SettingOrigin, ...]:
-    """Return the origin of each flag and variable that the process is known to have."""
-    return origins_of(_facts(process), settings, process.facts.get("xla_flags"))
+def setting_origins(
+    settings: RunSettings, process: ObservedProcess, rank: Rank | None = None
+) -> tuple[SettingOrigin, ...]:
+    """Return the origin of each flag and variable that the process is known to have.
+
+    `rank` knows which inherited variables the settings replaced.
+    """
+    replaced = {} if rank is None else _replaced_variables(rank)
+    return origins_of(_facts(process), settings, process.facts.get("xla_flags"), replaced)
+
+
+def _replaced_variables(rank: Rank) -> dict[str, str]:
+    changed = rank.environment.get("changed")
+    if not isinstance(changed, dict):
+        return {}
+    found = cast("Mapping[str, Sequence[object]]", changed).items()
+    return {name: str(values[0]) for name, values in found if values}
 
 
 def origins_of(
-    facts: Mapping[str, object], settings: RunSettings, xla_flags: object
+    facts: Mapping[str, object],
+    settings: RunSettings,
+    xla_flags: object,
+    replaced: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[SettingOrigin, ...]:
-    """Return the same from the facts that `KeptVariables` has noted, and the final XLA_FLAGS."""
+    """Return the same from the facts that `KeptVariables` has noted, and the final XLA_FLAGS.
+
+    `replaced` are the inherited values of variables that the settings changed.
+    """
     passed = _texts(facts.get("passed"))
     writes = [_write(entry) for entry in _entries(facts.get("writes"))]
     at_start = _texts(facts.get("at_start"))
@@ -91,22 +112,67 @@ def origins_of(
             later.insert(0, SettingWrite(at_start[variable], SCRIPT))
         if variable in FLAG_VARIABLES:
             ended = flags_in(final.get(variable) or "", variable)
-            found += _of_flags(variable, passed.get(variable), later, ended, settings)
+            text = passed.get(variable) or ""
+            first = _passed_flags(variable, text, settings, replaced.get(variable, ""))
+            found += _of_flags(variable, first, later, ended, settings)
         elif variable not in _OURS:
             ended = final.get(variable)
-            found.append(_of_variable(variable, passed.get(variable), later, ended, settings))
+            first = _passed(variable, passed.get(variable), settings, replaced.get(variable))
+            found.append(_of_variable(variable, first, later, ended, settings))
     return tuple(found)
+
+
+def _passed(
+    name: str, passed: str | None, settings: RunSettings, replaced: str | None
+) -> list[SettingWrite]:
+    """Return the values of a variable before the command started."""
+    wanted = dict(settings.env).get(name)
+    found: list[SettingWrite] = []
+    if replaced is not None and wanted is not None:
+        found.append(SettingWrite(replaced, INHERITED))
+    if passed is not None:
+        found.append(SettingWrite(passed, REQUESTED if wanted == passed else INHERITED))
+    return found
+
+
+_Writes = dict[str, list[SettingWrite]]
+
+
+def _passed_flags(variable: str, passed: str, settings: RunSettings, replaced: str) -> _Writes:
+    """Return all values of each flag, repeats included, before the command started.
+
+    Requested flags are appended to the inherited XLA_FLAGS; other variables are replaced.
+    """
+    pairs = flag_pairs(passed, variable)
+    found: _Writes = {}
+    if variable == "XLA_FLAGS":
+        requested = Counter(name for name, _ in settings.xla)
+        left = Counter(name for name, _ in pairs)
+        for name, value in pairs:
+            by = REQUESTED if left[name] <= requested[name] else INHERITED
+            left[name] -= 1
+            found.setdefault(name, []).append(SettingWrite(value, by))
+        return found
+    wanted = dict(settings.env).get(variable)
+    if wanted is not None and wanted == passed:
+        for name, value in flag_pairs(replaced, variable):
+            found.setdefault(name, []).append(SettingWrite(value, INHERITED))
+        for name in found.keys() - dict(pairs).keys():
+            found[name].append(SettingWrite(None, REQUESTED))
+    for name, value in pairs:
+        by = REQUESTED if wanted == passed else INHERITED
+        found.setdefault(name, []).append(SettingWrite(value, by))
+    return found
 
 
 def _of_variable(
     name: str,
-    passed: str | None,
+    first: Sequence[SettingWrite],
     later: Sequence[SettingWrite],
     ended: str | None,
     settings: RunSettings,
 ) -> SettingOrigin:
     wanted = dict(settings.env).get(name)
-    first = [] if passed is None else [SettingWrite(passed, _first(passed, wanted))]
     is_kept = bool(later) and wanted is not None and ended == wanted
     kept = [SettingWrite(wanted, REQUESTED)] if is_kept else []
     return SettingOrigin(name, name, (*first, *later, *kept))
@@ -114,7 +180,7 @@ def _of_variable(
 
 def _of_flags(
     variable: str,
-    passed: str | None,
+    found: _Writes,
     later: Sequence[SettingWrite],
     ended: Mapping[str, str],
     settings: RunSettings,
@@ -123,10 +189,8 @@ def _of_flags(
     if variable != "XLA_FLAGS":
         wanted = flags_in(dict(settings.env).get(variable, ""), variable)
     kept = {name: value for name, value in wanted.items() if ended.get(name) == value}
-    before = flags_in(passed or "", variable)
-    found = {
-        name: [SettingWrite(value, _first(value, wanted.get(name)))]
-        for name, value in before.items()
+    before = {
+        name: writes[-1].value for name, writes in found.items() if writes[-1].value is not None
     }
     for write in later:
         now = flags_in(write.value or "", variable)
@@ -141,10 +205,6 @@ def _of_flags(
     for name, writes in found.items():
         if name not in _OURS:
             yield SettingOrigin(name, variable, tuple(writes))
-
-
-def _first(value: str, wanted: str | None) -> str:
-    return REQUESTED if wanted == value else INHERITED
 
 
 def _facts(process: ObservedProcess) -> Mapping[str, object]:
@@ -174,17 +234,20 @@ def _write(entry: Mapping[str, object]) -> tuple[str, SettingWrite]:
 
 def origins_in(run: Run, rank: int = 0) -> tuple[SettingOrigin, ...]:
     """Return the same of the first process of a rank that compiled; empty if there is none."""
-    ranks = [entry for entry in run.ranks if entry.number == rank]
-    processes = (setting_origins(run.settings, process) for process in compiling(ranks))
-    return next(processes, ())
+    for entry in run.ranks:
+        if entry.number == rank:
+            for process in compiling([entry]):
+                return setting_origins(run.settings, process, entry)
+    return ()
 
 
 def origin_notes(settings: RunSettings, ranks: Iterable[Rank]) -> tuple[str, ...]:
     """Return notes on where flags came from, and on the user's settings that another replaced."""
     notes = (
         note
-        for process in compiling(ranks)
-        for note in notes_of(setting_origins(settings, process))
+        for rank in ranks
+        for process in compiling([rank])
+        for note in notes_of(setting_origins(settings, process, rank))
     )
     return tuple(dict.fromkeys(notes))
 

@@ -178,12 +178,16 @@ def _named(wanted: str, modules: Iterable[str], path: Path) -> str:
 
 
 def _main(run: Run | None, rank: int, names: Mapping[str, Path]) -> str:
-    """Return the largest module that the program passed to XLA.
+    """Return the step's module if it is known, else the largest that the program passed to XLA.
 
     Its compile is not always the longest: JAX's own small ones can take longer than a small step.
     Without a dump of XLA's input, a Run's order is used, else the module with the most text.
     """
     given = {name: _size(file, f"{name}.*before_optimizations*") for name, file in names.items()}
+    step = run.rank(rank).known_step_module if run else None
+    of_step = [name for name in names if name.partition(".")[2] == step]
+    if of_step:
+        return max(of_step, key=lambda name: (given[name], name))
     if any(given.values()):
         return max(given, key=lambda name: (given[name], name))
     for scheduled in run.rank(rank).hlo if run else ():

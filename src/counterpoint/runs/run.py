@@ -26,6 +26,9 @@ _UNSAID: Final = {
     ("open", False): "the program ended during the profile",
 }
 """Reasons for a killed process without one: by state, and whether steps were requested."""
+_AHEAD_OF_TIME: Final = "a_program_compiled_ahead_of_time"
+"""The name under which executions of such programs are counted: `capture/agent/executions.py`."""
+_NO_NAMES: Final[Mapping[str, object]] = {}
 _GOES_ON: Final = {
     "waiting": "the run is in progress, and the profile has not begun",
     "open": "the run is in progress and being profiled",
@@ -200,11 +203,34 @@ class Rank:
         protos = self._made(place, "*after_optimizations.hlo.pb")
         found = protos or self._made(place, "*after_optimizations.txt")
         took = longest_compiles(self.compiles)
-        return tuple(sorted(found, key=lambda path: -took.get(module_of(path, took), 0.0)))
+        step = self.known_step_module
+
+        def order(path: Path) -> tuple[bool, float]:
+            module = module_of(path, took)
+            return module != step, -took.get(module, 0.0)
+
+        return tuple(sorted(found, key=order))
+
+    @property
+    def known_step_module(self) -> str | None:
+        """The name of the step's module, by what ran; None if that is not known.
+
+        It is the module whose executions were counted as steps. In a program that marks its steps,
+        it is the one that took longest to compile within the first of them, or ahead of time.
+        """
+        if self.step_source in ("annotation", "api"):
+            compiles = _compiled_for_steps(self.compiles, self.steps)
+        else:
+            counted = {name for process in self.processes for name in _counted(process)}
+            compiles = [it for it in self.compiles if _function_of(it) in counted]
+        took = longest_compiles(compiles)
+        return max(took, key=lambda name: took[name], default=None)
 
     @property
     def step_module(self) -> str | None:
-        """The name of the module that took longest to compile: usually the step's."""
+        """The name of the step's module: the known one, else what took longest to compile."""
+        if (known := self.known_step_module) is not None:
+            return known
         took = longest_compiles(self.compiles)
         for path in self.hlo[:1]:
             return module_of(path, took) or _stem_of(path)
@@ -377,6 +403,29 @@ def xplane_files(directories: Iterable[Path]) -> tuple[Path, ...]:
         sorted(
             path for place in directories for pattern in patterns for path in place.glob(pattern)
         )
+    )
+
+
+def _counted(process: ObservedProcess) -> Iterable[str]:
+    """Return the functions whose executions the agent counted, as in the names of modules."""
+    counted = process.facts.get("executions")
+    names = cast("dict[str, object]", counted) if isinstance(counted, dict) else _NO_NAMES
+    return [re.sub(r"[^\w.-]", "_", name) for name in names]
+
+
+def _function_of(compiled: Compile) -> str:
+    """Return the function in a module's name, `step` in `jit_step`, as executions are counted."""
+    return _AHEAD_OF_TIME if compiled.aot else (compiled.name or "").partition("_")[2]
+
+
+def _compiled_for_steps(
+    compiles: Iterable[Compile], steps: Sequence[StepStart]
+) -> tuple[Compile, ...]:
+    if len(steps) < 2:
+        return ()
+    first, second = steps[0].start_s, steps[1].start_s
+    return tuple(
+        it for it in compiles if it.aot or (it.at_s is not None and first <= it.at_s <= second)
     )
 
 

@@ -3,7 +3,7 @@
 A launch script that exports XLA_FLAGS, or a module that sets it when it is imported, replaces what
 `counterpoint run` passed. XLA and NCCL read the environment only when they are first needed, so the
 requested settings are put back in the program's own process: when Python starts, after each write
-by the program, and when jax has been imported.
+or deletion by the program, and when jax has been imported.
 
 This file runs in the program's interpreter: `core/injection`.
 """
@@ -23,6 +23,7 @@ NOTED = ("XLA_", "JAX_", "LIBTPU_", "TPU_", "NCCL_", "CUDA_", "NVTE_", "NVSHMEM_
 """Beginnings of the names of variables whose writers are noted."""
 
 _MOST = 400  # notes kept; a program that writes a variable in each step adds no more
+_DELETIONS = 1000  # after so many, none is undone: a loop may go on until nothing is left
 _FLAG = re.compile(r"""\s*(?:--?(\w+)(?:=("(?:\\.|[^"\\])*"|'[^']*'|\S*))?(?!\S)|\S+)""")
 _OWN = (os.__file__, __file__, "<frozen os>", "<frozen _collections_abc>")
 
@@ -32,11 +33,16 @@ def flags_in(text: str, variable: str = "XLA_FLAGS") -> dict[str, str]:
 
     XLA stops at a word that is no flag; libtpu goes on.
     """
-    found: dict[str, str] = {}
+    return dict(flag_pairs(text, variable))
+
+
+def flag_pairs(text: str, variable: str = "XLA_FLAGS") -> list[tuple[str, str]]:
+    """Parse the flags in a variable's text, repeats included."""
+    found: list[tuple[str, str]] = []
     at = 0
     while match := _FLAG.match(text, at):
         if match[1] is not None:
-            found[match[1]] = _plain(match[2] or "")
+            found.append((match[1], _plain(match[2] or "")))
         elif variable == "XLA_FLAGS":
             break
         at = match.end()
@@ -71,14 +77,16 @@ class KeptVariables:
         self._variables = variables or {}
         self._passed = passed or {}
         self._busy = False
+        self._deletions = 0
         self.writes: list[dict[str, str | None]] = []
         self.at_start = {} if passed is None else _changes(passed)
 
     def install(self) -> None:
-        """Put the settings back, and from now on after each write."""
+        """Put the settings back, and from now on after each write or deletion."""
         self.restore()
         environ: Any = type(os.environ)
         own_set, own_delete = environ.__setitem__, environ.__delitem__
+        own_clear, own_popitem = environ.clear, environ.popitem
 
         def set_and_keep(this: Any, key: Any, value: Any) -> None:  # noqa: ANN401
             own_set(this, key, value)
@@ -88,10 +96,28 @@ class KeptVariables:
         def delete(this: Any, key: Any) -> None:  # noqa: ANN401
             own_delete(this, key)
             if this is os.environ:
-                self._note(key, None)  # not put back: os.environ.clear() would never end
+                self._deleted(key)
+
+        def clear(this: Any) -> None:  # noqa: ANN401
+            busy, self._busy = self._busy, True  # it deletes until nothing is left
+            try:
+                own_clear(this)
+            finally:
+                self._busy = busy
+            if this is os.environ:
+                self.restore()
+
+        def popitem(this: Any) -> Any:  # noqa: ANN401
+            busy, self._busy = self._busy, True  # it is called until nothing is left
+            try:
+                return own_popitem(this)
+            finally:
+                self._busy = busy
 
         environ.__setitem__ = set_and_keep
         environ.__delitem__ = delete
+        environ.clear = clear
+        environ.popitem = popitem
 
     def facts(self, config: object = None) -> dict[str, object]:
         """Return what became of the settings so far; `config` is `jax.config`."""
@@ -119,6 +145,12 @@ class KeptVariables:
             return
         self._note(name, value)
         self._put_back(name)
+
+    def _deleted(self, name: str) -> None:
+        self._note(name, None)
+        self._deletions += 1
+        if not self._busy and self._deletions <= _DELETIONS:
+            self._put_back(name)
 
     def _put_back(self, name: str) -> None:
         wanted = self._variables.get(name)

@@ -29,6 +29,7 @@ from counterpoint.flags.settings import NAME, Settings
 from counterpoint.flags.text import expand_xla_flags, names, parse_xla_flags
 
 EXAMPLE: Final = "write settings such as `--xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0`"
+_EXAMPLE_FLAG: Final = "xla_gpu_enable_latency_hiding_scheduler=true"
 _ASSIGNED: Final = re.compile(r"(?:env:)?[A-Za-z_]\w*=")
 _IDLE: Final = ("export", "+")
 """Words that set nothing: of a shell, and between the names of combined recipes."""
@@ -93,9 +94,9 @@ def parse_settings(
         name = name.strip().removeprefix("--")
         if not equals or not NAME.fullmatch(name):
             raise UsageError(
-                f"`set={text}`: not a setting",
+                f"`set={text}`: not a setting" if text else "`set=` has an empty value",
                 why="a setting is a flag's name, `=` and its value",
-                next=Retry({"set": "xla_gpu_enable_latency_hiding_scheduler=true"}),
+                next=Retry({"set": _EXAMPLE_FLAG}, instead_of={"set": text}),
             )
         if is_variable(name):
             raise UsageError(
@@ -111,9 +112,9 @@ def parse_settings(
         name, equals, value = bare.partition("=")
         if not NAME.fullmatch(name) or not equals:
             raise UsageError(
-                f"`env={text}`: not a variable",
+                f"`env={text}`: not a variable" if text else "`env=` has an empty value",
                 why="a variable is a name, `=` and its value",
-                next=Retry({"env": "NCCL_DEBUG=INFO"}),
+                next=Retry({"env": "NCCL_DEBUG=INFO"}, instead_of={"env": text}),
             )
         if name == "XLA_FLAGS":
             where = "`env=XLA_FLAGS`"

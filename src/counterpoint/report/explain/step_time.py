@@ -53,7 +53,7 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
             (*below, _how(explanation)),
         )
     share = others_share(explanation)
-    if _is_guess(explanation) and share > _OTHERS:
+    if is_guess(explanation) and share > _OTHERS:
         below.append(
             Prose(
                 f"no step markers: one run of {_program(explanation)}, the program with most"
@@ -110,7 +110,7 @@ def own_step(explanation: Explanation, run: Run | None) -> Score | None:
     if seen_ms is None:
         return timed
     disagree = abs(own_ms - seen_ms) > _DISAGREE * min(own_ms, seen_ms)
-    return timed if disagree and _is_guess(explanation) else None
+    return timed if disagree and is_guess(explanation) else None
 
 
 def count_beside_chosen(explanation: Explanation, run: Run | None) -> Score | None:
@@ -148,7 +148,7 @@ def _guess(explanation: Explanation) -> str:
     return f"the time from {which} to the next" if _waits(explanation) else which
 
 
-def _is_guess(explanation: Explanation) -> bool:
+def is_guess(explanation: Explanation) -> bool:
     return _GUESSED in explanation.steps.how
 
 

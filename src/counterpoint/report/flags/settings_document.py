@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from counterpoint.core.frozen import frozen
-from counterpoint.flags import Channel, SettingDifference, Settings
+from counterpoint.flags import Channel, SettingDifference, Settings, combine, is_combined
 from counterpoint.flags.effective import Difference, EffectiveFlag, FlagOutcome
 from counterpoint.flags.parse import IssueKind, Location, ParsedSource
 from counterpoint.report import units
@@ -195,21 +195,36 @@ def _elsewhere(found: Effective) -> list[Section]:
 
 def _repeated(found: Effective) -> list[Section]:
     """List the settings that were set more than once, in order."""
+    repeated = [origin for origin in found.origins if len(origin.writes) > 1]
     rows = [
-        (origin, write)
-        for origin in found.origins
-        if len(origin.writes) > 1
-        for write in origin.writes
+        (origin.name, write, counts)
+        for origin in repeated
+        for write, counts in zip(origin.writes, counting(origin), strict=True)
     ]
     if not rows:
         return []
     values = table(
-        words("setting", [origin.name for origin, _ in rows]),
-        words("value", ["(removed)" if it.value is None else it.value for _, it in rows]),
-        words("set by", [write.by for _, write in rows]),
-        words("", ["counts" if write is origin.last else "" for origin, write in rows]),
+        words("setting", [name for name, _, _ in rows]),
+        words("value", ["(removed)" if it.value is None else it.value for _, it, _ in rows]),
+        words("set by", [write.by for _, write, _ in rows]),
+        words("", ["counts" if counts else "" for _, _, counts in rows]),
     )
-    return [Section("Set more than once", "the last one counts", (values,))]
+    lists = any(is_combined(origin.name) for origin in repeated)
+    summary = "the last one counts" + ("; XLA may combine several values of a list" * lists)
+    return [Section("Set more than once", summary, (values,))]
+
+
+def counting(origin: SettingOrigin) -> list[bool]:
+    """Return which writes count: the last one, and those that XLA combines with it."""
+    *earlier, last = origin.writes
+    counts, value = [True], last.value
+    for write in reversed(earlier):
+        if value is None or write.value is None or not is_combined(origin.name):
+            break
+        combined = combine(origin.name, write.value, value)
+        counts.append(combined != value)
+        value = combined
+    return [*([False] * (len(origin.writes) - len(counts))), *reversed(counts)]
 
 
 def _differences(found: Effective) -> list[Section]:

@@ -13,7 +13,7 @@ from counterpoint.flags.effective import Difference
 from counterpoint.flags.lint import Fix
 from counterpoint.flags.parse import Location
 from counterpoint.report.catalogue.flags_json import Versions
-from counterpoint.report.flags.settings_document import left_out
+from counterpoint.report.flags.settings_document import counting, left_out
 from counterpoint.report.json import At, CountOf, Pairs, Result, fill, json_text
 
 if TYPE_CHECKING:
@@ -159,10 +159,10 @@ def effective_json(found: Effective, next: str) -> str:
             variable=origin.variable,
             value=write.value,
             by=write.by,
-            counts=write is origin.last,
+            counts=counts,
         )
         for origin in found.origins
-        for write in origin.writes
+        for write, counts in zip(origin.writes, counting(origin), strict=True)
     ]
     return json_text(fill(FlagsEffective, found, flags=flags, writes=writes, next=next))
 
