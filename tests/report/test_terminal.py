@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import timelines
-from counterpoint.cli.wording import document_text
+from counterpoint.cli.printing import document_text
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.explanation import Explanation, explain

@@ -11,6 +11,7 @@ import atexit
 import errno
 import gc
 import importlib
+import io
 import os
 import select
 import signal
@@ -83,6 +84,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = COMMANDS) -> int:
     """Run one command line and return its exit code."""
     _stand_in_for_closed_streams()
+    _show_any_name()
     with raise_at_signals():
         return _run(arguments, commands)
 
@@ -92,6 +94,13 @@ def _stand_in_for_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+
+
+def _show_any_name() -> None:
+    """Let stdout and stderr show as escapes what their encoding does not have."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
@@ -107,13 +116,13 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
             code = command()
         sys.stdout.flush()  # detect a closed pipe here, not at exit
     except CounterpointError as error:
-        print(f"error: {_whole(error, words, commands)}", file=sys.stderr)
+        _say(f"error: {_whole(error, words, commands)}")
         return error.exit_code
     except EndedBySignal as end:
-        print(f"ended by {end.name}", file=sys.stderr)
+        _say(f"ended by {end.name}")
         return end.exit_code
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        _say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         if not _reader_has_gone():
@@ -124,7 +133,7 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
         if failure.filename is not None or failure.errno not in _UNWRITABLE:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing to flush at exit
-        print(f"error: can't write the result: {failure.strerror}", file=sys.stderr)
+        _say(f"error: can't write the result: {failure.strerror}")
         return CounterpointError.exit_code
     return code or 0
 
@@ -177,6 +186,12 @@ def _whole(
         return True
 
     return with_whole_command(word_error(error), words, is_taken)
+
+
+def _say(text: str) -> None:
+    from counterpoint.cli.printing import say_error
+
+    say_error(text)
 
 
 def _reader_has_gone() -> bool:
@@ -297,5 +312,7 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     Args:
         shell: The shell that reads it.
     """
+    from counterpoint.cli.printing import write_file
+
     script = app_of(COMMANDS, "tune").generate_completion(prog_name="counterpoint", shell=shell)
-    sys.stdout.write(script.replace("complete -F", _FILES_TOO) if shell == "bash" else script)
+    write_file(script.replace("complete -F", _FILES_TOO) if shell == "bash" else script)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +10,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.printing import print_report, say_wrote, write_result
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.wording import print_report, write_result
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.runs import is_run
@@ -68,7 +67,7 @@ def calibrate(
         found = fit(timelines, where, start=start)
     if out is not None and found.fitted:
         write_output(out, found.toml())
-        print(f"wrote {out}", file=sys.stderr)
+        say_wrote(out)
     if json:
         write_result(calibration_json(found, str(out) if out and found.fitted else None))
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,16 +10,11 @@ from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_digest, check_output, check_page, write_output
+from counterpoint.cli.printing import document_text, print_report, say_line, say_wrote, write_result
 from counterpoint.cli.profiles import refuse_directory_of_runs, write_digest
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.step_summary import add_step_summary
-from counterpoint.cli.wording import (
-    document_text,
-    in_options,
-    print_report,
-    say_line,
-    write_result,
-)
+from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.diagnose.compare import Comparison
@@ -94,7 +88,7 @@ def _gate(found: Comparison, limit: float) -> int:
     add_step_summary(compare_digest(found).markdown(verdict))
     if not slower:
         return 0
-    print(f"B is slower than A by more than {limit:.3%} of the step", file=sys.stderr)
+    say_line(f"B is slower than A by more than {limit:.3%} of the step")
     for differs in found.other_experiment:
         text = f"{differs.what}: {differs.a or 'none'} in A, {differs.b or 'none'} in B"
         say_line(f"different experiments: {printable(text)}")
@@ -144,4 +138,4 @@ def _write(found: Comparison, top: int, out: Path | None, *, as_json: bool) -> N
         data = in_options(compare_json(found))
         content = {".json": data, ".md": f"```\n{text}```\n"}.get(out.suffix, text)
         write_output(out, content)
-        print(f"wrote {out}", file=sys.stderr)
+        say_wrote(out)

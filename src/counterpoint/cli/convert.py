@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_page
+from counterpoint.cli.printing import say_line, say_result
 from counterpoint.cli.profiles import (
     as_typed,
     check_options,
@@ -89,14 +89,9 @@ def _tell(timeline: Timeline, out: Path) -> None:
         f"{_size(out) / 1e6:,.1f} MB",
     )
     if timeline.truncated:
-        print(
-            "the profile is truncated:",
-            *timeline.notes,
-            sep="\n  ",
-            file=sys.stderr,
-        )
-    print(f"{out}: {', '.join(parts)}")
-    print(
+        say_line("\n  ".join(("the profile is truncated:", *timeline.notes)))
+    say_result(f"{out}: {', '.join(parts)}")
+    say_result(
         "open it at https://ui.perfetto.dev"
         if is_trace(out)
         else f"next: counterpoint explain {shlex.quote(str(out))}"

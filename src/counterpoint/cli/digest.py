@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from counterpoint.cli.printing import say_result
 from counterpoint.cli.wording import in_options
 from counterpoint.core import CounterpointError
 from counterpoint.report import size
@@ -107,7 +108,7 @@ def main() -> None:
         found = _digest_of(path)
     except CounterpointError as error:
         found = {"none": error.what}
-    print(json.dumps(found))
+    say_result(json.dumps(found))
 
 
 if __name__ == "__main__":

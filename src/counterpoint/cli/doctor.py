@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +12,8 @@ from cyclopts import Parameter
 
 from counterpoint.capture.ranks import World
 from counterpoint.cli.output import check_output, check_page, write_output
-from counterpoint.cli.wording import (
-    argument_of,
-    document_text,
-    in_options,
-    print_report,
-    write_result,
-)
+from counterpoint.cli.printing import document_text, print_report, write_result
+from counterpoint.cli.wording import argument_of, in_options
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.rules import DocumentedRule, similar_codes
@@ -175,7 +169,7 @@ def _print(checkup: Checkup, out: Path | None, *, as_json: bool, plain: bool) ->
     elif as_json:
         write_result(doctor_json(checkup, next_command(checkup)))
     elif plain:
-        sys.stdout.write(document_text(doctor_document(checkup)))
+        write_result(document_text(doctor_document(checkup)))
     else:
         print_report(doctor_document(checkup))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json as encoder
-import sys
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from counterpoint.cli.printing import say_result, write_file
 from counterpoint.core import UsageError
 from counterpoint.core.rules import DocumentedRule, as_text, find_rule, read_page, similar_codes
 from counterpoint.diagnose.rules import RULES as STEP_RULES
@@ -55,9 +55,9 @@ def explain_code(
             }
             for page in pages
         ]
-        sys.stdout.write(encoder.dumps({"schema": SCHEMA, "rules": rules}, indent=2) + "\n")
+        write_file(encoder.dumps({"schema": SCHEMA, "rules": rules}, indent=2) + "\n")
     elif code is None:
         for page in pages:
-            print(f"{page.code}  {page.name:<24}  {page.title}")
+            say_result(f"{page.code}  {page.name:<24}  {page.title}")
     else:
-        print(as_text(pages[0]), end="")
+        write_file(as_text(pages[0]))

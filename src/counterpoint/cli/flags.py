@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.wording import print_report, say_line, write_result
 from counterpoint.core import ArgumentError, UsageError
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.catalogue import all_documentation, release, releases

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from functools import reduce
 from itertools import chain
@@ -14,8 +13,9 @@ from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_number
+from counterpoint.cli.printing import print_report, say_line, say_wrote, write_file, write_result
 from counterpoint.cli.settings_source import SettingsContext, read_source
-from counterpoint.cli.wording import in_options, print_report, say_line, write_result
+from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.flags import Settings, difference
@@ -80,7 +80,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     workloads = tuple(dict.fromkeys(word for word in words if word))
     found = find_settings(_situation(workloads, goal, target, jaxlib, (program, module)))
     if as_ is not None:
-        sys.stdout.write(recommendation_text(found, as_))
+        write_file(recommendation_text(found, as_))
     elif json:
         write_result(recommendation_json(found))
     else:
@@ -342,7 +342,7 @@ def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) 
 
 def _write(text: str, out: Path | None, source: tuple[str, ...], *, force: bool) -> None:
     if out is None:
-        sys.stdout.write(text)
+        write_file(text)
         return
     if any(Path(name).exists() and out.exists() and out.samefile(name) for name in source):
         raise UsageError(f"{out} is a source", next="name another file")
@@ -352,4 +352,4 @@ def _write(text: str, out: Path | None, source: tuple[str, ...], *, force: bool)
         out.write_text(text, encoding="utf-8")
     except OSError as failure:
         raise UsageError(f"cannot write {out}: {failure.strerror or failure}") from None
-    print(f"wrote {out}", file=sys.stderr)
+    say_wrote(out)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from counterpoint.cli.printing import flush_result, say_line, write_file, write_result
 from counterpoint.cli.settings_source import SettingsContext, SettingsSource, read_source
-from counterpoint.cli.wording import say_line, write_result
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.flags.catalogue import release
@@ -121,7 +120,7 @@ def _fix(found: SettingsSource, question: CheckRequest, out: Path | None, *, as_
 
         write_result(fix_json(fixed, examination, text, undone))
     else:
-        sys.stdout.write("" if out is not None else text)
+        write_file("" if out is not None else text)
         _say(*fix_lines(fixed, examination, undone))
     return int(examination.failed or bool(undone))
 
@@ -213,6 +212,6 @@ def _next(found: Examination, source: str | None, options: Mapping[str, object])
 
 def _say(*lines: str) -> None:
     """Print to stderr, and in a terminal after the result."""
-    sys.stdout.flush()
+    flush_result()
     for line in lines:
         say_line(line)

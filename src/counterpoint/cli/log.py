@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.pages import explained_page, study_page
+from counterpoint.cli.printing import say_line, write_result
 from counterpoint.cli.profiles import as_typed, check_options, find_run, read_and_analyze
-from counterpoint.cli.wording import write_result
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.report.summary import (
@@ -85,7 +84,7 @@ def log(
     )
     report = "no report" if text is None else f"a report of {len(text.encode()) / 1e6:,.1f} MB"
     found = f"{len(summary.figures)} numbers, {len(summary.findings)} findings and {report}"
-    print(f"logged {found} to {to}: {place}", file=sys.stderr)
+    say_line(f"logged {found} to {to}: {place}")
 
 
 def _check(to: str | None, run_id: str | None, directory: Path | None, *, json: bool) -> None:

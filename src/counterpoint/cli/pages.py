@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint import __version__
 from counterpoint.cli.output import write_output
+from counterpoint.cli.printing import say_wrote
 from counterpoint.cli.wording import in_options, worded
 from counterpoint.report import Document, document_markup
 from counterpoint.view import PageContent, one_file
@@ -34,7 +35,7 @@ _SECRET: Final = re.compile(
 def write_page(content: PageContent, path: Path, *, full: bool = False) -> None:
     """Write a page as one file."""
     write_output(path, one_file(content, full=full))
-    print(f"wrote {path}", file=sys.stderr)
+    say_wrote(path)
 
 
 def page_of(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from difflib import unified_diff
 from pathlib import Path
 from typing import Final
 
 from counterpoint.cli.output import check_output, write_output
-from counterpoint.cli.wording import say_line
+from counterpoint.cli.printing import say_line, say_wrote, write_file
 from counterpoint.core import InputError
 from counterpoint.flags import Settings
 
@@ -37,15 +36,13 @@ def write_patch(
         name = str(path)
         lines = (text.splitlines(keepends=True), patched.text.splitlines(keepends=True))
         for line in unified_diff(*lines, name, name):
-            sys.stdout.write(
-                line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-            )
+            write_file(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
         if patched.text == text:
-            print(f"{path} has these settings already", file=sys.stderr)
+            say_line(f"{path} has these settings already")
         return
     if patched.text == text and place == path:
-        print(f"{path} has these settings already", file=sys.stderr)
+        say_line(f"{path} has these settings already")
         return
     write_output(place, patched.text)
     place.chmod(mode)
-    print(f"wrote {place}", file=sys.stderr)
+    say_wrote(place)

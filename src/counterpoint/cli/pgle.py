@@ -11,10 +11,11 @@ from cyclopts import Parameter
 
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.output import check_number, check_page
+from counterpoint.cli.printing import print_report, say_result, write_result
 from counterpoint.cli.profiles import manual, read_recordings, recorded_versions, refuse_over_input
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.wording import argument_of, print_report, write_result
+from counterpoint.cli.wording import argument_of
 from counterpoint.compile.inputs import Workload, load_workload, own_target
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
@@ -46,7 +47,6 @@ from counterpoint.pgle.profiles import (
     read_profile,
     write_profile,
 )
-from counterpoint.report import printable
 from counterpoint.report.pgle import (
     diff_document,
     diff_json,
@@ -132,9 +132,11 @@ def merge(
     read = [read_profile(path) for path in profiles]
     merged = merge_profiles(read, percentile, [*map(str, profiles)])
     write_profile(merged, out, overwrite=force)
-    print(f"{out}: {merged.origin['statistic']}; {_size(len(merged.costs), merged.fingerprints)}")
-    print(printable(describe_merge(read)))
-    print(f"next: {shlex.join(['counterpoint', 'pgle', 'show', out])}")
+    say_result(
+        f"{out}: {merged.origin['statistic']}; {_size(len(merged.costs), merged.fingerprints)}"
+    )
+    say_result(describe_merge(read))
+    say_result(f"next: {shlex.join(['counterpoint', 'pgle', 'show', out])}")
 
 
 def _size(costs: int, fingerprints: tuple[str, ...]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +13,14 @@ from cyclopts import Parameter
 from counterpoint.cli.digest import digest_of_compared
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.output import check_number, write_output
-from counterpoint.cli.wording import document_text, in_options, print_report, say_line
+from counterpoint.cli.printing import (
+    document_text,
+    print_report,
+    say_line,
+    write_file,
+    write_result,
+)
+from counterpoint.cli.wording import in_options
 from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions, make_request
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
@@ -139,7 +145,7 @@ def deliver(
     write_output(directory / "report.json", text)
     write_output(directory / "report.txt", document_text(document))
     if as_json:
-        sys.stdout.write(text)
+        write_result(text)
         return
     print_report(document)
     for line in digest:
@@ -174,7 +180,7 @@ def auto(
     how = AutoOptions(calls=runs, before=not no_before, nsys=nsys)
     task = make_task("auto", command, workload, window)
     if report.print_only:
-        print(auto_script(task, how), end="")
+        write_file(auto_script(task, how))
         return 0
     result = run_auto(task, how, say)
     document = auto_document(result)
@@ -215,7 +221,7 @@ def manual(
     report = report or ReportOptions()
     task = make_task("manual", command, workload, window, loop)
     if report.print_only:
-        print(manual_script(task, profile), end="")
+        write_file(manual_script(task, profile))
         return 0
     feedback = run_manual(task, say, profile)
     document = feedback_document(feedback)
@@ -266,7 +272,7 @@ def nsys(
     how = NsysSource(given.from_, given.nsys_option, disable_async=given.disable_async)
     task = make_task("nsys", command, workload, window, loop)
     if report.print_only:
-        print(nsys_script(task, how), end="")
+        write_file(nsys_script(task, how))
         return 0
     feedback = run_nsys(task, how, say)
     document = feedback_document(feedback)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,9 +22,9 @@ from counterpoint.cli.predict_options import (
     Switch,
     make_question,
 )
+from counterpoint.cli.printing import print_report, say_line, say_wrote, write_result
 from counterpoint.cli.profiles import check_timeline_output, write_digest, write_timeline
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.wording import print_report, say_line, write_result
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
 
@@ -152,7 +151,7 @@ def _named(workload: str | None) -> str:
 
 def _exit_code(prediction: Prediction, out: Path | None) -> int:
     if out is not None:
-        print(f"wrote {out}", file=sys.stderr)
+        say_wrote(out)
     for question in prediction.unanswered:
         say_line(f"error: {question.error}")
     if prediction.unanswered:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import glob
-import io
 import os
 import re
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from counterpoint.cli.output import check_number, check_output, write_output
+from counterpoint.cli.printing import document_text, print_report, say_wrote, write_result
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.wording import document_text, in_options, print_report, write_result
+from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError, refuse_url
 from counterpoint.core.arguments import Retry
 from counterpoint.report import printable
@@ -183,7 +182,6 @@ def write_answer(
 ) -> None:
     """Print the answer, or write it to a file: as a document, or as JSON."""
     if out is None:
-        _show_every_name(sys.stdout)
         if json:
             write_result(as_text())
         else:
@@ -195,23 +193,16 @@ def write_answer(
         text = document_text(document())
         text = f"```\n{text}```\n" if out.suffix == ".md" else text
     write_output(out, text)
-    print(f"wrote {out}", file=sys.stderr)
+    say_wrote(out)
 
 
 def write_digest(text: str, out: Path | None) -> None:
     """Print a digest, or write it to a file."""
     if out is None:
-        _show_every_name(sys.stdout)
         write_result(text)
         return
     write_output(out, in_options(text))
-    print(f"wrote {out}", file=sys.stderr)
-
-
-def _show_every_name(stream: TextIO) -> None:
-    """Print names that the stream's encoding can't represent as escapes."""
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="backslashreplace")
+    say_wrote(out)
 
 
 _REPORTED = ("jaxlib", "jax")

@@ -23,6 +23,7 @@ from typing import Self, TextIO
 
 from counterpoint.cli.wording import in_options
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import printable
 
 WIPE = "\r\x1b[K"  # back to the start of the line, and clear it
 
@@ -79,7 +80,7 @@ class Progress:
     def __init__(
         self, what: str, stream: TextIO | None = None, pace: LineTiming | None = None
     ) -> None:
-        self._what = in_options(what)
+        self._what = printable(in_options(what))
         self._time_left = TimeLeft()
         self._hosts: dict[str, float] = {}  # completed fraction of each
         self._stream = sys.stderr if stream is None else stream
@@ -91,7 +92,7 @@ class Progress:
     def say(self, what: str, share: float | None = None) -> None:
         """Set what is being done, with the completed fraction if the work has a size."""
         self._time_left = self._time_left.at(share, time.monotonic())
-        self._what = in_options(what)
+        self._what = printable(in_options(what))
 
     def read(self, what: str, done: int, total: int) -> None:
         """Set how far `read` is with a file; several hosts have equal weight."""

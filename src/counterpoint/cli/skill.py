@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import resources
+
+from counterpoint.cli.printing import write_file
 
 
 def skill() -> None:
@@ -12,7 +13,7 @@ def skill() -> None:
     Save it where your coding agent looks for skills, for example as SKILL.md.
     """
     page = resources.files("counterpoint.cli").joinpath("skill.md")
-    sys.stdout.write(_HEAD + page.read_text("utf-8"))
+    write_file(_HEAD + page.read_text("utf-8"))
 
 
 _HEAD = """\

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from counterpoint.cli.wording import in_options, say_line
+from counterpoint.cli.printing import say_line
+from counterpoint.cli.wording import in_options
 
 STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 """The variable that names the file; GitHub shows at most one MiB of it."""

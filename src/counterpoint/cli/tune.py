@@ -20,6 +20,7 @@ from typing import Annotated, Final, Self, TextIO
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.tune_options import (
     PlaceOptions,
@@ -28,9 +29,10 @@ from counterpoint.cli.tune_options import (
     Switch,
     TriedOptions,
 )
-from counterpoint.cli.wording import in_options, print_report, write_result
+from counterpoint.cli.wording import in_options
 from counterpoint.core import CounterpointError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import printable
 from counterpoint.report import budget_text, counted_noun, end_text
 from counterpoint.report.tune import StudyStatus, event_lines, study_status
 from counterpoint.tune import TuneRequest
@@ -125,7 +127,7 @@ def _deliver(asked: TuneRequest, conclusion: Conclusion, top: int, *, as_json: b
         return
     print_report(document)
     saved = shlex.quote(str(study / "report.txt"))
-    print(f"counterpoint: the same in {saved} and report.json", file=sys.stderr)
+    say_line(f"counterpoint: the same in {saved} and report.json")
 
 
 def _exit_code(conclusion: Conclusion) -> int:
@@ -347,7 +349,7 @@ class StudyProgress:
             return
         self._draw([])
         for line in lines:
-            self._stream.write(f"{_PREFIX}{in_options(line)}\n")
+            self._stream.write(f"{_PREFIX}{printable(in_options(line))}\n")
         self._stream.flush()
         self._said_at = time.monotonic()
 
@@ -356,7 +358,7 @@ class StudyProgress:
             return
         width = get_terminal_size().columns - _SPARE
         back = (_WIPE + _UP) * max(self._drawn - 1, 0) + (_WIPE if self._drawn else "")
-        self._stream.write(back + "\n".join(in_options(line)[:width] for line in lines))
+        self._stream.write(back + "\n".join(printable(in_options(line))[:width] for line in lines))
         self._stream.flush()
         self._drawn = len(lines)
 

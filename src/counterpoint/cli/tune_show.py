@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import shlex
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,14 +22,16 @@ from counterpoint.cli.output import (
     write_output,
 )
 from counterpoint.cli.patching import write_patch
-from counterpoint.cli.profiles import write_digest
-from counterpoint.cli.wording import (
+from counterpoint.cli.printing import (
     document_text,
-    in_options,
     print_report,
     say_line,
+    say_wrote,
+    write_file,
     write_result,
 )
+from counterpoint.cli.profiles import write_digest
+from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry, arguments_in
 from counterpoint.flags.forms import one_line
@@ -291,13 +292,10 @@ def _bundle(directory: Path, path: Path, *, force: bool) -> None:
 
     check_bundle(path, force=force)
     hidden = write_bundle(directory, path)
-    print(f"wrote {path}", file=sys.stderr)
+    say_wrote(path)
     if hidden:
-        print(f"redacted: the values of {', '.join(hidden)}", file=sys.stderr)
-    print(
-        "It contains the program's output and command line: review them before you share it.",
-        file=sys.stderr,
-    )
+        say_line(f"redacted: the values of {', '.join(hidden)}")
+    say_line("It contains the program's output and command line: review them before you share it.")
 
 
 def _digest(study: Study, conclusion: Conclusion, directory: Path, size: int) -> None:
@@ -352,10 +350,10 @@ def _settings(
     for line in (*unwritten(settings, form), *warnings(conclusion, chosen)):
         say_line(line)
     if out is None:
-        sys.stdout.write(text)
+        write_file(text)
         return
     write_output(out, text)
-    print(f"wrote {out}", file=sys.stderr)
+    say_wrote(out)
 
 
 def _arm(conclusion: Conclusion, directory: Path, name: str | None) -> Arm:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.wording import say_line
+from counterpoint.cli.printing import flush_result, say_line, say_result
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
 
@@ -87,7 +87,8 @@ def _serve(app: App, listener: socket.socket, idle_s: float, *, browser: bool) -
     base = f"http://127.0.0.1:{port}"
 
     def ready() -> None:
-        print(f"{base}/{app.token}/", flush=True)
+        say_result(f"{base}/{app.token}/")
+        flush_result()
         for line in _hints(port):
             say_line(line)
         if browser and _has_browser():
@@ -155,6 +156,6 @@ class _Completion:
             raise self._failure
         code = 0 if number in (None, signal.SIGINT) else 128 + number
         if self._thread.is_alive():
-            sys.stdout.flush()
+            flush_result()
             os._exit(code)  # the interpreter must not end under a thread that runs native code
         return code

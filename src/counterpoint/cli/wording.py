@@ -6,15 +6,11 @@ of theirs passes through here, where "`budget=2h`" becomes "--budget 2h".
 
 from __future__ import annotations
 
-import sys
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from counterpoint.core import CounterpointError
 from counterpoint.core.arguments import option_of, reword_arguments
-
-if TYPE_CHECKING:
-    from counterpoint.report import Document
 
 T = TypeVar("T")
 
@@ -76,27 +72,3 @@ def worded(value: T) -> T:
         texts = {it.name: worded(getattr(value, it.name)) for it in fields(value)}
         return cast("T", replace(cast("Any", value), **texts))
     return value
-
-
-def print_report(document: Document) -> None:
-    """Print a report to stdout."""
-    from counterpoint.report import print_document
-
-    print_document(worded(document), sys.stdout)
-
-
-def document_text(document: Document) -> str:
-    """Return a report as plain text."""
-    from counterpoint.report import plain_text
-
-    return plain_text(worded(document))
-
-
-def write_result(text: str) -> None:
-    """Print a result that is JSON, or lines of text, to stdout."""
-    sys.stdout.write(in_options(text))
-
-
-def say_line(line: str) -> None:
-    """Print a line to stderr."""
-    print(in_options(line), file=sys.stderr)

@@ -1,0 +1,68 @@
+"""Prints everything that a command says: reports, results, messages, and files on request.
+
+Nothing else in `cli` writes to stdout or stderr, so nothing from an input reaches a terminal
+without its control characters shown as escapes. The output of a workload is not ours: `capture`
+passes it on unchanged.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from counterpoint.cli.wording import in_options, worded
+from counterpoint.core.printable import printable, printable_lines
+
+if TYPE_CHECKING:
+    from counterpoint.report import Document
+
+
+def print_report(document: Document) -> None:
+    """Print a report to stdout."""
+    from counterpoint.report import print_document
+
+    print_document(worded(document), sys.stdout)
+
+
+def document_text(document: Document) -> str:
+    """Return a report as plain text."""
+    from counterpoint.report import plain_text
+
+    return plain_text(worded(document))
+
+
+def write_result(text: str) -> None:
+    """Print a result that is JSON, or lines of text, to stdout."""
+    sys.stdout.write(printable_lines(in_options(text)))
+
+
+def write_file(text: str) -> None:
+    """Print to stdout the content of a file that is to be saved: exactly, unless people see it."""
+    sys.stdout.write(printable_lines(text) if sys.stdout.isatty() else text)
+
+
+def say_result(line: str) -> None:
+    """Print a line to stdout."""
+    write_result(f"{line}\n")
+
+
+def say_line(line: str) -> None:
+    """Print a line, or several, to stderr."""
+    sys.stderr.write(f"{printable_lines(in_options(line))}\n")
+    sys.stderr.flush()
+
+
+def say_error(text: str) -> None:
+    """Print to stderr a text whose words are final."""
+    sys.stderr.write(f"{printable_lines(text)}\n")
+    sys.stderr.flush()
+
+
+def say_wrote(path: object) -> None:
+    """Say on stderr which file was written."""
+    say_error(f"wrote {printable(str(path))}")
+
+
+def flush_result() -> None:
+    """Write out what was printed to stdout, so that it precedes what is said on stderr."""
+    sys.stdout.flush()

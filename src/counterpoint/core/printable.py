@@ -1,0 +1,32 @@
+"""Makes text from files safe to print.
+
+Names of ops, hosts and files come from other programs. A terminal acts on control characters in
+them: it changes colors or its title, or shows words in another order. They are shown as escapes,
+as are characters that look like nothing, and bytes that are not text.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["printable", "printable_lines"]
+
+_LINES: Final = "\n\t"
+
+
+def printable(text: str) -> str:
+    """Return the text on one line, with control characters shown as escapes."""
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def printable_lines(text: str) -> str:
+    """Return lines of text; ends of lines and tabs stay as they are."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign in _LINES else _shown(sign) for sign in text)
+
+
+def _shown(sign: str) -> str:
+    if sign.isprintable():
+        return sign
+    return sign.encode("unicode_escape").decode()
