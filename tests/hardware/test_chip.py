@@ -90,7 +90,6 @@ def test_a_chip_is_found_by_what_is_told(told: str | None, name: str | None) -> 
         "AMD Instinct MI300A",
         "AMD Instinct MI355X",
         "TPU v4 lite",
-        "TPU7x",
         "cpu",
     ],
 )

@@ -63,6 +63,7 @@ def test_what_is_no_target_is_refused_with_an_example(text: str) -> None:
         ("v5e-256", "TPU v5e", 1, 256),
         ("v5litepod-16", "TPU v5e", 1, 16),
         ("v5p-256", "TPU v5p", 1, 128),
+        ("tpu7x-64", "TPU7x", 1, 64),
         ("v3-32", "TPU v3", 1, 32),
         ("512xTPU v2", "TPU v2", 1, 512),
         ("1xRTX", "RTX", 1, 1),

@@ -1,7 +1,7 @@
 """Chips, links and Targets as data: each number with its unit and its source.
 
-Read gpu.py and links.py, then target.py. `hardware.targets` parses user input (`8xH100`) and TOML
-files, and compares a Target with the devices of a recording.
+Read gpu.py, links.py and tpu.py, then target.py. `hardware.targets` parses user input (`8xH100`)
+and TOML files, and compares a Target with the devices of a recording.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from counterpoint.hardware.gpu import find_gpu as find_gpu
     from counterpoint.hardware.gpu import gpus as gpus
     from counterpoint.hardware.gpu import target_config as target_config
-    from counterpoint.hardware.links import Ici as Ici
     from counterpoint.hardware.links import Links as Links
-    from counterpoint.hardware.links import find_ici as find_ici
     from counterpoint.hardware.links import find_wiring as find_wiring
     from counterpoint.hardware.target import Target as Target
+    from counterpoint.hardware.tpu import Tpu as Tpu
+    from counterpoint.hardware.tpu import TpuSlice as TpuSlice
+    from counterpoint.hardware.tpu import find_tpu as find_tpu
 
 __getattr__ = lazy(
     __name__,
@@ -36,10 +37,11 @@ __getattr__ = lazy(
         "find_gpu": "counterpoint.hardware.gpu",
         "gpus": "counterpoint.hardware.gpu",
         "target_config": "counterpoint.hardware.gpu",
-        "Ici": "counterpoint.hardware.links",
         "Links": "counterpoint.hardware.links",
-        "find_ici": "counterpoint.hardware.links",
         "find_wiring": "counterpoint.hardware.links",
         "Target": "counterpoint.hardware.target",
+        "Tpu": "counterpoint.hardware.tpu",
+        "TpuSlice": "counterpoint.hardware.tpu",
+        "find_tpu": "counterpoint.hardware.tpu",
     },
 )

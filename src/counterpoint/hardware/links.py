@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from functools import cache
 from importlib import resources
@@ -87,40 +86,3 @@ UNKNOWN_WIRING = Wiring(
     most=16,
     host_source="unknown GPU: servers have at most 16",
 )
-
-
-@frozen(kw_only=True)
-class Ici:
-    """Links between chips of one kind of TPU."""
-
-    chip: str
-    pattern: str  # matches its names in profiles
-    bytes_per_s: float  # of all links of a chip, in one direction
-    devices: int  # of one chip, as JAX counts them
-    slice: int  # chips of the largest slice
-    slice_source: str
-    source: str
-
-    @property
-    def device_bytes_per_s(self) -> float:
-        """A device's share, while all devices of its chip use the links."""
-        return self.bytes_per_s / self.devices
-
-    @property
-    def slice_devices(self) -> int:
-        """Number of devices of the largest slice."""
-        return self.slice * self.devices
-
-
-@cache
-def icis() -> tuple[Ici, ...]:
-    """Return all known kinds, in the order in which their patterns are tried."""
-    text = resources.files("counterpoint.hardware").joinpath("ici.toml").read_text("utf-8")
-    return tuple(Ici(**entry) for entry in tomllib.loads(text)["ici"])
-
-
-def find_ici(name: str | None) -> Ici | None:
-    """Return the links of the chip with this name in profiles; None for other chips."""
-    if name is None:
-        return None
-    return next((ici for ici in icis() if re.search(ici.pattern, name, re.IGNORECASE)), None)

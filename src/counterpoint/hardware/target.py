@@ -1,5 +1,7 @@
 """A Target: the GPUs, their number on a host, the number of hosts, and a GPU's network rate.
 
+Or slices of TPUs, which tpu.py describes.
+
 A Target can be compiled for. Commands that compile nothing take Devices: any chip that is known by
 name, AMD's and TPUs too. `targets.py` parses both.
 """
@@ -14,6 +16,7 @@ from counterpoint.core import UsageError
 from counterpoint.core.frozen import frozen
 from counterpoint.hardware.gpu import Chip, Gpu, chip_named, chips, find_chip, find_gpu
 from counterpoint.hardware.links import UNKNOWN_WIRING, Links, Wiring, find_wiring
+from counterpoint.hardware.tpu import TpuSlice
 
 _MEMORY: Final = re.compile(r"device_memory_size: (\d+)")
 _BYTES_PER_GBIT: Final = 1e9 / 8
@@ -21,7 +24,10 @@ _BYTES_PER_GBIT: Final = 1e9 / 8
 
 @frozen(kw_only=True)
 class Target:
-    """Devices to compile for. `config` is XLA's GpuTargetConfigProto in text form."""
+    """Devices to compile for. `config` is XLA's GpuTargetConfigProto in text form.
+
+    Of TPUs `tpu` has the slices, `gpu` is the chip's name, and `config` is empty.
+    """
 
     gpu: str
     gpus_per_host: int
@@ -33,6 +39,7 @@ class Target:
     own_chip: Chip | None = field(default=None, hash=False)
     own_wiring: Wiring | None = None
     origin: str = ""  # the file that describes it, if any
+    tpu: TpuSlice | None = field(default=None, hash=False)
 
     @property
     def devices(self) -> int:
@@ -59,6 +66,8 @@ class Target:
     @property
     def memory_bytes(self) -> int:
         """Memory of one device, as the compiler sees it."""
+        if self.tpu is not None:
+            return self.tpu.tpu.hbm_usable
         match = _MEMORY.search(self.config)
         return int(match[1]) if match else round(self.chip.memory_bytes)
 
@@ -70,6 +79,8 @@ class Target:
     @property
     def links(self) -> Links:
         """The connections between its devices."""
+        if self.tpu is not None:
+            return self.tpu.links
         wiring = self.wiring
         is_given = self.nic_gbps is not None
         gbps = self.nic_gbps if self.nic_gbps is not None else wiring.nic_gbps
@@ -97,6 +108,8 @@ class Target:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the reader of a prediction."""
+        if self.tpu is not None:
+            return _slice_notes(self.tpu)
         gpu = self.known_gpu
         notes = [f"{self.gpu}: {gpu.stands_in}"] if gpu and gpu.stands_in else []
         links = self.links
@@ -112,8 +125,8 @@ class Target:
         return tuple(notes)
 
     def __str__(self) -> str:
-        if self.origin:
-            return self.origin
+        if self.origin or self.tpu is not None:
+            return self.origin or str(self.tpu)
         hosts = f"{self.hosts}x" if self.hosts > 1 else ""
         return f"{hosts}{self.gpus_per_host}x{self.gpu}{self._network()}"
 
@@ -124,6 +137,14 @@ class Target:
             return f":{self.nic_gbps:g}G"
         nic_rate = self.nic_gbps * self.gpus_per_host / self.nics_per_host
         return f":{self.nics_per_host}x{nic_rate:g}G"
+
+
+def _slice_notes(where: TpuSlice) -> tuple[str, ...]:
+    if where.slices == 1 or where.dcn_gbps is not None:
+        return ()
+    gbps = f"{where.tpu.dcn_gbps:g}"
+    note = f"No network is given; using {gbps} Gb/s per host ({where.tpu.dcn_source})."
+    return (f"{note} State yours as in {where}:{gbps}G.",)
 
 
 @frozen(kw_only=True)

@@ -2,7 +2,8 @@
 
 `8xH100` is one host; `64x8xH100` is 64 hosts of 8; `64x8xH100:400G` gives the rate of each GPU's
 NIC, `64x8xH100:4x200G` the NICs of a host. A path ending in `.toml` names a target file. Commands
-that compile nothing take TPUs too, `256xTPUv5e` or by the name of the slice: `v5e-256`.
+that compile nothing take TPUs too, `256xTPUv5e` or by the name of the slice: `v5e-256`. Slices as
+targets of a prediction are parsed in tpu_targets.py.
 
 A host is never larger than those that are sold: `512xH100` would be one NVLink domain of 512.
 """
@@ -18,9 +19,11 @@ from counterpoint.core import ArgumentError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.hardware.gpu import Chip, chips, find_chip, find_gpu, gpus, target_config
-from counterpoint.hardware.links import Wiring, find_ici, find_wiring
+from counterpoint.hardware.links import Wiring, find_wiring
 from counterpoint.hardware.target import Devices, Target
 from counterpoint.hardware.target_file import read_target
+from counterpoint.hardware.tpu import find_tpu
+from counterpoint.hardware.tpu_targets import counted_devices, parse_tpu_target
 from counterpoint.timeline import Device
 
 __all__ = [
@@ -41,12 +44,9 @@ _SPELLING: Final = re.compile(
     re.ASCII,
 )
 _GBITS: Final = re.compile(r"[Gg](?:b|bps|b/s|bit|bit/s)?")
-_SLICE: Final = re.compile(r"(?:TPU[ -]?)?(v\d+[a-z]*)-(\d{1,9})", re.IGNORECASE | re.ASCII)
-_BY_CORES: Final = ("v4", "v5p")
-"""Slices whose names count TensorCores, two per chip, where JAX counts the chip as one device.
-
-Names of v2 and v3 count cores, too, and there each core is a device.
-"""
+_SLICE: Final = re.compile(
+    r"(?:TPU[ -]?)?((?:tpu)?v?\d+[a-z]*)-(\d{1,9})", re.IGNORECASE | re.ASCII
+)
 _MOST_DEVICES: Final = 1 << 20
 _MOST_GBPS: Final = 3_200
 """For one GPU: twice the 1,600 Gb/s that two ConnectX-9 give the GPUs of NVIDIA's newest racks."""
@@ -78,10 +78,22 @@ _UNKNOWN_SLICE: Final = _Host(
 _GRACE_HOPPER: Final = _Host(usual=1, most=32, source="GH200 NVL32 joins 32")
 
 
-def parse_target(text: str) -> Target:
-    """Parse a Target such as `8xH100`, `64x8xH100:8x400G` or a file's path."""
+def parse_target(text: str, *, tpus: bool = False) -> Target:
+    """Parse a Target such as `8xH100`, `64x8xH100:8x400G` or a file's path.
+
+    With `tpus`, slices of TPUs too: `v5e-256`.
+    """
     if _is_file(text):
         return read_target(text.strip())
+    where = parse_tpu_target(text)
+    if where is not None:
+        if tpus:
+            return where
+        raise _refused(
+            text,
+            "this needs GPUs",
+            "TPUs are a target of `counterpoint predict` so far, and of flags recommend",
+        )
     found = _spelt(text)
     gpu = find_gpu(found["chip"])
     if gpu is None:
@@ -199,10 +211,11 @@ def _without_slice(text: str) -> str:
     found = _SLICE.fullmatch(text)
     if found is None:
         return text
-    kind, count = found[1].lower(), int(found[2])
-    if kind in _BY_CORES:
-        count //= 2
-    return f"{count}xTPU{'v5e' if kind == 'v5litepod' else kind}"
+    counted = counted_devices(found[1], int(found[2]))
+    if counted is not None:
+        return f"{counted[1]}x{counted[0].chip.replace(' ', '')}"
+    # Names of v2 and v3 count cores, and each core is a device.
+    return f"{found[2]}xTPU{found[1].lower()}"
 
 
 def _counts(found: re.Match[str], text: str, chip: str) -> tuple[int, int]:
@@ -228,9 +241,9 @@ def _counts(found: re.Match[str], text: str, chip: str) -> tuple[int, int]:
 def _proposal(chip: str, devices: int, network: str | None) -> tuple[str, str]:
     """Propose the same devices on hosts as they are sold, with a remark on them."""
     plain = chip.replace(" ", "")
-    ici = find_ici(chip)
-    if ici is not None:
-        slices = -(-devices // ici.slice_devices)
+    tpu = find_tpu(chip)
+    if tpu is not None:
+        slices = -(-devices // tpu.slice_devices)
         while devices % slices:
             slices += 1
         return f"{slices}x{devices // slices}x{plain}", f"{slices:,} slices"
@@ -249,10 +262,10 @@ def _proposal(chip: str, devices: int, network: str | None) -> tuple[str, str]:
 
 
 def _host(chip: str) -> _Host:
-    ici = find_ici(chip)
-    if ici is not None:
-        most = ici.slice_devices
-        return _Host(usual=most, most=most, source=ici.slice_source, word="slice")
+    tpu = find_tpu(chip)
+    if tpu is not None:
+        most = tpu.slice_devices
+        return _Host(usual=most, most=most, source=tpu.slice_source, word="slice")
     if chip.startswith("TPU"):
         return _UNKNOWN_SLICE
     if chip.startswith("GH200"):

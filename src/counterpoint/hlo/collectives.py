@@ -22,6 +22,7 @@ from itertools import zip_longest
 from typing import Final
 
 from counterpoint.core.frozen import frozen
+from counterpoint.hlo.fused_collectives import is_part_of_async
 from counterpoint.hlo.model.groups import Groups, ListedGroups, expand, group_size
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program
@@ -333,7 +334,9 @@ def _inside(program: Program, instruction: Instruction) -> Collective | None:
     found = [
         inner
         for member in program.body(instruction)
-        if (inner := collective(program, member)) and not is_done(member)
+        if (inner := collective(program, member))
+        and not is_done(member)
+        and not is_part_of_async(member)
     ]
     if not found:
         return None

@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from google.protobuf.message import DecodeError
 
 from counterpoint.core import InputError
+from counterpoint.hlo.fused_collectives import with_async_collectives
 from counterpoint.hlo.model.groups import Axis, Iota, ListedGroups, Mesh, ReplicaGroups
 from counterpoint.hlo.model.instruction import (
     Attributes,
@@ -206,7 +207,7 @@ def program_from_proto(data: bytes) -> Program:
     """Return the Program in a serialized HloProto or HloModuleProto."""
     module, _ = _decode(data)
     try:
-        return validate_program(without_async_wrappers(_program(module)))
+        return validate_program(with_async_collectives(without_async_wrappers(_program(module))))
     except (DecodeError, KeyError, IndexError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(
             f"HLO module {module.name!r} is damaged",

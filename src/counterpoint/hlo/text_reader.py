@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from counterpoint.core import InputError
+from counterpoint.hlo.fused_collectives import with_async_collectives
 from counterpoint.hlo.model.groups import ListedGroups, parse_groups
 from counterpoint.hlo.model.instruction import (
     Computation,
@@ -228,6 +229,8 @@ _ALIAS = re.compile(r"\{([\d,\s]*)\}:\s*\((\d+),\s*\{([\d,\s]*)\}(?:,\s*([\w-]+)
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _ROW = re.compile(r"\d+\s+(.*)", re.DOTALL)
 _INSTRUCTION = re.compile(r"\s+(ROOT\s+)?%?([\w.\-]+)\s*=\s")
+# Attributes of several lines (a Mosaic kernel's metadata) end with braces, too: `}}, metadata=`.
+_END = re.compile(r"\}\s*(?:$|,\s*execution_thread=)")
 
 
 def program_from_text(text: str) -> Program:
@@ -241,7 +244,9 @@ def program_from_text(text: str) -> Program:
         )
     try:
         return validate_program(
-            without_async_wrappers(_program(unquote(start[1]), text[start.end() :]))
+            with_async_collectives(
+                without_async_wrappers(_program(unquote(start[1]), text[start.end() :]))
+            )
         )
     except (ValueError, IndexError, KeyError, RecursionError) as error:
         raise InputError(f"HLO text of {start[1]} is damaged", why=str(error)) from error
@@ -288,13 +293,13 @@ def _blocks(
             lines = []
             if header is None:
                 table = _table_row(line, table, tables)
-        elif line.startswith("}") and not line.startswith("})"):
+        elif _END.match(line):
             yield header, lines
             header = None
         elif start := _INSTRUCTION.match(line):
             lines.append((bool(start[1]), line))
         elif lines and line.strip():
-            # A constant written over several lines.
+            # A constant or an attribute written over several lines.
             lines[-1] = (lines[-1][0], f"{lines[-1][1]}\n{line}")
     if header is not None:
         raise InputError(

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any, cast
 
 from counterpoint.hlo.collectives import collective, may_communicate
+from counterpoint.hlo.fused_collectives import is_part_of_async
 from counterpoint.hlo.model.instruction import Instruction, Shape
 from counterpoint.hlo.model.program import Program, cached_on_program, launches
 from counterpoint.hlo.origin import has_path_name, provenance, scope
@@ -113,7 +114,8 @@ def _category(program: Program, instruction: Instruction) -> Category:
 
 
 def _of_parts(program: Program, instruction: Instruction) -> Category:
-    inside = {category(program, member) for member in program.body(instruction)}
+    members = program.body(instruction)
+    inside = {category(program, member) for member in members if not is_part_of_async(member)}
     found = (kind for kind in _HEAVIEST_FIRST if kind in inside)
     return next(found, Category.OTHER)
 
@@ -316,12 +318,20 @@ def _fusion_bytes(program: Program, fusion: Instruction) -> int:
     read = sum(_read(program, member) for member in inside if member.opcode == "parameter")
     root = program.root(fusion.calls[0])
     results = program.operands(root) if root and root.opcode == "tuple" else [root]
+    if any(map(is_part_of_async, inside)):  # and hands its buffers on
+        results = [it for it in results if it and _is_computed(it)]
     return read + sum(_written(program, result) for result in results if result)
+
+
+def _is_computed(instruction: Instruction) -> bool:
+    return instruction.opcode != "parameter" and not is_part_of_async(instruction)
 
 
 def _read(program: Program, parameter: Instruction) -> int:
     """Return the bytes a fusion reads of a parameter: only slices, if it has no other users."""
     users = program.users(parameter)
+    if any(map(is_part_of_async, users)):
+        return 0  # the transfer reads it, which runs beside the fusion
     total = 0
     for user in users:
         first = user.operands[:1] == (parameter.name,)

@@ -22,7 +22,7 @@ from counterpoint.hardware import (
     Target,
     find_chip,
     find_described,
-    find_ici,
+    find_tpu,
     find_wiring,
     gpus,
     target_config,
@@ -35,7 +35,7 @@ from counterpoint.timeline.ops import host_transfers
 if TYPE_CHECKING:
     from counterpoint.cost import Price
     from counterpoint.cost.collectives import Placement
-    from counterpoint.hardware import Ici, Links
+    from counterpoint.hardware import Links, Tpu
 
 
 @frozen(kw_only=True)
@@ -46,7 +46,7 @@ class Fabric:
     target: Target | None
     domain_known: bool  # the rate within a domain is known
     network_known: bool  # the rate of a NIC is known
-    ici: Ici | None
+    ici: Tpu | None
     source: str  # where the rates come from
 
 
@@ -58,7 +58,7 @@ def target_of(timeline: Timeline) -> Target | None:
     from counterpoint.hardware.targets import parse_target
 
     try:
-        return parse_target(timeline.target)
+        return parse_target(timeline.target, tpus=True)
     except CounterpointError:
         return None
 
@@ -71,7 +71,7 @@ def fabric_of(data: StepData) -> Fabric:
     chips = {timeline.devices[index].chip for index in data.selection.devices}
     chip = chips.pop() if len(chips) == 1 else None
     if kind == "tpu":
-        ici = find_ici(chip)
+        ici = find_tpu(chip)
         source = ici.source if ici else f"the links of {chip or 'these TPUs'} are unknown"
         return Fabric(
             kind=kind, target=None, domain_known=False, network_known=False, ici=ici, source=source
