@@ -13,7 +13,7 @@ import lzma
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias, cast
 
 os.environ |= {
     "JAX_PLATFORMS": "cpu",
@@ -27,6 +27,8 @@ import numpy as np
 from jax.experimental import topologies
 from jax.experimental.pallas.ops.tpu.splash_attention import (
     splash_attention_kernel as splash,
+)
+from jax.experimental.pallas.ops.tpu.splash_attention import (
     splash_attention_mask as masks,
 )
 from jax.sharding import Mesh, NamedSharding
@@ -35,6 +37,10 @@ from jax.sharding import PartitionSpec as P
 # Paths of the machine that made the fixtures don't belong in them.
 jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
 
+Array = jax.Array
+Shape = jax.ShapeDtypeStruct
+Compiled: TypeAlias = jax.stages.Compiled
+
 LAYERS, WIDTH, HEADS, SEQUENCE = 3, 1024, 8, 1024
 
 
@@ -42,7 +48,8 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
     """Splash attention: a kernel that lowers to Mosaic."""
     mask = masks.MultiHeadMask([masks.CausalMask((SEQUENCE, SEQUENCE)) for _ in range(HEADS)])
     kernel = splash.make_splash_mha(mask, head_shards=1, q_seq_shards=1)
-    return jax.vmap(kernel)(q, k, v)
+    mapped: Callable[..., jax.Array] = jax.vmap(cast("Callable[..., jax.Array]", kernel))
+    return mapped(q, k, v)
 
 
 def layer(x: jax.Array, w: dict[str, jax.Array]) -> jax.Array:
@@ -72,8 +79,8 @@ def step(weights: dict[str, jax.Array], x: jax.Array) -> tuple[dict[str, jax.Arr
         return jax.tree.map(lambda w, g: w - 1e-3 * g, weights, gradients), value
 
 
-def arguments(mesh: Mesh, batch: P) -> tuple[Any, Any]:
-    def array(shape: tuple[int, ...], dtype: Any, spec: P) -> Any:
+def arguments(mesh: Mesh, batch: P) -> tuple[dict[str, Shape], Shape]:
+    def array(shape: tuple[int, ...], dtype: type, spec: P) -> Shape:
         return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec))
 
     head = WIDTH // HEADS
@@ -84,34 +91,33 @@ def arguments(mesh: Mesh, batch: P) -> tuple[Any, Any]:
         "down": (4 * WIDTH, WIDTH),
     }
     weights = {
-        name: array((LAYERS, *shape), jnp.float32, P(None, "data")) for name, shape in shapes.items()
+        name: array((LAYERS, *shape), jnp.float32, P(None, "data"))
+        for name, shape in shapes.items()
     }
     return weights, array((2 * mesh.size, SEQUENCE, WIDTH), jnp.bfloat16, batch)
 
 
-def one_slice() -> Any:
+def one_slice() -> Compiled:
     topology = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x4")
     mesh = Mesh(np.array(topology.devices), ("data",))
     return compiled(mesh, P("data"))
 
 
-def two_slices() -> Any:
+def two_slices() -> Compiled:
     """Weights in each slice; gradients are summed over the data center's network."""
-    topology = topologies.get_topology_desc(
-        platform="tpu", topology_name="v5e:2x2", num_slices=2
-    )
+    topology = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2", num_slices=2)
     devices = sorted(topology.devices, key=lambda device: (device.slice_index, device.id))
     mesh = Mesh(np.array(devices).reshape(2, 4), ("slice", "data"))
     return compiled(mesh, P(("slice", "data")))
 
 
-def compiled(mesh: Mesh, batch: P) -> Any:
+def compiled(mesh: Mesh, batch: P) -> Compiled:
     weights, x = arguments(mesh, batch)
     with jax.set_mesh(mesh):
         return jax.jit(step, donate_argnums=0).lower(weights, x).compile()
 
 
-PROGRAMS: dict[str, Callable[[], Any]] = {"tpu_step": one_slice, "tpu_slices": two_slices}
+PROGRAMS: dict[str, Callable[[], Compiled]] = {"tpu_step": one_slice, "tpu_slices": two_slices}
 
 
 def main() -> None:
@@ -121,14 +127,13 @@ def main() -> None:
     given = parser.parse_args()
     for name, make in PROGRAMS.items():
         if given.only in (None, name):
-            module = make().runtime_executable().hlo_modules()[0]
-            proto, text = module.as_serialized_hlo_module_proto(), make_text(module)
+            executable = make().runtime_executable()
+            if executable is None:
+                raise SystemExit(f"{name} was not compiled")
+            module = executable.hlo_modules()[0]
+            proto, text = module.as_serialized_hlo_module_proto(), module.to_string()
             (given.out / f"{name}.hlo.pb.xz").write_bytes(lzma.compress(proto))
             (given.out / f"{name}.txt.xz").write_bytes(lzma.compress(text.encode()))
-
-
-def make_text(module: Any) -> str:
-    return str(module.to_string())
 
 
 if __name__ == "__main__":

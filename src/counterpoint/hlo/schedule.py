@@ -268,7 +268,8 @@ def _fold(computation: Computation, folded: Mapping[str, Instruction]) -> Comput
 def _folded(outer: Instruction, inner: Instruction) -> Instruction:
     stage = outer.opcode.removeprefix("async")
     if stage != "-start":
-        return replace(outer, opcode=inner.opcode + stage, calls=())
+        groups = outer.groups if inner.groups is not None else None
+        return replace(outer, opcode=inner.opcode + stage, calls=(), groups=groups)
     return replace(
         inner,
         name=outer.name,
