@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.frozen import frozen
 from counterpoint.hardware.gpu import Chip, Gpu, chip_named, chips, find_chip, find_gpu
 from counterpoint.hardware.links import UNKNOWN_WIRING, Links, Wiring, find_wiring
-from counterpoint.hardware.tpu import TpuSlice
+
+if TYPE_CHECKING:
+    from counterpoint.hardware.tpu import TpuSlice
 
 _MEMORY: Final = re.compile(r"device_memory_size: (\d+)")
 _BYTES_PER_GBIT: Final = 1e9 / 8

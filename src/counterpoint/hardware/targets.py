@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import ArgumentError, UsageError
 from counterpoint.core.arguments import Retry
@@ -22,9 +22,10 @@ from counterpoint.hardware.gpu import Chip, chips, find_chip, find_gpu, gpus, ta
 from counterpoint.hardware.links import Wiring, find_wiring
 from counterpoint.hardware.target import Devices, Target
 from counterpoint.hardware.target_file import read_target
-from counterpoint.hardware.tpu import find_tpu
-from counterpoint.hardware.tpu_targets import counted_devices, parse_tpu_target
 from counterpoint.timeline import Device
+
+if TYPE_CHECKING:
+    from counterpoint.hardware.tpu import Tpu
 
 __all__ = [
     "even_hosts",
@@ -85,6 +86,8 @@ def parse_target(text: str, *, tpus: bool = False) -> Target:
     """
     if _is_file(text):
         return read_target(text.strip())
+    from counterpoint.hardware.tpu_targets import parse_tpu_target
+
     where = parse_tpu_target(text)
     if where is not None:
         if tpus:
@@ -211,6 +214,8 @@ def _without_slice(text: str) -> str:
     found = _SLICE.fullmatch(text)
     if found is None:
         return text
+    from counterpoint.hardware.tpu_targets import counted_devices
+
     counted = counted_devices(found[1], int(found[2]))
     if counted is not None:
         return f"{counted[1]}x{counted[0].chip.replace(' ', '')}"
@@ -241,7 +246,7 @@ def _counts(found: re.Match[str], text: str, chip: str) -> tuple[int, int]:
 def _proposal(chip: str, devices: int, network: str | None) -> tuple[str, str]:
     """Propose the same devices on hosts as they are sold, with a remark on them."""
     plain = chip.replace(" ", "")
-    tpu = find_tpu(chip)
+    tpu = _tpu(chip)
     if tpu is not None:
         slices = -(-devices // tpu.slice_devices)
         while devices % slices:
@@ -261,8 +266,16 @@ def _proposal(chip: str, devices: int, network: str | None) -> tuple[str, str]:
     return f"{hosts}x{count}x{plain}{links}", remark
 
 
+def _tpu(chip: str) -> Tpu | None:
+    if not chip.startswith("TPU"):
+        return None
+    from counterpoint.hardware.tpu import find_tpu
+
+    return find_tpu(chip)
+
+
 def _host(chip: str) -> _Host:
-    tpu = find_tpu(chip)
+    tpu = _tpu(chip)
     if tpu is not None:
         most = tpu.slice_devices
         return _Host(usual=most, most=most, source=tpu.slice_source, word="slice")

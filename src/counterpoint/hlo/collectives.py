@@ -22,11 +22,10 @@ from itertools import zip_longest
 from typing import Final
 
 from counterpoint.core.frozen import frozen
-from counterpoint.hlo.fused_collectives import is_part_of_async
 from counterpoint.hlo.model.groups import Groups, ListedGroups, expand, group_size
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program
-from counterpoint.hlo.schedule import is_done, is_start, start_of
+from counterpoint.hlo.schedule import is_done, is_part_of_async, is_start, start_of
 
 __all__ = [
     "KINDS",

@@ -17,7 +17,6 @@ from weakref import WeakValueDictionary
 from google.protobuf.message import DecodeError
 
 from counterpoint.core import InputError
-from counterpoint.hlo.fused_collectives import with_async_collectives
 from counterpoint.hlo.model.groups import Axis, Iota, ListedGroups, Mesh, ReplicaGroups
 from counterpoint.hlo.model.instruction import (
     Attributes,
@@ -31,7 +30,7 @@ from counterpoint.hlo.model.instruction import (
     finished,
 )
 from counterpoint.hlo.model.program import Alias, Program, StackTable, validate_program
-from counterpoint.hlo.schedule import without_async_wrappers
+from counterpoint.hlo.schedule import with_async_collectives, without_async_wrappers
 from counterpoint.hlo.wire_schema import HLO, Message, message_classes
 
 MESSAGES = message_classes("counterpoint.hlo", HLO)

@@ -20,6 +20,7 @@ __all__ = [
     "async_pairs",
     "in_loop",
     "is_done",
+    "is_part_of_async",
     "is_start",
     "loop_multiplier",
     "start_of",
@@ -285,4 +286,85 @@ def _folded(outer: Instruction, inner: Instruction) -> Instruction:
         scheduling_name=outer.scheduling_name,
         backend_config=outer.backend_config,
         frontend_attributes=outer.frontend_attributes,
+    )
+
+
+_ASYNC_PART = '"async_collective_fusion_config"'
+_ASYNC_START = "AsyncCollectiveStart"
+_ASYNC_DONE = "AsyncCollectiveDone"
+
+
+def is_part_of_async(instruction: Instruction) -> bool:
+    """Return whether a collective inside a fusion stands for a part of one that runs beside it."""
+    return _ASYNC_PART in instruction.backend_config
+
+
+def with_async_collectives(program: Program) -> Program:
+    """Return the Program with the starts and dones of a TPU's async collective fusions as such.
+
+        async-collective-start = fusion(shard)      marked AsyncCollectiveStart inside
+        fusion.463 = fusion(buffers, ...)           computes, while data moves beside it
+        async-collective-done = fusion(buffers)     marked AsyncCollectiveDone inside
+
+    Each of them contains the whole collective again, though the data moves once. The start and the
+    done become `all-gather-start` and `all-gather-done`; the fusions between them only compute.
+    """
+    ends = {
+        name: (target, inner)
+        for name, computation in program.computations.items()
+        if (target := _target(computation)) and (inner := _inner(computation))
+    }
+    if not ends:
+        return program
+    changed = {
+        name: _named(computation, ends) for name, computation in program.computations.items()
+    }
+    return replace(program, computations=changed, answers={})
+
+
+def _target(computation: Computation) -> str | None:
+    targets = (instruction.custom_call_target for instruction in computation.instructions)
+    return next((target for target in targets if target in (_ASYNC_START, _ASYNC_DONE)), None)
+
+
+def _inner(computation: Computation) -> Instruction | None:
+    return next((it for it in computation.instructions if is_part_of_async(it)), None)
+
+
+def _named(computation: Computation, ends: Mapping[str, tuple[str, Instruction]]) -> Computation:
+    running: dict[int | None, list[str]] = {}  # starts without a done, by channel
+    found: list[Instruction] = []
+    for it in computation.instructions:
+        end = ends.get(it.calls[0]) if it.opcode == "fusion" and it.calls else None
+        if end is None:
+            found.append(it)
+            continue
+        target, inner = end
+        waiting = running.setdefault(inner.channel_id, [])
+        if target == _ASYNC_START:
+            waiting.append(it.name)
+            found.append(_as(it, inner, "-start", it.operands))
+        elif waiting:
+            found.append(_as(it, inner, "-done", (waiting.pop(0), *it.operands)))
+        else:
+            found.append(it)
+    return replace(computation, instructions=tuple(found))
+
+
+def _as(
+    outer: Instruction, inner: Instruction, suffix: str, operands: tuple[str, ...]
+) -> Instruction:
+    return replace(
+        inner,
+        name=outer.name,
+        opcode=inner.opcode + suffix,
+        shape=outer.shape,
+        operands=operands,
+        computation=outer.computation,
+        index=outer.index,
+        op_name=outer.op_name or inner.op_name,
+        source_file=outer.source_file or inner.source_file,
+        source_line=outer.source_line or inner.source_line,
+        stack_frame_id=outer.stack_frame_id or inner.stack_frame_id,
+        scheduling_name=outer.scheduling_name,
     )

@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import Any
 
 from counterpoint.core import InputError
-from counterpoint.hlo.fused_collectives import with_async_collectives
 from counterpoint.hlo.model.groups import ListedGroups, parse_groups
 from counterpoint.hlo.model.instruction import (
     Computation,
@@ -30,7 +29,7 @@ from counterpoint.hlo.model.instruction import (
     element_bits,
 )
 from counterpoint.hlo.model.program import Alias, Program, StackTable, validate_program
-from counterpoint.hlo.schedule import without_async_wrappers
+from counterpoint.hlo.schedule import with_async_collectives, without_async_wrappers
 from counterpoint.hlo.text_scan import (
     attributes,
     closing,

@@ -22,7 +22,6 @@ from counterpoint.hardware import (
     Target,
     find_chip,
     find_described,
-    find_tpu,
     find_wiring,
     gpus,
     target_config,
@@ -71,6 +70,8 @@ def fabric_of(data: StepData) -> Fabric:
     chips = {timeline.devices[index].chip for index in data.selection.devices}
     chip = chips.pop() if len(chips) == 1 else None
     if kind == "tpu":
+        from counterpoint.hardware import find_tpu
+
         ici = find_tpu(chip)
         source = ici.source if ici else f"the links of {chip or 'these TPUs'} are unknown"
         return Fabric(
