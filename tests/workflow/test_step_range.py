@@ -115,7 +115,7 @@ def test_a_step_of_no_time_has_a_range_of_none(simulated: Simulation) -> None:
 @pytest.mark.slow
 def test_the_kept_predictions_are_those_of_the_model(shared: Path, tmp_path: Path) -> None:
     """A model that changed has to be held against the published steps again."""
-    name = "llama2_7b_8_noscan"
+    name = "llama2_70b_64"  # of the three that were published the quickest to compile
     for ending in (".meta.json", ".mlir.gz"):
         source = shared / "data" / "programs" / f"{name}{ending}"
         (tmp_path / source.name).symlink_to(source)
