@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -35,22 +37,37 @@ def cpu_step(tmp_path: Path) -> list[str]:
     return [sys.executable, "cpu_step.py"]
 
 
-def test_a_measured_profile_is_proved_to_be_used(
-    counterpoint: Counterpoint, workload: list[str], tmp_path: Path
-) -> None:
-    done = counterpoint("pgle", "manual", *STEPS, "-o", "tuned", "--json", "--", *workload)
+@dataclass(frozen=True)
+class Tuned:
+    """What the whole loop left in a directory, and what it printed for the log."""
+
+    directory: Path
+    stderr: str
+
+
+@pytest.fixture(scope="module")
+def tuned(
+    workload: list[str],
+    counterpoint_in: Callable[[Path], Counterpoint],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Tuned:
+    directory = tmp_path_factory.mktemp("manual")
+    done = counterpoint_in(directory)("pgle", "manual", *STEPS, "-o", "tuned", "--", *workload)
     assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout)
-    assert report == json.loads((tmp_path / "tuned" / "report.json").read_text())
+    return Tuned(directory / "tuned", done.stderr)
+
+
+def test_a_measured_profile_is_proved_to_be_used(tuned: Tuned) -> None:
+    report = json.loads((tuned.directory / "report.json").read_text())
 
     # The compiler's log of the run with the profile names the file, and costs that it found there.
     profile = Path(report["profile"]["path"])
     assert report["used"]
     assert report["proof"]["source"] == str(profile)
     assert report["proof"]["found"] > 20
-    log = (tmp_path / "tuned" / "with-1" / "rank0" / "stderr.log").read_text()
+    log = (tuned.directory / "with-1" / "rank0" / "stderr.log").read_text()
     assert f"Using PGLE profile from {profile}" in log
-    assert "Using PGLE" not in (tmp_path / "tuned/without-1/rank0/stderr.log").read_text()
+    assert "Using PGLE" not in (tuned.directory / "without-1/rank0/stderr.log").read_text()
 
     # It was made of the program that was compiled, and covers its collectives.
     assert report["proof"]["coverage"]["fit"] == "fits"
@@ -68,12 +85,9 @@ def test_a_measured_profile_is_proved_to_be_used(
     assert report["without"][0]["step_ms"]["source"] == "annotation"
 
 
-def test_the_compared_runs_differ_by_the_profile_alone(
-    counterpoint: Counterpoint, workload: list[str], tmp_path: Path
-) -> None:
-    done = counterpoint("pgle", "manual", *STEPS, "-o", "tuned", "--", *workload)
+def test_the_compared_runs_differ_by_the_profile_alone(tuned: Tuned) -> None:
     # The log ends in the digest: both step times, and the largest loss in a run with a profile.
-    step, loss, same = done.stderr.splitlines()[-3:]
+    step, loss, same = tuned.stderr.splitlines()[-3:]
     assert re.fullmatch(
         r"counterpoint: step time     [\d.,]+ ms without, [\d.,]+ ms with the profile: .*", step
     )
@@ -81,7 +95,7 @@ def test_the_compared_runs_differ_by_the_profile_alone(
     assert loss.endswith("; in profile")
     assert "report.txt" in same
     profile_run, without, with_ = (
-        dict(read_run(tmp_path / "tuned" / name).settings.xla)
+        dict(read_run(tuned.directory / name).settings.xla)
         for name in ("profile", "without-1", "with-1")
     )
     assert {*with_.items()} - {*without.items()} == {

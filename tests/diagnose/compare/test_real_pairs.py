@@ -19,6 +19,8 @@ from counterpoint.diagnose.compare.step_time import StepChange, StepVerdict
 pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "sharded_step.py"
+# Compiling is nearly all that takes time here, so little is optimized.
+QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
 def test_ranks_of_one_run_do_not_differ(shared: Path) -> None:
@@ -44,9 +46,13 @@ def test_ranks_of_one_run_do_not_differ(shared: Path) -> None:
     assert work.schedule.moves == ()
 
 
-def test_a_run_against_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_against_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", QUICK)
     run = tmp_path / "run"
-    command = [sys.executable, str(EXAMPLE), "--steps", "12"]
+    small = ["--layers", "2", "--width", "64", "--vocabulary", "64", "--sequence", "32"]
+    command = [sys.executable, str(EXAMPLE), "--steps", "12", *small]
     window = ["--profile-start-step", "4", "--profile-steps", "5"]
     assert main(["run", "-o", str(run), *window, "--", *command]) == 0
     capsys.readouterr()
