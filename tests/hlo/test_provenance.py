@@ -14,7 +14,8 @@ import pytest
 from counterpoint.hlo import Instruction, Program, read_program
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.model.program import Frame
-from counterpoint.hlo.origin import Phase, Scope, provenance, scope, user_frame
+from counterpoint.hlo.origin import Scope, provenance, scope, user_frame
+from counterpoint.hlo.phase import Phase
 from counterpoint.hlo.work import describe
 
 STEP = "dump/module_0040.pjit__wrapped_step_fn.sm_8.0_gpu_after_optimizations.hlo.pb.xz"

@@ -14,7 +14,7 @@ from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import chip_of
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hardware import gpus
-from counterpoint.hlo.origin import Phase
+from counterpoint.hlo.phase import Phase
 
 if TYPE_CHECKING:
     from counterpoint.runs import Run

@@ -17,7 +17,8 @@ from typing import Any, cast
 from counterpoint.hlo.collectives import collective, may_communicate
 from counterpoint.hlo.model.instruction import Instruction, Shape
 from counterpoint.hlo.model.program import Program, cached_on_program, launches
-from counterpoint.hlo.origin import has_path_name, provenance, scope
+from counterpoint.hlo.origin import provenance, scope
+from counterpoint.hlo.phase import has_path_name
 from counterpoint.hlo.schedule import is_done, is_part_of_async, start_of
 
 __all__ = ["Category", "bytes_accessed", "category", "describe", "flops"]

@@ -22,7 +22,8 @@ from counterpoint.hlo.collectives import (
     transfer_of,
     transfers,
 )
-from counterpoint.hlo.origin import phase_of_name, provenance, scope
+from counterpoint.hlo.origin import provenance, scope
+from counterpoint.hlo.phase import phase_of_name
 from counterpoint.hlo.schedule import async_pairs, start_of
 from counterpoint.hlo.work import bytes_accessed, category, flops
 from counterpoint.timeline.model import OPS, Lane, Schema, Timeline
