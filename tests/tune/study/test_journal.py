@@ -163,13 +163,15 @@ def test_after_a_torn_line_that_can_t_be_cut_off_nothing_more_is_taken(tmp_path:
 @settings(deadline=None)
 def test_a_byte_that_changes_never_makes_another_study(at: int, flip: int) -> None:
     data = bytearray(b"".join(line_of(it, number) for number, it in enumerate(ALL)))
-    data[at % len(data)] ^= flip
+    at %= len(data)
+    joined = data[at] == ord("\n")  # with the line after it
+    data[at] ^= flip
     try:
         read = read_lines(bytes(data))
     except (DamagedLine, NewerFormat):
         return
     assert read.records == ALL[: len(read.records)]
-    assert len(read.records) >= len(ALL) - 1
+    assert len(read.records) >= len(ALL) - 1 - joined
 
 
 @given(size=st.integers(0, 10_000))
