@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,8 +12,9 @@ import pytest
 
 import counterpoint
 import timelines
-from chromium import Visit
+from chromium import Visit, Windows
 from counterpoint.report.explain import explain_json
+from counterpoint.timeline.marked import HOST_MARKS
 from counterpoint.view import App, LivePage, PageContent, ShownPage
 from viewed import serving, viewing
 
@@ -68,6 +70,51 @@ def test_a_page_fills_while_it_is_open_and_then_asks_no_more(visit: Visitor) -> 
         asked = len(visited.requests)
         visited.page.wait_for_timeout(1500)
         assert len(visited.requests) == asked
+
+
+def test_steps_are_shown_while_the_profile_is_read_and_lanes_while_they_are_drawn(
+    windows: Windows,
+) -> None:
+    whole = content(explained=False)
+    marked = replace(
+        whole.timelines[0],
+        devices=(),
+        step_rule=HOST_MARKS,
+        **{name: getattr(whole.timelines[0], name).clear() for name in ("spans", "runs", "ops")},
+    )
+    page = LivePage(replace(whole, timelines=()))
+    shown = ShownPage(page, TITLE)
+    shown.tell("reading kept, 10%")
+    visited = Visit(windows)
+    plot = visited.page.locator("[data-ready]")
+    with serving(App(shown)) as address:
+        visited.page.goto(f"{address}#view=timeline")
+        visited.page.get_by_role("status").filter(has_text="reading kept, 10% …").wait_for()
+        assert visited.page.get_by_text("Steps appear here").count() == 1
+        assert visited.page.get_by_role("alert").count() == 0
+        page.preview(marked)
+        shown.say("reading kept, 40%")
+        visited.page.get_by_text("steps are shown as they were marked").wait_for()
+        assert plot.get_attribute("data-steps") == str(marked.steps["step"].n_unique())
+        assert "0.ops" not in " ".join(visited.requests)
+        page.show(whole)
+        shown.say("drawing the timeline")
+        visited.page.get_by_text("drawing lanes").wait_for()
+        grown: list[int] = []
+        titles = visited.page.locator(".tl-gutter .tl-row")
+
+        def grew() -> None:
+            shown.say("drawing the timeline")
+            visited.page.wait_for_timeout(400)
+            grown.append(titles.count())
+
+        page.compute(grew)
+        shown.say("", complete=True)
+        visited.page.locator('[data-ready="true"]').wait_for()
+        assert len(grown) == 3
+        assert 0 < grown[0] < grown[1] <= grown[2]
+        assert visited.errors == []
+    visited.close()
 
 
 def test_what_could_not_be_explained_is_said_and_the_rest_is_shown(visit: Visitor) -> None:

@@ -14,11 +14,14 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from test_window import waiting
 
 from command_line import in_process
+from counterpoint.timeline.xplane.planes import LARGE
 from counterpoint.view import listen
 
 pytestmark = pytest.mark.slow
@@ -117,6 +120,46 @@ def test_what_cannot_be_shown_is_said(words: list[str], said: str) -> None:
     assert done.returncode in (2, 3)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def large(content: bytes, directory: Path) -> Path:
+    """A profile with a field that nobody reads, so large that it is served before it is read."""
+    path = directory / "large.xplane.pb"
+    size = LARGE
+    length = bytearray()
+    while size > 0x7F:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    with path.open("wb") as file:
+        file.write(content + b"\x7a" + bytes([*length, size]))
+        file.truncate(file.tell() + LARGE)
+    return path
+
+
+def test_a_large_profile_is_read_while_its_page_is_there(tmp_path: Path) -> None:
+    with started(large(waiting(), tmp_path)) as (process, address):
+        seen: list[dict[str, Any]] = []
+        while not seen or not seen[-1]["complete"]:
+            seen.append(json.loads(get(address)))
+            time.sleep(0.02)
+        page = json.loads(get(address, "page.json"))
+        assert seen[-1]["message"] == ""
+        assert {it["message"].partition(" ")[0] for it in seen} >= {"reading", ""}
+        assert set(page["results"]) == {"explain", "network"}
+        (timeline,) = page["timelines"]
+        assert (timeline["complete"], timeline["preview"]) == (True, False)
+        assert len(timeline["tracks"]) > 2
+        process.send_signal(signal.SIGINT)
+        assert ended(process)[0] == 0
+
+
+def test_a_large_profile_that_cannot_be_read_ends_with_the_error(tmp_path: Path) -> None:
+    with started(large(waiting()[:-400], tmp_path)) as (process, address):
+        assert address.startswith("http://127.0.0.1:")
+        code, said = ended(process, 60)
+        assert code in (2, 3)
+        assert "large.xplane.pb: " in said
+        assert "Traceback" not in said
 
 
 def test_two_are_compared(pair: tuple[Path, Path]) -> None:

@@ -33,7 +33,10 @@ const VIEWS: readonly View[] = [
   candidates,
   report,
 ];
+/** Between two questions how far the app is: often at first, while a profile is read and steps appear. */
+const SOON_MS = 100;
 const AGAIN_MS = 400;
+const SOON_FOR_MS = 10_000;
 const MOST_FAILURES = 5;
 
 startTheme();
@@ -52,9 +55,11 @@ class App {
   private readonly context: Context;
   private readonly shell = buildShell((view) => this.context.navigate(view.id));
   private readonly router = startRouter(() => this.route());
+  private done: boolean;
   private mounted: { view: View; mounted: Mounted } | null = null;
 
   constructor(page: Page, from: Source, state: State) {
+    this.done = state.complete;
     this.context = {
       page,
       source: from,
@@ -79,10 +84,18 @@ class App {
     const views = this.views();
     const named = views.find(({ id }) => id === params.get("view"));
     const view = named ?? views.find((it) => it === kept) ?? views[0];
-    if (!view) return fail("The page holds nothing to show.", null);
+    if (!view) return this.wait();
     this.shell.update(this.context.page, views, view);
     // A newer page changes nothing of where a view is that stays.
     if (this.mounted?.view !== view || kept === null) guarded(() => this.show(view, params));
+  }
+
+  /** Nothing is there yet: the app reads the profile. */
+  private wait(): void {
+    if (this.done) return fail("The page holds nothing to show.", null);
+    this.shell.update(this.context.page, [], null);
+    const notice = h("p", { class: "waiting" }, "Steps appear here as soon as the profile names them.");
+    fill(this.shell.panel, notice);
   }
 
   private show(view: View, params: URLSearchParams): void {
@@ -102,10 +115,13 @@ class App {
   private async follow(first: State): Promise<void> {
     let { revision, complete, message } = first;
     this.shell.say(message, !complete);
+    const began = performance.now();
     for (let failures = 0; !complete;) {
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      const pause = performance.now() - began < SOON_FOR_MS ? SOON_MS : AGAIN_MS;
+      await new Promise((resolve) => setTimeout(resolve, pause));
       try {
         const state = await this.context.source.state();
+        this.done = state.complete;
         if (state.revision !== revision) this.renew(await this.context.source.page());
         ({ revision, complete, message } = state);
         this.shell.say(message, !complete);
@@ -119,11 +135,12 @@ class App {
 
   private renew(page: Page): void {
     const before = shape(this.context.page);
+    const wasPreview = isPreview(this.context.page);
     this.context.page = page;
     for (const listener of this.listeners) listener(page);
     if (shape(page) === before) return;
     const kept = this.mounted?.view ?? null;
-    if (this.mounted && kept !== timelineView) {
+    if (this.mounted && (kept !== timelineView || (wasPreview && !isPreview(page)))) {
       this.mounted.mounted.unmount();
       this.mounted = null;
     }
@@ -136,8 +153,12 @@ function shape(page: Page): string {
   return JSON.stringify([
     Object.keys(page.results),
     page.reports.length,
-    page.timelines.map(({ steps, complete }) => [steps.step.length, complete]),
+    page.timelines.map(({ steps, complete, preview }) => [steps.step.length, complete, preview]),
   ]);
+}
+
+function isPreview(page: Page): boolean {
+  return page.timelines.some(({ preview }) => preview);
 }
 
 /** What the browser lacks for a view: blocks in a file are compressed, those of the app are not. */

@@ -19,12 +19,17 @@ export type Basis = "measured" | "predicted";
 export interface TimelinePage {
   name: string;
   basis: Basis;
-  /** False while the app still computes the levels: the page is fetched again. */
+  /** False while the app still computes levels: the page is fetched again, with more tracks behind these. */
   complete: boolean;
+  /** The profile is still being read: only the steps and programs that it marks are known. */
+  preview: boolean;
   end: number;
   devices: { name: string; host: string; chip: string | null }[];
-  /** One entry per step number: from the first device's start to the last device's end. */
-  steps: { step: number[]; start: number[]; end: number[]; ms: number[]; steady: boolean[] };
+  /**
+   * One entry per step number: from the first device's start to the last device's end. `ms` is null
+   * where only the host marked the steps, which devices may run later.
+   */
+  steps: { step: number[]; start: number[]; end: number[]; ms: (number | null)[]; steady: boolean[] };
   /** The typical step that a single file holds in full; null: there is no step. */
   typical: number | null;
   /** The user chose that step: it need not be typical. */

@@ -12,7 +12,7 @@ export interface Shell {
   /** Where the views are mounted. */
   panel: HTMLElement;
   /** Shows the page's title and tabs. */
-  update(page: Page, views: readonly View[], chosen: View): void;
+  update(page: Page, views: readonly View[], chosen: View | null): void;
   /** Tells what the app does meanwhile, or why the page lacks something; nothing: all is there. */
   say(message: string, busy: boolean): void;
 }
@@ -60,11 +60,11 @@ export function buildShell(onChoose: (view: View) => void): Shell {
       fill(bases, ...basesOf(page).map(badge));
       const inside = tabs.contains(document.activeElement);
       fill(tabs, ...views.map((view) => tab(view, view === chosen, onChoose)));
-      if (inside) document.getElementById(`tab-${chosen.id}`)?.focus();
+      if (inside && chosen) document.getElementById(`tab-${chosen.id}`)?.focus();
       fill(command, page.command ? copyable(page.command, "Copy the command that made this page") : null);
       fill(version, `Counterpoint ${page.version}`);
-      panel.dataset.view = chosen.id;
-      panel.setAttribute("aria-labelledby", `tab-${chosen.id}`);
+      panel.dataset.view = chosen?.id ?? "";
+      if (chosen) panel.setAttribute("aria-labelledby", `tab-${chosen.id}`);
     },
   };
 }

@@ -13,13 +13,13 @@ from counterpoint import __version__
 from counterpoint.cli.output import write_output
 from counterpoint.cli.printing import say_wrote
 from counterpoint.cli.wording import in_options, worded
-from counterpoint.report import Document, document_markup
 from counterpoint.view import PageContent, one_file
 
 if TYPE_CHECKING:
     from counterpoint.diagnose import Explanation
     from counterpoint.diagnose.compare import Comparison
     from counterpoint.hardware import Target
+    from counterpoint.report import Document
     from counterpoint.runs import Run
     from counterpoint.timeline import Timeline
     from counterpoint.tune.conclusion import Conclusion
@@ -49,11 +49,16 @@ def page_of(
 
     `step` is the one that was to be explained; None: a typical one.
     """
+    markup: list[tuple[str, str]] = []
+    if documents:
+        from counterpoint.report import document_markup
+
+        markup = [(name, document_markup(worded(it))) for name, it in documents.items()]
     return PageContent(
         title=title,
         command=shlex.join(["counterpoint", *map(_without_secret, sys.argv[1:])]),
         version=__version__,
-        reports=tuple((name, document_markup(worded(it))) for name, it in documents.items()),
+        reports=tuple(markup),
         results={command: in_options(text) for command, text in results.items()},
         timelines=tuple(timelines),
         step=step,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from shutil import get_terminal_size
@@ -78,9 +79,15 @@ class Progress:
     """Reports on stderr what is being done while a block runs."""
 
     def __init__(
-        self, what: str, stream: TextIO | None = None, pace: LineTiming | None = None
+        self,
+        what: str,
+        stream: TextIO | None = None,
+        pace: LineTiming | None = None,
+        listener: Callable[[str], None] | None = None,
     ) -> None:
+        """Start with this; `listener` is told whatever is said, too."""
         self._what = printable(in_options(what))
+        self._listener = listener
         self._time_left = TimeLeft()
         self._hosts: dict[str, float] = {}  # completed fraction of each
         self._stream = sys.stderr if stream is None else stream
@@ -93,6 +100,8 @@ class Progress:
         """Set what is being done, with the completed fraction if the work has a size."""
         self._time_left = self._time_left.at(share, time.monotonic())
         self._what = printable(in_options(what))
+        if self._listener is not None:
+            self._listener(self._what)
 
     def read(self, what: str, done: int, total: int) -> None:
         """Set how far `read` is with a file; several hosts have equal weight."""

@@ -9,7 +9,9 @@ import signal
 import socket
 import sys
 import threading
+import time
 import webbrowser
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
@@ -20,10 +22,14 @@ from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
 
 if TYPE_CHECKING:
-    from counterpoint.cli.view_inputs import Opened
-    from counterpoint.view import App, ShownPage
+    from counterpoint.cli.view_inputs import Opened, Read
+    from counterpoint.view import App, LivePage, ShownPage
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_OFTEN_S: Final = 0.4
+"""Least seconds between two states of a page that grows: each is fetched as a whole."""
+_SAID_S: Final = 1.0
+"""Seconds in which browsers learn why a page is not shown, before the app ends."""
 _LITTLE: Final = 300_000
 """Spans that are explained and drawn within a second or so, before the page is opened."""
 
@@ -65,7 +71,7 @@ def view(  # noqa: PLR0913 - the options of the command
         opened = open_input(paths, with_, options)
         shown = ShownPage(opened.page, opened.title)
         work = _Completion(shown, opened)
-        number = _serve(App(shown), listener, idle_s, browser=not no_browser)
+        number = _serve(App(shown), listener, idle_s, work.serves, browser=not no_browser)
         return work.end(number)
 
 
@@ -80,13 +86,16 @@ def _seconds(text: str) -> float:
     return max(sum(int(number) * _UNITS[unit] for number, unit in parts), 1)
 
 
-def _serve(app: App, listener: socket.socket, idle_s: float, *, browser: bool) -> int | None:
+def _serve(
+    app: App, listener: socket.socket, idle_s: float, serves: threading.Event, *, browser: bool
+) -> int | None:
     from counterpoint.view import serve
 
     port = listener.getsockname()[1]
     base = f"http://127.0.0.1:{port}"
 
     def ready() -> None:
+        serves.set()
         say_result(f"{base}/{app.token}/")
         flush_result()
         for line in _hints(port):
@@ -121,34 +130,77 @@ class _Completion:
         self._shown = shown
         self._opened = opened
         self._failure: BaseException | None = None
+        self.serves = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
-        if opened.spans <= _LITTLE:
+        if opened.read is None and (opened.found is None or opened.found.spans <= _LITTLE):
             self._steps()
         else:
+            shown.tell("reading")
             self._thread.start()
 
     def _work(self) -> None:
         try:
             self._steps()
-        except CounterpointError as error:
-            self._shown.say(error.what, complete=True)
-            self._failure = error
         except BaseException as failure:
             self._failure = failure
-            os.kill(os.getpid(), signal.SIGINT)  # ends the server: `end` raises it
-            raise
+            if not isinstance(failure, CounterpointError):
+                self._end_server()
+                raise
+            self._shown.say(failure.what, complete=True)
+            if self._shown.page.is_empty:
+                time.sleep(_SAID_S)
+                self._end_server()
+
+    def _end_server(self) -> None:
+        """End it, so that `end` raises the failure: after it began to take signals."""
+        self.serves.wait()
+        os.kill(os.getpid(), signal.SIGINT)
 
     def _steps(self) -> None:
         from counterpoint.view import LivePage, keep_page
 
-        if self._opened.explain is not None:
-            self._shown.say("explaining the step")
-            self._opened.explain()
-        self._shown.say("drawing the timeline")
-        self._shown.page.compute()
-        self._shown.say("", complete=True)
-        if isinstance(self._shown.page, LivePage):
-            keep_page(self._opened.key, self._shown.page)
+        page = self._shown.page
+        if isinstance(page, LivePage):
+            found = self._read(page)
+            self._fill(page, found)
+            self._shown.say("", complete=True)
+            keep_page(self._opened.key, page)
+        else:
+            self._shown.say("", complete=True)
+
+    def _read(self, page: LivePage) -> Read | None:
+        """Read what was not read yet; its steps are shown before if the profile marks them."""
+        opened = self._opened
+        if opened.read is None:
+            return opened.found
+        marked = opened.preview and opened.preview()
+        if marked is not None:
+            page.preview(marked)
+            self._shown.say("reading")
+        found = opened.read(self._shown.tell)
+        page.show(found.content)
+        return found
+
+    def _fill(self, page: LivePage, found: Read | None) -> None:
+        """Explain the step and draw its Timeline, side by side; the page grows meanwhile."""
+        explain = found and found.explain
+        message = "drawing the timeline" if explain is None else "explaining the step"
+        self._shown.say(message)
+        told = time.monotonic()
+
+        def grown() -> None:
+            nonlocal told
+            if time.monotonic() - told > _OFTEN_S:
+                told = time.monotonic()
+                self._shown.say(message)
+
+        with ThreadPoolExecutor(1) as pool:
+            explained = None if explain is None else pool.submit(explain, page)
+            if explained is not None:
+                explained.add_done_callback(lambda _: self._shown.say("drawing the timeline"))
+            page.compute(grown)
+            if explained is not None:
+                explained.result()
 
     def end(self, number: int | None) -> int:
         """Return the exit code, or raise what went wrong while the page was shown."""

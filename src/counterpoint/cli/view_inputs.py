@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,18 +13,20 @@ from counterpoint.cli.profiles import (
     as_typed,
     check_options,
     find_run,
-    read_and_analyze,
+    memory_in_bytes,
     refuse_directory_of_runs,
 )
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.frozen import frozen
 from counterpoint.runs import is_run
+from counterpoint.timeline.marked import is_large, marked_steps
 from counterpoint.timeline.step_range import step_range
-from counterpoint.tune.study import is_study, plan_of, read_study
 from counterpoint.view import LivePage, PageContent, PreparedPage, find_page, key_of
 
 if TYPE_CHECKING:
+    from counterpoint.hardware import Target
+    from counterpoint.runs import Run
     from counterpoint.timeline import Timeline
 
 _ROWS = 20
@@ -41,76 +43,118 @@ class ViewOptions:
 
 
 @frozen(kw_only=True, eq=False)
-class Opened:
-    """A page that can be shown, and the rest of the work, if any, which adds its results.
+class Read:
+    """An input that was read: what is shown, and the rest of the work, which adds its results."""
 
-    `key` is that of the page in the cache; None: it is there, or is not kept.
+    content: PageContent
+    explain: Callable[[LivePage], None] | None = None
+
+    @property
+    def spans(self) -> int:
+        return sum(len(timeline.spans) for timeline in self.content.timelines)
+
+
+Tell = Callable[[str], None]
+
+
+@frozen(kw_only=True, eq=False)
+class Opened:
+    """A page that can be shown, and how to get what it still lacks.
+
+    `read` takes what is to be told meanwhile; None: that was done, and `found` has it, or the page
+    was kept. `preview` returns what can be shown at once. `key` is that of the page in the cache;
+    None: it is there, or is not kept.
     """
 
     title: str
     page: LivePage | PreparedPage
     key: str | None = None
-    spans: int = 0
-    explain: Callable[[], None] | None = None
+    found: Read | None = None
+    preview: Callable[[], Timeline | None] | None = None
+    read: Callable[[Tell], Read] | None = None
 
 
 def open_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) -> Opened:
-    """Read the input, or take the page that was made of it before."""
+    """Take the page that was made of the input before; read it now if it is small, else later."""
     key = key_of((*paths, *([] if other is None else [other])), asdict(options) | {"with": other})
     if (kept := find_page(key)) is not None:
         return Opened(title=kept.title, page=kept)
-    return replace(_read_input(paths, other, options), key=key)
-
-
-def _read_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) -> Opened:
     if other is None and len(set(paths)) == 2 and all(map(is_run, paths)):
         paths, other = paths[:1], paths[1]
-    if other is not None:
-        return _compared(paths, other, options)
-    if len(paths) == 1 and is_study(Path(paths[0])):
-        return _study(Path(paths[0]))
-    return _explained(paths, options)
+    if other is None and len(paths) == 1 and (study := _study(Path(paths[0]))):
+        return _at_once(study, key)
+    if other is None:
+        reader = _explained(paths, options)
+        preview = None if options.steps or options.last else partial(marked_steps, paths)
+    else:
+        reader, preview = _compared(paths, other, options), None
+    if not is_large((*paths, *([] if other is None else [other]))):
+        return _at_once(reader(_nobody), key)
+    title = title_of(as_typed(paths))
+    page = LivePage(page_of(title, {}, {}))
+    return Opened(title=title, page=page, key=key, preview=preview, read=reader)
 
 
-def _opened(content: PageContent, explain: Callable[[LivePage], None] | None = None) -> Opened:
-    page = LivePage(content)
-    return Opened(
-        title=content.title,
-        page=page,
-        spans=sum(len(timeline.spans) for timeline in content.timelines),
-        explain=None if explain is None else partial(explain, page),
-    )
+def _at_once(found: Read, key: str | None) -> Opened:
+    title = found.content.title
+    return Opened(title=title, page=LivePage(found.content), key=key, found=found)
 
 
-def _explained(paths: tuple[str, ...], options: ViewOptions) -> Opened:
-    from counterpoint.diagnose import explain
+def _nobody(message: str) -> None:
+    del message
+
+
+def _explained(paths: tuple[str, ...], options: ViewOptions) -> Callable[[Tell], Read]:
+    """Check the options; return what reads the input."""
     from counterpoint.hardware.targets import parse_target
-    from counterpoint.report.explain import explain_document, explain_json
 
     step_range(options.steps, options.last)
     check_options(paths, _ROWS, None, "view", json=False, force=False)
     run = find_run(paths)
     target = None if options.target is None else parse_target(options.target)
-    timeline = read_and_analyze(
-        paths,
-        _with_devices,
-        "opening",
-        jobs=None,
-        memory_gb=options.memory,
-        steps=options.steps,
-        last=options.last,
-    )
 
-    def add(page: LivePage) -> None:
-        explanation = explain(timeline, run=run, target=target)
-        document = explain_document(explanation, _ROWS, run, as_typed(paths))
-        text = explain_json(explanation, run)
-        whole = explained_page(
-            timeline, explanation, document, text, (as_typed(paths), run, target)
-        )
-        page.add(whole.reports, whole.results)
+    def read_it(tell: Tell) -> Read:
+        timeline = _with_devices(_read(paths, options, tell))
+        content = page_of(title_of(as_typed(paths)), {}, {}, [timeline])
+        return Read(content=content, explain=partial(_explain, timeline, paths, run, target))
 
-    return _opened(page_of(title_of(as_typed(paths)), {}, {}, [timeline]), add)
+    return read_it
+
+
+def _read(paths: tuple[str, ...], options: ViewOptions, tell: Tell) -> Timeline:
+    from counterpoint.timeline import read
+
+    memory = memory_in_bytes(options.memory)
+    with Progress("reading", listener=tell) as progress:
+        try:
+            return read(
+                *paths,
+                progress=progress.read,
+                jobs=None,
+                memory_bytes=memory,
+                steps=options.steps,
+                last=options.last,
+            )
+        except InputError:
+            refuse_directory_of_runs(paths)
+            raise
+
+
+def _explain(
+    timeline: Timeline,
+    paths: tuple[str, ...],
+    run: Run | None,
+    target: Target | None,
+    page: LivePage,
+) -> None:
+    from counterpoint.diagnose import explain
+    from counterpoint.report.explain import explain_document, explain_json
+
+    explanation = explain(timeline, run=run, target=target)
+    document = explain_document(explanation, _ROWS, run, as_typed(paths))
+    text = explain_json(explanation, run)
+    whole = explained_page(timeline, explanation, document, text, (as_typed(paths), run, target))
+    page.add(whole.reports, whole.results)
 
 
 def _with_devices(timeline: Timeline) -> Timeline:
@@ -122,10 +166,8 @@ def _with_devices(timeline: Timeline) -> Timeline:
     return timeline
 
 
-def _compared(paths: tuple[str, ...], other: str, options: ViewOptions) -> Opened:
-    from counterpoint.diagnose.compare import compare
-    from counterpoint.report.explain import compare_document, compare_json
-
+def _compared(paths: tuple[str, ...], other: str, options: ViewOptions) -> Callable[[Tell], Read]:
+    """Check the options; return what reads both inputs and compares them."""
     if len(paths) != 1:
         raise UsageError(
             f"--with compares one input with another, and {len(paths)} are named",
@@ -133,20 +175,35 @@ def _compared(paths: tuple[str, ...], other: str, options: ViewOptions) -> Opene
         )
     if options != ViewOptions(target=None, steps=None, last=None, memory=None):
         raise UsageError("--target, --steps, --last and --memory are for one input, without --with")
-    with Progress("reading") as progress:
-        try:
-            found = compare(paths, (other,), progress=progress.read)
-        except InputError:
-            refuse_directory_of_runs((*paths, other))
-            raise
-    return _opened(compared_page(found, compare_document(found, _ROWS), compare_json(found)))
+
+    def read_them(tell: Tell) -> Read:
+        from counterpoint.diagnose.compare import compare
+        from counterpoint.report.explain import compare_document, compare_json
+
+        with Progress("reading", listener=tell) as progress:
+            try:
+                found = compare(paths, (other,), progress=progress.read)
+            except InputError:
+                refuse_directory_of_runs((*paths, other))
+                raise
+        document = compare_document(found, _ROWS)
+        return Read(content=compared_page(found, document, compare_json(found)))
+
+    return read_them
 
 
-def _study(directory: Path) -> Opened:
+def _study(directory: Path) -> Read | None:
+    """Read a study; None if this is something else."""
+    if not directory.is_dir():
+        return None
+    from counterpoint.tune.study import is_study, plan_of, read_study
+
+    if not is_study(directory):
+        return None
     from counterpoint.cli.tune_show import next_command
     from counterpoint.tune.conclusion import conclude
 
     study = read_study(directory)
     conclusion = conclude(study, plan_of(study))
     next_line = next_command(conclusion, study, directory)
-    return _opened(study_page(conclusion, directory, _ROWS, next_line))
+    return Read(content=study_page(conclusion, directory, _ROWS, next_line))

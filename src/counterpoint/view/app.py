@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from html import escape
 from time import monotonic
 from typing import Final
@@ -71,6 +72,11 @@ class ShownPage:
         """Tell browsers that the page has changed, and what is done next."""
         with self._lock:
             self._progress = PageProgress(message, complete, self._progress.revision + 1)
+
+    def tell(self, message: str) -> None:
+        """Tell browsers how far the work is; the page has not changed."""
+        with self._lock:
+            self._progress = replace(self._progress, message=message, complete=False)
 
 
 class App:

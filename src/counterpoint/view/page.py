@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from html import escape
@@ -20,7 +20,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.report import printable
 from counterpoint.timeline import Timeline
 from counterpoint.view.blocks import embedded
-from counterpoint.view.picture import LevelColumns, draw
+from counterpoint.view.picture import LevelColumns, drawing
 from counterpoint.view.timeline_page import TimelinePage
 
 _LONGEST_NAME: Final = 64
@@ -72,14 +72,20 @@ class LivePage:
             name: json.loads(text) for name, text in content.results.items()
         }
         self._lock = threading.Lock()
-        self._timelines = [
+        self._timelines = self._undrawn(content.timelines)
+
+    def _undrawn(
+        self, timelines: Sequence[Timeline], *, preview: bool = False
+    ) -> list[TimelinePage]:
+        return [
             TimelinePage(
                 number=number,
                 timeline=timeline,
                 findings=self._findings(number),
-                step=content.step,
+                step=self._content.step,
+                preview=preview,
             )
-            for number, timeline in enumerate(content.timelines)
+            for number, timeline in enumerate(timelines)
         ]
 
     @property
@@ -98,7 +104,24 @@ class LivePage:
     @property
     def complete(self) -> bool:
         """Whether all levels are computed."""
-        return all(each.picture is not None for each in self._timelines)
+        return all(each.complete for each in self._timelines)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was read yet; a preview may be shown."""
+        return not self._results and all(each.preview for each in self._timelines)
+
+    def preview(self, timeline: Timeline) -> None:
+        """Show what is known of a Timeline while it is read."""
+        with self._lock:
+            self._timelines = self._undrawn([timeline], preview=True)
+
+    def show(self, content: PageContent) -> None:
+        """Show this content instead: it was read."""
+        with self._lock:
+            self._content = content
+            self._results = {name: json.loads(text) for name, text in content.results.items()}
+            self._timelines = self._undrawn(content.timelines)
 
     def add(self, reports: tuple[tuple[str, str], ...], results: Mapping[str, str]) -> None:
         """Show reports and results, too, which were found after the page was opened."""
@@ -114,13 +137,18 @@ class LivePage:
                 replace(each, findings=self._findings(each.number)) for each in self._timelines
             ]
 
-    def compute(self) -> None:
-        """Draw the Timelines; other threads may read the page meanwhile."""
+    def compute(self, grown: Callable[[], None] = lambda: None) -> None:
+        """Draw the Timelines; other threads may read the page meanwhile.
+
+        `grown` is called when there is more to be seen.
+        """
         for number, each in enumerate(self._timelines):
-            if each.picture is None:
-                drawn = replace(each, picture=draw(each.timeline, each.typical[1:]))
+            if each.complete:
+                continue
+            for picture in drawing(each.timeline, each.typical[1:]):
                 with self._lock:
-                    self._timelines[number] = drawn
+                    self._timelines[number] = replace(self._timelines[number], picture=picture)
+                grown()
 
     def page_json(self) -> bytes:
         """Return the page as it is now."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise, repeat
 from typing import Any, Final, TypeAlias
@@ -132,12 +133,16 @@ class PictureTrack:
 
 @frozen(eq=False, kw_only=True)
 class Picture:
-    """All tracks of a Timeline; times count from `since`, the Timeline's first moment."""
+    """The tracks of a Timeline; times count from `since`, the Timeline's first moment.
+
+    `complete` is false while tracks are still to come, behind those that are there.
+    """
 
     timeline: Timeline
     since: int
     end: int
     tracks: tuple[PictureTrack, ...]
+    complete: bool = True
 
 
 def extent(timeline: Timeline) -> tuple[int, int]:
@@ -153,10 +158,16 @@ def extent(timeline: Timeline) -> tuple[int, int]:
 
 
 def draw(timeline: Timeline, step: tuple[int, int] = (0, 0)) -> Picture:
-    """Compute the tracks of a Timeline: a fold, then each device, then threads of the hosts.
+    """Compute the tracks of a Timeline: each device, then threads of the hosts, then a fold.
 
     The spans between the two moments of `step` get tiles of their own.
     """
+    *_, picture = drawing(timeline, step)
+    return picture
+
+
+def drawing(timeline: Timeline, step: tuple[int, int] = (0, 0)) -> Iterator[Picture]:
+    """Yield the Picture of a Timeline as it grows, device by device; the last one is complete."""
     since, end = extent(timeline)
     device = timeline.spans["device"].to_numpy()
     count = len(timeline.devices)
@@ -169,17 +180,16 @@ def draw(timeline: Timeline, step: tuple[int, int] = (0, 0)) -> Picture:
         lanes = device_lanes(timeline, number, rows, since)
         return lanes[0].rows[0], [_track(lane, step) for lane in lanes]
 
+    drawn = Picture(timeline=timeline, since=since, end=end - since, tracks=(), complete=False)
+    summaries: list[Segments] = []
     with ThreadPoolExecutor(min(os.cpu_count() or 1, _WORKERS)) as pool:
-        devices = list(pool.map(of_device, range(count)))
+        for summary, tracks in pool.map(of_device, range(count)):
+            summaries.append(summary)
+            drawn = replace(drawn, tracks=(*drawn.tracks, *tracks))
+            yield drawn
         hosts = list(pool.map(_track, host_lanes(timeline, since), repeat(step)))
-    summaries = [summary for summary, _ in devices]
     fold = [_fold(summaries, end - since)] if len(summaries) > 1 else []
-    return Picture(
-        timeline=timeline,
-        since=since,
-        end=end - since,
-        tracks=(*fold, *(track for _, own in devices for track in own), *hosts),
-    )
+    yield replace(drawn, tracks=(*drawn.tracks, *hosts, *fold), complete=True)
 
 
 def _track(lane: PictureLane, step: tuple[int, int]) -> PictureTrack:

@@ -37,6 +37,7 @@ class PreparedPage:
     """A page from the cache, with the face of a LivePage whose levels are all computed."""
 
     complete = True
+    is_empty = False
 
     def __init__(self, directory: Path) -> None:
         index = parse_json((directory / _INDEX).read_bytes())

@@ -71,10 +71,10 @@ def levels(finest: Segments) -> list[tuple[int, Segments]]:
     while width * BASE < extent // len(finest):
         width *= BASE
     while len(below) > _LAST and width < extent:
-        coarser = coarsen(below, width)
-        if len(coarser) * _GAIN <= len(below):
-            found.append((width, coarser))
-            below = coarser
+        parts = _fragments(below, width)
+        if parts.count * _GAIN <= len(below):
+            below = _merged(below, parts, width)
+            found.append((width, below))
         width *= BASE
     return found
 
@@ -85,70 +85,100 @@ def coarsen(fine: Segments, width: int) -> Segments:
     What covers whole buckets stays one segment. Only a piece of one class reaches beyond a bucket:
     a segment with several classes is a bucket of a finer grid, which lies in one of this grid.
     """
-    head_end = -(-fine.start // width) * width
-    tail_start = fine.end // width * width
-    inside = head_end > tail_start
-    head_end = np.where(inside, fine.end, head_end)
-    tail_start = np.where(inside, fine.end, tail_start)
-    parts = _Fragments(
-        row=np.repeat(np.arange(len(fine)), 3),
-        start=_woven(fine.start, head_end, tail_start),
-        end=_woven(head_end, tail_start, fine.end),
-        bucket=_woven(fine.start // width, np.full(len(fine), -1, np.int64), fine.end // width),
-    )
-    return _merged(fine, parts.without_empty(), width)
+    return _merged(fine, _fragments(fine, width), width)
 
 
 @frozen(eq=False, kw_only=True)
 class _Fragments:
-    """Heads, middles and tails of segments in order; a middle belongs to no bucket (-1)."""
+    """Heads, middles and tails of segments in order; a middle belongs to no bucket (-1).
 
-    row: Longs
+    `row` is that of the segment, and None where each segment is one fragment. `first` are the
+    places at which a coarser segment begins.
+    """
+
+    row: Longs | None
     start: Longs
     end: Longs
     bucket: Longs
+    first: Longs
 
-    def without_empty(self) -> _Fragments:
-        kept = self.end > self.start
-        return _Fragments(
-            row=self.row[kept],
-            start=self.start[kept],
-            end=self.end[kept],
-            bucket=self.bucket[kept],
-        )
+    @property
+    def count(self) -> int:
+        """Number of coarser segments."""
+        return len(self.first)
 
 
-def _woven(*columns: Longs) -> Longs:
-    return np.stack(columns, axis=1).reshape(-1)
+def _fragments(fine: Segments, width: int) -> _Fragments:
+    """Cut segments at the first and the last border of the grid that they cross."""
+    bucket = fine.start // width
+    last = fine.end // width
+    head_end = bucket * width
+    head_end += np.where(head_end < fine.start, width, 0)
+    tail_start = last * width
+    crosses = head_end <= tail_start
+    crosses &= fine.end > fine.start
+    cut = np.flatnonzero(crosses)
+    if not len(cut):
+        kept = fine.end > fine.start
+        row = None if kept.all() else np.flatnonzero(kept)
+        whole = (fine.start, fine.end, bucket)
+        start, end, bucket = whole if row is None else (each[row] for each in whole)
+        return _Fragments(row=row, start=start, end=end, bucket=bucket, first=_firsts(bucket))
+    counts = np.ones(len(fine), np.int64)
+    counts[cut] = 3
+    row = np.repeat(np.arange(len(fine)), counts)
+    middle = (np.cumsum(counts) - 2)[cut]
+    start, end, bucket = fine.start[row], fine.end[row], bucket[row]
+    head_end, tail_start = head_end[cut], tail_start[cut]
+    end[middle - 1] = start[middle] = head_end
+    end[middle] = start[middle + 1] = tail_start
+    bucket[middle] = -1
+    bucket[middle + 1] = last[cut]
+    kept = end > start
+    if not kept.all():
+        row, start, end, bucket = row[kept], start[kept], end[kept], bucket[kept]
+    return _Fragments(row=row, start=start, end=end, bucket=bucket, first=_firsts(bucket))
+
+
+def _firsts(bucket: Longs) -> Longs:
+    """Return where another bucket begins; each middle is one for itself."""
+    if not len(bucket):
+        return np.empty(0, np.int64)
+    begins = np.empty(len(bucket), np.bool_)
+    begins[0] = True
+    np.not_equal(bucket[1:], bucket[:-1], out=begins[1:])
+    begins[1:] |= bucket[1:] < 0
+    return np.flatnonzero(begins)
 
 
 def _merged(fine: Segments, parts: _Fragments, width: int) -> Segments:
     """Sum up the parts of each bucket."""
-    bucket = parts.bucket
-    changes = np.append(True, (bucket[1:] != bucket[:-1]) | (bucket[1:] < 0))
-    at = np.flatnonzero(changes)
+    at = parts.first
     if not len(at):
         return replace(fine, span=None)
-    whole = fine.end[parts.row] - fine.start[parts.row]
-    length = parts.end - parts.start
-    times = fine.times[:, parts.row]
-    cut = np.flatnonzero(length != whole)
-    times[:, cut] = np.where(times[:, cut] > 0, length[cut], 0)
-    longest = np.minimum(fine.longest[parts.row], length)
-    grouped = np.repeat(np.arange(len(at)), np.diff(np.append(at, len(bucket))))
+    row, bucket = parts.row, parts.bucket
+    if row is None:
+        times, count, longest, op = fine.times, fine.count, fine.longest, fine.op
+    else:
+        times, op = fine.times[:, row], fine.op[row]
+        length = parts.end - parts.start
+        cut = np.flatnonzero(length != (fine.end - fine.start)[row])
+        times[:, cut] = np.where(times[:, cut] > 0, length[cut], 0)
+        longest = np.minimum(fine.longest[row], length)
+        count = np.where(parts.start == fine.start[row], fine.count[row], 0)
     most = np.maximum.reduceat(longest, at)
+    sizes = np.diff(at, append=len(bucket))
     # Of equally long pieces the first: writing in reverse order leaves it last.
-    candidates = np.flatnonzero(longest == most[grouped])[::-1]
+    candidates = np.flatnonzero(longest == np.repeat(most, sizes))[::-1]
     of = np.zeros(len(at), np.int64)
-    of[grouped[candidates]] = candidates
-    in_bucket = bucket[at] >= 0
+    of[np.searchsorted(at, candidates, side="right") - 1] = candidates
+    own = bucket[at]
+    in_bucket = own >= 0
     return Segments(
-        start=np.where(in_bucket, bucket[at] * width, parts.start[at]),
-        end=np.where(in_bucket, (bucket[at] + 1) * width, parts.end[at]),
+        start=np.where(in_bucket, own * width, parts.start[at]),
+        end=np.where(in_bucket, (own + 1) * width, parts.end[at]),
         times=np.add.reduceat(times, at, axis=1),
-        count=np.add.reduceat(
-            np.where(parts.start == fine.start[parts.row], fine.count[parts.row], 0), at
-        ),
-        op=fine.op[parts.row[of]],
+        count=np.add.reduceat(count, at),
+        op=op[of],
         longest=most,
     )

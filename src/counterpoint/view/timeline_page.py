@@ -13,6 +13,7 @@ import polars as pl
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import select
 from counterpoint.timeline import Lane, Timeline
+from counterpoint.timeline.marked import HOST_MARKS
 from counterpoint.view.blocks import encode_table
 from counterpoint.view.picture import Picture, PictureTrack, extent
 
@@ -38,13 +39,22 @@ _OP_COLUMNS: Final = (
 
 @frozen(eq=False, kw_only=True, slots=False)
 class TimelinePage:
-    """One Timeline of a page; `number` is its place there, and `picture` is None until drawn."""
+    """One Timeline of a page; `number` is its place there, and `picture` is None until drawn.
+
+    `preview`: its profile is still being read, and nothing is known but marks (timeline/marked.py).
+    """
 
     number: int
     timeline: Timeline
     findings: Sequence[Mapping[str, Any]] = ()
     picture: Picture | None = None
     step: int | None = None
+    preview: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether all levels are computed."""
+        return self.picture is not None and self.picture.complete
 
     @cached_property
     def typical(self) -> tuple[int | None, int, int]:
@@ -73,11 +83,12 @@ class TimelinePage:
         return {
             "name": self._name,
             "basis": str(self.timeline.basis),
-            "complete": self.picture is not None,
+            "complete": self.complete,
+            "preview": self.preview,
             "end": end - since,
             "devices": self._devices(),
             "steps": self._steps(since),
-            "typical": self.typical[0],
+            "typical": None if self.preview else self.typical[0],
             "chosen": self.step is not None,
             "programs": self._programs(since),
             "tracks": [
@@ -107,6 +118,8 @@ class TimelinePage:
         ]
 
     def _steps(self, since: int) -> dict[str, list[Any]]:
+        """Return the steps; how long they take on devices is null where only the host tells."""
+        of_host = self.timeline.step_rule == HOST_MARKS
         steps = (
             self.timeline.steps.group_by("step")
             .agg(
@@ -116,6 +129,7 @@ class TimelinePage:
                 steady=pl.col("steady").all(),
             )
             .sort("start")
+            .with_columns(ms=pl.lit(None) if of_host else pl.col("ms"))
         )
         return steps.to_dict(as_series=False)
 

@@ -105,7 +105,8 @@ function* stepBars({ page }: Side): Iterable<Bar> {
       text: () => {
         const kind = steady[row] ? "" : " · not steady";
         const typical = step[row] === page.typical ? (page.chosen ? " · explained" : " · typical") : "";
-        return `step ${step[row]} · ${length(ms[row]! * 1e9)}${typical}${kind}`;
+        const time = ms[row] === null ? "" : ` · ${length(ms[row]! * 1e9)}`;
+        return `step ${step[row]}${time}${typical}${kind}`;
       },
       strong: steady[row]!,
     };

@@ -46,13 +46,21 @@ export class Scene {
     this.first();
   }
 
-  /** Takes a newer page; the window stays. */
-  renew(page: Page): void {
-    this.sides = sidesOf(page);
+  /** Takes a newer page; the window stays. Returns false if it only has more tracks than before. */
+  renew(page: Page): boolean {
+    const newer = sidesOf(page);
+    const grew = newer.length === this.sides.length && newer.every((side, at) => grown(this.sides[at], side));
+    if (grew) {
+      newer.forEach((side, at) => ((this.sides[at] as Side).page = side.page));
+      this.relayout();
+      return false;
+    }
+    this.sides = newer;
     this.viewport.limit(...extent(this.sides));
     this.tiles = this.open();
     this.selection = this.hovered = this.partner = null;
     this.relayout();
+    return true;
   }
 
   toggle(key: string): void {
@@ -78,11 +86,12 @@ export class Scene {
     this.changed();
   }
 
-  /** The window at first: the typical step. */
+  /** The window at first: the typical step; of a preview, all that is known. */
   first(): void {
     const side = this.sides[0];
     const step = side && (typicalStep(side.page) ?? stepAt(side.page, 0));
-    if (side && step) this.viewport.fit(step.start - side.offset, step.end - side.offset);
+    if (side?.page.preview) this.viewport.all();
+    else if (side && step) this.viewport.fit(step.start - side.offset, step.end - side.offset);
     else this.viewport.all();
   }
 
@@ -91,4 +100,9 @@ export class Scene {
     ready.catch(() => this.changed());
     return new Tiles(this.sides, this.source, ready, this.changed);
   }
+}
+
+/** Whether a newer side is the same Timeline of which more was drawn. */
+function grown(before: Side | undefined, newer: Side): boolean {
+  return before?.page.preview === false && !newer.page.preview && before.offset === newer.offset;
 }

@@ -33,6 +33,7 @@ export function sidesOf(page: Page): Side[] {
 /** Loads the tables of ops; `loaded` is called after each. */
 export async function loadOps(sides: Side[], source: Source, loaded: () => void): Promise<void> {
   for (const side of sides) {
+    if (side.page.preview) return;
     side.ops = await source.ops(side.page.ops);
     const next = sides[side.index + 1];
     if (next) next.opBase = side.opBase + side.ops.name.length;

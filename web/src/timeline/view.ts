@@ -23,6 +23,8 @@ import { Toolbar } from "./toolbar";
 import { Tooltip } from "./tooltip";
 import { nearest } from "./walk";
 
+const PREVIEW = "reading: so far, steps are shown as they were marked";
+
 export const timelineView: View = {
   id: "timeline",
   title: "Timeline",
@@ -213,9 +215,12 @@ class TimelineView implements Mounted {
     this.gutter.update(scene);
     this.gutter.updateCorner(scene, this.stage.bands);
     const failure = scene.tiles.failures[0];
-    const computing = this.context.page.timelines.some((timeline) => !timeline.complete);
-    this.toolbar.say(computing ? "computing levels…" : (failure ?? (scene.tiles.busy ? "loading…" : this.absent)));
+    const { timelines } = this.context.page;
+    const computing = timelines.some((timeline) => !timeline.complete);
+    const work = timelines.some((timeline) => timeline.preview) ? PREVIEW : "drawing lanes…";
+    this.toolbar.say(computing ? work : (failure ?? (scene.tiles.busy ? "loading…" : this.absent)));
     this.tell("ready", String(!scene.tiles.busy && !computing));
+    this.tell("steps", String(scene.sides[0]?.page.steps.step.length ?? 0));
     this.tell("rectangles", String(this.stage.count));
     this.tell("painter", this.stage.how);
   }
@@ -235,8 +240,7 @@ class TimelineView implements Mounted {
   }
 
   private renew(page: Page): void {
-    this.named = new Promise((resolve) => (this.hasNames = resolve));
-    this.scene.renew(page);
+    if (this.scene.renew(page)) this.named = new Promise((resolve) => (this.hasNames = resolve));
     this.toolbar.list(page);
     this.toolbar.offerChanges(hasChanges(page), this.byChange);
   }

@@ -8,6 +8,12 @@ import { ms, percent, plural, tick } from "../text";
 import type { TimelinePage } from "../page";
 import type { Context } from "../view";
 
+interface Steps {
+  step: number[];
+  ms: number[];
+  steady: boolean[];
+}
+
 const SLOW = 1.1;
 const NAMED = 8;
 /** The scale reaches at least this multiple of the median; steps left out may lie above it. */
@@ -25,7 +31,7 @@ export function stepsOverRun(context: Context, basis: string): { element: HTMLEl
       ),
       stop() {},
     };
-  const { steps } = timeline;
+  const steps = timed(timeline.steps);
   if (steps.step.length < 2)
     return {
       element: section("Steps of the run", badge(basis), missing(few(context, steps.step.length))),
@@ -56,6 +62,12 @@ export function stepsOverRun(context: Context, basis: string): { element: HTMLEl
   return { element, stop: drawn.stop };
 }
 
+/** Steps whose time on devices is known. */
+function timed(steps: TimelinePage["steps"]): Steps {
+  const known = steps.ms.every((value) => value !== null);
+  return known ? { ...steps, ms: steps.ms as number[] } : { step: [], ms: [], steady: [] };
+}
+
 function few(context: Context, found: number): string {
   const whole = explained(context.page)?.steps;
   if (found === 0 || whole?.count === 0)
@@ -63,7 +75,7 @@ function few(context: Context, found: number): string {
   return "One step was recorded, so there is no curve: profile more steps to see how they differ.";
 }
 
-function curves(steps: TimelinePage["steps"], slow: boolean[], median: number, top: number) {
+function curves(steps: Steps, slow: boolean[], median: number, top: number) {
   const only = (wanted: (at: number) => boolean) =>
     steps.ms.map((value, at) => (wanted(at) ? Math.min(value, top) : null));
   return [
@@ -114,7 +126,7 @@ function key(): HTMLElement {
 }
 
 /** The first steps of a run compile, and may take a hundred times as long as the others. */
-function offScale(steps: TimelinePage["steps"], top: number): HTMLElement | null {
+function offScale(steps: Steps, top: number): HTMLElement | null {
   const beyond = steps.ms.flatMap((value, at) =>
     value > top ? [`step ${steps.step[at]} with ${ms(value)} ms`] : [],
   );
@@ -128,7 +140,7 @@ function offScale(steps: TimelinePage["steps"], top: number): HTMLElement | null
 }
 
 function slowOnes(
-  steps: TimelinePage["steps"],
+  steps: Steps,
   slow: boolean[],
   median: number,
   open: (at: number) => void,

@@ -10,6 +10,7 @@ tsl/profiler/protobuf/xplane.proto.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -21,10 +22,23 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import LENGTH, VARINT, Malformed, fields, varint
 from counterpoint.hlo import Message, message_classes
 from counterpoint.timeline.model import Device
-from counterpoint.timeline.xplane.events import EVENTS_TAG, Events, Stat, Strings
+from counterpoint.timeline.xplane.events import EVENTS_TAG, Events, EventSelection, Stat, Strings
 
 LATEST_PS: Final = 1 << 61
 """Times beyond it are damage, and would not fit 64 bits when added."""
+
+LARGE: Final = 32 << 20
+"""Bytes of a capture of which it is worth the trouble to look at parts before it is read."""
+
+DEVICE: Final = re.compile(r"/device:(GPU|TPU):(\d+)$")
+HOST: Final = "/host:CPU"
+MODULE_LINE: Final = "XLA Modules"
+STEP_LINE: Final = "Steps"
+STEP_STAT: Final = "step_num"
+OP_STATS: Final = ("hlo_op", "hlo_module", "program_id", "run_id")
+
+# Marks written by the thread pool: zero-length, half of all events of a CPU profile.
+_BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
 
 StatValue = int | float | str | bytes
 
@@ -121,6 +135,17 @@ class Plane:
         """Return the properties of events with this id, also if the file does not name it."""
         known = self.event_names.get(metadata)
         return known or EventName(name=f"event {metadata}", display="", stats={})
+
+    def selection(self, stats: Sequence[str]) -> EventSelection:
+        """Return what to read of the plane's events: these stats, without book-keeping marks."""
+        return EventSelection(
+            stats={self.stat_ids[name]: name for name in stats if name in self.stat_ids},
+            skipped=frozenset(
+                key
+                for key, event in self.event_names.items()
+                if event.name.startswith(_BOOKKEEPING)
+            ),
+        )
 
     def values(self, stat: Stat, rows: NDArray[np.int64]) -> list[StatValue | None]:
         """Return the values of a stat of some events."""

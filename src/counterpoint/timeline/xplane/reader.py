@@ -14,9 +14,8 @@ Content of each plane (docs/formats/xplane.md):
 from __future__ import annotations
 
 import ctypes
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -40,8 +39,15 @@ from counterpoint.timeline.xplane.collect import (
     arrange_host,
     arrange_spans,
 )
-from counterpoint.timeline.xplane.events import Events, EventSelection, read_arranged, read_events
+from counterpoint.timeline.xplane.events import Events, read_arranged, read_events
 from counterpoint.timeline.xplane.planes import (
+    DEVICE,
+    HOST,
+    LARGE,
+    MODULE_LINE,
+    OP_STATS,
+    STEP_LINE,
+    STEP_STAT,
     Plane,
     PlaneLine,
     SpaceTexts,
@@ -58,36 +64,21 @@ from counterpoint.timeline.xplane.transfers import (
     wanted_actions,
 )
 
-_DEVICE: Final = re.compile(r"/device:(GPU|TPU):(\d+)$")
-_HOST: Final = "/host:CPU"
 _METADATA: Final = "/host:metadata"
 _TASK: Final = "Task Environment"
 
-_OP_STATS: Final = ("hlo_op", "hlo_module", "program_id", "run_id")
-_DEVICE_STATS: Final = (*_OP_STATS, "prefix", "name", GRAPH_STAT)
-_STEP_STAT: Final = "step_num"
-_HOST_STATS: Final = (*_OP_STATS, "device_ordinal", _STEP_STAT)
+_DEVICE_STATS: Final = (*OP_STATS, "prefix", "name", GRAPH_STAT)
+_HOST_STATS: Final = (*OP_STATS, "device_ordinal", STEP_STAT)
 _PROTO_STATS: Final = ("Hlo Proto", "HLO Proto")
 
 _SINCE_1970_NS: Final = 10**17  # 1973: longer than any time since a machine or a profiler started
 
-LARGE: Final = 32 << 20
-"""Bytes of a capture of which it is worth the trouble to leave out steps while it is read."""
-
-_MARKERS_IN: Final = 0.25
-"""Share of a capture in which markers are sought before it is read."""
-
 _PEAK: Final = 4
 """Memory that `explain` takes, as a multiple of the rows of a Recording (benchmarks/pieces.py)."""
 
-_MODULE_LINE: Final = "XLA Modules"
-_STEP_LINE: Final = "Steps"
 _OPS_LINE: Final = "XLA Ops"
 _ASYNC_LINE: Final = "Async XLA Ops"
 _STREAM_PREFIX: Final = "Stream #"
-
-# Marks written by the thread pool: zero-length, half of all events of a CPU profile.
-_BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
 
 
 Reached = Callable[[int], None]
@@ -132,7 +123,9 @@ def _read_part(
     data: memoryview, source: str, reached: Reached, wanted: StepRange
 ) -> Recording | None:
     """Read the wanted steps of a large profile; None if its markers do not tell when they ran."""
-    window = window_of(_cheap_markers(data), wanted) if len(data) >= LARGE else None
+    from counterpoint.timeline.xplane.marks import read_host_markers
+
+    window = window_of(read_host_markers(data), wanted) if len(data) >= LARGE else None
     if window is None:
         return None
     capture = _Capture(window)
@@ -144,32 +137,6 @@ def _read_part(
         return None
     recording = capture.finish(source, host=source)
     return replace(recording, **window.part(recording))
-
-
-def _cheap_markers(data: memoryview) -> pl.DataFrame:
-    """Return the markers on threads with few events: they are on the one that launches steps."""
-    planes = list(read_planes(data))
-    collector = Collector()
-    collector.begin_piece([line.timestamp_ns for plane in planes for line in plane.lines], 0)
-    if any(line.name in (_STEP_LINE, _MODULE_LINE) for plane in planes for line in plane.lines):
-        return collector.markers  # none: these profilers record steps and runs on devices
-    left = _MARKERS_IN * len(data)
-    for plane in (plane for plane in planes if plane.name == _HOST):
-        wanted = _wanted(plane, (_STEP_STAT, *_OP_STATS, "device_ordinal"))
-        for line in sorted(plane.lines, key=lambda line: line.end - line.start):
-            left -= line.end - line.start
-            if left < 0:
-                break
-            where = (data, line.start, line.end, wanted, plane.strings)
-            arrange = partial(_only_marks, line, collector.origin_ns)
-            for arranged, _ in read_arranged(*where, arrange):
-                collector.add_host_events(plane, line, arranged)
-    return collector.markers
-
-
-def _only_marks(line: PlaneLine, origin_ns: int, events: Events) -> ArrangedHost:
-    marks = events.select(events.known(_STEP_STAT), events.stats)
-    return arrange_host(marks, line, origin_ns)
 
 
 def read_pieces(
@@ -271,14 +238,14 @@ class _Capture:
 
     def _read(self, data: memoryview, plane: Plane, reached: Reached) -> bool:
         """Read a plane; return whether it is one of those that are read."""
-        device = _DEVICE.match(plane.name)
+        device = DEVICE.match(plane.name)
         if device:
             number = int(device[2])
             cut = self._cut(plane, None)
             note = _read_device(data, plane, device[1], number, self._collector, reached, cut)
             if note:
                 self._notes[plane.name] = note
-        elif plane.name == _HOST:
+        elif plane.name == HOST:
             cut = self._cut(plane, "device_ordinal")
             self._skipped[plane.name] += _read_host(data, plane, self._collector, reached, cut)
             if skipped := self._skipped[plane.name]:
@@ -322,7 +289,7 @@ class _Capture:
                     (plane.name, module.value[work]),
                     run.value[work] if run and known else None,
                 )
-            mask = window.overlaps(start, end) | events.known(_STEP_STAT)
+            mask = window.overlaps(start, end) | events.known(STEP_STAT)
             mask |= np.isin(events.metadata, kept)
             return replace(events.select(mask, events.stats), summaries=events.summaries)
 
@@ -377,14 +344,14 @@ def _read_device(
     """Read a device's plane; return a note on what is left out."""
     device = collector.device(describe_device(plane, kind.lower(), ordinal))
     has_streams = any(line.name.startswith(_STREAM_PREFIX) for line in plane.lines)
-    wanted = _wanted(plane, _DEVICE_STATS)
+    wanted = plane.selection(_DEVICE_STATS)
     left_out: list[str] = []
     for line in plane.lines:
         where = (data, line.start, line.end, wanted, plane.strings)
-        if line.name == _MODULE_LINE:
+        if line.name == MODULE_LINE:
             for events, _ in read_events(*where):
                 collector.add_executions(plane, device, line, events)
-        elif line.name == _STEP_LINE:
+        elif line.name == STEP_LINE:
             for events, _ in read_events(*where):
                 collector.add_steps(plane, device, line, events)
         elif line.name.startswith(_STREAM_PREFIX) if has_streams else _is_ops_line(line):
@@ -421,7 +388,7 @@ def _read_host(
     data: memoryview, plane: Plane, collector: Collector, reached: Reached, cut: Cut
 ) -> int:
     """Read a host's plane; return how many book-keeping marks were skipped."""
-    wanted, messages = _wanted(plane, _HOST_STATS), Messages(plane)
+    wanted, messages = plane.selection(_HOST_STATS), Messages(plane)
     skipped = 0
     for line in plane.lines:
         collector.open_line(plane, line)
@@ -449,15 +416,6 @@ def _read_megascale(data: memoryview, plane: Plane, collector: Collector, reache
         for events, _ in read_events(data, line.start, line.end, wanted, plane.strings):
             collector.add_actions(plane, line, events)
         reached(line.end)
-
-
-def _wanted(plane: Plane, stats: Sequence[str]) -> EventSelection:
-    return EventSelection(
-        stats={plane.stat_ids[name]: name for name in stats if name in plane.stat_ids},
-        skipped=frozenset(
-            key for key, event in plane.event_names.items() if event.name.startswith(_BOOKKEEPING)
-        ),
-    )
 
 
 def _embedded_programs(plane: Plane) -> dict[str, EmbeddedProgram]:

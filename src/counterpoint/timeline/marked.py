@@ -1,0 +1,136 @@
+"""What is known of a large profile at once: its steps and programs as they are marked.
+
+Reading a capture of gigabytes takes a while. `marked_steps` looks for the marks alone, so that a
+page can show them meanwhile. They are a preview: `read` decides which runs belong to which step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from counterpoint.core import Basis, InputError
+from counterpoint.core.wire import Malformed
+from counterpoint.timeline.model import (
+    HOST_EVENTS,
+    OPS,
+    RUNS,
+    SPANS,
+    STEPS,
+    Host,
+    ProgramEntry,
+    Schema,
+    Timeline,
+)
+from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.source import find_sources
+from counterpoint.timeline.step_markers import most_frequent, numbered
+from counterpoint.timeline.steps import find_steps
+from counterpoint.timeline.storage.parquet import is_timeline
+from counterpoint.timeline.xplane.marks import read_marks
+from counterpoint.timeline.xplane.planes import LARGE
+from counterpoint.timeline.xplane.reader import is_xplane
+
+__all__ = ["HOST_MARKS", "is_large", "marked_steps"]
+
+HOST_MARKS: Final = "as the host marked them"
+"""The rule of steps whose times on devices are not known yet."""
+
+
+_HEAD: Final = 64
+
+
+def is_large(paths: Sequence[str]) -> bool:
+    """Return whether reading these profiles takes long enough to show something meanwhile."""
+    try:
+        sources = [
+            source
+            for path in paths
+            if not is_timeline(Path(path))
+            for source in find_sources(path)[0]
+        ]
+        return sum(source.path.stat().st_size for source in sources if source.is_file) >= LARGE
+    except (InputError, OSError):
+        return False  # `read` will tell
+
+
+def marked_steps(paths: Sequence[str]) -> Timeline | None:
+    """Return a Timeline without spans, with the steps and programs that a large XPlane marks.
+
+    None: it is another format, several hosts, small, damaged, or it marks none.
+    """
+    if len(paths) != 1 or is_timeline(Path(paths[0])):
+        return None
+    try:
+        sources, _ = find_sources(paths[0])
+        if len(sources) != 1 or sources[0].is_url:
+            return None
+        with sources[0].opened() as (data, _):
+            if len(data) < LARGE or not is_xplane(bytes(data[:_HEAD])):
+                return None
+            return _timeline(read_marks(data, sources[0].name), paths)
+    except (InputError, Malformed, OSError):
+        return None  # `read` will tell
+
+
+def _timeline(marks: Recording, inputs: Sequence[str]) -> Timeline | None:
+    names: list[str] = marks.executions["module"].unique(maintain_order=True).to_list()
+    runs = _runs(marks.executions, names)
+    markers = marks.markers.with_columns(host=pl.lit(0, pl.UInt16))
+    if len(runs):
+        hosts = [0 for _ in marks.devices]
+        found = find_steps(runs, names, markers, _empty(SPANS), hosts)
+        steps, rule, program = found.steps, found.rule, found.program
+    elif len(markers):
+        steps, rule, program = _of_host(markers), HOST_MARKS, None
+    else:
+        return None
+    return Timeline(
+        basis=Basis.MEASURED,
+        inputs=tuple(inputs),
+        hosts=(Host(name=marks.host, source=marks.source),),
+        devices=marks.devices,
+        lines=(),
+        programs=tuple(ProgramEntry(name=name) for name in names),
+        ops=_empty(OPS),
+        spans=_empty(SPANS),
+        runs=runs,
+        steps=steps,
+        step_rule=rule,
+        step_program=program,
+        host_events=_empty(HOST_EVENTS),
+        host_names=(),
+        environment={},
+        notes=(),
+        truncated=False,
+    )
+
+
+def _empty(schema: Schema) -> pl.DataFrame:
+    return pl.DataFrame(schema={**schema})
+
+
+def _of_host(markers: pl.DataFrame) -> pl.DataFrame:
+    """Return the host's steps; devices may run them later."""
+    name = most_frequent(markers)
+    rows, _ = numbered(markers.filter(pl.col("name") == name), name)
+    known = rows.with_columns(device=pl.lit(0), whole=pl.lit(value=True), steady=pl.lit(value=True))
+    return known.select(*STEPS).cast({**STEPS})
+
+
+def _runs(executions: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Return the runs of programs; which step each is in is not known."""
+    found = executions.select(
+        "device",
+        program=pl.col("module").replace_strict({name: at for at, name in enumerate(names)})
+        if names
+        else pl.lit(0),
+        index=pl.int_range(pl.len()).over("device", "module"),
+        step=pl.lit(None),
+        start_ps="start_ps",
+        end_ps=pl.col("start_ps") + pl.col("dur_ps"),
+    )
+    return found.select(*RUNS).cast({**RUNS})
