@@ -13,6 +13,7 @@ from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.text_reader import program_from_text
 from prices import Build, PriceLine, known_scalars
 
+_HLO = Path(__file__).parents[1] / "hlo" / "data"
 _PARAMETERS = """\
   %a = bf16[4096,4096]{1,0} parameter(0)
   %b = bf16[4096,4096]{1,0} parameter(1)
@@ -69,3 +70,15 @@ def price(build: Build) -> PriceLine:
 def gpu_step() -> Program:
     """A training step as XLA compiled it."""
     return read_program(Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz")
+
+
+@pytest.fixture(scope="session")
+def tpu_step() -> Program:
+    """A step that libtpu scheduled for eight v5e (tests/hlo/make_tpu_fixtures.py)."""
+    return read_program(_HLO / "tpu_step.hlo.pb.xz")
+
+
+@pytest.fixture(scope="session")
+def tpu_slices() -> Program:
+    """The same for two slices of four, in each of which the weights are sharded."""
+    return read_program(_HLO / "tpu_slices.hlo.pb.xz")

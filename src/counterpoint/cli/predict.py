@@ -197,9 +197,10 @@ def _of_command(
     from counterpoint.compile import require_compiler
     from counterpoint.workflow import run_subject
     from counterpoint.workflow.prediction import predict as ask
-    from counterpoint.workflow.prediction import require_target
+    from counterpoint.workflow.prediction import require_gpus, require_target
 
     where = require_target(target, shlex.join(words))
+    require_gpus(where, shlex.join(words))
     require_compiler()
     with tempfile.TemporaryDirectory(prefix="counterpoint-lower-") as scratch:
         say(f"lowering {shlex.join(words)}")
@@ -219,7 +220,7 @@ def _of_command(
 def _target(text: str) -> Target:
     from counterpoint.hardware.targets import parse_target
 
-    return parse_target(text)
+    return parse_target(text, tpus=True)
 
 
 def _print(
@@ -273,14 +274,16 @@ def next_command(
         str(prediction.target),
         *_again(compile_options),
     ]
-    recompiled = prediction.base.compiled is not None
-    if prediction.base.memory.fits is False and "memory" not in compile_options.candidate:
-        return f"{shlex.join([*options, '--candidate', 'memory'])} {workload_words}"
-    if not prediction.candidates and recompiled and prediction.base.memory.fits is not False:
-        return f"{shlex.join([*options, '--candidate', 'pgle-recommended'])} {workload_words}"
+    on_tpus = prediction.target.tpu is not None
+    recompiled = prediction.base.compiled is not None and not on_tpus  # `tune` is for GPUs
+    recipe = None if on_tpus else _recipe(prediction, compile_options)
+    if recipe is not None:
+        return f"{shlex.join([*options, '--candidate', recipe])} {workload_words}"
     best = prediction.candidates[0] if prediction.candidates else None
-    if best is not None and not any(
-        candidate.is_base and candidate.tied for candidate in prediction.candidates
+    if (
+        best is not None
+        and not on_tpus
+        and not any(candidate.is_base and candidate.tied for candidate in prediction.candidates)
     ):
         return _with_best(best, prediction, compile_options, workload, words)
     answered, explained = seen
@@ -289,6 +292,15 @@ def next_command(
     if not explained:
         return f"{shlex.join([*options, '--explain'])} {workload_words}"
     return _tune(prediction, workload, words) if recompiled else _kept(options, workload_words)
+
+
+def _recipe(prediction: Prediction, compile_options: CompileOptions) -> str | None:
+    """Return the recipe that is worth a try first, if any."""
+    fits = prediction.base.memory.fits
+    if fits is False and "memory" not in compile_options.candidate:
+        return "memory"
+    untried = not prediction.candidates and prediction.base.compiled is not None
+    return "pgle-recommended" if untried and fits is not False else None
 
 
 def _with_best(
@@ -348,6 +360,8 @@ def _question(prediction: Prediction) -> str:
     simulation, target = prediction.base.simulation, prediction.target
     if simulation.exposed_s < _SHARE * simulation.step_s:
         return _CHIP
+    if target.tpu is not None:
+        return "dcn=2x" if target.tpu.slices > 1 else "ici=2x"
     return _binding(prediction.base.program, target)
 
 

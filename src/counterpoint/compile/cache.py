@@ -32,6 +32,7 @@ FORMAT: Final = 1
 
 _PLUGINS: Final = [f"jax-cuda{at}-{it}" for at in (12, 13) for it in ("pjrt", "plugin")]
 _PACKAGES: Final = ("jax", "jaxlib", *_PLUGINS)
+_TPU_PACKAGES: Final = ("jax", "jaxlib", "libtpu")
 _WRITES: Final = re.compile(r"xla_dump_to|_dump_autotune|_cache_dir|_cache_file|JAX_DUMP|_tracing")
 _OTHER_CODE: Final = ("PYTHON", "LD_", "PJRT_", "PATH")
 _WORD: Final = re.compile(r"[\s=,]+")
@@ -57,11 +58,11 @@ def fingerprint(task: CompileTask) -> str | None:
     workload, target = task.workload, task.target
     parts = {
         "format": FORMAT,
-        "compiler": _versions(),
+        "compiler": _versions(_PACKAGES if target.tpu is None else _TPU_PACKAGES),
         "form": workload.form,
         "program": _hash(workload.program),
         "devices": [workload.replicas, workload.partitions, target.hosts, target.gpus_per_host],
-        "target": target.config,
+        "target": target.config if target.tpu is None else target.tpu.topology,
         "kernels": _hash(workload.autotuned or b"") if task.has_kernels else None,
         "asked": sorted(task.requested.items()),
         "inherited": sorted(task.inherited),
@@ -73,9 +74,9 @@ def fingerprint(task: CompileTask) -> str | None:
 
 
 @cache
-def _versions() -> dict[str, str]:
+def _versions(packages: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for package in _PACKAGES:
+    for package in packages:
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

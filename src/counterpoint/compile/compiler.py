@@ -1,4 +1,4 @@
-"""Compiles a Task with the real XLA:GPU compiler, in a process that may crash."""
+"""Compiles a Task with the real compiler, XLA:GPU or libtpu, in a process that may crash."""
 
 from __future__ import annotations
 
@@ -195,6 +195,8 @@ def _may_fail_by_kernels(attempt: CompileAttempt) -> bool:
 
 def _autotuned(bench: WorkerSlot, task: CompileTask) -> dict[str, str]:
     """Return the kernels autotuned on this kind of device; else options for XLA's first choice."""
+    if task.target.tpu is not None:
+        return {}
     if not task.has_kernels or NO_AUTOTUNING in task.requested:
         return {NO_AUTOTUNING: "0"}
     path = bench.directory / "autotune_results.pbtxt"
@@ -206,8 +208,9 @@ def _attempt(
     bench: WorkerSlot, task: CompileTask, sent: Channels, kernels: Path | None
 ) -> CompileAttempt:
     workload, target = task.workload, task.target
-    ours = {"xla_gpu_cuda_data_dir": str(bench.toolkit)}
-    if kernels is not None:
+    tpu = target.tpu
+    ours = {"xla_gpu_cuda_data_dir": str(bench.toolkit)} if tpu is None else {}
+    if kernels is not None and tpu is None:
         ours[KERNELS] = str(kernels)
     job = CompileJob(
         form=workload.form,
@@ -218,6 +221,8 @@ def _attempt(
         replicas=workload.replicas,
         partitions=workload.partitions,
         device_memory=planned_bytes(target.config, task.environment),
+        topology="" if tpu is None else tpu.topology,
+        topology_options={} if tpu is None else tpu.topology_options,
     )
     flags = " ".join(filter(None, (task.environment.get("XLA_FLAGS"), sent.xla_flags)))
     # The job has the allocator's limit: these variables would only force a new worker.
@@ -284,6 +289,8 @@ def limit_notes(task: CompileTask, jaxlib: str) -> Iterator[str]:
     impossible.
     """
     target, options = task.target, task.flags
+    if target.tpu is not None:
+        return
     if _release_numbers(jaxlib) < _TOLD_OF_HOSTS:
         if _number(options.get(_WINDOWED)) < _NEVER:
             yield (

@@ -7,7 +7,13 @@ import signal
 from typing import Final
 
 from counterpoint.compile.inputs.workload import Workload
-from counterpoint.compile.installed import first_line, installed_version, no_compiler, shortened
+from counterpoint.compile.installed import (
+    first_line,
+    installed_version,
+    no_compiler,
+    no_libtpu,
+    shortened,
+)
 from counterpoint.compile.worker_process import CompileOutcome, FailureKind
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
@@ -44,6 +50,8 @@ def refused(outcome: CompileOutcome, workload: Workload, target: Target) -> Coun
     match outcome.failure:
         case FailureKind.NO_JAX | FailureKind.NO_PLUGIN:
             return no_compiler(outcome.detail)
+        case FailureKind.NO_LIBTPU:
+            return no_libtpu()
         case FailureKind.NO_OPTION:
             return _no_option(outcome.option or "")
         case FailureKind.BAD_VALUE:

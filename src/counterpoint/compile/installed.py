@@ -1,6 +1,7 @@
 """Checks that the compiler is installed, before minutes are spent lowering a program for it.
 
-It is JAX's plugin for CUDA, in the Python that runs Counterpoint; nothing is imported here.
+It is JAX's plugin for CUDA, or libtpu, in the Python that runs Counterpoint; nothing is imported
+here.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ from counterpoint.core import UsageError
 _PLUGINS: Final = ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12")
 
 
-def require_compiler() -> None:
+def require_compiler(*, tpus: bool = False) -> None:
     """Raise the error that a compile without the compiler would raise."""
+    if tpus:
+        if not _is_here("jax") or not _is_here("libtpu"):
+            raise no_libtpu()
+        return
     if not _is_here("jax"):
         raise no_compiler("No module named 'jax'")
     if not any(map(_is_here, _PLUGINS)):
@@ -44,6 +49,19 @@ def no_compiler(detail: str) -> UsageError:
         why=first_line(detail),
         next=f"{sys.executable} -m pip install 'counterpoint[compiler]'"
         f" jax-cuda13-pjrt=={jax} jax-cuda13-plugin=={jax}",
+    )
+
+
+def no_libtpu() -> UsageError:
+    """Return the error if JAX or libtpu, its compiler for TPUs, is missing."""
+    jax = installed_version("jax")
+    return UsageError(
+        "compiling for TPUs needs JAX and libtpu, and neither is installed"
+        if jax is None
+        else f"jax {jax} is installed, but not libtpu, its compiler for TPUs",
+        why="it is a package of 210 MB under Google's own terms, so nothing installs it unasked;"
+        " no TPU is needed",
+        next=f"{sys.executable} -m pip install 'jax[tpu]{f'=={jax}' if jax else ''}'",
     )
 
 

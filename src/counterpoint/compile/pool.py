@@ -94,7 +94,8 @@ def compile_all(
     `jobs` workers run at once; None: as many as cores and memory allow. `say` receives progress.
     Closing the iterator (a break, Ctrl-C) ends all workers. Equal tasks are compiled once.
     """
-    return _spread(list(tasks), _jobs(jobs), say)
+    tpus = any(task.target.tpu is not None for task in tasks)
+    return _spread(list(tasks), _jobs(jobs, tpus=tpus), say)
 
 
 class Pool:
@@ -147,10 +148,10 @@ class Pool:
         return number, result
 
 
-def _jobs(jobs: int | None) -> int:
+def _jobs(jobs: int | None, *, tpus: bool = False) -> int:
     if jobs is not None and jobs < 1:
         raise ArgumentError("jobs", jobs, "at least one worker is needed", instead=1)
-    return jobs or usual_jobs()
+    return jobs or usual_jobs(tpus=tpus)
 
 
 def _spread(

@@ -239,6 +239,10 @@ def assumed_options(
     what JAX's allocator would take (XLA_PYTHON_CLIENT_MEM_FRACTION in `environment`, else JAX's
     default), which needs no option.
     """
+    if target.tpu is not None:
+        return AssumedOptions(
+            options=options, notes=(), memory_fraction=1.0, planned_bytes=target.memory_bytes
+        )
     task = CompileTask(workload=workload, target=target, options=options, environment=environment)
     chosen = dict(options)
     if _has_toy_gemms(task):

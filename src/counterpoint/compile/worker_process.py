@@ -52,6 +52,7 @@ class FailureKind(StrEnum):
 
     NO_JAX = "no jax"
     NO_PLUGIN = "no plugin"
+    NO_LIBTPU = "no libtpu"
     NO_OPTION = "no option"
     BAD_VALUE = "bad value"
     UNREADABLE = "unreadable program"
@@ -73,6 +74,8 @@ class CompileJob:
     replicas: int | None = None
     partitions: int | None = None
     device_memory: int | None = None  # bytes to plan with; None: XLA's own assumption
+    topology: str = ""  # of TPUs, as libtpu names it; then `config` and hosts do not count
+    topology_options: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @frozen(kw_only=True)
@@ -128,6 +131,9 @@ _COMPILE_ONLY: Final = {
     "JAX_PLATFORMS": "cpu",
     "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",  # jax 0.8 looks for them anyway
     "CUDA_VISIBLE_DEVICES": "",
+    # libtpu would ask the cloud's metadata server for this machine's TPUs, and lock them.
+    "TPU_SKIP_MDS_QUERY": "1",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
 
 

@@ -1,4 +1,4 @@
-"""A compile with the real XLA:GPU compiler, for absent devices. Runs in the worker.
+"""A compile with the real XLA:GPU compiler or libtpu, for absent devices. Runs in the worker.
 
 JAX has a public interface for it (`jax.experimental.topologies`), but it takes a Python function.
 The input here is a module that was lowered elsewhere, so it goes to the compile-only client itself,
@@ -118,14 +118,14 @@ _MEMORY: Final = {
 
 def compile_program(job: CompileJob, program: bytes, log: Path) -> tuple[bytes, CompileOutcome]:
     """Return the scheduled module, and the outcome. `log` is the file of stderr."""
-    _check_plugin()
-    devices, notes = _devices(job, log)
+    _check_plugin(job)
+    devices, notes = _tpus(job) if job.topology else _devices(job, log)
     with mlir.make_ir_context():
         module, shardy = _module(job.form, program)
         replicas, partitions = _counts(module, job)
         if replicas * partitions != len(devices):
             raise CompileRefused(FailureKind.DEVICES, f"{replicas * partitions} {len(devices)}")
-        assigned = _assigned(program, replicas, partitions)
+        assigned = _assigned(program, devices, replicas, partitions)
         options = _options(job, assigned, shardy=shardy)
         started = time.perf_counter()
         executable = _compile(module, devices, options)
@@ -133,8 +133,8 @@ def compile_program(job: CompileJob, program: bytes, log: Path) -> tuple[bytes, 
     return _scheduled(executable), CompileOutcome(
         seconds=seconds,
         devices=len(devices),
-        memory=_memory(executable.get_compiled_memory_stats()),
-        versions={"jax": jax.__version__, "jaxlib": version.__version__},
+        memory=_memory(executable.get_compiled_memory_stats(), on_tpus=bool(job.topology)),
+        versions={"jax": jax.__version__, "jaxlib": version.__version__, **_libtpu(job)},
         notes=notes,
     )
 
@@ -156,8 +156,20 @@ def _scheduled(executable: Executable) -> bytes:
     return scheduled
 
 
-def _check_plugin() -> None:
+def _libtpu(job: CompileJob) -> dict[str, str]:
+    return {"libtpu": metadata.version("libtpu")} if job.topology else {}
+
+
+def _check_plugin(job: CompileJob) -> None:
     """Refuse a plugin of another release: JAX only warns, and then crashes."""
+    if job.topology:
+        try:
+            metadata.version("libtpu")
+        except metadata.PackageNotFoundError as error:
+            raise CompileRefused(
+                FailureKind.NO_LIBTPU, "No package metadata was found for libtpu"
+            ) from error
+        return
     for name in _PLUGINS:
         try:
             plugin = metadata.version(name)
@@ -169,7 +181,7 @@ def _check_plugin() -> None:
             )
 
 
-def _memory(stats: Stats) -> dict[str, int]:
+def _memory(stats: Stats, *, on_tpus: bool) -> dict[str, int]:
     sizes = {
         name: int(getattr(stats, attribute))
         for name, attribute in _MEMORY.items()
@@ -177,6 +189,9 @@ def _memory(stats: Stats) -> dict[str, int]:
     }
     if sizes.get("peak", 0) < sizes.get("temp", 0):  # before 0.10 it counted no temporaries
         sizes.pop("peak", None)
+    if on_tpus:  # libtpu reports no peak: its temporaries are all in one block
+        held = sizes["argument"] + sizes["output"] - sizes["alias"]
+        sizes["peak"] = held + sizes["temp"] + sizes["code"]
     return sizes
 
 
@@ -203,6 +218,18 @@ def _devices(job: CompileJob, log: Path) -> tuple[list[Device], list[str]]:
         else:
             notes = [f"this XLA has no target field {', '.join(left_out)}"] if left_out else []
             return list(topology.devices), notes
+
+
+def _tpus(job: CompileJob) -> tuple[list[Device], list[str]]:
+    """Return the absent TPUs, slice by slice."""
+    try:
+        topology = topologies.get_topology_desc(
+            platform="tpu", topology_name=job.topology, **job.topology_options
+        )
+    except (RuntimeError, NotImplementedError, AssertionError, KeyError, ValueError) as error:
+        raise CompileRefused(FailureKind.TARGET, str(error)) from error
+    devices: list[Device] = list(topology.devices)
+    return sorted(devices, key=lambda one: (getattr(one, "slice_index", 0), one.id)), []
 
 
 def _module(form: ProgramForm, program: bytes) -> tuple[Module, bool]:
@@ -249,7 +276,9 @@ def _counts(module: Module, job: CompileJob) -> tuple[int, int]:
     return replicas, partitions
 
 
-def _assigned(program: bytes, replicas: int, partitions: int) -> DeviceNumbers:
+def _assigned(
+    program: bytes, devices: list[Device], replicas: int, partitions: int
+) -> DeviceNumbers:
     """Return the device of each partition of each replica.
 
     The order of the program's mesh is in a comment at its end, where it was lowered by us.
@@ -259,7 +288,9 @@ def _assigned(program: bytes, replicas: int, partitions: int) -> DeviceNumbers:
         given = np.array(found[1].split(b","), np.int64)
         if np.array_equal(np.sort(given), order):
             order = given
-    return order.reshape(replicas, partitions)
+    # Devices of the second slice of TPUs do not go on counting where the first ends.
+    numbers = np.array([device.id for device in devices], np.int64)
+    return numbers[order].reshape(replicas, partitions)
 
 
 def _options(job: CompileJob, assigned: DeviceNumbers, *, shardy: bool) -> Options:

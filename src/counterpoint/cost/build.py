@@ -47,6 +47,10 @@ def build_model(
     `tables` are the user's (nccl-tests logs, GEMM benchmarks, kernels) and take precedence over
     ours; `scalars` default to the chip's.
     """
+    if target.tpu is not None:
+        from counterpoint.cost.tpu import TpuPrices
+
+        return TpuPrices(where=target.tpu, chip=target.chip, measured=measured, what_if=what_if)
     known = scalars or default_scalars(target.gpu)
     requested = what_if or WhatIf()
     return PriceChain(

@@ -19,6 +19,7 @@ class PriceSource(StrEnum):
     MEASURED = "measured"  # a profile of this workload
     USER_TABLE = "user table"  # nccl-tests logs or GEMM benchmarks from the user
     TABLE = "table"  # a table that Counterpoint ships
+    COMPILER = "compiler"  # XLA's own estimate, which libtpu writes into the program
     ANALYTIC = "analytic"  # a formula
     BOUND = "bound"  # nothing prices it: its minimum and maximum
     FREE = "free"  # launches no work

@@ -18,6 +18,7 @@ from counterpoint.hlo.collectives import collective
 _PARTS: Final[Mapping[str, PriceFamily]] = {
     "nic": PriceFamily.NETWORK, "network": PriceFamily.NETWORK, "nvlink": PriceFamily.DOMAIN,
     "domain": PriceFamily.DOMAIN, "hbm": PriceFamily.MEMORY, "memory": PriceFamily.MEMORY,
+    "ici": PriceFamily.DOMAIN, "dcn": PriceFamily.NETWORK,
     "matmul": PriceFamily.MATMUL, "gemm": PriceFamily.MATMUL, "flops": PriceFamily.MATMUL,
     "attention": PriceFamily.ATTENTION, "host": PriceFamily.HOST, "pcie": PriceFamily.HOST,
     "custom": PriceFamily.CUSTOM, "custom-call": PriceFamily.CUSTOM, "launch": PriceFamily.LAUNCH,
@@ -59,6 +60,13 @@ class WhatIf:
         if price.family not in _REBUILT or (measured and price.family not in _LINKS):
             factor /= self.of(price.family)
         factor *= self._own(program, instruction)
+        if factor == 1.0:
+            return price
+        return replace(price.times(factor), how=f"{price.how}, what if {factor:g}x".lstrip(", "))
+
+    def scaled(self, program: Program, instruction: Instruction, price: Price) -> Price:
+        """Return the price under the what-if, scaled as a whole: TPUs' have no other parts."""
+        factor = self._own(program, instruction) / self.of(price.family)
         if factor == 1.0:
             return price
         return replace(price.times(factor), how=f"{price.how}, what if {factor:g}x".lstrip(", "))

@@ -161,6 +161,10 @@ def target_name(chip: str, devices: int) -> str:
 
 def resize_advice(target: Target, devices: int) -> str | Retry:
     """Tell a user how to specify this many devices of the target's kind."""
+    if target.tpu is not None:
+        from counterpoint.hardware.tpu_targets import resized
+
+        return Retry({"target": resized(target.tpu, devices)})
     hosts, count = devices // target.gpus_per_host, target.gpus_per_host
     several = target.hosts > 1 or target.origin  # then the host size was the user's choice
     if not several or hosts * count != devices:

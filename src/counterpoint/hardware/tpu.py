@@ -161,6 +161,18 @@ class TpuSlice:
         return f"{self.tpu.libtpu}:{'x'.join(map(str, self.shape))}"
 
     @property
+    def topology_options(self) -> dict[str, str | int | list[int]]:
+        """What libtpu needs besides the topology's name."""
+        options: dict[str, str | int | list[int]] = {}
+        if self.slices > 1:
+            options["num_slices"] = self.slices
+        if self.tpu.megacore:
+            options["chip_config_name"] = "megacore"
+        if self.chips == 1:  # hosts have 2x2 chips otherwise
+            options["chips_per_host_bounds"] = [1, 1, 1]
+        return options
+
+    @property
     def links(self) -> Links:
         """Its connections in the form of a Target: a slice is a domain."""
         is_given = self.dcn_gbps is not None

@@ -68,6 +68,17 @@ def counted_devices(name: str, size: int) -> tuple[Tpu, int] | None:
     return (tpu, size // tpu.counted_per_chip * tpu.devices) if tpu is not None else None
 
 
+def resized(where: TpuSlice, devices: int) -> str:
+    """Return the slice of so many devices, or as few slices as there are of so many in total."""
+    tpu = where.tpu
+    chips = -(-devices // tpu.devices)
+    for slices in range(1, chips + 1):
+        shape = tpu.shape(chips // slices) if chips % slices == 0 else None
+        if shape is not None:
+            return str(TpuSlice(tpu=tpu, shape=shape, slices=slices, dcn_gbps=where.dcn_gbps))
+    return str(where)
+
+
 def _named(text: str, found: re.Match[str]) -> Target:
     tpu = tpu_named(found["name"])
     if tpu is None:

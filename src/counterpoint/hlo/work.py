@@ -21,7 +21,15 @@ from counterpoint.hlo.origin import provenance, scope
 from counterpoint.hlo.phase import has_path_name
 from counterpoint.hlo.schedule import is_done, is_part_of_async, start_of
 
-__all__ = ["Category", "bytes_accessed", "category", "describe", "flops"]
+__all__ = [
+    "Category",
+    "bytes_accessed",
+    "category",
+    "describe",
+    "flops",
+    "is_local_copy",
+    "made_for_tpus",
+]
 
 
 class Category(StrEnum):
@@ -136,6 +144,33 @@ def _of_custom_call(instruction: Instruction) -> Category:
         named = f"{target} {instruction.name} {instruction.op_name}"
     found = (kind for pattern, kind in _TARGETS if pattern.search(named))
     return next(found, Category.CUSTOM_CALL)
+
+
+_TPU = ('"scoped_memory_configs"', '"megacore_config"')
+_COPIES = ("copy-start", "slice-start", "dynamic-slice-start", "dynamic-update-slice-start")
+
+
+def made_for_tpus(program: Program) -> bool:
+    """Return whether libtpu scheduled the program."""
+    key = "made_for_tpus"
+    if key not in program.answers:
+        program.answers[key] = any(
+            mark in it.backend_config
+            for it in program.instructions
+            if it.backend_config
+            for mark in _TPU
+        ) or any(it.custom_call_target == "tpu_custom_call" for it in program.instructions)
+    found: bool = program.answers[key]
+    return found
+
+
+def is_local_copy(program: Program, instruction: Instruction) -> bool:
+    """Return whether it starts a copy between memories of a TPU's chip, by its DMA engine."""
+    return (
+        instruction.opcode in _COPIES
+        and made_for_tpus(program)
+        and not _touches_host(program, instruction)
+    )
 
 
 def _touches_host(program: Program, instruction: Instruction) -> bool:

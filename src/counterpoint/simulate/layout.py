@@ -12,6 +12,7 @@ from counterpoint.core import InputError
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import launches
 from counterpoint.hlo.schedule import is_done, is_start, trip_count
+from counterpoint.hlo.work import made_for_tpus
 from counterpoint.simulate.plan import (
     AsyncLaunch,
     Choice,
@@ -51,7 +52,7 @@ def _lay_out(program: Program, communication_streams: int) -> ExecutionPlan:
             why="it was written before XLA's scheduler ran",
             next="use the module after optimizations, e.g. *.after_optimizations.hlo.pb of a dump",
         )
-    layout = _Layout(program, Streams(communication_streams))
+    layout = _Layout(program, Streams(communication_streams, on_tpu=made_for_tpus(program)))
     steps = layout.steps(program.entry, 0)
     if not layout.blocks:
         raise InputError(f"{program.name} launches no work: there is no step to predict")

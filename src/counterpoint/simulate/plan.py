@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program, Shape
-from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.collectives import collective, transfer_of
 from counterpoint.hlo.schedule import is_done, is_start, start_of
-from counterpoint.hlo.work import Category, category
+from counterpoint.hlo.work import Category, category, is_local_copy
 
 _COMPUTE_STREAMS: Final = 4
 _HOST_MEMORY: Final = 5
@@ -35,6 +35,7 @@ class Load(IntEnum):
     COMPUTE = 0
     COLLECTIVE = 1
     HOST = 2  # the link between device and host
+    DMA = 3  # between memories of a TPU's chip: slows down nothing
 
 
 MAIN: Final = "main"
@@ -55,6 +56,7 @@ class Streams:
     """
 
     communication: int = 1
+    on_tpu: bool = False
     names: list[str] = field(default_factory=lambda: [MAIN])
     _turns: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -63,6 +65,8 @@ class Streams:
         annotated = dict(start.frontend_attributes).get(_ANNOTATED, "")
         if load is Load.HOST:
             return self._number("copies to host" if _to_host(start) else "copies from host")
+        if load is Load.DMA:
+            return self._number("DMA")
         if load is Load.COMPUTE:
             given = int(annotated) if annotated.isdecimal() else None
             turn = self._turn("compute", _COMPUTE_STREAMS) if given is None else given
@@ -72,6 +76,8 @@ class Streams:
         return self._number(self._communication(start))
 
     def _communication(self, start: Instruction) -> str:
+        if self.on_tpu:
+            return _links(start)
         pipelined = dict(start.frontend_attributes).get(_PIPELINED)
         if pipelined is not None and self.communication > 1:
             return f"communication {2 if pipelined == '1' else 1}"
@@ -92,8 +98,24 @@ class Streams:
         return self.names.index(name)
 
 
+def _links(start: Instruction) -> str:
+    """Return what carries a collective of a TPU: its slice's links, each way, or the network.
+
+    A windowed einsum passes shards around in both directions at once.
+    """
+    if start.opcode in ("send", "recv"):
+        return "network"
+    pairs = start.source_target_pairs
+    if start.opcode != "collective-permute-start" or not pairs:
+        return "ICI"
+    forward = sum(target > source for source, target in pairs)
+    return "ICI" if 2 * forward >= len(pairs) else "ICI backward"
+
+
 def load(program: Program, instruction: Instruction) -> Load:
     """Return the resource that an instruction uses."""
+    if is_local_copy(program, instruction):
+        return Load.DMA
     if collective(program, instruction) is not None:
         return Load.COLLECTIVE
     if instruction.opcode.startswith("custom-call"):
@@ -215,6 +237,11 @@ def starts_of(program: Program, done: Instruction) -> list[Instruction]:
     an element of the loop's tuple. It is traced to the value from the turn before and to the
     initial value.
     """
+    transfer = transfer_of(program, done)
+    if transfer is not None and transfer.send is not None and transfer.recv is not None:
+        # Data arrives after the other slice sent it: at the same time as this one does.
+        send = program.instruction(transfer.send)
+        return [send] if send is not None and done.name == transfer.recv_done else []
     own = start_of(program, done)
     if own is not None:
         return [own]

@@ -103,6 +103,7 @@ class PricedPlan:
             Load.COMPUTE: self.contention.compute,
             Load.COLLECTIVE: self.contention.collective,
             Load.HOST: 0.0,
+            Load.DMA: 0.0,
         }
         slowing = np.array([by_load[block.load] for block in self.plan.blocks])
         whole = self.plan.block_sums(self.prices.likely)

@@ -240,7 +240,7 @@ def _device(target: Target | None, name: str | None) -> Device:
     chip = target.chip
     return Device(
         ordinal=0,
-        kind="gpu",
+        kind="gpu" if target.tpu is None else "tpu",
         chip=name or (gpu.description if gpu else chip.name),
         peak_flops=chip.bf16_flops,
         peak_bytes=chip.hbm_bytes,

@@ -33,6 +33,7 @@ from counterpoint.flags.lines import (
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
+from counterpoint.hlo.work import made_for_tpus
 from counterpoint.lowering import lower_command
 from counterpoint.pgle.applying import locate_program as find_recorded
 from counterpoint.workflow.kept_program import keep_program, kept_about
@@ -42,6 +43,7 @@ Say = Callable[[str], None]
 _RECORDINGS: Final = (".xplane.pb", ".xplane.pb.gz", ".xplane.riegeli")
 _LOWER: Final = "counterpoint predict --target 8xH100 -- python train.py"
 _NAMELESS: Final = "the given bytes"
+_OTHERS: Final = "its kernels or its schedule are for those devices, and this needs one for GPUs"
 
 _TPU: Final = ("tpu_custom_call", '"megacore_config"', '"scoped_memory_configs"', "xla_tpu_")
 _CPU: Final = ("__onednn$", "__cpu$", '"outer_dimension_partitions"')
@@ -69,15 +71,28 @@ class PredictionSubject:
             return self.program.num_partitions * self.program.num_replicas
         return self.workload.devices if self.workload is not None else 1
 
+    @property
+    def on_tpus(self) -> bool:
+        """True if it is scheduled for TPUs."""
+        return self.program is not None and made_for_tpus(self.program)
+
 
 def find_subject(
-    source: Workload | Program | Path | str, program: str | None = None
+    source: Workload | Program | Path | str, program: str | None = None, *, tpus: bool = False
 ) -> PredictionSubject:
-    """Find the step in a path, or the module of that name."""
+    """Find the step in a path, or the module of that name; with `tpus`, also one made for TPUs."""
+    found = _found(source, program, tpus=tpus)
+    fits = tpus and (found.on_tpus or _bears(found, _TPU, in_source=True))
+    return found if fits else _checked(found)
+
+
+def _found(
+    source: Workload | Program | Path | str, program: str | None, *, tpus: bool
+) -> PredictionSubject:
     if isinstance(source, Program):
-        return _checked(PredictionSubject(name=source.name, origin=source.name, program=source))
+        return PredictionSubject(name=source.name, origin=source.name, program=source)
     if isinstance(source, Workload):
-        return _checked(_of_workload(source))
+        return _of_workload(source)
     path = Path(source)
     if not path.exists():
         raise InputError(
@@ -86,7 +101,7 @@ def find_subject(
             next="counterpoint predict --target 8xH100 -- python train.py",
         )
     if path.name.endswith(_RECORDINGS):
-        return _checked(_recorded(path, program))
+        return _recorded(path, program, tpus=tpus)
     if path.suffix == ".py":
         raise UsageError(
             f"{path}: name one of its functions, or run it as a command",
@@ -95,10 +110,8 @@ def find_subject(
     try:
         scheduled = load_scheduled(path, program)
         if scheduled is not None:
-            return _checked(
-                PredictionSubject(name=scheduled.name, origin=str(path), program=scheduled)
-            )
-        return _checked(_of_workload(load_workload(path, program)))
+            return PredictionSubject(name=scheduled.name, origin=str(path), program=scheduled)
+        return _of_workload(load_workload(path, program))
     except UsageError as error:  # for an unknown name
         error.rename({"module": "program"})
         raise
@@ -108,13 +121,13 @@ def find_subject(
         raise InputError(what, why=error.why, next=error.next or _LOWER) from None
 
 
-def _recorded(path: Path, module: str | None) -> PredictionSubject:
+def _recorded(path: Path, module: str | None, *, tpus: bool) -> PredictionSubject:
     """Return the program that a profile embeds: scheduled already."""
     found = find_recorded(path, module)
-    if found.platform in ("cpu", "tpu"):
+    if found.platform == "cpu" or (found.platform == "tpu" and not tpus):
         raise InputError(
             f"{path}: {found.program.name} was made for {found.platform.upper()}s",
-            why="its schedule is for those devices; predictions are for GPUs only",
+            why=_OTHERS,
             next=_LOWER,
         )
     return PredictionSubject(
@@ -128,11 +141,14 @@ def is_function(source: str) -> bool:
 
 
 def lower_subject(
-    source: str, *, devices: int, directory: Path, timeout_s: float = 900.0
+    source: str, *, devices: int, directory: Path, timeout_s: float = 900.0, tpus: bool = False
 ) -> PredictionSubject:
     """Lower the function `file.py:function` for the given number of devices."""
-    workload = lower_function(source, devices=devices, directory=directory, timeout_s=timeout_s)
-    return _checked(replace(_of_workload(workload), origin=source))
+    workload = lower_function(
+        source, devices=devices, directory=directory, timeout_s=timeout_s, tpus=tpus
+    )
+    subject = replace(_of_workload(workload), origin=source)
+    return subject if tpus else _checked(subject)
 
 
 def run_subject(  # noqa: PLR0913  as of `lower_command`
@@ -201,8 +217,7 @@ def _checked(subject: PredictionSubject) -> PredictionSubject:
         if _bears(subject, marks, in_source=kind == "TPUs"):
             raise InputError(
                 f"{subject.origin}: {subject.name} was made for {kind}",
-                why="its kernels or its schedule are for those devices; predictions are for"
-                " GPUs only",
+                why=_OTHERS,
                 next=_LOWER,
             )
     return subject

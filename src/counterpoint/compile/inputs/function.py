@@ -36,7 +36,8 @@ Argument: TypeAlias = Any  # a tree of jax.ShapeDtypeStruct, of arrays, or of Py
 Traced: TypeAlias = Any
 Lowered: TypeAlias = Any
 
-_CUDA: Final = ("cuda",)
+_PLATFORM: Final = "COUNTERPOINT_LOWERS_FOR"
+"""The platform that functions are lowered for, in the child that calls them."""
 _NO_ARRAY: Final = "as an abstract array"
 _CUSTOM: Final = "CustomSPMDPartitioning"
 
@@ -131,9 +132,9 @@ def _jax() -> Any:  # noqa: ANN401  the module
 
 
 def _lowered(traced: Traced) -> Lowered:
-    """Lower for CUDA, or for the local platform if a rule needs its device."""
+    """Lower for CUDA (or TPUs), or for the local platform if a rule needs its device."""
     try:
-        return traced.lower(lowering_platforms=_CUDA)
+        return traced.lower(lowering_platforms=(os.environ.get(_PLATFORM, "cuda"),))
     except (RuntimeError, NotImplementedError, KeyError) as first:
         try:
             return traced.lower()
@@ -165,7 +166,7 @@ def names_function(text: str) -> bool:
 
 
 def lower_function(
-    text: str, *, devices: int, directory: Path, timeout_s: float = 900.0
+    text: str, *, devices: int, directory: Path, timeout_s: float = 900.0, tpus: bool = False
 ) -> Workload:
     """Call `file.py:function` with a number of devices, and lower what it returns.
 
@@ -190,7 +191,7 @@ def lower_function(
             why=f"{text} names its function {found['name']}; relative paths start at {Path.cwd()}",
             next="counterpoint predict path/to/file.py:make_step --target 8xH100",
         )
-    require_compiler()
+    require_compiler(tpus=tpus)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / OUTCOME).unlink(missing_ok=True)
     worker = "counterpoint.compile.inputs.function_worker"
@@ -198,7 +199,7 @@ def lower_function(
     try:
         done = subprocess.run(  # noqa: S603  our own module in our own interpreter
             [*command, home, found["name"], str(devices)],
-            env=_environment(devices),
+            env={**_environment(devices), _PLATFORM: "tpu" if tpus else "cuda"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_s,

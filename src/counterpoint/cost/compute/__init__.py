@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.cost.compute.attention import attention_of as attention_of
     from counterpoint.cost.compute.gemm import Gemm as Gemm
     from counterpoint.cost.compute.gemm import gemms as gemms
     from counterpoint.cost.compute.gemm import price_gemm as price_gemm
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
+        "attention_of": "counterpoint.cost.compute.attention",
         "Gemm": "counterpoint.cost.compute.gemm",
         "gemms": "counterpoint.cost.compute.gemm",
         "price_gemm": "counterpoint.cost.compute.gemm",

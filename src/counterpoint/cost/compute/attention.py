@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from counterpoint.cost.compute.machine import ComputeDevice
 
 _BACKWARD: Final = re.compile(r"backward|bwd|grad|dkv|_dq|transpose\(", re.IGNORECASE)
+_FORWARD: Final = re.compile(r"forward|fwd", re.IGNORECASE)
 _CAUSAL: Final = re.compile(r"causal", re.IGNORECASE)
 _TE_MASKS: Final = {0: "none", 1: "none", 2: "causal", 3: "causal", 4: "causal", 5: "causal"}
 """NVTE_Mask_Type: none, padding, causal, padding and causal, both from the bottom right."""
@@ -140,9 +141,20 @@ def _by_operands(program: Program, instruction: Instruction) -> Attention | None
         "causal" if _CAUSAL.search(description + instruction.backend_config[:4096]) else "unknown"
     )
     return Attention(
-        1, rows, queries, keys, head, head, bool(_BACKWARD.search(description)), mask, _type(query),
+        1, rows, queries, keys, head, head, _is_backward(instruction), mask, _type(query),
         products=_kernel_products(description),
     )  # fmt: skip
+
+
+def _is_backward(instruction: Instruction) -> bool:
+    """Return whether the kernel computes a gradient, by its own name before the place it is in.
+
+    Recomputation runs forward kernels in the backward pass.
+    """
+    own = f"{instruction.name} {instruction.custom_call_target}"
+    if _FORWARD.search(own) and not _BACKWARD.search(own):
+        return False
+    return bool(_BACKWARD.search(f"{own} {instruction.op_name}"))
 
 
 def _kernel_products(description: str) -> float:

@@ -55,7 +55,7 @@ def _step(forecast: Forecast) -> str:
 
 
 def _memory(memory: MemoryFit) -> DigestLine:
-    room = f"JAX's allocator has {units.size(memory.available_bytes)}"
+    room = f"{memory.room} {units.size(memory.available_bytes)}"
     if memory.fits is None:
         return DigestLine(f"memory [predicted]: unknown at the peak; {room}", 0)
     fits = "it fits" if memory.fits else "OUT OF MEMORY"

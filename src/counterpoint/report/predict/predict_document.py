@@ -35,6 +35,7 @@ _SOURCES: Final = {
     PriceSource.MEASURED: "measured",
     PriceSource.USER_TABLE: "your tables",
     PriceSource.TABLE: "shipped tables",
+    PriceSource.COMPILER: "XLA's estimates",
     PriceSource.ANALYTIC: "formulas",
     PriceSource.BOUND: "bounds only",
 }
@@ -109,11 +110,12 @@ def _exposed(prediction: Prediction) -> str:
 
 
 def _memory(memory: MemoryFit) -> Iterator[Fact]:
-    available = (
-        f"JAX's allocator has {units.size(memory.available_bytes)}"
-        f" ({units.percent(memory.fraction, 0)} of {units.size(memory.memory_bytes)},"
-        f" {memory.fraction_source})"
-    )
+    available = f"{memory.room} {units.size(memory.available_bytes)}"
+    if memory.fraction < 1:
+        available += (
+            f" ({units.percent(memory.fraction, 0)} of {units.size(memory.memory_bytes)},"
+            f" {memory.fraction_source})"
+        )
     if memory.fits is None:
         yield Fact("memory", f"{units.UNKNOWN} at the peak; {available}")
     elif memory.fits:
@@ -170,6 +172,8 @@ def _reach(base: Forecast) -> str:
 
 def coverage_text(base: Forecast) -> str:
     known = base.range_covers
+    if known is None and base.on_tpus:
+        return "a rule of thumb: few published steps on TPUs were compared"
     if known is None:
         return "with measured costs, the coverage of the range is unknown"
     return f"{known.share:.0%} of {known.steps} published steps lie within such a range"

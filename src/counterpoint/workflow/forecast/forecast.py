@@ -123,13 +123,19 @@ def forecast(bench: PricingContext, wanted: CompileRequest, compiled: CompiledPr
 
 def forecast_scheduled(bench: PricingContext, variant: Variant, program: Program) -> Forecast:
     """Do the same for a program that was scheduled elsewhere, under unknown Settings."""
+    notes = ["this program is already scheduled; it is simulated as it is"]
+    if bench.target.tpu is not None:
+        notes.append(
+            "XLA's estimates are of the generation of TPU that the program was compiled for, which"
+            f" it does not state: {bench.target.tpu.tpu.name} is assumed"
+        )
     return Forecast(
         name=variant.name,
         settings=variant.settings,
         program=program,
         simulation=bench.simulate(program, variant.settings, hlo=program.written),
         memory=memory_fit(None, bench.target, variant.settings.variables),
-        notes=("this program is already scheduled; it is simulated as it is",),
+        notes=tuple(notes),
     )
 
 
@@ -215,7 +221,7 @@ def _compile(
         compile_request(workload, work.bench.target, variant, timeout_s) for variant in variants
     ]
     results: dict[int, CompiledProgram | CounterpointError] = {}
-    work.say(f"compiling {work.subject.name} for {work.bench.target}")
+    work.say(f"compiling {work.subject.name} for {work.bench.target}{_expected(wanted)}")
     for number, result in compile_all(
         [request.task for request in wanted], work.question.jobs, work.say
     ):
@@ -224,6 +230,19 @@ def _compile(
             flags = wanted[0].variant.settings.flags
             raise with_the_others(result, flags, work.question.recipes)
     return wanted, [results[number] for number in range(len(wanted))]
+
+
+_LARGE: Final = 60 << 10
+"""Bytes of StableHLO: a step of MaxText, which libtpu compiles in one to five minutes."""
+
+
+def _expected(requests: Sequence[CompileRequest]) -> str:
+    """Return what is known of the time that libtpu takes; XLA:GPU takes seconds."""
+    task = requests[0].task
+    if task.target.tpu is None:
+        return ""
+    large = len(task.workload.program) > _LARGE
+    return " by libtpu, which takes one to five minutes each" if large else " by libtpu"
 
 
 def _carried(work: PredictionInputs, program: Program) -> TransferredCosts | None:

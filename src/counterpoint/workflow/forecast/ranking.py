@@ -14,7 +14,12 @@ from counterpoint.cost import PriceFamily
 from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
-from counterpoint.workflow.forecast.step_range import RangeCoverage, covered, step_range
+from counterpoint.workflow.forecast.step_range import (
+    RangeCoverage,
+    covered,
+    on_tpus,
+    step_range,
+)
 
 if TYPE_CHECKING:
     from counterpoint.compile import CompiledProgram
@@ -52,6 +57,10 @@ class Forecast:
     def range_covers(self) -> RangeCoverage | None:
         """The share of published steps in such a range; None if no published step applies."""
         return covered(self.simulation)
+
+    @property
+    def on_tpus(self) -> bool:
+        return on_tpus(self.simulation)
 
 
 @frozen(kw_only=True, eq=False)
@@ -181,6 +190,7 @@ FRACTION: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _NEWER: Final = "XLA_CLIENT_MEM_FRACTION"
 _ALLOCATOR: Final = "XLA_PYTHON_CLIENT_ALLOCATOR"
 _WITHOUT_POOL: Final = "platform"  # every array is allocated separately, up to the whole memory
+LIBTPU: Final = "libtpu"
 USUAL: Final = 0.75  # jax's default: docs.jax.dev, "GPU memory allocation"
 
 
@@ -201,6 +211,12 @@ class MemoryFit:
         return None if self.memory_bytes is None else int(self.memory_bytes * self.fraction)
 
     @property
+    def room(self) -> str:
+        """Who has the available bytes, as the beginning of a sentence."""
+        on_tpus = self.fraction_source == LIBTPU
+        return "libtpu leaves a program" if on_tpus else "JAX's allocator has"
+
+    @property
     def fits(self) -> bool | None:
         """None if either side is unknown."""
         if self.peak_bytes is None or self.available_bytes is None:
@@ -215,6 +231,13 @@ def memory_fit(
     fraction: float | None = None,
 ) -> MemoryFit:
     """Compare the memory plan of a compile with a target's memory."""
+    if target.tpu is not None:
+        return MemoryFit(
+            peak_bytes=memory.peak if memory is not None else None,
+            memory_bytes=target.memory_bytes,
+            fraction=1.0,
+            fraction_source=LIBTPU,
+        )
     setting = next((name for name in (_NEWER, FRACTION) if environment.get(name)), None)
     if environment.get(_ALLOCATOR, "").strip().lower() == _WITHOUT_POOL:
         setting, fraction = f"{_ALLOCATOR}={_WITHOUT_POOL}: no pool", 1.0

@@ -24,6 +24,7 @@ from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target, resize_advice
 from counterpoint.hlo import Program
+from counterpoint.hlo.collectives import transfers
 from counterpoint.simulate import Jitter, Simulation
 from counterpoint.workflow.forecast.forecast import (
     ForecastBatch,
@@ -176,10 +177,13 @@ def predict(
     measured = None if options.against is None else read_measurement(options.against)
     tables = read_tables(options.nccl_tables, options.gemm_table, options.kernel_table)
     fitted = read_scalars(options.calibration) if options.calibration is not None else None
-    where = parse_target(target) if isinstance(target, str) else target
+    where = parse_target(target, tpus=True) if isinstance(target, str) else target
+    if where is not None and where.tpu is not None:
+        _refuse_gpu_options(options, where)
     with tempfile.TemporaryDirectory(prefix="counterpoint-predict-") as scratch:
         subject = _subject(workload, where, program, options, Path(scratch), say)
         where = where or _own_target(subject)
+        check_platform(subject, where)
         check_devices(subject, where)
         bench = PricingContext(
             target=where,
@@ -222,9 +226,60 @@ def shares(simulation: Simulation) -> dict[PriceSource, float]:
     }
 
 
+_OF_GPUS: Final = ("pgle", "pgle_out", "nccl_tables", "gemm_table", "kernel_table", "calibration")
+
+
+def _refuse_gpu_options(options: PredictionOptions, target: Target) -> None:
+    """Refuse what only predictions on GPUs have so far."""
+    given = [name for name in _OF_GPUS if getattr(options, name)]
+    if given:
+        name = {"nccl_tables": "nccl_table"}.get(given[0], given[0])
+        raise UsageError(
+            f"`{name}=` is for GPUs, and {target} has TPUs",
+            why="docs/guide/tpu.md lists what predictions on TPUs have",
+            next=Retry(without=(name,)),
+        )
+
+
+def check_platform(subject: PredictionSubject, target: Target) -> None:
+    """Reject a program for GPUs on a target of TPUs, and the other way around."""
+    if subject.program is None or subject.on_tpus == (target.tpu is not None):
+        return
+    if target.tpu is None:
+        raise UsageError(
+            f"{subject.origin}: {subject.name} was scheduled for TPUs, but {target} has GPUs",
+            why="a schedule is for one kind of device",
+            next=Retry({"target": "v5e-256"}),
+        )
+    raise UsageError(
+        f"{subject.origin}: {subject.name} is not scheduled for TPUs, and {target} has them",
+        why="a schedule is for one kind of device",
+        next="pass the program before XLA's passes: file.py:make_step, or StableHLO",
+    )
+
+
+def _resized(subject: PredictionSubject, target: Target, made_for: int) -> str | Retry:
+    """Return the advice for so many devices; of several slices each has those of the program."""
+    if target.tpu is None or made_for == subject.devices:
+        return resize_advice(target, made_for)
+    one = resize_advice(target, subject.devices)
+    if isinstance(one, str):
+        return one
+    return Retry({"target": f"{made_for // subject.devices}x{one.given['target']}"})
+
+
+def _made_for(subject: PredictionSubject, target: Target) -> int:
+    """Return the number of devices; a program for several slices states those of one."""
+    program = subject.program
+    if program is None or target.tpu is None:
+        return subject.devices
+    slices = max((it.slices or 1 for it in transfers(program).values()), default=1)
+    return subject.devices * slices
+
+
 def check_devices(subject: PredictionSubject, target: Target) -> None:
     """Reject a program that is made for another number of devices."""
-    made_for = subject.devices
+    made_for = _made_for(subject, target)
     if made_for == target.devices:
         return
     if made_for == 1 and subject.program is None:
@@ -232,7 +287,7 @@ def check_devices(subject: PredictionSubject, target: Target) -> None:
     raise UsageError(
         f"{subject.name} is made for {made_for:,} devices, but {target} has {target.devices:,}",
         why="the number of devices is part of a program: its mesh, shapes and collectives",
-        next=resize_advice(target, made_for),
+        next=_resized(subject, target, made_for),
     )
 
 
@@ -254,8 +309,9 @@ def _subject(
             devices=question.devices or where.devices,
             directory=scratch,
             timeout_s=question.timeout_s,
+            tpus=where.tpu is not None,
         )
-    subject = find_subject(source, program)
+    subject = find_subject(source, program, tpus=True)
     if question.devices is not None:
         raise UsageError(
             f"`devices={question.devices}`: {subject.origin} is already lowered, for"
@@ -269,7 +325,7 @@ def _subject(
 def _own_target(subject: PredictionSubject) -> Target:
     found = own_target(subject.workload) if subject.workload is not None else None
     if found is None:
-        raise _no_target(subject.origin)
+        raise _no_target(subject.origin, tpus=subject.on_tpus)
     return found
 
 
@@ -280,11 +336,23 @@ def require_target(target: Target | None, origin: str) -> Target:
     return target
 
 
-def _no_target(origin: str) -> UsageError:
+def require_gpus(target: Target, origin: str) -> None:
+    """Raise an error if the target has TPUs, for which commands are not lowered so far."""
+    if target.tpu is not None:
+        raise UsageError(
+            f"{origin} can't be lowered for {target} yet",
+            why="for TPUs, functions (file.py:make_step), StableHLO and scheduled programs are"
+            " predicted so far",
+            next=f"counterpoint predict file.py:make_step --target {target}",
+        )
+
+
+def _no_target(origin: str, *, tpus: bool = False) -> UsageError:
+    devices = "TPUs" if tpus else "GPUs"
     return UsageError(
-        "`target=` is missing: which GPUs, and how many?",
+        f"`target=` is missing: which {devices}, and how many?",
         why=f"{origin} does not state its devices",
-        next=_EXAMPLE,
+        next=Retry({"target": "v5e-256"}) if tpus else _EXAMPLE,
     )
 
 

@@ -1,0 +1,15 @@
+"""Prices on TPUs: XLA's own estimates where it wrote them, else bytes, FLOPs, and links of a slice.
+
+Read estimates.py, then pricing.py; ici.py has the formulas of collectives.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counterpoint.core import lazy
+
+if TYPE_CHECKING:
+    from counterpoint.cost.tpu.pricing import TpuPrices as TpuPrices
+
+__getattr__ = lazy(__name__, {"TpuPrices": "counterpoint.cost.tpu.pricing"})

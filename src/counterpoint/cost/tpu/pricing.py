@@ -1,0 +1,264 @@
+"""TpuPrices: the cost model of slices of TPUs.
+
+fusions with matrix products     XLA's estimate in cycles
+plain fusions, copies, adds      the shorter of XLA's estimate and what their bytes and sums take
+kernels in Mosaic                FLOPs and bytes, as the kernel states them or by its shapes
+collectives                      the links of the slice; between slices, the network
+copies within the chip           bytes over HBM's rate
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Final, cast
+from weakref import WeakKeyDictionary
+
+from counterpoint.core.frozen import frozen
+from counterpoint.cost.compute import attention_of
+from counterpoint.cost.model import (
+    FREE,
+    Contention,
+    Price,
+    PriceFamily,
+    PriceSource,
+    price_around,
+)
+from counterpoint.cost.tpu.estimates import (
+    HOST,
+    estimated_cycles,
+    hbm_share,
+    is_plain,
+    names_memory,
+)
+from counterpoint.cost.tpu.ici import TransferTime, between_slices, within_slice
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import Transfer, collective, transfer_of
+from counterpoint.hlo.model import launches
+from counterpoint.hlo.schedule import is_done
+from counterpoint.hlo.work import Category, bytes_accessed, category, flops, is_local_copy
+
+if TYPE_CHECKING:
+    from counterpoint.cost.measured import MeasuredCosts
+    from counterpoint.cost.what_if import WhatIf
+    from counterpoint.hardware import Chip, TpuSlice
+
+_HBM_SHARE: Final = 0.8
+"""Share of the data sheet's rate that plain fusions reach: v6e, loop fusions of 10.7 GB (measured
+over estimated 0.98 to 1.01 with it) and a broadcast of 5.4 GB."""
+_VECTOR_OPS: Final = 2048
+"""Operations of a core's vector unit per cycle: 8 x 128 lanes of which two units are kept busy."""
+_ATTENTION_SHARE: Final = 0.45
+"""Share of the bf16 rate that splash attention reaches; a rule of thumb."""
+_KERNEL_SHARE: Final = 0.5
+_LEAST_CYCLES: Final = 20
+_SCATTERED: Final = 0.1
+"""Share of HBM's rate that gathers, scatters and sorts reach; a rule of thumb."""
+_DMA_START_S: Final = 1e-6
+_REACH: Final = {
+    "cycles": 0.12, "bytes": 0.25, "kernel": 0.4, "ici": 0.2, "network": 0.4, "scattered": 1.0
+}  # fmt: skip
+
+
+@frozen(eq=False, kw_only=True, slots=False)
+class TpuPrices:
+    """A CostModel of slices of TPUs. Work is never slowed by what runs beside it."""
+
+    where: TpuSlice
+    chip: Chip
+    measured: MeasuredCosts | None = None
+    what_if: WhatIf | None = None
+    _known: WeakKeyDictionary[Program, dict[tuple[str, str], Price]] = field(
+        default_factory=WeakKeyDictionary[Program, dict[tuple[str, str], Price]], repr=False
+    )
+
+    @property
+    def contention(self) -> Contention:
+        return Contention()
+
+    @property
+    def launch_s(self) -> float:
+        """The core runs one instruction after another from memory: nothing is launched."""
+        return 0.0
+
+    def price(self, program: Program, instruction: Instruction) -> Price:
+        """Price one execution; a done is free, its start has the price."""
+        prices = self._known.setdefault(program, {})
+        key = (instruction.computation, instruction.name)
+        if key not in prices:
+            price = self._price(program, instruction)
+            if self.what_if is not None and price is not FREE:
+                price = self.what_if.scaled(program, instruction, price)
+            prices[key] = price
+        return prices[key]
+
+    def _price(self, program: Program, instruction: Instruction) -> Price:
+        if not launches(instruction) or is_done(instruction) or names_memory(instruction):
+            return FREE
+        found = collective(program, instruction)
+        if self.measured is not None:
+            modeled = self._collective(program, instruction).family if found else None
+            price = self.measured.price(program, instruction, modeled)
+            if price is not None:
+                return price
+        if found is not None:
+            return self._collective(program, instruction)
+        cycles = estimated_cycles(instruction)
+        if cycles is not None:
+            return self._estimated(program, instruction, cycles)
+        return self._without_estimate(program, instruction)
+
+    def _estimated(self, program: Program, instruction: Instruction, cycles: int) -> Price:
+        seconds = cycles / self._hertz
+        if is_plain(program, instruction):
+            moved = self._moving_s(program, instruction)
+            if moved is not None and moved < seconds:
+                how = (
+                    f"its bytes and sums; XLA estimates {cycles:,} cycles, {seconds * 1e6:,.1f} us"
+                )
+                return _around(moved, "bytes", PriceSource.ANALYTIC, PriceFamily.MEMORY, how)
+            family = PriceFamily.MEMORY
+        else:
+            family = PriceFamily.MATMUL
+        how = f"{cycles:,} cycles by XLA's estimate, at {self.where.tpu.clock_ghz:g} GHz"
+        return _around(seconds, "cycles", PriceSource.COMPILER, family, how)
+
+    def _without_estimate(self, program: Program, instruction: Instruction) -> Price:
+        if self._on_host(program, instruction):
+            return self._host(program, instruction)
+        if is_local_copy(program, instruction):
+            return self._copy(program, instruction)
+        kind = category(program, instruction)
+        if instruction.opcode.startswith("custom-call"):
+            return self._kernel(program, instruction, kind)
+        moved = bytes_accessed(program, instruction) or 0
+        if kind in (Category.SORT, Category.SCATTER_GATHER):
+            seconds = moved / (self._hbm * _SCATTERED)
+            how = f"{moved / 1e6:.3g} MB, one element after another"
+            return _around(seconds, "scattered", PriceSource.ANALYTIC, PriceFamily.MEMORY, how)
+        if kind in (Category.MATMUL, Category.CONVOLUTION):
+            work = flops(program, instruction) or 0
+            seconds = max(work / (self.chip.bf16_flops * 0.9), moved / self._hbm)
+            how = f"{work / 1e9:.3g} GFLOP at 90% of the peak"
+            return _around(seconds, "kernel", PriceSource.ANALYTIC, PriceFamily.MATMUL, how)
+        seconds = self._moving_s(program, instruction) or 0.0
+        how = f"{moved / 1e6:.3g} MB"
+        return _around(
+            max(seconds, _LEAST_CYCLES / self._hertz),
+            "bytes",
+            PriceSource.ANALYTIC,
+            PriceFamily.MEMORY,
+            how,
+        )
+
+    def _moving_s(self, program: Program, instruction: Instruction) -> float | None:
+        """Return the time of bytes in HBM and of the vector unit; None if the work is unknown."""
+        moved, work = bytes_accessed(program, instruction), flops(program, instruction)
+        if moved is None or work is None:
+            return None
+        cores = self.where.tpu.cores / self.where.tpu.devices
+        vector = work / (_VECTOR_OPS * cores * self._hertz)
+        return max(moved * hbm_share(program, instruction) / self._hbm, vector)
+
+    def _copy(self, program: Program, instruction: Instruction) -> Price:
+        moved = (bytes_accessed(program, instruction) or 0) / 2  # read on one side, written here
+        seconds = _DMA_START_S + moved / self._hbm
+        how = f"{moved / 1e6:.3g} MB between HBM and VMEM"
+        return _around(seconds, "bytes", PriceSource.ANALYTIC, PriceFamily.MEMORY, how)
+
+    def _on_host(self, program: Program, instruction: Instruction) -> bool:
+        shapes = [instruction.shape, *(it.shape for it in program.operands(instruction))]
+        return any(leaf.memory_space == HOST for shape in shapes for leaf in shape.leaves)
+
+    def _host(self, program: Program, instruction: Instruction) -> Price:
+        moved = (bytes_accessed(program, instruction) or 0) / 2
+        rate = self.where.links.host_bytes_per_s
+        how = f"{moved / 1e6:.3g} MB at {rate / 1e9:.0f} GB/s to the host"
+        seconds = _DMA_START_S + moved / rate
+        return _around(seconds, "bytes", PriceSource.ANALYTIC, PriceFamily.HOST, how)
+
+    def _kernel(self, program: Program, instruction: Instruction, kind: Category) -> Price:
+        moved = bytes_accessed(program, instruction) or 0
+        stated = _stated(instruction)
+        if kind is Category.ATTENTION and (attention := attention_of(program, instruction)):
+            seconds = attention.flops / (self.chip.bf16_flops * _ATTENTION_SHARE)
+            how = f"{attention.flops / 1e9:.3g} GFLOP at {_ATTENTION_SHARE:.0%} of the peak"
+            return _around(
+                max(seconds, moved / self._hbm),
+                "kernel",
+                PriceSource.ANALYTIC,
+                PriceFamily.ATTENTION,
+                how,
+            )
+        if stated is not None:
+            seconds = max(stated[0] / (self.chip.bf16_flops * _KERNEL_SHARE), stated[1] / self._hbm)
+            how = f"{stated[0] / 1e9:.3g} GFLOP and {stated[1] / 1e6:.3g} MB, as the kernel states"
+            return _around(seconds, "kernel", PriceSource.ANALYTIC, PriceFamily.CUSTOM, how)
+        least = moved / self._hbm
+        return Price(
+            seconds=least,
+            low=least,
+            high=4 * least,
+            source=PriceSource.BOUND,
+            family=PriceFamily.CUSTOM,
+            how=f"at least its {moved / 1e6:.3g} MB; what a kernel computes is not known",
+        )
+
+    def _collective(self, program: Program, instruction: Instruction) -> Price:
+        transfer = transfer_of(program, instruction)
+        if transfer is not None:
+            return self._transfer(transfer, instruction)
+        found = collective(program, instruction)
+        if found is None:
+            return FREE
+        group = found.group_size or self.where.devices * self.where.slices
+        time = within_slice(found.kind, found.bytes, group, self.where)
+        price = _of_links(time, "ici", PriceFamily.DOMAIN, "ICI", found.bytes)
+        if group <= self.where.devices:
+            return price
+        slices = -(-group // self.where.devices)
+        share = found.bytes // self.where.devices
+        across = between_slices(found.kind, share, slices, self.where)
+        network = _of_links(across, "network", PriceFamily.NETWORK, "DCN", found.bytes)
+        return max(price, network, key=lambda one: one.seconds)
+
+    def _transfer(self, transfer: Transfer, instruction: Instruction) -> Price:
+        """Price the send; the recv ends with it."""
+        if transfer.send is not None and instruction.name != transfer.send:
+            return FREE
+        slices = transfer.slices or self.where.slices
+        size = transfer.bytes(slices) or transfer.buffer_bytes
+        time = between_slices(transfer.kind, size, slices, self.where)
+        return _of_links(time, "network", PriceFamily.NETWORK, "DCN", size)
+
+    @property
+    def _hertz(self) -> float:
+        return self.where.tpu.clock_ghz * 1e9
+
+    @property
+    def _hbm(self) -> float:
+        return self.chip.hbm_bytes * _HBM_SHARE
+
+
+def _of_links(time: TransferTime, reach: str, family: PriceFamily, link: str, size: int) -> Price:
+    decides = "bandwidth" if time.size_s > time.way_s else "latency"
+    how = f"{size / 1e6:.3g} MB over {time.how}"
+    return price_around(
+        time.seconds, _REACH[reach], PriceSource.ANALYTIC, family, how, decides, link
+    )
+
+
+def _around(
+    seconds: float, reach: str, source: PriceSource, family: PriceFamily, how: str
+) -> Price:
+    return price_around(seconds, _REACH[reach], source, family, how)
+
+
+def _stated(instruction: Instruction) -> tuple[float, float] | None:
+    """Return the FLOPs and bytes that a kernel's author stated (`pl.CostEstimate`)."""
+    try:
+        config: Any = json.loads(instruction.backend_config)
+        found = config["custom_call_config"]["cost_estimate"]
+        return float(found.get("flops", 0)), float(cast("str", found.get("bytes_accessed", 0)))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None

@@ -1,0 +1,114 @@
+"""Compiles for TPUs: with libtpu where it is installed, and what is said where it is not."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from counterpoint.compile import compile_workload, require_compiler
+from counterpoint.compile.cache import fingerprint
+from counterpoint.compile.inputs import Workload, load_workload, lower_function
+from counterpoint.compile.task import CompileTask
+from counterpoint.compile.worker_slot import usual_jobs
+from counterpoint.core import UsageError
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.work import made_for_tpus
+
+STEP = """
+module @jit_step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["d"=4]>
+  func.func public @main(
+      %x: tensor<1024x512xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{"d"}, {}]>},
+      %w: tensor<512x512xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{"d"}, {}]>}
+  ) -> (tensor<1024x512xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{"d"}, {}]>}) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+        : (tensor<1024x512xbf16>, tensor<512x512xbf16>) -> tensor<1024x512xbf16>
+    return %0 : tensor<1024x512xbf16>
+  }
+}
+"""
+FUNCTION = """
+import jax
+import jax.numpy as jnp
+
+
+def make_step(devices):
+    return jax.jit(lambda x: jnp.sin(x) @ x), (jax.ShapeDtypeStruct((256, 256), jnp.bfloat16),)
+"""
+
+needs_libtpu = pytest.mark.skipif(
+    find_spec("libtpu") is None, reason="needs the extra tpu: pip install 'counterpoint[tpu]'"
+)
+without_libtpu = pytest.mark.skipif(find_spec("libtpu") is not None, reason="libtpu is installed")
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Workload:
+    (tmp_path / "step.mlir").write_text(STEP)
+    return load_workload(tmp_path / "step.mlir")
+
+
+@needs_libtpu
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", ["v5e-4", "v5p-8", "v6e-4"])
+def test_libtpu_compiles_a_step_for_chips_that_are_not_here(workload: Workload, name: str) -> None:
+    made = compile_workload(workload, parse_target(name, tpus=True))
+    assert made.program.is_scheduled
+    assert made_for_tpus(made.program)
+    kinds = {
+        found.kind for it in made.program.instructions if (found := collective(made.program, it))
+    }
+    assert kinds  # the weights are gathered, or passed around
+    assert set(made.versions) == {"jax", "jaxlib", "libtpu"}
+    assert made.memory.argument == 1024 * 512 * 2 // 4 + 512 * 512 * 2 // 4
+    assert made.memory.peak is not None
+    assert made.memory.peak >= made.memory.argument
+
+
+@needs_libtpu
+@pytest.mark.compiler
+def test_an_option_that_libtpu_lacks_is_named(workload: Workload) -> None:
+    target = parse_target("v5e-4", tpus=True)
+    with pytest.raises(UsageError) as told:
+        compile_workload(workload, target, {"xla_tpu_no_such_flag": "true"})
+    assert "xla_tpu_no_such_flag" in told.value.what
+
+
+@needs_libtpu
+@pytest.mark.compiler
+def test_a_function_is_lowered_for_tpus(tmp_path: Path) -> None:
+    (tmp_path / "step.py").write_text(FUNCTION)
+    made = lower_function(f"{tmp_path}/step.py:make_step", devices=1, directory=tmp_path, tpus=True)
+    compiled = compile_workload(made, parse_target("v6e-1", tpus=True))
+    assert made_for_tpus(compiled.program)
+
+
+@without_libtpu
+def test_without_libtpu_the_error_says_how_to_install_it(workload: Workload) -> None:
+    target = parse_target("v5e-4", tpus=True)
+    for attempt in (
+        lambda: require_compiler(tpus=True),
+        lambda: compile_workload(workload, target),
+    ):
+        with pytest.raises(UsageError) as told:
+            attempt()
+        assert "libtpu" in told.value.what
+        assert "no TPU is needed" in str(told.value.why)
+        assert str(told.value.next).startswith(f"{sys.executable} -m pip install 'jax[tpu]")
+
+
+def test_compiles_for_other_slices_are_other_compiles(workload: Workload) -> None:
+    def of(name: str) -> str | None:
+        return fingerprint(CompileTask(workload=workload, target=parse_target(name, tpus=True)))
+
+    names = ["v5e-4", "v5e-8", "v6e-4", "2xv5e-4", "v4-8"]
+    assert len({of(name) for name in names}) == len(names)
+    assert of("2xv5e-4") == of("2xv5e-4:200G")  # the network changes no schedule
+
+
+def test_fewer_compiles_for_tpus_fit_in_memory() -> None:
+    assert 1 <= usual_jobs(tpus=True) <= usual_jobs()

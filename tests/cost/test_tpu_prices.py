@@ -1,0 +1,188 @@
+"""Prices on TPUs: XLA's estimates, bytes, kernels, and links of a slice by axis and ring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from counterpoint.cost import Price, PriceFamily, PriceSource, WhatIf, build_model
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import Program
+from counterpoint.hlo.text_reader import program_from_text
+
+Pricer = Callable[..., Price]
+
+
+@pytest.fixture
+def price() -> Pricer:
+    """Price the instruction `it` of a module of these lines on a slice."""
+
+    def of(lines: str, target: str = "v5e-256", what_if: WhatIf | None = None) -> Price:
+        where = parse_target(target, tpus=True)
+        program = module(lines, where.devices)
+        it = program.instruction("it")
+        assert it is not None
+        return build_model(where, what_if=what_if).price(program, it)
+
+    return of
+
+
+def module(lines: str, devices: int) -> Program:
+    return program_from_text(
+        f"HloModule test, is_scheduled=true, num_partitions={devices}\n\n"
+        "%sum (a: f32[], b: f32[]) -> f32[] {\n"
+        "  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n"
+        "  ROOT %add = f32[] add(%a, %b)\n}\n\n"
+        "%product (a: bf16[8192,8192], b: bf16[8192,8192]) -> bf16[8192,8192] {\n"
+        "  %a = bf16[8192,8192]{1,0} parameter(0)\n  %b = bf16[8192,8192]{1,0} parameter(1)\n"
+        "  ROOT %dot = bf16[8192,8192]{1,0} dot(%a, %b), lhs_contracting_dims={1},"
+        " rhs_contracting_dims={0}\n}\n\n"
+        f"ENTRY %main (p: bf16[8192,8192]) -> bf16[8192,8192] {{\n"
+        "  %p = bf16[8192,8192]{1,0} parameter(0)\n"
+        "  %v = bf16[8192,8192]{1,0:S(1)} parameter(1)\n"
+        f"{lines}\n"
+        "  ROOT %out = bf16[8192,8192]{1,0} add(%p, %p)\n}\n"
+    )
+
+
+def cycles(count: int) -> str:
+    return (
+        f'backend_config={{"window_config":{{"estimated_cycles":"{count}"}},'
+        '"scoped_memory_configs":[]}'
+    )
+
+
+MATMUL = "  %it = bf16[8192,8192]{1,0} fusion(%p, %p), kind=kOutput, calls=%product, " + cycles(
+    9_557_312
+)
+
+
+def test_a_matrix_product_takes_the_cycles_that_xla_estimates(price: Pricer) -> None:
+    found = price(MATMUL)
+    assert found.seconds == pytest.approx(9_557_312 / 1.5e9)
+    assert (found.source, found.family) == (PriceSource.COMPILER, PriceFamily.MATMUL)
+    # 8192 cubed is 1.1 TFLOP: 173 of the 197 TFLOP/s of a v5e.
+    assert 2 * 8192**3 / found.seconds / 197e12 == pytest.approx(0.876, abs=0.01)
+    assert found.low < found.seconds < found.high
+
+
+@pytest.mark.parametrize(("name", "ghz"), [("v4-8", 1.05), ("v5p-8", 1.75), ("tpu7x-8", 1.9)])
+def test_cycles_are_of_the_clock_of_the_generation(price: Pricer, name: str, ghz: float) -> None:
+    assert price(MATMUL, name).seconds == pytest.approx(9_557_312 / ghz / 1e9)
+
+
+def test_a_plain_operation_takes_its_bytes_where_xla_estimates_more(price: Pricer) -> None:
+    read_and_write = 2 * 2 * 8192 * 8192
+    by_bytes = price("  %it = bf16[8192,8192]{1,0} copy(%p), " + cycles(90_000_000))
+    assert by_bytes.seconds == pytest.approx(read_and_write / (0.8 * 0.819e12))
+    assert by_bytes.source is PriceSource.ANALYTIC
+    by_estimate = price("  %it = bf16[8192,8192]{1,0} copy(%p), " + cycles(10_000))
+    assert by_estimate.seconds == pytest.approx(10_000 / 1.5e9)
+    assert by_estimate.source is PriceSource.COMPILER
+
+
+def test_operands_on_the_chip_take_no_memory_bandwidth(price: Pricer) -> None:
+    from_chip = price("  %it = bf16[8192,8192]{1,0} copy(%v), " + cycles(90_000_000))
+    from_hbm = price("  %it = bf16[8192,8192]{1,0} copy(%p), " + cycles(90_000_000))
+    assert from_chip.seconds == pytest.approx(from_hbm.seconds / 2)
+    arithmetic = price("  %it = bf16[8192,8192]{1,0:S(1)} add(%v, %v), " + cycles(90_000_000))
+    # Nothing is read from HBM, but the vector unit still adds every element.
+    assert arithmetic.seconds == pytest.approx(8192 * 8192 / (2048 * 1.5e9))
+
+
+def all_reduce(shape: str, groups: str) -> str:
+    return (
+        f"  %x = {shape} broadcast(%p), dimensions={{}}\n"
+        f"  %it = {shape} all-reduce(%x), channel_id=1, replica_groups={groups},"
+        " use_global_device_ids=true, to_apply=%sum"
+    )
+
+
+def test_an_all_reduce_uses_the_rings_of_both_axes(price: Pricer) -> None:
+    size = 4 * 1024**3
+    found = price(all_reduce("f32[1073741824]{0}", "[1,256]<=[256]"))
+    links = 4 * 50e9 * 0.9
+    assert found.seconds == pytest.approx(2 * size * 255 / 256 / links, rel=0.01)
+    assert (found.link, found.bound_by) == ("ICI", "bandwidth")
+    one_axis = price(all_reduce("f32[1073741824]{0}", "[16,16]<=[256]"))
+    assert one_axis.seconds == pytest.approx(2 * size * 15 / 16 / (2 * 50e9 * 0.9), rel=0.01)
+
+
+def test_a_line_is_half_as_fast_as_a_ring(price: Pricer) -> None:
+    shape = "f32[1073741824]{0}"
+    ring = price(all_reduce(shape, "[1,64]<=[64]"), "v5p-128")
+    line = price(all_reduce(shape, "[1,32]<=[32]"), "v5p-64")
+    each = 100e9 * 0.9
+    assert ring.seconds == pytest.approx(2 * 4 * 1024**3 * 63 / 64 / (6 * each), rel=0.01)
+    assert line.seconds == pytest.approx(2 * 4 * 1024**3 * 31 / 32 / (3 * each), rel=0.01)
+
+
+def test_a_small_collective_takes_its_way_and_one_of_a_device_almost_nothing(
+    price: Pricer,
+) -> None:
+    found = price(all_reduce("f32[1]{0}", "[1,256]<=[256]"))
+    assert 1e-5 < found.seconds < 1e-4
+    assert found.bound_by == "latency"
+    assert price(all_reduce("f32[1]{0}", "[256,1]<=[256]")).seconds < 1e-5
+
+
+def test_slices_are_joined_by_the_network(price: Pricer) -> None:
+    shape = "f32[1073741824]{0}"
+    within = price(all_reduce(shape, "[2,256]<=[512]"), "2xv5e-256")
+    across = price(all_reduce(shape, "[1,512]<=[512]"), "2xv5e-256:1G")
+    assert within.family is PriceFamily.DOMAIN
+    assert across.family is PriceFamily.NETWORK
+    # Each device exchanges its 256th over a quarter of its host's 1 Gb/s.
+    sent = 4 * 1024**3 / 256
+    assert across.seconds == pytest.approx(sent / (0.8 * 1e9 / 8 / 4), rel=0.02)
+
+
+def test_the_send_of_a_transfer_has_its_price_and_the_recv_none(
+    tpu_slices: Program,
+) -> None:
+    model = build_model(parse_target("2xv5e-4:200G", tpus=True))
+    send = tpu_slices.instruction("send.57")
+    recv = tpu_slices.instruction("recv.52")
+    assert send is not None
+    assert recv is not None
+    assert model.price(tpu_slices, recv).seconds == 0
+    price = model.price(tpu_slices, send)
+    # An all-reduce of bf16[4096,8,128] over two slices moves its size once.
+    assert price.seconds == pytest.approx(2 * 4096 * 8 * 128 / (0.8 * 25e9 / 4) + 50e-6)
+    assert (price.family, price.link) == (PriceFamily.NETWORK, "DCN")
+
+
+def test_attention_runs_forward_also_where_the_backward_pass_recomputes_it(
+    tpu_step: Program,
+) -> None:
+    model = build_model(parse_target("v5e-8", tpus=True))
+    forward = {
+        model.price(tpu_step, it).seconds
+        for it in tpu_step.instructions
+        if it.custom_call_target == "tpu_custom_call" and "mha_fwd" in it.name
+    }
+    assert len(forward) == 1
+
+
+def test_a_kernel_of_which_nothing_is_known_has_a_bound(price: Pricer) -> None:
+    found = price(
+        '  %it = bf16[8192,8192]{1,0} custom-call(%p), custom_call_target="tpu_custom_call",'
+        ' backend_config={"custom_call_config":{"body":"TUzv"}}'
+    )
+    assert found.source is PriceSource.BOUND
+    assert found.low == pytest.approx(2 * 2 * 8192 * 8192 / (0.8 * 0.819e12))
+    stated = price(
+        '  %it = bf16[8192,8192]{1,0} custom-call(%p), custom_call_target="tpu_custom_call",'
+        ' backend_config={"custom_call_config":{"cost_estimate":{"flops":"197000000000",'
+        '"transcendentals":"0","bytes_accessed":"1000"}}}'
+    )
+    assert stated.seconds == pytest.approx(2e-3)
+    assert stated.source is PriceSource.ANALYTIC
+
+
+def test_what_if_scales_prices_of_a_family(price: Pricer) -> None:
+    faster = WhatIf(speed={PriceFamily.MATMUL: 2.0})
+    assert price(MATMUL, what_if=faster).seconds == pytest.approx(price(MATMUL).seconds / 2)
+    removed = WhatIf(instructions={"it": 0.0})
+    assert price(MATMUL, what_if=removed).seconds == 0

@@ -1,0 +1,112 @@
+"""A TPU's schedule: one stream of instructions, and copies, links and the network beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from counterpoint.cost import Contention, Price, PriceFamily, PriceSource, build_model
+from counterpoint.cost.model import FREE
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import Instruction, Program, read_program
+from counterpoint.hlo.model import launches
+from counterpoint.hlo.schedule import is_done
+from counterpoint.hlo.text_reader import program_from_text
+from counterpoint.simulate import simulate
+
+DATA = Path(__file__).parents[1] / "hlo" / "data"
+TPU = 'backend_config={"scoped_memory_configs":[]}'
+
+
+class Seconds:
+    """Prices of instructions by name; anything else takes no time."""
+
+    contention = Contention()
+    launch_s = 0.0
+
+    def __init__(self, **seconds: float) -> None:
+        self._seconds = {name.replace("_", "-"): value for name, value in seconds.items()}
+
+    def price(self, program: Program, instruction: Instruction) -> Price:
+        del program
+        seconds = self._seconds.get(instruction.name, 0.0)
+        if not seconds or not launches(instruction) or is_done(instruction):
+            return FREE
+        source, family = PriceSource.COMPILER, PriceFamily.MATMUL
+        return Price(seconds, seconds, seconds, source, family)
+
+
+def program(lines: str) -> Program:
+    return program_from_text(
+        "HloModule test, is_scheduled=true, num_partitions=4\n\n"
+        "ENTRY %main (p: f32[8]) -> f32[8] {\n"
+        "  %p = f32[8]{0} parameter(0)\n"
+        f"{lines}\n"
+        f"  ROOT %out = f32[8]{{0}} add(%p, %p), {TPU}\n}}\n"
+    )
+
+
+def permute(name: str, pairs: str) -> str:
+    return (
+        f"  %{name} = (f32[8]{{0}}, f32[8]{{0}}) collective-permute-start(%p), channel_id=1,"
+        f" source_target_pairs={pairs}"
+    )
+
+
+def done(name: str, opcode: str = "collective-permute") -> str:
+    return f"  %{name}-done = f32[8]{{0}} {opcode}-done(%{name})"
+
+
+def test_shards_that_go_both_ways_around_a_ring_do_not_wait_for_each_other() -> None:
+    forward, backward = "{{0,1},{1,2},{2,3},{3,0}}", "{{1,0},{2,1},{3,2},{0,3}}"
+    both = program("\n".join([permute("a", forward), permute("b", backward), done("a"), done("b")]))
+    assert simulate(both, Seconds(a=2, b=2)).step_s == pytest.approx(2)
+    same = program("\n".join([permute("a", forward), permute("b", forward), done("a"), done("b")]))
+    assert simulate(same, Seconds(a=2, b=2)).step_s == pytest.approx(4)
+
+
+def test_a_copy_within_the_chip_slows_down_nothing_beside_it() -> None:
+    copied = program(
+        "  %copy = (f32[8]{0:S(1)}, f32[8]{0}, u32[]{:S(2)}) copy-start(%p)\n"
+        f"  %work = f32[8]{{0}} multiply(%p, %p), {TPU}\n"
+        "  %copied = f32[8]{0:S(1)} copy-done(%copy)"
+    )
+    simulation = simulate(copied, Seconds(copy=3, work=2))
+    assert simulation.step_s == pytest.approx(3)
+    assert simulation.exposed_s == 0
+    assert simulation.timeline.lines == ("main", "DMA")
+
+
+def test_data_arrives_once_the_other_slice_has_sent_it() -> None:
+    attributes = (
+        'frontend_attributes={_xla_host_transfer_handler_name="xla_megascale_runtime",'
+        '_xla_host_transfer_rendezvous="r",_xla_megascale_target="{1,2}x{0:3}",'
+        '_xla_megascale_transfer_type="ALL_REDUCE"}, is_host_transfer=true'
+    )
+    typed = "(f32[8]{0}, u32[], token[])"
+    sent = program(
+        "  %token = token[] after-all()\n"
+        f"  %recv = {typed} recv(%token), channel_id=1, {attributes}\n"
+        f"  %before = f32[8]{{0}} multiply(%p, %p), {TPU}\n"
+        f"  %send = {typed} send(%before, %token), channel_id=2, {attributes}\n"
+        "  %send-done = token[] send-done(%send), channel_id=2\n"
+        f"  %between = f32[8]{{0}} multiply(%p, %p), {TPU}\n"
+        "  %recv-done = (f32[8]{0}, token[]) recv-done(%recv), channel_id=1"
+    )
+    simulation = simulate(sent, Seconds(before=5, between=1, send=4))
+    assert simulation.step_s == pytest.approx(5 + 4)
+    assert simulation.exposed_s == pytest.approx(3)
+
+
+def test_gathers_beside_fusions_are_hidden_and_the_step_is_the_sum_of_the_rest() -> None:
+    read = read_program(DATA / "tpu_step.hlo.pb.xz")
+    model = build_model(parse_target("v5e-8", tpus=True))
+    simulation = simulate(read, model, target=parse_target("v5e-8", tpus=True))
+    assert 0 < simulation.exposed_s < simulation.communicating_s
+    assert not simulation.uncounted
+    assert simulation.rests_on[PriceSource.COMPILER] > 0
+    assert simulation.low_s < simulation.step_s < simulation.high_s
+    assert [device.kind for device in simulation.timeline.devices] == ["tpu"]
+    assert "ICI" in simulation.timeline.lines
+    assert "ICI backward" in simulation.timeline.lines

@@ -1,0 +1,87 @@
+"""`predict` of programs that libtpu scheduled, on slices of TPUs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from counterpoint.core import CounterpointError
+from counterpoint.cost import PriceSource
+from counterpoint.report.predict import predict_document, predict_json
+from counterpoint.report.terminal import plain_text
+from counterpoint.workflow.prediction import predict
+
+DATA = Path(__file__).parents[1] / "hlo" / "data"
+STEP = DATA / "tpu_step.hlo.pb.xz"
+SLICES = DATA / "tpu_slices.hlo.pb.xz"
+SHARED = Path(os.environ.get("COUNTERPOINT_SHARED", Path(__file__).parents[2] / "shared"))
+PUBLISHED = SHARED / "data" / "tpu" / "programs" / "default16b_v5e256.hlo.txt.gz"
+PUBLISHED_S = 10.306
+"""MaxText's 16B on one v5e-256, as its published configurations give it."""
+
+
+def test_a_scheduled_step_is_predicted_with_its_memory_and_basis() -> None:
+    prediction = predict(STEP, target="v5e-8")
+    base = prediction.base
+    assert base.range_s.low < base.step_s < base.range_s.high
+    assert base.range_covers is None
+    assert prediction.basis[PriceSource.COMPILER] > 0.2
+    assert base.memory.available_bytes == prediction.target.memory_bytes
+    parts = prediction.explanation.breakdown
+    assert parts is not None
+    assert parts.collective_exposed_ms == pytest.approx(base.simulation.exposed_s * 1e3)
+    assert any("v5e is assumed" in note for note in prediction.notes)
+    text = plain_text(predict_document(prediction, 5, "next"))
+    assert "XLA's estimates" in text
+    assert "libtpu leaves a program 15.8 GiB" in text
+    assert predict_json(prediction)
+
+
+def test_text_and_proto_give_one_step() -> None:
+    text = predict(DATA / "tpu_step.txt.xz", target="v5e-8").base.step_s
+    assert text == pytest.approx(predict(STEP, target="v5e-8").base.step_s)
+
+
+def test_a_faster_network_shortens_the_step_of_two_slices() -> None:
+    slow = predict(SLICES, target="2xv5e-4:100G")
+    fast = predict(SLICES, target="2xv5e-4:400G")
+    assert fast.base.step_s < 0.6 * slow.base.step_s
+    codes = {finding.code for finding in slow.explanation.findings}
+    assert "STEP201" in codes
+
+
+@pytest.mark.parametrize(
+    ("path", "target", "said", "next_"),
+    [
+        (STEP, "8xH100", "scheduled for TPUs", "v5e-256"),
+        (DATA / "gpu_step.hlo.pb.xz", "v5e-8", "not scheduled for TPUs", "make_step"),
+        (STEP, "v5e-16", "made for 8 devices", "v5e-8"),
+        (SLICES, "v5e-4", "made for 8 devices", "2xv5e-4"),
+        (STEP, None, "which TPUs", "v5e-256"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_would(
+    path: Path, target: str | None, said: str, next_: str
+) -> None:
+    with pytest.raises(CounterpointError) as told:
+        predict(path, target=target)
+    assert said in told.value.what
+    assert next_ in str(told.value.next)
+
+
+def test_what_only_gpus_have_is_refused() -> None:
+    with pytest.raises(CounterpointError) as told:
+        predict(STEP, target="v5e-8", pgle=True)
+    assert "`pgle=`" in told.value.what
+    with pytest.raises(CounterpointError) as told:
+        predict(STEP, target="v5e-8", candidates=["--xla_tpu_x=1"])
+    assert "already scheduled" in told.value.what
+
+
+@pytest.mark.skipif(not PUBLISHED.exists(), reason="needs the programs in shared/data/tpu")
+def test_a_published_step_is_predicted_within_a_tenth() -> None:
+    prediction = predict(PUBLISHED, target="v5e-256")
+    assert prediction.base.step_s == pytest.approx(PUBLISHED_S, rel=0.1)
+    assert prediction.base.range_s.low < PUBLISHED_S < prediction.base.range_s.high
