@@ -197,10 +197,9 @@ def _of_command(
     from counterpoint.compile import require_compiler
     from counterpoint.workflow import run_subject
     from counterpoint.workflow.prediction import predict as ask
-    from counterpoint.workflow.prediction import require_gpus, require_target
+    from counterpoint.workflow.prediction import require_target
 
-    where = require_target(target, shlex.join(words))
-    require_gpus(where, shlex.join(words))
+    where = require_target(target, shlex.join(words), tpus=False)
     require_compiler()
     with tempfile.TemporaryDirectory(prefix="counterpoint-lower-") as scratch:
         say(f"lowering {shlex.join(words)}")

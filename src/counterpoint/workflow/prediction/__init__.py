@@ -13,6 +13,5 @@ from counterpoint.workflow.prediction.gain import check_gain_place as check_gain
 from counterpoint.workflow.prediction.gain import synthetic_profile as synthetic_profile
 from counterpoint.workflow.prediction.predict import check_devices as check_devices
 from counterpoint.workflow.prediction.predict import predict as predict
-from counterpoint.workflow.prediction.predict import require_gpus as require_gpus
 from counterpoint.workflow.prediction.predict import require_target as require_target
 from counterpoint.workflow.prediction.prediction import Prediction as Prediction

@@ -329,22 +329,21 @@ def _own_target(subject: PredictionSubject) -> Target:
     return found
 
 
-def require_target(target: Target | None, origin: str) -> Target:
-    """Return the target; raise an error if there is none and the workload has none."""
+def require_target(target: Target | None, origin: str, *, tpus: bool = True) -> Target:
+    """Return the target; raise an error if there is none and the workload has none.
+
+    Without `tpus`, one of TPUs is an error, too: commands are not lowered for them so far.
+    """
     if target is None:
         raise _no_target(origin)
-    return target
-
-
-def require_gpus(target: Target, origin: str) -> None:
-    """Raise an error if the target has TPUs, for which commands are not lowered so far."""
-    if target.tpu is not None:
+    if target.tpu is not None and not tpus:
         raise UsageError(
             f"{origin} can't be lowered for {target} yet",
             why="for TPUs, functions (file.py:make_step), StableHLO and scheduled programs are"
             " predicted so far",
             next=f"counterpoint predict file.py:make_step --target {target}",
         )
+    return target
 
 
 def _no_target(origin: str, *, tpus: bool = False) -> UsageError:
