@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.loops import loop_multiplier
 from counterpoint.hlo.model import launched, launches
-from counterpoint.hlo.schedule import loop_multiplier
 from counterpoint.hlo.work import Category, bytes_accessed, category, flops
 
 Build = Callable[..., Program]

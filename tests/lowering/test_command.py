@@ -18,8 +18,10 @@ from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.lowering import lower_command
 from counterpoint.lowering.result import Lowering
+from counterpoint.trainers import trainers
 
 pytestmark = pytest.mark.slow
+TRAINERS = {trainer.name: trainer for trainer in trainers()}
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +77,18 @@ def test_the_step_is_lowered_and_nothing_is_trained(tmp_path: Path) -> None:
     assert workload.devices == 8
     assert b"transpose(jvp" in workload.program  # scopes
     assert b"train.py" in workload.program  # source lines
+
+
+def test_a_trainer_that_times_its_kernels_takes_what_its_file_of_data_says(tmp_path: Path) -> None:
+    (name,) = (each.name for each in TRAINERS["Levanter"].measures)
+    (tmp_path / "levanter").mkdir()
+    script = tmp_path / "levanter" / "train_lm.py"
+    script.write_text(f"import os\nprint('asked', os.environ.get({name!r}))\n" + scripts.TRAINING)
+
+    found = lower_command([sys.executable, str(script)], devices=8, directory=tmp_path / "lowered")
+
+    assert "asked 0" in printed(found)
+    assert any(f"{name}=0" in note for note in found.notes)
 
 
 def test_the_order_of_a_mesh_is_kept_with_its_step(tmp_path: Path) -> None:

@@ -155,3 +155,68 @@ def test_a_loop_that_nobody_counts_is_run_once_and_told() -> None:
     assert simulation.step_s == pytest.approx(2.5)  # it asks before and after
     assert [(one.instruction, one.each_s) for one in simulation.uncounted] == [("body.loop", 2.25)]
     assert any("body.loop" in note and "lower bound" in note for note in simulation.notes)
+
+
+def diagonal(turns: int) -> str:
+    """Attention over the blocks up to the diagonal: the inner loop runs once more each time."""
+    known = f'backend_config={{"known_trip_count":{{"n":"{turns}"}}}}'
+    return f"""
+inner {{
+  state = (s32[], s32[], {S}) parameter(0)
+  j = s32[] get-tuple-element(state), index=0
+  end = s32[] get-tuple-element(state), index=1
+  q = {S} get-tuple-element(state), index=2
+  one = s32[] constant(1)
+  next = s32[] add(j, one)
+  a = {S} sine(q)
+  ROOT out = (s32[], s32[], {S}) tuple(next, end, a)
+}}
+
+inner.condition {{
+  asked = (s32[], s32[], {S}) parameter(0)
+  j.now = s32[] get-tuple-element(asked), index=0
+  end.now = s32[] get-tuple-element(asked), index=1
+  ROOT goes = pred[] compare(j.now, end.now), direction=LT
+}}
+
+outer {{
+  all = (s32[], {S}) parameter(0)
+  i = s32[] get-tuple-element(all), index=0
+  x = {S} get-tuple-element(all), index=1
+  more = s32[] constant(1)
+  up = s32[] add(i, more)
+  zero = s32[] constant(0)
+  begin = (s32[], s32[], {S}) tuple(zero, up, x)
+  inside = (s32[], s32[], {S}) while(begin), condition=inner.condition, body=inner
+  z = {S} get-tuple-element(inside), index=2
+  b = {S} sine(z)
+  ROOT on = (s32[], {S}) tuple(up, b)
+}}
+
+outer.condition {{
+  asks = (s32[], {S}) parameter(0)
+  ROOT ok = pred[] custom-call(asks), custom_call_target="ask"
+}}
+
+ENTRY main {{
+  p = {S} parameter(0)
+  from = s32[] constant(0)
+  init = (s32[], {S}) tuple(from, p)
+  loops = (s32[], {S}) while(init), condition=outer.condition, body=outer, {known}
+  ROOT result = {S} get-tuple-element(loops), index=1
+}}
+"""
+
+
+@pytest.mark.parametrize("turns", [0, 1, 5])
+def test_an_inner_loop_runs_as_often_as_each_outer_iteration_says(turns: int) -> None:
+    made = program(diagonal(turns))
+    costs = {"a": 3.0, "b": 1.0, "next": 0.0, "goes": 0.5, "up": 0.0}
+    simulation = simulate(made, Told(costs))
+    inner = turns * (turns + 1) // 2
+    # XLA does not know how often the inner loop runs, and asks its condition once more each time.
+    assert simulation.step_s == pytest.approx(3 * inner + turns + 0.5 * (inner + turns))
+    assert not simulation.uncounted
+    counts = dict(simulation.timeline.frame().group_by("op").len().collect().rows())
+    assert counts.get("a", 0) == inner
+    assert counts.get("goes", 0) == inner + turns

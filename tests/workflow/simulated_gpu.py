@@ -14,8 +14,9 @@ from xspace_builder import MS, US, Plane, kernel, message, metadata, nvidia, xsp
 
 from counterpoint.hlo import Instruction, Program, read_program
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.loops import trip_count
 from counterpoint.hlo.model import launches
-from counterpoint.hlo.schedule import is_done, trip_count
+from counterpoint.hlo.schedule import is_done
 
 DEVICES, STEPS, STEP_MS = 8, 4, 400
 COLLECTIVE_US, COMPUTE_US = 900, 120

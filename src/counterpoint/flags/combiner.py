@@ -20,8 +20,9 @@ from typing import Final
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Computation, Instruction, Program
 from counterpoint.hlo.collectives import collective, replica_groups
+from counterpoint.hlo.loops import loop_multiplier
 from counterpoint.hlo.model import launched
-from counterpoint.hlo.schedule import in_loop, is_done, loop_multiplier
+from counterpoint.hlo.schedule import in_loop, is_done
 
 __all__ = [
     "DEFAULT",

@@ -1,165 +1,22 @@
-"""The schedule of a Program: pairs of async instructions, and loops with their trip counts.
-
-XLA records the trip count of most loops in the backend config of the while. Otherwise a loop that
-counts an integer from a constant by a constant up to a constant is evaluated here; every other loop
-has an unknown count (None), never a guessed one.
-"""
+"""The schedule of a Program: pairs of async instructions, and what runs inside of what."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TypeGuard
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Computation, Instruction
-from counterpoint.hlo.model.program import Program, cached_on_program
+from counterpoint.hlo.model.program import Program
 
 __all__ = [
     "async_pairs",
+    "enclosing",
     "in_loop",
     "is_done",
     "is_part_of_async",
     "is_start",
-    "loop_multiplier",
     "start_of",
-    "trip_count",
 ]
-
-
-_KNOWN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,18})')
-_PASSING = ("copy", "bitcast", "convert", "reshape", "add")
-_DEEPEST = 12
-
-
-@cached_on_program
-def trip_count(program: Program, instruction: Instruction) -> int | None:
-    """Return how often the body of a while runs; None if unknown, or if it is not a while."""
-    if instruction.opcode != "while":
-        return None
-    known = _KNOWN.search(instruction.backend_config)
-    if known:
-        return int(known[1])
-    return _counted(program, instruction) if len(instruction.calls) == 2 else None
-
-
-def in_loop(program: Program, computation: str) -> bool:
-    """Return whether the computation runs inside the body (or the condition) of a loop."""
-    return any(caller.opcode == "while" for caller in _enclosing(program, computation))
-
-
-def loop_multiplier(program: Program, computation: str) -> int | None:
-    """Return how often the computation runs per execution of the program; None if unknown."""
-    product = 1
-    for caller in _enclosing(program, computation):
-        if caller.opcode == "while":
-            count = trip_count(program, caller)
-            if count is None:
-                return None
-            product *= count
-    return product
-
-
-def _enclosing(program: Program, computation: str) -> list[Instruction]:
-    """Return the instruction that calls the computation, the one around that, and so on."""
-    found: list[Instruction] = []
-    seen: set[str] = set()
-    while computation not in seen:
-        seen.add(computation)
-        callers = program.callers(computation)
-        if not callers:
-            break
-        found.append(callers[0])
-        computation = callers[0].computation
-    return found
-
-
-@frozen
-class _Counter:
-    """An element of the loop's tuple, plus a constant."""
-
-    element: int
-    plus: int = 0
-
-
-_Value = int | _Counter | None
-# The fusions around an instruction, the innermost last.
-_Fusions = tuple[Instruction, ...]
-
-
-def _counted(program: Program, loop: Instruction) -> int | None:
-    """Return the count of `for (i = first; i < last; i += step)`."""
-    body, condition = (program.root(name) for name in loop.calls)
-    start = next(iter(program.operands(loop)), None)
-    limit = _limit(program, condition) if condition else None
-    if limit is None or not _is_tuple(body) or not _is_tuple(start):
-        return None
-    element, last = limit
-    if element >= min(len(body.operands), len(start.operands)):
-        return None
-    first = _value(program, program.operands(start)[element])
-    then = _value(program, program.operands(body)[element])
-    if isinstance(first, int) and isinstance(then, _Counter) and then.element == element:
-        return max(0, -(-(last - first) // then.plus)) if then.plus > 0 else None
-    return None
-
-
-def _is_tuple(instruction: Instruction | None) -> TypeGuard[Instruction]:
-    return instruction is not None and instruction.opcode == "tuple"
-
-
-def _limit(program: Program, condition: Instruction) -> tuple[int, int] | None:
-    """Return the tuple element that the loop compares, and its exclusive upper bound."""
-    around: _Fusions = ()
-    while condition.opcode == "fusion" and condition.calls:
-        around = (*around, condition)
-        root = program.root(condition.calls[0])
-        if root is None:
-            return None
-        condition = root
-    if condition.opcode != "compare" or len(condition.operands) != 2:
-        return None
-    left, right = (_value(program, operand, around) for operand in program.operands(condition))
-    if condition.comparison in ("GT", "GE"):
-        left, right = right, left
-    if not isinstance(left, _Counter) or not isinstance(right, int):
-        return None
-    reach = {"LT": 0, "LE": 1, "GT": 0, "GE": 1}.get(condition.comparison)
-    return None if reach is None else (left.element, right + reach - left.plus)
-
-
-def _value(program: Program, it: Instruction, around: _Fusions = (), depth: int = 0) -> _Value:
-    """Evaluate an integer: a constant, or an element of the loop's tuple plus a constant."""
-    if depth > _DEEPEST or it.opcode == "constant":
-        return it.literal
-    operands = program.operands(it)
-    if it.opcode == "get-tuple-element" and not around:
-        whole = all(source.opcode == "parameter" for source in operands)
-        return _Counter(it.tuple_index or 0) if whole else None
-    if it.opcode == "parameter" and around:
-        given = program.operands(around[-1])[it.parameter_number or 0 :][:1]
-        return _value(program, given[0], around[:-1], depth + 1) if given else None
-    if it.opcode == "fusion" and it.calls:
-        root = program.root(it.calls[0])
-        return _value(program, root, (*around, it), depth + 1) if root else None
-    if it.opcode in _PASSING:
-        values = [_value(program, operand, around, depth + 1) for operand in operands[:2]]
-        return values[0] if len(values) == 1 else _sum(values)
-    return None
-
-
-def _sum(values: Sequence[_Value]) -> _Value:
-    if len(values) != 2:
-        return None
-    left, right = values
-    if isinstance(left, int) and isinstance(right, int):
-        return left + right
-    if isinstance(right, _Counter):
-        left, right = right, left
-    if isinstance(left, _Counter) and isinstance(right, int):
-        return _Counter(left.element, left.plus + right)
-    return None
 
 
 _GENERIC = ("async-start", "async-update", "async-done")
@@ -176,6 +33,25 @@ def async_pairs(program: Program) -> Mapping[str, str]:
         program.answers[key] = dict(_pairs(program))
     pairs: Mapping[str, str] = program.answers[key]
     return pairs
+
+
+def in_loop(program: Program, computation: str) -> bool:
+    """Return whether the computation runs inside the body (or the condition) of a loop."""
+    return any(caller.opcode == "while" for caller in enclosing(program, computation))
+
+
+def enclosing(program: Program, computation: str) -> list[Instruction]:
+    """Return the instruction that calls the computation, the one around that, and so on."""
+    found: list[Instruction] = []
+    seen: set[str] = set()
+    while computation not in seen:
+        seen.add(computation)
+        callers = program.callers(computation)
+        if not callers:
+            break
+        found.append(callers[0])
+        computation = callers[0].computation
+    return found
 
 
 def start_of(program: Program, done: Instruction) -> Instruction | None:

@@ -45,6 +45,7 @@ from counterpoint.lowering.result import (
     read_lowering,
     read_outcome,
 )
+from counterpoint.trainers import QuietVariable, find_trainer
 
 TIMEOUT_S: Final = 900.0
 _ASSUMED: Final = "8xH100"
@@ -152,7 +153,7 @@ class _Attempt:
         self.has_queried_backend = journal.has_queried_backend
         self.has_stand_ins = journal.has_stand_ins
         notes = [*journal.notes(), self._files_note(discarded, journal.refused)]
-        notes = [*self.failures, *notes]
+        notes = [*self.failures, *(each.note for each in self._quiet()), *notes]
         outcome = read_outcome(directory)
         if outcome is None or not outcome["stopped"]:
             self._refuse(status, outcome, journal, notes)
@@ -209,6 +210,12 @@ class _Attempt:
         if not journal.has_begun:
             raise no_jax(self.command)
 
+    def _quiet(self) -> tuple[QuietVariable, ...]:
+        """Return the variables that keep the trainer from timing kernels on these devices."""
+        trainer = find_trainer(self.command)
+        found = trainer.measures if trainer else ()
+        return tuple(each for each in found if each.name not in os.environ)
+
     def _environment(self, backend: str) -> dict[str, str]:
         task = {
             "devices": self.devices,
@@ -223,6 +230,7 @@ class _Attempt:
         }
         return {
             **os.environ,
+            **{each.name: each.value for each in self._quiet()},
             **injected(os.environ, _EMULATOR),
             "JAX_PLATFORMS": "cpu",
             TASK: json.dumps(task),

@@ -12,8 +12,8 @@ from typing import Any
 import polars as pl
 
 from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.loops import loop_multiplier
 from counterpoint.hlo.model import launched
-from counterpoint.hlo.schedule import loop_multiplier
 from counterpoint.pgle.lookups import cost_name
 from counterpoint.pgle.profiles.profile import SEPARATOR
 from counterpoint.timeline import Timeline

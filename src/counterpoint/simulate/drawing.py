@@ -101,9 +101,8 @@ def _priced(priced: PricedPlan) -> list[pl.Series]:
 def draw_spans(priced: PricedPlan, trace: ExecutionTrace) -> pl.DataFrame:
     """Return the spans of the Timeline; `op` is the index of an instruction in the plan."""
     parts = [_of_entry(priced, entry) for entry in trace.entries]
-    op, line, start, end = (
-        np.concatenate([np.empty(0), *column]) for column in zip(*parts, strict=True)
-    )
+    nothing = (np.empty(0),) * 4  # all is in a loop that never runs
+    op, line, start, end = (np.concatenate(column) for column in zip(nothing, *parts, strict=True))
     longest_s = float(end.max(initial=0.0))
     if not longest_s * _PS < _LONGEST_PS:
         raise InputError(

@@ -303,8 +303,6 @@ class Engine:
                 flight.left -= passed * rate
 
     def _loop(self, loop: Loop) -> None:
-        if loop.condition:
-            self._steps(loop.condition)
         trips = 1 if loop.trips is None else loop.trips
         state = self._state()
         first = self.now
@@ -312,6 +310,7 @@ class Engine:
         while iteration < trips:
             began, since = self.now, len(self._trace.entries) if self._trace else 0
             counts = list(self.sums.counts)
+            self._steps(loop.condition)
             self._steps(loop.body)
             iteration += 1
             before, state = state, self._state()
@@ -323,8 +322,7 @@ class Engine:
                 self._repeat(since, trips - iteration, self.now - began, began)
                 self.sums.scaled(counts, trips - iteration)
                 break
-        if loop.condition:
-            self._steps(loop.condition)
+        self._steps(loop.condition)
 
     def _repeat(self, since: int, turns: int, length: float, began: float) -> None:
         if self._trace:
@@ -346,7 +344,9 @@ def serial_time(steps: PlanSteps, times: list[float]) -> float:
             case MainWork() | AsyncLaunch():
                 total += times[step.block.index]
             case Loop():
-                total += serial_time(step.body, times) * (1 if step.trips is None else step.trips)
+                trips = 1 if step.trips is None else step.trips
+                condition = serial_time(step.condition, times)
+                total += (condition + serial_time(step.body, times)) * trips + condition
             case Choice():
                 total += max(serial_time(branch, times) for branch in step.branches)
             case Join():

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from counterpoint.core import InputError
 from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.loops import is_noted, mean_trips, steering_loops, trip_count, trips_at
 from counterpoint.hlo.model import launches
-from counterpoint.hlo.schedule import is_done, is_start, trip_count
+from counterpoint.hlo.schedule import is_done, is_start
 from counterpoint.hlo.work import made_for_tpus
 from counterpoint.simulate.plan import (
     AsyncLaunch,
@@ -54,6 +55,8 @@ def _lay_out(program: Program, communication_streams: int) -> ExecutionPlan:
         )
     layout = _Layout(program, Streams(communication_streams, on_tpu=made_for_tpus(program)))
     steps = layout.steps(program.entry, 0)
+    if layout.steered:
+        steps = _Unrolled(layout).steps(steps, {})
     if not layout.blocks:
         raise InputError(f"{program.name} launches no work: there is no step to predict")
     return ExecutionPlan(
@@ -78,6 +81,9 @@ class _Layout:
     blocks: list[WorkBlock] = field(default_factory=list[WorkBlock])
     loops: list[Loop] = field(default_factory=list[Loop])
     choices: list[Choice] = field(default_factory=list[Choice])
+    # Loops whose trip counts depend on the iteration of outer ones, and those outer ones.
+    steered: dict[str, Instruction] = field(default_factory=dict[str, Instruction])
+    steering: set[str] = field(default_factory=set[str])
     _known: dict[str, PlanSteps] = field(default_factory=dict[str, PlanSteps])
 
     def steps(self, computation: str, depth: int) -> PlanSteps:
@@ -133,13 +139,18 @@ class _Layout:
         return [step for name in it.calls for step in self.steps(name, depth + 1)]
 
     def _loop(self, it: Instruction, depth: int) -> list[PlanStep]:
+        steering = steering_loops(self.program, it)
+        if steering:
+            self.steered[it.name] = it
+            self.steering.update(loop.name for loop in steering)
         trips = trip_count(self.program, it)
         body = self.steps(it.calls[0], depth + 1) if it.calls else ()
-        # XLA runs a loop with a known trip count without evaluating the condition (WhileThunk).
-        conditions = it.calls[1:2] if trips is None else ()
-        condition = tuple(step for name in conditions for step in self.steps(name, depth + 1))
+        condition: PlanSteps = ()
+        if it.calls[1:] and not is_noted(it):
+            condition = self.steps(it.calls[1], depth + 1)
         loop = Loop(it.name, body, trips, condition)
-        self.loops.append(loop)
+        if trips is None and not steering:
+            self.loops.append(loop)
         return [loop]
 
     def _launch(self, start: Instruction) -> list[PlanStep]:
@@ -162,7 +173,7 @@ class _Layout:
             if not launches(instruction) or is_done(instruction):
                 continue
             if instruction.opcode in ("while", "call", "conditional"):
-                trips = trip_count(self.program, instruction) or 1
+                trips = mean_trips(self.program, instruction) or 1
                 for name in instruction.calls[:1]:
                     yield from self._inside(name, weight * trips, depth + 1)
             else:
@@ -174,6 +185,56 @@ class _Layout:
         starts = filter(is_asynchronous, starts_of(self.program, done))
         found = tuple(_place(start) for start in starts)
         return [Join(found)] if found else []
+
+
+_MOST_TURNS: Final = 1 << 10
+
+
+@dataclass(slots=True)
+class _Unrolled:
+    """Writes out the iterations of loops on which the trip counts of inner loops depend.
+
+    Blocks are shared, and equal iterations in a row stay one loop, so the plan stays small.
+    """
+
+    layout: _Layout
+    _uncounted: set[str] = field(default_factory=set[str])
+
+    def steps(self, steps: PlanSteps, turns: dict[str, int]) -> PlanSteps:
+        """Return the steps when the outer loops have turned that often."""
+        return tuple(new for step in steps for new in self._step(step, turns))
+
+    def _step(self, step: PlanStep, turns: dict[str, int]) -> list[PlanStep]:
+        if isinstance(step, Choice):
+            branches = tuple(self.steps(branch, turns) for branch in step.branches)
+            return [replace(step, branches=branches)]
+        if not isinstance(step, Loop):
+            return [step]
+        trips = self._trips(step, turns)
+        if step.name not in self.layout.steering or trips is None or trips > _MOST_TURNS:
+            return [replace(step, trips=trips, body=self.steps(step.body, turns))]
+        found: list[Loop] = []
+        for turn in range(trips):
+            body = self.steps(step.body, {**turns, step.name: turn})
+            if found and found[-1].body == body:
+                found[-1] = replace(found[-1], trips=(found[-1].trips or 0) + 1)
+            else:
+                found.append(replace(step, trips=1, body=body))
+        return [*found]
+
+    def _trips(self, loop: Loop, turns: dict[str, int]) -> int | None:
+        steered = self.layout.steered.get(loop.name)
+        if steered is None:
+            return loop.trips
+        program = self.layout.program
+        trips = trips_at(program, steered, turns)
+        if trips is None:  # too many iterations were to be written out
+            mean = mean_trips(program, steered)
+            trips = None if mean is None else round(mean)
+        if trips is None and loop.name not in self._uncounted:
+            self._uncounted.add(loop.name)
+            self.layout.loops.append(replace(loop, trips=None))
+        return trips
 
 
 def _is_plain(it: Instruction) -> bool:

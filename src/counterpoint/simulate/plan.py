@@ -190,7 +190,10 @@ class Join:
 
 @frozen
 class Loop:
-    """A body run `trips` times; None: not known, it is run once and reported."""
+    """A body run `trips` times; None: not known, it is run once and reported.
+
+    The condition is run before each iteration and after the last one, unless XLA knows the count.
+    """
 
     name: str
     body: PlanSteps

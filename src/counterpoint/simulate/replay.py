@@ -10,8 +10,9 @@ import numpy as np
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.loops import mean_trips
 from counterpoint.hlo.model import launches
-from counterpoint.hlo.schedule import is_done, trip_count
+from counterpoint.hlo.schedule import is_done
 from counterpoint.simulate.engine import Engine
 from counterpoint.simulate.layout import lay_out
 from counterpoint.simulate.plan import (
@@ -114,7 +115,7 @@ class _OverlapWalk:
             return self.costs.get(it.name, 0.0)
         inside = [self.seconds(name, depth + 1) for name in it.calls]
         if it.opcode == "while":
-            return inside[0] * (trip_count(self.program, it) or 1) if inside else 0.0
+            return inside[0] * (mean_trips(self.program, it) or 1) if inside else 0.0
         return max(inside, default=0.0) if it.opcode == "conditional" else sum(inside)
 
 

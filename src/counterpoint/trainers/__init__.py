@@ -7,6 +7,7 @@ ever imported.
 from counterpoint.trainers.options import StepTokens as StepTokens
 from counterpoint.trainers.options import own_profile_option as own_profile_option
 from counterpoint.trainers.options import tokens_of as tokens_of
+from counterpoint.trainers.trainer import QuietVariable as QuietVariable
 from counterpoint.trainers.trainer import Trainer as Trainer
 from counterpoint.trainers.trainer import Trap as Trap
 from counterpoint.trainers.trainer import find_trainer as find_trainer

@@ -89,6 +89,18 @@ class Trap:
 
 
 @frozen(kw_only=True)
+class QuietVariable:
+    """A variable that stops a trainer from measuring on devices, and the note of what stands in.
+
+    `predict` sets it, because times of devices that execute nothing may decide nothing.
+    """
+
+    name: str
+    value: str
+    note: str
+
+
+@frozen(kw_only=True)
 class Trainer:
     """A trainer. `packages` are its modules at the top level, `page` is its page of documentation.
 
@@ -103,6 +115,7 @@ class Trainer:
     profiler: OwnProfiler = OwnProfiler()
     sources: SourceFacts = SourceFacts()
     traps: tuple[Trap, ...] = ()
+    measures: tuple[QuietVariable, ...] = ()
 
     def runs(self, command: Sequence[str]) -> bool:
         """Return whether the command names a module or a file of this trainer."""

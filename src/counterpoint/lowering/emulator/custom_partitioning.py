@@ -16,7 +16,7 @@ from typing import Any
 
 from . import jax_internals as inside
 from .function import JaxObject
-from .inlining import inline_calls
+from .inlining import copy_operations, inline_calls
 
 _PIPELINE = "builtin.module(sdy-propagation-pipeline)"
 _MANUAL = "sdy.manual_computation"
@@ -37,11 +37,11 @@ def replace_custom_partitioning(module: JaxObject) -> None:
         if not calls:
             return
         found = _propagated_shardings(module)
-        for number, call in enumerate(calls):
+        for call in calls:
             key = _key(call)
             if key not in found:
                 raise CannotReplace("a custom_partitioning is not reached by Shardy's propagation")
-            _replace(module, call, found[key], number)
+            _replace(module, call, found[key])
         module.operation.verify()
 
 
@@ -146,7 +146,7 @@ def _of_result(op: JaxObject, at: int) -> str | None:
     return None
 
 
-def _replace(module: JaxObject, call: JaxObject, shardings: _Shardings, number: int) -> None:
+def _replace(module: JaxObject, call: JaxObject, shardings: _Shardings) -> None:
     home: JaxObject = import_module(inside.CUSTOM)
     info = home._sharding_callbacks[_key(call).encode()]  # noqa: SLF001
     if info.mesh.empty:
@@ -167,12 +167,10 @@ def _replace(module: JaxObject, call: JaxObject, shardings: _Shardings, number: 
     )
     results = made.tuple_elements() if len(shapes[1]) > 1 else [made]
     mesh = _mesh_name(module, info.mesh)
-    _insert(
-        call,
-        _copied(module, text, number, call.location),
-        [_per_value(mesh, info, wanted, types[0]), _per_value(mesh, info, results, types[1])],
-        info.mesh.axis_names,
-    )
+    local, body = _computation(text)
+    own = [_texts(mesh, info, wanted, types[0]), _texts(mesh, info, results, types[1])]
+    _insert(call, body, own, info.mesh.axis_names)
+    del local  # it owns the body
 
 
 def _shaped(types: list[JaxObject]) -> list[JaxObject]:
@@ -222,13 +220,17 @@ def _mesh_name(module: JaxObject, mesh: JaxObject) -> str:
     raise CannotReplace("a custom_partitioning has a mesh that the module lacks")
 
 
-def _per_value(mesh: str, info: JaxObject, hlo: list[JaxObject], types: list[JaxObject]) -> Any:  # noqa: ANN401
-    ir: JaxObject = import_module(inside.IR)
+def _texts(mesh: str, info: JaxObject, hlo: list[JaxObject], types: list[JaxObject]) -> list[str]:
     shardings: list[str] = []
     for each, kind in zip(hlo, _shaped(types)):  # noqa: B905
         spec = info.to_mesh_pspec_sharding(each, len(kind.shape)).spec
         dimensions = [_braces(entry) for entry in spec]
         shardings.append(f"<@{mesh}, [{', '.join(dimensions)}]>")
+    return shardings
+
+
+def _per_value(shardings: list[str]) -> Any:  # noqa: ANN401
+    ir: JaxObject = import_module(inside.IR)
     return ir.Attribute.parse(f"#sdy.sharding_per_value<[{', '.join(shardings)}]>")
 
 
@@ -237,74 +239,52 @@ def _braces(entry: JaxObject) -> str:
     return "{" + ", ".join(f'"{name}"' for name in names) + "}"
 
 
-def _copied(module: JaxObject, text: JaxObject, number: int, where: JaxObject) -> JaxObject:
-    """Add the functions of a device's computation to the module; return its main function."""
+def _computation(text: JaxObject) -> JaxObject:
+    """Return the body of a device's computation: its main function's, with all calls inlined."""
     ir: JaxObject = import_module(inside.IR)
     local = ir.Module.parse(text)
-    main = None
-    for op in list(local.body.operations):
-        if op.operation.name == "func.func":
-            copy = op.operation.clone(ip=ir.InsertionPoint(module.body))
-            name = copy.attributes["sym_name"].value
-            copy.attributes["sym_name"] = ir.StringAttr.get(_renamed(name, number))
-            copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
-            for each in _within(copy):
-                _settle(each, number, where)
-            main = copy if name == "main" else main
-    return main
-
-
-def _renamed(name: str, number: int) -> str:
-    return f"custom_partitioning_{number}_{name}"
-
-
-def _settle(op: JaxObject, number: int, where: JaxObject) -> None:
-    """Call the renamed functions, and belong to the scope and line of the call."""
-    ir: JaxObject = import_module(inside.IR)
-    if op.name == "func.call":
-        callee = op.attributes["callee"].value
-        op.attributes["callee"] = ir.FlatSymbolRefAttr.get(_renamed(callee, number))
-    with suppress(AttributeError):  # an old binding: then it keeps the scope of its own function
-        op.location = where
+    inline_calls(local)
+    for op in local.body.operations:
+        if op.operation.name == "func.func" and op.attributes["sym_name"].value == "main":
+            return local, op.operation.regions[0].blocks[0]
+    raise CannotReplace("a custom_partitioning has no computation for a device")
 
 
 def _insert(
     call: JaxObject,
-    main: JaxObject,
-    shardings: list[JaxObject],
+    body: JaxObject,
+    shardings: list[list[str]],
     axes: tuple[str, ...],
 ) -> None:
+    """Put a manual computation with that body in the place of the call.
+
+    It takes only what the body uses: Shardy of JAX 0.11 crashes while it removes the others.
+    """
     ir: JaxObject = import_module(inside.IR)
-    kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    used = [at for at, argument in enumerate(body.arguments) if any(True for _ in argument.uses)]
     names = ", ".join(f'"{axis}"' for axis in axes)
     made = ir.Operation.create(
         _MANUAL,
         results=[result.type for result in call.results],
-        operands=list(call.operands),
+        operands=[call.operands[at] for at in used],
         attributes={
-            "in_shardings": shardings[0],
-            "out_shardings": shardings[1],
+            "in_shardings": _per_value([shardings[0][at] for at in used]),
+            "out_shardings": _per_value(shardings[1]),
             "manual_axes": ir.Attribute.parse(f"#sdy<manual_axes{{{names}}}>"),
         },
         regions=1,
         loc=call.location,
         ip=ir.InsertionPoint(call),
     )
-    block = made.regions[0].blocks.append(*kind.inputs, arg_locs=[call.location] * len(kind.inputs))
-    name = main.attributes["sym_name"].value
-    inner = ir.Operation.create(
-        "func.call",
-        results=list(kind.results),
-        operands=list(block.arguments),
-        attributes={"callee": ir.FlatSymbolRefAttr.get(name)},
-        loc=call.location,
-        ip=ir.InsertionPoint(block),
-    )
+    types = [body.arguments[at].type for at in used]
+    block = made.regions[0].blocks.append(*types, arg_locs=[call.location] * len(types))
+    given = dict(zip((body.arguments[at] for at in used), block.arguments))  # noqa: B905
+    returned = copy_operations(body, given, ir.InsertionPoint(block))
+    for each in _within(made):
+        with suppress(AttributeError):  # an old binding: then it keeps the scope of its own
+            each.location = call.location
     ir.Operation.create(
-        "sdy.return",
-        operands=list(inner.results),
-        loc=call.location,
-        ip=ir.InsertionPoint(block),
+        "sdy.return", operands=returned, loc=call.location, ip=ir.InsertionPoint(block)
     )
     for old, new in zip(call.results, made.results):  # noqa: B905
         old.replace_all_uses_with(new)

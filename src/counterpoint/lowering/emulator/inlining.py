@@ -6,6 +6,7 @@ Shardy alone propagates little through calls, and MLIR's own pass inlines none o
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from . import jax_internals as inside
 from .function import JaxObject
@@ -49,14 +50,20 @@ def _calls(op: JaxObject) -> list[JaxObject]:
 def _inline(call: JaxObject, body: JaxObject) -> None:
     ir: JaxObject = import_module(inside.IR)
     values = dict(zip(body.arguments, call.operands))  # noqa: B905
+    for old, new in zip(call.results, copy_operations(body, values, ir.InsertionPoint(call))):  # noqa: B905
+        old.replace_all_uses_with(new)
+    call.erase()
+
+
+def copy_operations(body: JaxObject, values: dict[JaxObject, JaxObject], to: JaxObject) -> Any:  # noqa: ANN401
+    """Copy a block's operations but its return, for these arguments; return what it returns."""
+    values = dict(values)
     *operations, last = body.operations
     for op in operations:
-        copy = op.operation.clone(ip=ir.InsertionPoint(call))
+        copy = op.operation.clone(ip=to)
         _rewire(copy, values)
         values.update(zip(op.operation.results, copy.results))  # noqa: B905
-    for old, returned in zip(call.results, last.operation.operands):  # noqa: B905
-        old.replace_all_uses_with(values[returned])
-    call.erase()
+    return [values[returned] for returned in last.operation.operands]
 
 
 def _rewire(op: JaxObject, values: dict[JaxObject, JaxObject]) -> None:

@@ -15,9 +15,10 @@ from typing import TypeAlias
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Computation, Instruction, Program
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.loops import loop_multiplier, mean_trips
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.origin import provenance, stable_key
-from counterpoint.hlo.schedule import async_pairs, is_done, is_start, loop_multiplier, trip_count
+from counterpoint.hlo.schedule import async_pairs, is_done, is_start
 from counterpoint.pgle.lookups import lookup_name
 
 _Identity: TypeAlias = Callable[[Program, Instruction], Hashable]
@@ -275,7 +276,7 @@ class _Prices:
             return 0.0
         if instruction.opcode in ("while", "call", "conditional"):
             bodies = sum(self._body(name) for name in instruction.calls)
-            times = trip_count(self._program, instruction) if instruction.opcode == "while" else 1
+            times = mean_trips(self._program, instruction) if instruction.opcode == "while" else 1
             return bodies * (times or 1)
         return self.own(instruction) or 0.0
 

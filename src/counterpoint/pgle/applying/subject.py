@@ -20,8 +20,8 @@ from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.loops import loop_multiplier
 from counterpoint.hlo.model import launched
-from counterpoint.hlo.schedule import loop_multiplier
 from counterpoint.hlo.work import flops
 from counterpoint.pgle.making.samples import MeasuredTimes, measured_times
 from counterpoint.runs import Run, is_run, read_run

@@ -13,8 +13,8 @@ from typing import Final
 from counterpoint.core import InputError, Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program
+from counterpoint.hlo.loops import loop_multiplier
 from counterpoint.hlo.origin import provenance
-from counterpoint.hlo.schedule import loop_multiplier
 from counterpoint.hlo.work import Category, category, describe
 from counterpoint.pgle.lookups import (
     Lookup,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from functools import cached_property
+from math import ceil
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
@@ -21,8 +22,8 @@ from counterpoint.flags.values import refusal
 from counterpoint.flags.versions import version_number
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
+from counterpoint.hlo.loops import mean_trips
 from counterpoint.hlo.model import launched
-from counterpoint.hlo.schedule import trip_count
 from counterpoint.tune.arm import Per
 from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.dimensions import Pick
@@ -106,13 +107,13 @@ class SpaceContext:
         if program is None:
             return None
         counts = [
-            trip_count(program, instruction)
+            mean_trips(program, instruction)
             for computation in launched(program)
             for instruction in computation.instructions
             if instruction.opcode == "while"
         ]
         known = [count for count in counts if count is not None]
-        return max(known, default=None) if len(known) == len(counts) else None
+        return ceil(max(known)) if known and len(known) == len(counts) else None
 
     @cached_property
     def before(self) -> Settings:

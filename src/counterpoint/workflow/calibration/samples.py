@@ -24,7 +24,7 @@ from counterpoint.core.columns import union
 from counterpoint.core.frozen import frozen
 from counterpoint.cost import CostModel, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.schedule import loop_multiplier
+from counterpoint.hlo.loops import loop_multiplier
 from counterpoint.pgle import named_ops
 from counterpoint.pgle.making import profiled_runs, samples
 from counterpoint.timeline import Lane, Timeline
