@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from counterpoint.compile import Pool
 from counterpoint.pgle.evidence import VERBOSE_LOG
 from json_schemas_checked import checked
+from longest_first import LongestFirst
 from lowered import Lowered, lower_step
 from program_count import ProgramCount
 from run_directory import RunDirectory, run_directory_of
@@ -32,7 +33,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "counterpoint"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(ProgramCount())
+    config.pluginmanager.register(ProgramCount(), ProgramCount.__name__)
+    config.pluginmanager.register(LongestFirst())
     # Thousands of tests and all modules live to the end: to look for garbage among them as often
     # as Python does by default took a fifth of the time.
     gc.set_threshold(50_000, 20, 20)
@@ -71,11 +73,29 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def shared_cache(run_directory: RunDirectory) -> Path:
+def shared_cache(run_directory: RunDirectory, program_count: ProgramCount) -> Path:
     """What one test compiles no other compiles again; nothing outlives this run."""
     cache = run_directory.path / "cache"
+    program_count.compiling(cache)
     os.environ["COUNTERPOINT_CACHE"] = str(cache)
     return cache
+
+
+@pytest.fixture(scope="session")
+def program_count(pytestconfig: pytest.Config) -> ProgramCount:
+    found = pytestconfig.pluginmanager.get_plugin(ProgramCount.__name__)
+    assert isinstance(found, ProgramCount)
+    return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def explanations_are_counted(program_count: ProgramCount) -> Iterator[None]:
+    """Count each time that the rules judge a step."""
+    from counterpoint.diagnose import explanation
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explanation, "judge", program_count.explaining(explanation.judge))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

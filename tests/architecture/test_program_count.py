@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from program_count import MOST_COMPILING_ANEW, MOST_STARTING, ProgramCount
+from program_count import LIMITS, ProgramCount
 
 
 def finished(*properties: tuple[str, object]) -> pytest.TestReport:
@@ -17,26 +18,39 @@ def finished(*properties: tuple[str, object]) -> pytest.TestReport:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "most"),
-    [("programs started", MOST_STARTING), ("compiled anew", MOST_COMPILING_ANEW)],
-)
-def test_one_test_more_than_may_is_an_error(name: str, most: int) -> None:
+@pytest.mark.parametrize("name", LIMITS)
+def test_one_more_than_may_be_is_an_error(name: str) -> None:
     count = ProgramCount()
-    for _ in range(most):
-        count.pytest_runtest_logreport(finished((name, 3)))
-        count.pytest_runtest_logreport(finished())
+    most, instead = LIMITS[name]
+    count.pytest_runtest_logreport(finished((name, most)))
+    count.pytest_runtest_logreport(finished())
     assert count.excess == []
     count.pytest_runtest_logreport(finished((name, 1)))
-    assert len(count.excess) == 1
-    assert str(most + 1) in count.excess[0]
+    assert count.excess == [f"{most + 1} {name}, {most} at most are to: {instead}"]
 
 
-def test_a_program_that_a_test_starts_is_told_with_its_end(request: pytest.FixtureRequest) -> None:
+def test_what_a_test_starts_and_explains_is_told_with_its_end(
+    request: pytest.FixtureRequest,
+) -> None:
     count = ProgramCount()
-    subprocess.run([sys.executable, "-S", "-c", "pass"], check=True)
+    for _ in range(2):
+        subprocess.run([sys.executable, "-S", "-c", "pass"], check=True)
+    assert count.explaining(len)("step") == 4
     item = request.node
     before = [*item.user_properties]
     count.pytest_runtest_teardown(item)
-    added, item.user_properties[:] = item.user_properties[len(before) :], before
-    assert added == [("programs started", 1)]
+    added, item.user_properties[:] = dict(item.user_properties[len(before) :]), before
+    assert added == {
+        "tests started programs": 1,
+        "programs were started": 2,
+        "steps were explained": 1,
+    }
+
+
+def test_compiles_are_those_that_the_cache_keeps(tmp_path: Path) -> None:
+    count = ProgramCount()
+    count.compiling(tmp_path)
+    (tmp_path / "ab").mkdir()
+    (tmp_path / "ab" / "abcd.zip").touch()
+    (tmp_path / "ab" / "abcd.part").touch()
+    assert count.kept == 1
