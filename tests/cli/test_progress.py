@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import threading
 
 import pytest
 
 from counterpoint.cli.progress import LineTiming, Progress, TimeLeft
+from terminals import Terminal
 
 AT_ONCE = LineTiming(first=0.0, next=0.001)
 NEVER = LineTiming(first=3600.0, next=3600.0)
-PATIENCE_S = 30
-
-
-class Terminal(io.StringIO):
-    """A stream that calls itself a terminal, and tells when something is written."""
-
-    def __init__(self, *, terminal: bool = True) -> None:
-        super().__init__()
-        self._terminal = terminal
-        self._changed = threading.Condition()
-
-    def isatty(self) -> bool:
-        return self._terminal
-
-    def write(self, text: str, /) -> int:
-        with self._changed:
-            count = super().write(text)
-            self._changed.notify_all()
-        return count
-
-    def wait_for(self, text: str) -> None:
-        with self._changed:
-            assert self._changed.wait_for(lambda: text in self.getvalue(), PATIENCE_S)
 
 
 def test_short_work_is_silent() -> None:

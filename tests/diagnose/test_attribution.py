@@ -13,6 +13,7 @@ from counterpoint.diagnose.step import attribute, self_times
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from recordings import NS, Span, recording
+from span_lists import SPANS
 
 
 def by_state(timeline: Timeline, step: int) -> dict[str, int]:
@@ -47,20 +48,6 @@ def test_loops_and_calls_are_not_compute_themselves() -> None:
     spans = [Span("while", 0, 30), Span("fusion", 2, 10), Span("all-reduce", 15, 10)]
     made = assemble([recording(spans, markers=[(0, 1, 0, 30)])], ["made"])
     assert by_state(made, 1) == {"compute": 10, "collective": 10, "idle": 10}
-
-
-SPANS = st.lists(
-    st.builds(
-        Span,
-        op=st.sampled_from(["fusion", "fusion.1", "all-gather", "all-reduce.2", "copy", "while"]),
-        start=st.integers(0, 200),
-        dur=st.integers(0, 60),
-        device=st.integers(0, 1),
-        line=st.integers(0, 2),
-    ),
-    min_size=1,
-    max_size=25,
-)
 
 
 @given(SPANS)

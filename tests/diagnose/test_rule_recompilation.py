@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,11 +16,11 @@ from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host import compiles
 from counterpoint.diagnose.rules import recompilation
 from counterpoint.diagnose.step_data import Context
-from counterpoint.runs.outcomes import Outcome, OutcomeKind
-from counterpoint.runs.run import Compile, Rank, Run, RunSettings, StepStart
+from counterpoint.runs.run import Compile, Rank, Run, StepStart
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import EmbeddedProgram, Timeline
 from counterpoint.timeline.recording import Recording
+from recorded_runs import ENDED, run_of
 
 STEP = 10_000  # us
 COMPILE = Event("XlaCompile:#module=jit_step,program_id=7#", 3 * STEP + 100, 5_000)
@@ -53,21 +52,9 @@ def a_run(*compiles: Compile) -> Run:
     """Twenty steps, a second each, from 100 s on."""
     steps = tuple(StepStart(n, 100.0 + n, "annotation") for n in range(20))
     rank = Rank(0, "host0", Path("rank0"), ENDED, steps=steps, compiles=compiles)
-    return Run(
-        path=Path("run"),
-        name="run",
-        command=("python", "train.py"),
-        cwd="/",
-        started=datetime(2026, 1, 1, tzinfo=UTC),
-        ended=None,
-        settings=RunSettings(),
-        launcher="local",
-        outcome=ENDED,
-        ranks=(rank,),
-    )
+    return run_of(rank)
 
 
-ENDED = Outcome(OutcomeKind.OK, 0)
 FIRST = Compile("jit_step", 30.0, "backend", 60.0)
 AGAIN = Compile("jit_step", 20.0, "backend", 112.5)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from healthy import healthy
@@ -13,11 +12,10 @@ from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import profile_truncated, profiler_overhead
 from counterpoint.diagnose.step_data import Context
-from counterpoint.runs.outcomes import Outcome, OutcomeKind
-from counterpoint.runs.run import ObservedProcess, ProfileWindow, Rank, Run, RunSettings, StepStart
+from counterpoint.runs.run import ObservedProcess, ProfileWindow, Rank, StepStart
+from recorded_runs import ENDED, run_of
 
 CUT = "cut at 1,000,000 events, the most that XLA writes to a trace.json"
-ENDED = Outcome(OutcomeKind.OK, 0)
 
 
 def test_a_profile_that_lost_events() -> None:
@@ -53,21 +51,6 @@ def overhead(inside_ms: int, before: int = 6) -> list[Finding]:
     rank = Rank(0, "host0", Path("rank0"), ENDED, processes=(process,), steps=steps_)
     run = run_of(rank)
     return list(profiler_overhead.check(case(healthy(), Context(run=run))))
-
-
-def run_of(rank: Rank) -> Run:
-    return Run(
-        path=Path("run"),
-        name="run",
-        command=("python", "train.py"),
-        cwd="/",
-        started=datetime(2026, 1, 1, tzinfo=UTC),
-        ended=None,
-        settings=RunSettings(),
-        launcher="local",
-        outcome=ENDED,
-        ranks=(rank,),
-    )
 
 
 def test_steps_that_are_slower_inside_the_profile() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ import timelines
 from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.report.explain.explain_json import explain_json
 from counterpoint.timeline.model import Timeline
+from json_reference import documented
 from real_profiles import explained_of
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "explain-json.md"
@@ -57,18 +57,6 @@ TYPES: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def documented() -> dict[str, dict[str, str]]:
-    """The tables of the reference: section, key, type."""
-    sections: dict[str, dict[str, str]] = {}
-    section = ""
-    for line in REFERENCE.read_text().splitlines():
-        if line.startswith("## "):
-            section = "" if "`" not in line else line.strip("# `")
-        elif row := re.match(r"\| `(\w+)` \| ([^|]+) \|", line):
-            sections.setdefault(section, {})[row[1]] = row[2]
-    return sections
-
-
 def objects(data: dict[str, Any], section: str) -> Iterator[dict[str, Any]]:
     if not section:
         yield data
@@ -79,13 +67,13 @@ def objects(data: dict[str, Any], section: str) -> Iterator[dict[str, Any]]:
 
 
 def check_contract(data: dict[str, Any]) -> None:
-    for section, keys in documented().items():
+    for section, keys in documented(REFERENCE).items():
         for entry in objects(data, section):
             assert set(entry) == set(keys), section
             for key, kind in keys.items():
                 allowed = any(TYPES[one](entry[key]) for one in kind.split(" or "))
                 assert allowed, f"{section}.{key}: {entry[key]!r} is no {kind}"
-    breakdown = set(documented()["breakdown"])
+    breakdown = set(documented(REFERENCE)["breakdown"])
     assert all(set(row) == breakdown | {"device"} for row in data["device_breakdowns"])
     for finding in data["findings"]:
         assert all(set(row) == {"what", "ms", "spans"} for row in finding["evidence"])
@@ -115,7 +103,7 @@ def test_the_contract(timeline: Callable[[], Timeline]) -> None:
 
 @pytest.mark.parametrize("section", AGREED)
 def test_the_agreed_keys_are_documented(section: str) -> None:
-    assert set(AGREED[section].split()) <= set(documented()[section])
+    assert set(AGREED[section].split()) <= set(documented(REFERENCE)[section])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from counterpoint.report.explain.network_document import network_document
 from counterpoint.report.explain.network_json import network_json
 from counterpoint.report.terminal import plain_text
 from counterpoint.timeline.model import Timeline
+from json_reference import documented
 from real_profiles import opened
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "network-json.md"
@@ -33,19 +33,8 @@ TYPES: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def documented() -> dict[str, dict[str, str]]:
-    sections: dict[str, dict[str, str]] = {}
-    section = ""
-    for line in REFERENCE.read_text().splitlines():
-        if line.startswith("## "):
-            section = "" if "`" not in line else line.strip("# `")
-        elif row := re.match(r"\| `(\w+)` \| ([^|]+) \|", line):
-            sections.setdefault(section, {})[row[1]] = row[2]
-    return sections
-
-
 def check(data: dict[str, Any]) -> None:
-    for section, keys in documented().items():
+    for section, keys in documented(REFERENCE).items():
         entries = data[section] if section else [data]
         for entry in entries:
             assert set(entry) == set(keys), section
@@ -64,8 +53,8 @@ def data_of(timeline: Timeline) -> dict[str, Any]:
 
 def test_every_section_is_documented() -> None:
     data = data_of(timelines.two_devices())
-    tables = {key for key, kind in documented()[""].items() if kind == "objects"}
-    assert tables | {""} == set(documented())
+    tables = {key for key, kind in documented(REFERENCE)[""].items() if kind == "objects"}
+    assert tables | {""} == set(documented(REFERENCE))
     assert len(data["collectives"]) == len(data["slack"]) == len(data["bursts"]) == 1
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +35,17 @@ from counterpoint.report.html import document_html
 from counterpoint.report.runs import steps_line
 from counterpoint.report.summary import summarize_explanation, summarize_run
 from counterpoint.report.terminal import bar_cells, plain_text, print_document
-from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.run import (
     Compile,
     ObservedProcess,
     ProfileWindow,
     Rank,
     Run,
-    RunSettings,
     StepStart,
 )
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Host, Timeline
+from recorded_runs import ENDED, run_of
 from recordings import Span, recording
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -329,20 +327,8 @@ def accumulated(update_ms: int = 10) -> Timeline:
 
 def a_run(step_s: float) -> Run:
     """Twenty steps, as lines of the program tell them."""
-    ok = Outcome(OutcomeKind.OK, 0)
     steps = tuple(StepStart(n, 100 + n * step_s, "log") for n in range(20))
-    return Run(
-        path=Path("run"),
-        name="run",
-        command=("python", "train.py"),
-        cwd="/",
-        started=datetime(2026, 1, 1, tzinfo=UTC),
-        ended=None,
-        settings=RunSettings(),
-        launcher="local",
-        outcome=ok,
-        ranks=(Rank(0, "host0", Path("rank0"), ok, steps=steps),),
-    )
+    return run_of(Rank(0, "host0", Path("rank0"), ENDED, steps=steps))
 
 
 def flat(text: str) -> str:

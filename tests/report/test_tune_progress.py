@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,34 +28,12 @@ from counterpoint.tune.study.records import (
 )
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose, TrialFailure
+from terminals import Terminal
 from tune_studies import AT, Made, arm, report
 
 FAST = RefreshIntervals(look=0.01, again=0.0)
-PATIENCE_S = 60
 NVLS = arm("NVLS off")
 BUFFERS = arm("command buffers off")
-
-
-class Stream(io.StringIO):
-    """A stream that may call itself a terminal, and tells when something is written."""
-
-    def __init__(self, *, terminal: bool) -> None:
-        super().__init__()
-        self._terminal = terminal
-        self._changed = threading.Condition()
-
-    def isatty(self) -> bool:
-        return self._terminal
-
-    def write(self, text: str, /) -> int:
-        with self._changed:
-            count = super().write(text)
-            self._changed.notify_all()
-        return count
-
-    def wait_for(self, text: str) -> None:
-        with self._changed:
-            assert self._changed.wait_for(lambda: text in self.getvalue(), PATIENCE_S), text
 
 
 def between(before: Made, add: Callable[[Made], object]) -> list[str]:
@@ -165,7 +141,7 @@ def test_a_journal_that_grows_is_followed(tmp_path: Path, *, terminal: bool) -> 
     records = list(made.records)
     first, *rest = records
     assert isinstance(first, StudyBegan)
-    stream = Stream(terminal=terminal)
+    stream = Terminal(terminal=terminal)
     with StudyProgress(tmp_path / "s", stream, FAST) as progress:
         progress.say("compiling 3 of 100")
         if terminal:
@@ -188,7 +164,7 @@ def test_a_journal_that_grows_is_followed(tmp_path: Path, *, terminal: bool) -> 
 def test_what_an_earlier_sitting_did_is_not_told_again(tmp_path: Path) -> None:
     first, *rest = Made(NVLS).entered(NVLS).noise().records
     assert isinstance(first, StudyBegan)
-    stream = Stream(terminal=False)
+    stream = Terminal(terminal=False)
     with open_study(tmp_path / "s", first) as ledger:
         for it in rest:
             ledger.add(it)
@@ -199,7 +175,7 @@ def test_what_an_earlier_sitting_did_is_not_told_again(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_is_gone_does_not_stop_the_work(tmp_path: Path) -> None:
-    stream = Stream(terminal=True)
+    stream = Terminal(terminal=True)
     with StudyProgress(tmp_path / "s", stream, FAST) as progress:
         progress.say("compiling")
         stream.wait_for("compiling")
@@ -211,7 +187,7 @@ def test_lines_that_are_redrawn_leave_room_for_what_a_terminal_echoes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    stream = Stream(terminal=True)
+    stream = Terminal(terminal=True)
     with StudyProgress(tmp_path / "s", stream, FAST) as progress:
         progress.say("x" * 200)
         stream.wait_for("xxx")

@@ -20,19 +20,7 @@ from counterpoint.view.lanes import CLASSES
 from counterpoint.view.picture import LevelColumns, Picture, PictureTrack, draw
 from counterpoint.view.segments import Segments, coarsen, pieces
 from recordings import NS, Span, recording
-
-SPANS = st.lists(
-    st.builds(
-        Span,
-        op=st.sampled_from(["fusion", "fusion.1", "all-gather", "all-reduce.2", "copy", "while"]),
-        start=st.integers(0, 200),
-        dur=st.integers(0, 60),
-        device=st.integers(0, 1),
-        line=st.integers(0, 2),
-    ),
-    min_size=1,
-    max_size=25,
-)
+from span_lists import SPANS
 
 
 def made(spans: list[Span], devices: int = 2) -> Timeline:

@@ -223,11 +223,7 @@ def manual(
     if report.print_only:
         write_file(manual_script(task, profile))
         return 0
-    feedback = run_manual(task, say, profile)
-    document = feedback_document(feedback)
-    data, digest = lambda: feedback_json(feedback), feedback_digest(feedback)
-    deliver(task.directory, document, data, digest, as_json=report.json)
-    return 0 if feedback.used else 1
+    return _deliver_feedback(task, run_manual(task, say, profile), report)
 
 
 @Parameter(name="*")
@@ -274,7 +270,11 @@ def nsys(
     if report.print_only:
         write_file(nsys_script(task, how))
         return 0
-    feedback = run_nsys(task, how, say)
+    return _deliver_feedback(task, run_nsys(task, how, say), report)
+
+
+def _deliver_feedback(task: FeedbackTask, feedback: Feedback, report: ReportOptions) -> int:
+    """Print and save what came of a workflow; return its exit code."""
     document = feedback_document(feedback)
     data, digest = lambda: feedback_json(feedback), feedback_digest(feedback)
     deliver(task.directory, document, data, digest, as_json=report.json)
