@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import counterpoint
 from counterpoint.report.explain import explain_json
 from counterpoint.timeline import Timeline
 from counterpoint.timeline.hosts.assemble import assemble
+from counterpoint.timeline.model import MEMORY
 from counterpoint.view import prepared
 from counterpoint.view.page import LivePage, PageContent, one_file
 from counterpoint.view.prepared import find_page, keep_page, key_of
@@ -137,6 +139,33 @@ def test_names_do_not_end_the_elements_they_are_in() -> None:
     ops = json.loads(blocks_in(html)["0.ops"])
     assert any("onerror" in name for name in ops["name"])
     assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", html)
+
+
+def test_memory_is_thinned_out_and_keeps_what_was_most() -> None:
+    of = timeline()
+    count, most = 60_000, 9_000_000_000
+    used = [*range(count)]
+    used[count // 3] = most
+    memory = pl.DataFrame(
+        {
+            "device": [0] * count,
+            "start_ps": [*range(-5, count - 5)],
+            "used_bytes": used,
+            "limit_bytes": [10 * most] * count,
+            "peak_bytes": [None] * count,
+        },
+        schema={**MEMORY},
+    )
+    (described,) = json.loads(LivePage(content(replace(of, memory=memory))).page_json())[
+        "timelines"
+    ]
+    (curve,) = described["memory"]
+    assert len(curve["at"]) == len(curve["used"]) <= 16_001
+    assert max(curve["used"]) == curve["most"] == most
+    assert min(curve["at"]) == 0
+    assert (curve["limit"], curve["peak"]) == (10 * most, None)
+    (none,) = json.loads(LivePage(content(of)).page_json())["timelines"]
+    assert none["memory"] == []
 
 
 def test_a_timeline_without_steps_or_spans_makes_a_page() -> None:

@@ -34,12 +34,24 @@ export interface TimelinePage {
   typical: number | null;
   /** The user chose that step: it need not be typical. */
   chosen: boolean;
+  /** What the allocators of devices had given out, in bytes, from each moment on; empty: not recorded. */
+  memory: MemoryCurve[];
   /** The step's programs on the first device. */
   programs: { name: string; start: number[]; end: number[] }[];
   tracks: Track[];
   /** Block of JSON: OpTable. */
   ops: string;
   findings: FindingPlaces[];
+}
+
+export interface MemoryCurve {
+  device: number;
+  at: number[];
+  used: number[];
+  most: number;
+  limit: number | null;
+  /** Since the program began. */
+  peak: number | null;
 }
 
 export type Kind = "summary" | "fold" | "compute" | "collective" | "copy" | "control" | "host";

@@ -117,6 +117,15 @@ TRANSFERS: Final[Schema] = {
 }
 """Transfers of a runtime between hosts or slices, separate from the ops that wait for them."""
 
+MEMORY: Final[Schema] = {
+    "device": pl.UInt16,
+    "start_ps": pl.Int64,  # when the host's allocator changed it
+    "used_bytes": pl.Int64,  # given out from then on
+    "limit_bytes": pl.Int64,  # that may be given out; null if unknown
+    "peak_bytes": pl.Int64,  # most that was given out since the program began; null if unknown
+}
+"""What a device's allocator has given out, after each allocation and release."""
+
 
 class Action(StrEnum):
     """Kinds of transfers: the stages of Megascale's, and their causes of delay."""
@@ -210,6 +219,7 @@ class Timeline:
     predicted_range: Range | None = None
     chosen: ChosenSteps | None = None
     transfers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TRANSFERS))
+    memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MEMORY))
 
     def __repr__(self) -> str:
         return (

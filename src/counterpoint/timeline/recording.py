@@ -20,7 +20,7 @@ import polars as pl
 from counterpoint.core import Basis, Range
 from counterpoint.core.columns import order_by
 from counterpoint.core.frozen import frozen
-from counterpoint.timeline.model import Device, EmbeddedProgram, Schema
+from counterpoint.timeline.model import MEMORY, Device, EmbeddedProgram, Schema
 
 __all__ = ["IN_GRAPHS", "OPS", "EmbeddedProgram", "Schema"]
 
@@ -135,6 +135,7 @@ class Recording:
     host_events: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=HOST_EVENTS))
     host_names: tuple[str, ...] = ()
     transfers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TRANSFERS))
+    memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MEMORY))
     programs: Mapping[str, EmbeddedProgram] = field(default_factory=dict[str, EmbeddedProgram])
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     notes: tuple[str, ...] = ()
@@ -228,6 +229,7 @@ def on_clock_of(first: RecordingSummary, own: RecordingSummary, recording: Recor
         markers=later(recording.markers),
         host_events=later(recording.host_events),
         transfers=later(recording.transfers),
+        memory=later(recording.memory),
     )
 
 
@@ -259,6 +261,7 @@ def without_idle_devices(recording: Recording) -> Recording:
         executions=renumbered(recording.executions),
         markers=renumbered(recording.markers),
         transfers=recording.transfers.with_columns(renamed),
+        memory=renumbered(recording.memory),
         notes=(*recording.notes, *(idle_note if idle else ())),
     )
 

@@ -143,6 +143,7 @@ def narrow(
         steps=steps,
         host_events=keeps.host_events(),
         transfers=keeps.transfers(),
+        memory=keeps.memory(),
         notes=(note, *_notes_on(timeline, [] if none_steady or recorded is not None else chosen)),
         chosen=ChosenSteps(
             first=chosen[0],
@@ -213,6 +214,12 @@ class _Kept:
         """Return transfers during the steps."""
         transfers = self._timeline.transfers
         return transfers.filter(pl.Series(_overlaps(transfers, _union_of(self._extents))))
+
+    def memory(self) -> pl.DataFrame:
+        """Return changes of memory during the steps."""
+        memory = self._timeline.memory
+        moments = memory.with_columns(dur_ps=pl.lit(1, pl.Int64))
+        return memory.filter(pl.Series(_overlaps(moments, _union_of(self._extents))))
 
 
 def _union_of(extents: pl.DataFrame) -> Intervals:

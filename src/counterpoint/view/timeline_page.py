@@ -19,6 +19,8 @@ from counterpoint.view.picture import Picture, PictureTrack, extent
 
 _MOST_RUNS: Final = 4000
 """Runs of programs that are shown; of more, the longest."""
+_MOST_CHANGES: Final = 16_000
+"""Changes of memory that a page has, of all devices together."""
 _OP_COLUMNS: Final = (
     "name",
     "op",
@@ -95,6 +97,7 @@ class TimelinePage:
                 track.describe(None if has is None else has.get(number, {}))
                 for number, track in enumerate(tracks)
             ],
+            "memory": self._memory(since, end),
             "ops": f"{self.number}.ops",
             "findings": list(self._finding_places(since)),
         }
@@ -152,6 +155,33 @@ class TimelinePage:
             {"name": names[program], "start": start, "end": end}
             for program, start, end in found.rows()
         ]
+
+    def _memory(self, since: int, end: int) -> list[dict[str, Any]]:
+        """Return what the allocator of each device gave out; of close changes the highest stays."""
+        table = self.timeline.memory.filter(pl.col("start_ps") <= end)
+        points = max(_MOST_CHANGES // max(table["device"].n_unique(), 1), 1)
+        width = max((end - since) // points, 1)
+        at = (pl.col("start_ps") - since).clip(0)
+        curves: list[dict[str, Any]] = []
+        for (device,), own in table.group_by("device", maintain_order=True):
+            thinned = (
+                own
+                if len(own) <= points
+                else own.group_by(at // width, maintain_order=True).agg(
+                    pl.all().sort_by("used_bytes").last()
+                )
+            )
+            curves.append(
+                {
+                    "device": device,
+                    "at": thinned.select(at)["start_ps"].to_list(),
+                    "used": thinned["used_bytes"].to_list(),
+                    "most": own["used_bytes"].max(),
+                    "limit": own["limit_bytes"].max(),
+                    "peak": own["peak_bytes"].max(),
+                }
+            )
+        return curves
 
     def ops_block(self) -> bytes:
         """Return the table of ops, followed by the names of the host's events."""

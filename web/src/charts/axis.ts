@@ -11,11 +11,15 @@ export interface Scale {
   ticks: number[];
 }
 
+/** From tick to tick: 1, 2 or 5 times a power of ten, at least so much. */
+export function roundStep(least: number): number {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return ([1, 2, 5].find((factor) => factor * power >= least) ?? 10) * power;
+}
+
 export function linear(low: number, high: number, wanted = 6): Scale {
   const span = high - low || 1;
-  const rough = span / wanted;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = ([1, 2, 5, 10].find((nice) => nice * power >= rough * 0.8) ?? 10) * power;
+  const step = roundStep((span / wanted) * 0.8);
   const ticks: number[] = [];
   for (let tick = Math.ceil(low / step - 1e-9) * step; tick <= high + step * 1e-9; tick += step) {
     ticks.push(Math.abs(tick) < step * 1e-9 ? 0 : Number(tick.toPrecision(12)));

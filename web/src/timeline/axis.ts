@@ -1,5 +1,6 @@
 /** The axis of time with readable units, and how lengths of time are written. */
 
+import { roundStep } from "../charts/axis";
 import { decimal } from "../text";
 import { type Side, stepAt, stepRow } from "./sides";
 import type { Viewport } from "./viewport";
@@ -35,8 +36,22 @@ export interface Axis {
   about: string;
 }
 
-/** Counts from the start of the step on screen, or of the capture where several are. */
+/** So many ticks from where they count, their numbers are too long to be read. */
+const FAR = 10_000;
+
+/** Counts from the start of the step on screen, or of the capture where several are; or from a round moment later. */
 export function axisOf(side: Side, viewport: Viewport): Axis {
+  const axis = startOf(side, viewport);
+  const step = stepOf(viewport, 1);
+  if (viewport.start - axis.zero < FAR * step) return axis;
+  const round = step * 1000;
+  const later = Math.floor((viewport.start - axis.zero) / round) * round;
+  const [unit, name] = UNITS.find(([unit]) => later >= unit) ?? [1, "ps"];
+  const digits = Math.max(0, Math.ceil(-Math.log10(round / unit) - 1e-9));
+  return { zero: axis.zero + later, about: `${axis.about} + ${decimal(later / unit, digits)} ${name}` };
+}
+
+function startOf(side: Side, viewport: Viewport): Axis {
   const { page, offset } = side;
   const row = stepRow(page, viewport.start + offset + viewport.length * 0.25);
   const step = row < 0 ? null : stepAt(page, row);
@@ -47,7 +62,7 @@ export function axisOf(side: Side, viewport: Viewport): Axis {
 }
 
 export function ticks(viewport: Viewport, zero: number, scale: number): Tick[] {
-  const step = rounded(viewport.unit * BETWEEN * scale);
+  const step = stepOf(viewport, scale);
   const [unit, name] = UNITS.find(([unit]) => step >= unit) ?? [1, "ps"];
   const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9));
   const parts =
@@ -68,8 +83,6 @@ export function ticks(viewport: Viewport, zero: number, scale: number): Tick[] {
   return found;
 }
 
-/** 1, 2 or 5 times a power of ten, at least so much. */
-function rounded(least: number): number {
-  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
-  return ([1, 2, 5].find((factor) => factor * power >= least) ?? 10) * power;
+function stepOf(viewport: Viewport, scale: number): number {
+  return roundStep(Math.max(viewport.unit * BETWEEN * scale, 1));
 }

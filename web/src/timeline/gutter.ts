@@ -41,7 +41,7 @@ export class Gutter {
         band.title,
       ),
     );
-    fill(this.corner, h("div", { class: "tl-about" }, about), ...labels);
+    fill(this.corner, h("div", { class: "tl-about", title: about }, about), ...labels);
   }
 
   private row(row: Row): HTMLElement {

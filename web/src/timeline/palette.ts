@@ -61,9 +61,12 @@ export function onTheme(changed: () => void): () => void {
   };
 }
 
+/** Where black and white are read equally well: above and below it, the better one has 4.5:1 or more. */
+const BETWEEN = 0.179;
+
 /** Text that can be read on a colour. */
 export function inkOn(colour: Colour): string {
-  return luminance(colour) > 0.36 ? "#101216" : "#ffffff";
+  return luminance(colour) > BETWEEN ? "#000000" : "#ffffff";
 }
 
 function luminance([red, green, blue]: Colour): number {

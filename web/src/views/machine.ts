@@ -1,10 +1,10 @@
-/** How well the chip is used: utilisation, phases, memory; and what was read. */
+/** How well the chip is used: utilisation, phases; and what was read. */
 
 import { meter } from "../charts/bar";
 import { h, type Child } from "../dom";
 import { badge, figure, missing, section, unknown } from "../pieces";
-import { predicted, type Explained, type Predicted } from "../results";
-import { bytes, large, ms, percent, plural, roundedShares } from "../text";
+import type { Explained, Predicted } from "../results";
+import { large, ms, percent, plural, roundedShares } from "../text";
 
 export function utilisation({ utilisation: use }: Explained, basis: string): HTMLElement {
   const noChip = "the chip is not known; name it with --target";
@@ -95,44 +95,6 @@ export function phases({ phases: found }: Explained, basis: string): HTMLElement
       h("caption", { class: "sr" }, "Busy time by phase"),
       h("thead", {}, head),
       h("tbody", {}, ...shown),
-    ),
-  );
-}
-
-export function memory(page: Parameters<typeof predicted>[0]): HTMLElement {
-  const step = predicted(page)?.prediction;
-  if (!step || step.peak_bytes === null) {
-    return section(
-      "Memory",
-      null,
-      missing(
-        unknown("neither the recording nor the command kept samples of memory"),
-        " Not recorded: profiles of devices hold no memory samples. ",
-        h("code", {}, "counterpoint predict"),
-        " plans the peak.",
-      ),
-    );
-  }
-  const limit = step.available_bytes;
-  const share = limit ? step.peak_bytes / limit : null;
-  return section(
-    "Memory",
-    badge("predicted"),
-    h(
-      "p",
-      { class: "headline small" },
-      h("span", { class: "big" }, bytes(step.peak_bytes)),
-      h("span", { class: "what" }, limit ? `peak, of ${bytes(limit)} that the allocator has` : "peak"),
-    ),
-    share !== null && meter(share, share > 1 ? "bad" : "accent"),
-    h(
-      "p",
-      { class: "fine" },
-      step.fits === null
-        ? "Whether it fits is unknown."
-        : step.fits
-          ? "It fits. The peak is the compiler's plan; memory over time is not simulated."
-          : "It does not fit.",
     ),
   );
 }

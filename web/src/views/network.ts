@@ -39,6 +39,11 @@ export const network: View = {
               badge(found.basis),
             ),
             bursts(found.bursts),
+            h(
+              "p",
+              { class: "fine" },
+              "Exposed time includes the wait for the last rank, before anything is sent: it may exceed the length.",
+            ),
           ),
         found.collectives.length > 0 &&
           section("Why transfers are waited for", badge(found.basis), loads(found, context)),

@@ -5,7 +5,8 @@ import { notes } from "../pieces";
 import { basisOf, explained, predicted } from "../results";
 import type { View } from "../view";
 import { findings } from "./findings";
-import { machine, memory, phases, utilisation } from "./machine";
+import { machine, phases, utilisation } from "./machine";
+import { memory } from "./memory";
 import { stepTime } from "./steptime";
 import { stepsOverRun } from "./steps";
 
@@ -18,12 +19,13 @@ export const overview: View = {
     if (!step) return { show() {}, unmount() {} };
     const basis = basisOf(context.page);
     const run = stepsOverRun(context, basis);
+    const kept = memory(context.page);
     const side = h(
       "div",
       { class: "stack" },
       utilisation(step, basis),
       phases(step, basis),
-      memory(context.page),
+      kept.element,
       machine(step, predicted(context.page)),
       notes("Notes", step.notes),
     );
@@ -35,6 +37,6 @@ export const overview: View = {
       findings(step, context),
     );
     fill(root, h("div", { class: "overview" }, main, side));
-    return { show() {}, unmount: run.stop };
+    return { show() {}, unmount: () => (run.stop(), kept.stop()) };
   },
 };

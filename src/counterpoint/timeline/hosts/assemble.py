@@ -34,6 +34,7 @@ from counterpoint.timeline.hosts.consistency import (
 from counterpoint.timeline.hosts.counterparts import LAST, match_hosts
 from counterpoint.timeline.model import (
     HOST_EVENTS,
+    MEMORY,
     RUNS,
     SPANS,
     TRANSFERS,
@@ -79,6 +80,7 @@ class Gathered:
     markers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     host_events: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     transfers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    memory: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     run_count: int = 0
     hosts: list[RecordingSummary] = field(default_factory=list[RecordingSummary])
     notes: list[str] = field(default_factory=list[str])
@@ -154,6 +156,9 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
     _append_markers(gathered, recording, host)
     _append_host(gathered, recording, host)
     _append_transfers(gathered, recording, host)
+    gathered.memory.append(
+        recording.memory.with_columns(pl.col("device") + len(gathered.devices)).cast({**MEMORY})
+    )
     gathered.notes += recording.notes
     gathered.devices += [replace(device, host=host) for device in recording.devices]
     gathered.lines += recording.lines
@@ -271,6 +276,7 @@ class _Tables:
     markers: pl.DataFrame
     host_events: pl.DataFrame
     transfers: pl.DataFrame
+    memory: pl.DataFrame
 
 
 def assemble(
@@ -326,6 +332,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         step_program=found.program,
         host_events=tables.host_events,
         transfers=tables.transfers.sort("host", "start_ps"),
+        memory=tables.memory.sort("device", "start_ps", maintain_order=True),
         host_names=tuple(gathered.names),
         environment=gathered.hosts[0].environment if gathered.hosts else {},
         notes=tuple(dict.fromkeys([*messages, *found.notes])),
@@ -377,6 +384,7 @@ def _concatenate(gathered: Gathered) -> _Tables:
         markers=pl.concat(gathered.markers),
         host_events=pl.concat(gathered.host_events),
         transfers=pl.concat(gathered.transfers),
+        memory=pl.concat(gathered.memory),
     )
     gathered.spans.clear()
     return tables
@@ -414,6 +422,7 @@ def _on_one_clock(
         markers=_shift(tables.markers, "host", by_host),
         host_events=_shift(tables.host_events, "host", by_host),
         transfers=_shift(tables.transfers, "host", by_host),
+        memory=_shift(tables.memory, "device", by_device),
     )
     return shifted, hosts, notes
 

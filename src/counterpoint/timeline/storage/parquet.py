@@ -21,6 +21,7 @@ from counterpoint.core import Basis, InputError, Range, parse_json, refuse_url
 from counterpoint.core.arguments import Retry
 from counterpoint.timeline.model import (
     HOST_EVENTS,
+    MEMORY,
     OPS,
     PRICED,
     RUNS,
@@ -45,6 +46,7 @@ _TABLES: Final[dict[str, Schema]] = {
     "steps": STEPS,
     "host_events": HOST_EVENTS,
     "transfers": TRANSFERS,
+    "memory": MEMORY,
 }
 _ROW: Final = "row"
 _NUMBERED: Final = ("ops", "runs")
@@ -53,8 +55,10 @@ _NUMBERED: Final = ("ops", "runs")
 _LATER: Final = {"steps": ("whole",), "ops": tuple(PRICED)}
 """Columns that some Timelines lack.
 
-Those of earlier versions also lack the table of transfers, and measured ones the price columns.
+Those of earlier versions also lack the tables of `_LATER_TABLES`, and measured ones the price
+columns.
 """
+_LATER_TABLES: Final = ("transfers", "memory")
 
 _HLO: Final = "hlo.parquet"
 _VARIANTS: Final[Schema] = {"program": pl.Int64, "host": pl.Int64, "name": pl.String}
@@ -74,6 +78,7 @@ _REFERENCES: Final = (
     ("transfers", "host", "hosts"),
     ("transfers", "device", "devices"),
     ("transfers", "line", "lines"),
+    ("memory", "device", "devices"),
 )
 """Columns of row numbers, and the tables they refer to."""
 
@@ -211,7 +216,7 @@ def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
     tables = {
         name: _table(path / f"{name}.parquet", kinds, _LATER.get(name, ()))
         for name, kinds in _TABLES.items()
-        if name != "transfers" or (path / f"{name}.parquet").exists()
+        if name not in _LATER_TABLES or (path / f"{name}.parquet").exists()
     }
     _check_references(tables, manifest)
     if "whole" not in tables["steps"].columns:

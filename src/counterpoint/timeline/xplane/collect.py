@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from counterpoint.core.columns import distinct
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline.megascale import TransferCollector
-from counterpoint.timeline.model import Action, Device, EmbeddedProgram
+from counterpoint.timeline.model import MEMORY, Action, Device, EmbeddedProgram
 from counterpoint.timeline.recording import (
     EXECUTIONS,
     HOST_EVENTS,
@@ -31,6 +31,8 @@ from counterpoint.timeline.xplane.events import Events
 from counterpoint.timeline.xplane.growing import KNOWN, Coded, Column, GrowingTable
 from counterpoint.timeline.xplane.planes import (
     LATEST_PS,
+    MEMORY_STATS,
+    USED_STAT,
     EventName,
     Plane,
     PlaneLine,
@@ -97,6 +99,7 @@ class ArrangedHost:
     ordinals: Sequence[int]
     device: Longs
     markers: Events
+    memory: Events
     others: Events
     others_start_ps: Longs
     named: tuple[Longs, Longs]
@@ -114,6 +117,7 @@ def arrange_host(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedHos
         ordinals=ordinals[first].tolist(),
         device=device,
         markers=events.select(events.known("step_num") & ~on_device, _MARKS & events.stats.keys()),
+        memory=events.select(events.known(USED_STAT), MEMORY_STATS & events.stats.keys()),
         others=others,
         others_start_ps=starts(line, others, origin_ns),
         named=distinct([others.metadata]),
@@ -137,6 +141,7 @@ class Collector:
         self._spans = GrowingTable(SPANS, nullable="run_key")
         self._host = GrowingTable(HOST_EVENTS)
         self._transfers = TransferCollector()
+        self._memory: list[pl.DataFrame] = []
         self._names: dict[str, int] = {}
         self._executions: list[tuple[object, ...]] = []
         self._markers: list[tuple[object, ...]] = []
@@ -207,6 +212,11 @@ class Collector:
             self._add_spans(plane, devices, arranged.ops, False)
         if len(arranged.markers):
             self._add_markers(plane, None, line, arranged.markers)
+        if len(arranged.memory):
+            from counterpoint.timeline.xplane.memory import memory_changes
+
+            start = starts(line, arranged.memory, self._origin_ns)
+            self._memory.append(memory_changes(plane, arranged.memory, start))
         self._add_host(plane, arranged)
 
     def add_actions(self, plane: Plane, line: PlaneLine, events: Events) -> None:
@@ -271,11 +281,19 @@ class Collector:
             host_events=self._host.frame(by_line=self._pieces > 1),
             host_names=tuple(self._names),
             transfers=transfer_table,
+            memory=self._memory_of_devices(),
             programs=programs,
             environment=environment,
             notes=(*notes, *self._notes(), *transfer_notes),
             truncated=truncated,
         )
+
+    def _memory_of_devices(self) -> pl.DataFrame:
+        if not self._memory:
+            return pl.DataFrame(schema=MEMORY)
+        from counterpoint.timeline.xplane.memory import of_devices
+
+        return of_devices(self._memory, self.devices)
 
     def _notes(self) -> list[str]:
         notes: list[str] = []

@@ -36,6 +36,18 @@ MODULE_LINE: Final = "XLA Modules"
 STEP_LINE: Final = "Steps"
 STEP_STAT: Final = "step_num"
 OP_STATS: Final = ("hlo_op", "hlo_module", "program_id", "run_id")
+USED_STAT: Final = "bytes_allocated"
+MEMORY_STATS: Final = frozenset(
+    (
+        USED_STAT,
+        "bytes_available",
+        "bytes_reserved",
+        "peak_bytes_in_use",
+        "allocator_name",
+        "index_on_host",
+    )
+)
+"""Stats of the events of allocators (memory.py)."""
 
 # Marks written by the thread pool: zero-length, half of all events of a CPU profile.
 _BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")

@@ -44,6 +44,7 @@ from counterpoint.timeline.xplane.planes import (
     DEVICE,
     HOST,
     LARGE,
+    MEMORY_STATS,
     MODULE_LINE,
     OP_STATS,
     STEP_LINE,
@@ -68,7 +69,7 @@ _METADATA: Final = "/host:metadata"
 _TASK: Final = "Task Environment"
 
 _DEVICE_STATS: Final = (*OP_STATS, "prefix", "name", GRAPH_STAT)
-_HOST_STATS: Final = (*OP_STATS, "device_ordinal", STEP_STAT)
+_HOST_STATS: Final = (*OP_STATS, "device_ordinal", STEP_STAT, *sorted(MEMORY_STATS))
 _PROTO_STATS: Final = ("Hlo Proto", "HLO Proto")
 
 _SINCE_1970_NS: Final = 10**17  # 1973: longer than any time since a machine or a profiler started
