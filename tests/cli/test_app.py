@@ -83,7 +83,7 @@ def test_an_error_says_what_why_and_next(run: Run) -> None:
     [
         (["gret", "you"], '"gret"', 'Did you mean "greet"?', "counterpoint --help"),
         (["greet", "you", "--tims", "2"], "--tims", "--times", "counterpoint greet --help"),
-        (["greet", "you", "--times", "x"], '"x"', "int", "counterpoint greet --help"),
+        (["greet", "you", "--times", "x"], "'x'", "whole number", "counterpoint greet --help"),
         (["greet"], "counterpoint greet", "needs NAME", "counterpoint greet --help"),
         (["greet", "you", "--times"], "--times", "needs a value", "counterpoint greet --help"),
         (["greet", "you", "them"], "them", "unexpected argument", "counterpoint greet --help"),

@@ -281,9 +281,7 @@ def test_bad_input_is_one_clear_line(
     [
         ([], "no settings were given"),
         (["a", "--env"], "more than one source"),
-        (["no-such-file"], "neither a file nor a recipe"),
         (["--env", "--select", "FLAG9"], "no such code"),
-        (["--env", "--python", "/no/such/python"], "no such program"),
         (["--env", "--target", "8xCray"], "Cray"),
         (["--env", "--jaxlib", "banana"], "--jaxlib banana: not a release"),
         (["--env", "--chip", "H1000"], "--chip H1000: unknown chip"),
@@ -297,6 +295,21 @@ def test_bad_input_is_one_clear_line(
 def test_a_wrong_command_line_is_told(words: list[str], said: str, capsys: Captured) -> None:
     assert checked(*words) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["no-such-file"], "neither a file nor a recipe"),
+        (["."], "a directory, but not a Run"),
+        (["--env", "--python", "/no/such/python"], "no such program"),
+    ],
+)
+def test_a_missing_file_has_its_own_exit_code(
+    words: list[str], error: str, capsys: Captured
+) -> None:
+    assert checked(*words) == 3
+    assert error in capsys.readouterr().err
 
 
 def test_a_command_is_checked_as_it_would_be_started(

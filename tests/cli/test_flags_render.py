@@ -124,7 +124,7 @@ def test_as_data_the_settings_stand_beside_their_text(run: Run, job: Path) -> No
     ("arguments", "code", "said"),
     [
         ((), 2, "no source given"),
-        (("no-such-file",), 2, "neither a file nor a recipe"),
+        (("no-such-file",), 3, "neither a file nor a recipe"),
         (("--xla_a=1", "--as", "cobol"), 2, "k8s"),
         (("--xla_a=1", "--form", "cobol"), 2, "no such form"),
         (("pid:999999999",), 2, "no such process"),

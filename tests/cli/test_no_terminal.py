@@ -25,8 +25,35 @@ MISSING = {
     "pgle show": ("no-such.pbtxt",),
     "pgle check": ("no-such.pbtxt", "--program", "no-such-dump"),
     "flags effective": ("no-such-run",),
+    "flags check": ("no-such-script",),
+    "flags render": ("no-such-script",),
+    "flags thresholds": ("--program", "no-such-dump"),
+    "runs": ("no-such-directory",),
+    "pgle make": ("no-such-file", "-o", "x.pbtxt"),
+    "pgle merge": ("no-such.pbtxt", "no-such-other.pbtxt", "-o", "x.pbtxt"),
+    "pgle diff": ("no-such.pbtxt", "no-such-other.pbtxt"),
+    "pgle apply": ("no-such.pbtxt", "--program", "no-such-dump", "--target", "8xH100"),
+    "view": ("no-such-file",),
 }
-"""Inputs that are not there: 2 or 3, as the page about exit codes says, with the reason."""
+"""Inputs that are not there: exit code 3, as the page about exit codes says, with the reason."""
+WRONG_VALUES = (
+    ("explain x --by nosuch", "--by takes scope, source, category or op, not 'nosuch'"),
+    ("explain x --as nosuch", "--as takes digest, not 'nosuch'"),
+    (
+        "tune show x --as nosuch",
+        "--as takes env, bash, python, slurm, k8s, compiler_options or digest, not 'nosuch'",
+    ),
+    ("run --per x -- true", "--per takes gpu or node, not 'x'"),
+    ("run --timeout x -- true", "--timeout takes a number, not 'x'"),
+    ("flags effective x --rank y", "--rank takes a whole number, not 'y'"),
+    ("explain x --top 1.5", "Invalid value for --top: expected a whole number, not '1.5'"),
+    ("completion x", "SHELL takes bash, zsh or fish, not 'x'"),
+    ("tune show ''", "an argument is empty"),
+    ("convert x ''", "an argument is empty"),
+    ("flags list --changed-since x", "--changed-since x: unknown release"),
+    ("flags recommend --for fsdp --jaxlib x", "--jaxlib x: not a release"),
+    ("run --env xla_gpu_autotune_level=3 -- true", "is a flag of XLA, not a variable"),
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda it: it.name)
@@ -43,11 +70,20 @@ def test_every_command_has_its_help(command: Command, term: str | None) -> None:
 @pytest.mark.parametrize("name", MISSING)
 def test_what_is_missing_is_an_error_and_not_a_question(name: str) -> None:
     done = in_process(*name.split(), *MISSING[name], environment={**BARE, "TERM": "dumb"})
-    assert done.returncode in (2, 3), done.stderr
+    assert done.returncode == 3, done.stderr
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
     assert "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize(("line", "error"), WRONG_VALUES)
+def test_a_wrong_value_is_named_with_what_the_option_takes(line: str, error: str) -> None:
+    done = in_process(*shlex.split(line), environment=BARE)
+    assert done.returncode == 2
+    assert error in done.stderr
+    assert "Literal" not in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_closed_streams_and_a_reader_that_goes() -> None:

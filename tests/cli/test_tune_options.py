@@ -221,7 +221,7 @@ def test_a_study_is_named_after_what_is_tuned(
         (("--budget", "-2h", "--", "true"), 2, "--budget takes a time"),
         (("--budget", "2h,3h", "--", "true"), 2, "twice: 2 h and 3 h"),
         (("--timeout", "-3", "--", "true"), 2, "--timeout takes a number"),
-        (("--space", "no.toml", "--", "true"), 2, "--space no.toml: no such file"),
+        (("--space", "no.toml", "--", "true"), 3, "--space no.toml: no such file"),
         (("--space", "/", "--", "true"), 2, "--space /: is a directory"),
         (("--arm", "no-such", "--", "true"), 2, "--arm no-such"),
         (("--set", "x", "--", "true"), 2, "--set x: not a setting"),

@@ -213,8 +213,8 @@ def test_what_is_no_dump(
 
 def test_what_is_not_there(effective: Effective) -> None:
     code, _, err = effective("no/such/dump")
-    assert code == 2, "as of a source that is not there in the other commands"
-    assert "no/such/dump does not exist" in err
+    assert code == 3, "as for a source that is missing in the other commands"
+    assert "no/such/dump: no such file or directory" in err
 
 
 @pytest.mark.parametrize("content", [b"garbage \xff{", b"garbage {", b"\x00\x01", b"xla_a = 1\n"])

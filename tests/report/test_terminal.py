@@ -12,10 +12,12 @@ import pytest
 
 import timelines
 from counterpoint.cli.printing import document_text
-from counterpoint.core.basis import Range, Unknown
+from counterpoint.core.basis import Basis, Range, Unknown
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.explanation import Explanation, explain
+from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.report import units
+from counterpoint.report.digest import LEAST
 from counterpoint.report.document import (
     Document,
     Fact,
@@ -420,6 +422,23 @@ def test_of_chosen_steps_the_time_is_theirs_and_not_that_which_the_run_counted(
     assert any(line.startswith(f"parts of {which} [measured]: ") for line in lines)
     figures = summarize_explanation(explained, "run", run).numbers
     assert figures["step_ms"] == pytest.approx(30)
+
+
+def test_in_a_short_digest_the_largest_loss_comes_before_the_run_s_own_count() -> None:
+    explained, run = explain(accumulated(), step=2), a_run(0.200)
+    title = f"devices wait 9.00 ms per step for {'all-reduce' * 9}"
+    loss = Finding(
+        code="STEP101",
+        title=title,
+        detail="",
+        saves_ms=Range(0, 9),
+        basis=Basis.MEASURED,
+        evidence=(),
+        remedy=Remedy("overlap them"),
+    )
+    lines = explain_digest(replace(explained, findings=(loss,)), run).text(LEAST).splitlines()
+    assert any(line.startswith("STEP101 [measured]") for line in lines)
+    assert not any(line.startswith("by the run's own count") for line in lines)
 
 
 def compiled_run(*within: int, steps: int) -> Run:

@@ -217,7 +217,7 @@ class TestRefusals:
 
     def test_a_directory_without_profiles(self, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("hello")
-        with pytest.raises(InputError, match=r"no profile in this directory \(it holds notes.txt"):
+        with pytest.raises(InputError, match=r"directory, which contains notes\.txt"):
             read(tmp_path)
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

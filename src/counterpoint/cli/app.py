@@ -20,9 +20,10 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, Literal, TextIO
+from typing import TYPE_CHECKING, Final, Literal, TextIO, get_args, get_origin
 
 from counterpoint import __version__
 from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
@@ -30,7 +31,7 @@ from counterpoint.cli.quick import quick
 from counterpoint.core import CounterpointError, UsageError
 
 if TYPE_CHECKING:
-    from cyclopts import App, CycloptsError
+    from cyclopts import App, CoercionError, CycloptsError
 
 
 _ASKED: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -281,6 +282,7 @@ def parse(
     """Return the call that a command line asks for, or raise a UsageError."""
     from cyclopts import CycloptsError
 
+    _refuse_empty_names(arguments)
     try:
         command, bound, _ = app_of(commands, next(iter(arguments), "")).parse_args(
             list(arguments), print_error=False, exit_on_error=False
@@ -293,8 +295,10 @@ def parse(
 
 def _wrong(error: CycloptsError, place: str) -> str:
     """Describe an invalid command line, rephrasing the parser jargon of cyclopts."""
-    from cyclopts import MissingArgumentError, UnusedCliTokensError
+    from cyclopts import CoercionError, MissingArgumentError, UnusedCliTokensError
 
+    if isinstance(error, CoercionError) and error.token is not None and error.msg is None:
+        return _not_accepted(error, error.token.value)
     if isinstance(error, UnusedCliTokensError):
         return f"{place}: unexpected argument {' '.join(error.unused_tokens or ())}"
     if isinstance(error, MissingArgumentError) and error.argument is not None:
@@ -304,6 +308,47 @@ def _wrong(error: CycloptsError, place: str) -> str:
             name = name.removeprefix("--").upper()
         return f"{name} needs a value" if keyword else f"{place} needs {name}"
     return str(error)
+
+
+def _not_accepted(error: CoercionError, given: str) -> str:
+    """Describe a value of the wrong type, without the type's Python name."""
+    name = error.token.keyword if error.token else None
+    if name is None:
+        name = error.argument.name.lstrip("-").upper() if error.argument else "the argument"
+    choices = [str(choice) for choice in _choices(error.target_type)]
+    if choices:
+        *others, last = choices
+        wanted = f"{', '.join(others)} or {last}" if others else last
+    else:
+        wanted = _PLAIN_TYPES.get(error.target_type, "another kind of value")
+    return f"{name} takes {wanted}, not {given!r}"
+
+
+_PLAIN_TYPES: Final[dict[object, str]] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    Path: "a path",
+}
+
+
+def _choices(accepted: object) -> list[object]:
+    """Return the literal values that a type accepts; a union accepts those of all its parts."""
+    if get_origin(accepted) is Literal:
+        return [*get_args(accepted)]
+    return [choice for part in get_args(accepted) for choice in _choices(part)]
+
+
+def _refuse_empty_names(words: Sequence[str]) -> None:
+    """Refuse an empty word where a path or a name is expected: it would mean this directory."""
+    own = words[: words.index("--")] if "--" in words else words
+    for before, word in pairwise(("", *own)):
+        if not word and not before.startswith("-"):
+            raise UsageError(
+                "an argument is empty",
+                why="it stands where a path or a name is expected; is a shell variable unset?",
+                next="name a file, a directory or what else the command takes",
+            )
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:

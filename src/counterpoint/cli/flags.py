@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,7 +14,7 @@ from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.core import ArgumentError, UsageError
 from counterpoint.flags import Channel, Settings
-from counterpoint.flags.catalogue import all_documentation, release, releases
+from counterpoint.flags.catalogue import Release, all_documentation, release, releases
 from counterpoint.flags.catalogue import release as nearest_release
 from counterpoint.flags.effective import compare, differences
 from counterpoint.flags.history import FlagFilter, listing, require_earlier
@@ -92,7 +94,11 @@ def list_flags(
 
 def _beginning(asked: str) -> str:
     """Return the release meant as a lower bound: 0.9 is the first of its series."""
-    newest = chosen_release(asked).version
+    try:
+        newest = chosen_release(asked).version
+    except ArgumentError as error:
+        error.rename({"jaxlib": "changed_since"})
+        raise
     wanted = version_number(asked.strip().removeprefix("v"))
     return next(
         (known for known in releases() if version_number(known)[: len(wanted)] == wanted), newest
@@ -137,19 +143,28 @@ def diff(
         after: Another one; by default the installed one, or else the newest known.
         json: Print everything as JSON.
     """
-    try:
-        earlier, later = chosen_release(before), chosen_release(after)
-    except ArgumentError as error:  # it is an argument here, and not the option --jaxlib
-        raise UsageError(
-            f"{error.value}: {error.problem} of jaxlib",
-            why=error.why,
-            next=f"counterpoint flags diff {error.instead}",
-        ) from None
+    earlier, later = (
+        _release_of(text, [before, *([after] if after is not None else [])])
+        for text in (before, after)
+    )
     found = diff_releases(earlier, later, replacements(earlier, later))
     if json:
         write_result(diff_json(found))
     else:
         print_report(diff_document(found))
+
+
+def _release_of(text: str | None, given: Sequence[str]) -> Release:
+    """Return a release that is an argument, and not the option --jaxlib."""
+    try:
+        return chosen_release(text)
+    except ArgumentError as error:
+        known = [f"{error.instead}" if each == text else each for each in given]
+        raise UsageError(
+            f"{error.value}: {error.problem} of jaxlib",
+            why=error.why,
+            next=shlex.join(["counterpoint", "flags", "diff", *known]),
+        ) from None
 
 
 def refresh(

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_number
 from counterpoint.cli.printing import print_report, say_line, say_wrote, write_file, write_result
-from counterpoint.cli.settings_source import SettingsContext, read_source
+from counterpoint.cli.settings_source import SettingsContext, check_version, read_source
 from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _LINE: Final = 120
 """Maximum characters of a command shown in full; longer settings go through a file."""
 _KEPT: Final = "recommended.env"
+_EXAMPLE: Final = "counterpoint flags render fsdp --as bash"
 RecipeForm = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"]
 
 
@@ -74,6 +75,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     )
 
     check_number("--top", top, 1)
+    check_version(jaxlib)
     if json and as_ is not None:
         raise UsageError("--json and --as cannot be combined")
     words = (word.strip().lower() for text in for_ for word in text.split(","))
@@ -333,7 +335,7 @@ def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) 
         raise InputError(
             f"{written.where}: no settings found",
             why=f"it was read as {written.form}",
-            next=Retry({"form": "text"}),
+            next=_EXAMPLE if written.form == "text" else Retry({"form": "text"}),
         )
     for line in unread(written):
         say_line(line)

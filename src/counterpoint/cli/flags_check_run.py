@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.cli.printing import flush_result, say_line, write_file, write_result
-from counterpoint.cli.settings_source import SettingsContext, SettingsSource, read_source
+from counterpoint.cli.settings_source import (
+    SettingsContext,
+    SettingsSource,
+    check_version,
+    read_source,
+)
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.flags.catalogue import release
@@ -30,7 +34,6 @@ from counterpoint.report.flags import check_lines, fix_lines, nothing_lines, sum
 
 _NAMED: Final = 10
 """Maximum number of unread parts named in an error."""
-_VERSION: Final = re.compile(r"\d+\.\d+")
 
 
 def run(  # noqa: PLR0913 - the options of the command
@@ -58,7 +61,7 @@ def run(  # noqa: PLR0913 - the options of the command
         raise UsageError("-o requires --fix", next=Retry({"fix": True}))
     if out is not None:
         _check_out(out, source, force=force)
-    _check_jaxlib(jaxlib)
+    check_version(jaxlib)
     chosen, left_out = codes(select, "select"), codes(ignore, "ignore")
     interpreter = find_interpreter(python or _python_of(command))
     wanted = SettingsContext(
@@ -153,15 +156,6 @@ def _asker():  # noqa: ANN202 - flags.confirm.Ask
     from counterpoint.flags.option_probe import probe_compiler
 
     return probe_compiler
-
-
-def _check_jaxlib(version: str | None) -> None:
-    if version is not None and not _VERSION.match(version):
-        raise UsageError(
-            f"--jaxlib {version}: not a release",
-            why="a release is a version number; the tables of the nearest older release are used",
-            next=Retry({"jaxlib": release(None).version}),
-        )
 
 
 def _chip(target: str | None, chip: str | None) -> str | None:

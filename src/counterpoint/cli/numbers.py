@@ -13,7 +13,7 @@ def _whole(type_: object, tokens: Sequence[Token]) -> int:
     del type_
     text = tokens[0].value
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text.strip()):
-        raise ValueError(f"expected a whole number (int), not {text!r}")
+        raise ValueError(f"expected a whole number, not {text!r}")
     return int(text)
 
 

@@ -7,6 +7,7 @@ neither a partial file nor a damaged old one.
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from counterpoint.cli.wording import argument_of
@@ -38,7 +39,10 @@ def check_output(
     if path.exists() and not force:
         raise UsageError(f"{path} exists", why="--force overwrites it", next=Retry({"force": True}))
     if not path.parent.is_dir():
-        raise UsageError(f"can't write {path}: the directory {path.parent} does not exist")
+        raise UsageError(
+            f"can't write {path}: the directory {path.parent} does not exist",
+            next=f"mkdir -p {shlex.quote(str(path.parent))}",
+        )
 
 
 def check_page(path: Path | None, *, full: bool = False, force: bool = False) -> None:
@@ -83,7 +87,7 @@ def check_number(
     if value is not None and not least <= value < float("inf"):
         raise UsageError(
             f"{option} takes a number of at least {least:g}, not {value:g}",
-            next=None if instead is None else Retry({argument_of(option): f"{instead:g}"}),
+            next=Retry({argument_of(option): f"{max(least, 1) if instead is None else instead:g}"}),
         )
 
 

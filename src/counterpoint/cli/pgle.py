@@ -360,7 +360,10 @@ def apply(
     check_page(html, force=force)
     chosen = options or ApplyOptions()
     if not 0 < chosen.timeout < float("inf"):
-        raise UsageError(f"--timeout takes a number of seconds, not {chosen.timeout:g}")
+        raise UsageError(
+            f"--timeout takes a number of seconds above 0, not {chosen.timeout:g}",
+            next=Retry({"timeout": "600"}),
+        )
     devices = parse_target(chosen.target).devices if chosen.target else 8
     refuse_function(program, scheduled=False, devices=devices)
     flags = _flags(chosen.set_)

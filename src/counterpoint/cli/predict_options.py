@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_digest, check_number
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 
 if TYPE_CHECKING:
@@ -114,7 +115,10 @@ def make_question(
     check_number("--jobs", compile_.jobs, 1)
     check_number("--jitter", prices.jitter, 0)
     if not 0 < compile_.timeout < float("inf"):
-        raise UsageError(f"--timeout takes a number of seconds, not {compile_.timeout:g}")
+        raise UsageError(
+            f"--timeout takes a number of seconds above 0, not {compile_.timeout:g}",
+            next=Retry({"timeout": "600"}),
+        )
     if prices.pgle_out is not None:
         check_gain_place(prices.pgle_out, overwrite=force)
     chip = target.gpu if target is not None else None

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.flags.catalogue import release
 from counterpoint.flags.parse import AllowedFiles, ParsedSource, read_command, read_variables
 from counterpoint.flags.parse import read_source as parse_source
 
 if TYPE_CHECKING:
     from counterpoint.runs import Run
+
+
+_VERSION: Final = re.compile(r"\d+\.\d+")
 
 
 @frozen
@@ -66,6 +72,16 @@ def read_source(
     version, chip = wanted.jaxlib, wanted.chip
     parsed = parse_source(source or "", form=form, version=version, chip=chip, allowed=allowed)
     return SettingsSource(parsed)
+
+
+def check_version(version: str | None) -> None:
+    """Refuse a --jaxlib that is no version number; of an unknown one, the nearest is used."""
+    if version is not None and not _VERSION.match(version):
+        raise UsageError(
+            f"--jaxlib {version}: not a release",
+            why="a release is a version number; the tables of the nearest older release are used",
+            next=Retry({"jaxlib": release(None).version}),
+        )
 
 
 def _check_allowed(allowed: Sequence[Path]) -> None:

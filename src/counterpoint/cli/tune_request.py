@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from counterpoint.cli.output import check_number
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
 from counterpoint.cli.wording import argument_of
-from counterpoint.core import UsageError, refuse_url, unused_path
+from counterpoint.core import InputError, UsageError, refuse_url, unused_path
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.tune import Budget
@@ -297,7 +297,9 @@ def _there(option: str, path: Path | None) -> Path | None:
     if path is not None and path.is_dir():
         raise UsageError(f"{option} {path}: is a directory", why="it takes a TOML or JSON file")
     if path is not None and not path.exists():
-        raise UsageError(f"{option} {path}: no such file")
+        raise InputError(
+            f"{option} {path}: no such file", next=f"ls {shlex.quote(str(path.parent))}"
+        )
     return path
 
 

@@ -100,7 +100,8 @@ def _misfit(outcome: CompileOutcome, workload: Workload, target: Target) -> Coun
         )
     wanted, available = outcome.detail.split()
     return UsageError(
-        f"module {workload.name} is made for {wanted} devices, but {target} has {available}",
+        f"module {workload.name} is made for {wanted} device{'s' if wanted != '1' else ''}, but"
+        f" {target} has {available}",
         why="the number of devices is part of a program",
         next=resize_advice(target, int(wanted)),
     )

@@ -98,7 +98,7 @@ def read_scalars(path: str | Path) -> ScalarFile:
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path}: can't be read as a calibration file",
-            why=str(error),
+            why=(error.strerror if isinstance(error, OSError) else None) or str(error),
             next="counterpoint calibrate RUN -o calibration.toml",
         ) from error
     known = [field.name for field in fields(Scalars)]

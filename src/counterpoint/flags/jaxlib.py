@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core import ArgumentError
+from counterpoint.core import ArgumentError, InputError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import known_release, release, releases
@@ -87,7 +88,11 @@ def find_interpreter(
     if python is not None:
         found = shutil.which(python, path=search)
         if found is None:
-            raise ArgumentError("python", python, "no such program", instead=".venv/bin/python")
+            raise InputError(
+                f"`python={python}`: no such program",
+                why="it is neither a path nor the name of a program on PATH",
+                next=Retry({"python": ".venv/bin/python"}),
+            )
         return _interpreter(Path(found))
     on_path = (shutil.which(name, path=search) for name in ("python", "python3"))
     candidates = [_interpreter(Path(program)) for program in on_path if program]

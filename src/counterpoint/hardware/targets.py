@@ -235,7 +235,7 @@ def _counts(found: re.Match[str], text: str, chip: str) -> tuple[int, int]:
     hosts, count = int(found["hosts"] or 1), int(found["count"])
     devices = hosts * count
     if not 0 < devices <= _MOST_DEVICES:
-        raise _refused(text, f"{devices:,} devices", f"the maximum is {_MOST_DEVICES:,}")
+        raise _refused(text, f"{devices:,} devices", f"a target has 1 to {_MOST_DEVICES:,} devices")
     host = _host(chip)
     if count > host.most:
         raise _refused(

@@ -205,7 +205,10 @@ class _Attempt:
             raise too_long(self.command, self.timeout_s, seen)
         if status != 0:
             errors = (self.directory / _STDERR).read_text(encoding="utf-8", errors="replace")
-            circumstances = [*notes, f"on {self.devices:,} virtual devices"]
+            circumstances = [
+                *notes,
+                f"on {self.devices:,} virtual device{'s' * (self.devices != 1)}",
+            ]
             raise failed(self.command, status, errors, seen, circumstances)
         if not journal.has_begun:
             raise no_jax(self.command)

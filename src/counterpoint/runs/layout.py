@@ -55,6 +55,12 @@ def find_runs(directory: str | os.PathLike[str]) -> list[Path]:
         return [place]
     try:
         return sorted(path for path in place.iterdir() if path.is_dir() and is_run(path))
+    except NotADirectoryError:
+        raise InputError(
+            f"{place}: not a directory",
+            why="runs are directories, and so is what holds them",
+            next="counterpoint runs .",
+        ) from None
     except OSError as failure:
         raise InputError(
             f"{place}: cannot be read: {failure.strerror or failure}",

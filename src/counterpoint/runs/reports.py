@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.reader import read_run
@@ -132,7 +133,9 @@ def _of_run(run: Run, rank: int) -> list[Path]:
     numbers = [entry.number for entry in run.ranks]
     if rank not in numbers:
         raise UsageError(
-            f"{run.path} has no rank {rank}", why=f"its ranks are {', '.join(map(str, numbers))}"
+            f"{run.path} has no rank {rank}",
+            why=f"its ranks are {', '.join(map(str, numbers))}",
+            next=Retry({"rank": numbers[0]} if numbers else {}, without=("rank",)),
         )
     files = [*run.rank(rank).debug_options]
     if not files:
@@ -148,8 +151,10 @@ def _of_dump(path: Path) -> list[Path]:
     if path.is_file() and path.name.endswith(_ENDING):
         return [path]
     if not path.exists():
-        raise UsageError(
-            f"{path} does not exist", next="pass a Run, or a directory of --xla_dump_to"
+        raise InputError(
+            f"{path}: no such file or directory",
+            why="the source is a Run, or a directory that --xla_dump_to has written",
+            next="counterpoint runs",
         )
     files = sorted(path.glob(f"*{_ENDING}")) if path.is_dir() else []
     if files:
@@ -174,7 +179,11 @@ def _named(wanted: str, modules: Iterable[str], path: Path) -> str:
     if exact:
         return exact[-1]
     shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-    raise UsageError(f"{path} has no module {wanted}", why=f"its modules are {shown}")
+    raise UsageError(
+        f"{path} has no module {wanted}",
+        why=f"its modules are {shown}",
+        next=Retry({"module": names[-1]}),
+    )
 
 
 def _main(run: Run | None, rank: int, names: Mapping[str, Path]) -> str:

@@ -280,11 +280,18 @@ def _read_bytes(
         yield read_xplane(data, name, reached, wanted)
     else:
         raise InputError(
-            f"{name}: not a known profile format (it starts with {head[:16]!r})",
+            f"{name}: not a known profile format; it starts with {_shown(head[:16])}",
             why="supported: XPlane (.xplane.pb, .xplane.riegeli), Nsight Systems (.sqlite,"
             " .nsys-rep, nsys-jax .zip), trace.json(.gz), a stored Timeline (written by"
             " `counterpoint convert`)",
+            next="name a profile, or the log directory given to jax.profiler.start_trace",
         )
+
+
+def _shown(head: bytes) -> str:
+    """Return the first bytes of a file as a user would see them: text, or hexadecimal."""
+    text = head.decode("utf-8", errors="replace").rstrip("\ufffd")
+    return repr(text) if text.replace("\n", " ").isprintable() else f"the bytes {head.hex(' ')}"
 
 
 def _read_file(
@@ -367,7 +374,9 @@ def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
             " on GPUs, JAX 0.11.1 and later write more, piece by piece (`counterpoint run`"
             " with `profile_in_pieces=`)"
             if capture
-            else "name the profile itself, or check the command that writes into this pipe",
+            else "name the profile itself"
+            if size_known
+            else "check the command that writes into this pipe",
         )
     start = head.lstrip()[:64].lower()
     if start.startswith((b"<!doctype html", b"<html", b"<?xml")):

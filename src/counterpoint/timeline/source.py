@@ -132,7 +132,7 @@ def _nearest(path: Path) -> str:
     parent = path.absolute()
     while not parent.exists():
         parent = parent.parent
-    return f"{parent} exists: look there with `ls {shlex.quote(str(parent))}`"
+    return f"ls {shlex.quote(str(parent))}"
 
 
 def _in_directory(directory: Path) -> tuple[list[ProfileSource], list[str]]:
@@ -153,12 +153,12 @@ def _in_directory(directory: Path) -> tuple[list[ProfileSource], list[str]]:
     if any(name.endswith(".parquet") for name in names):
         raise InputError(
             f"{directory}: not a complete stored Timeline: {MANIFEST} is missing",
-            why=f"it holds {inside}",
+            why=f"it contains {inside}",
             next="write it again with `counterpoint convert`",
         )
     looked_for = ", ".join(ending for endings in ENDINGS for ending in endings)
     raise InputError(
-        f"{directory}: no profile in this directory (it holds {inside})",
+        f"{directory}: no profile in this directory, which contains {inside}",
         why=f"looked for {looked_for}, and for runs under plugins/profile/",
         next="name the profile itself, or the log directory given to jax.profiler.start_trace",
     )

@@ -186,7 +186,7 @@ def lower_function(
         raise UsageError(f"`devices=` takes a number of at least 1, not {devices}")
     home = found["home"]
     if home.endswith(".py") and not Path(home).is_file():
-        raise UsageError(
+        raise InputError(
             f"{home}: no such file",
             why=f"{text} names its function {found['name']}; relative paths start at {Path.cwd()}",
             next="counterpoint predict path/to/file.py:make_step --target 8xH100",

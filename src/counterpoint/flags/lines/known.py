@@ -60,7 +60,15 @@ def refuse_bare_flag(name: str, value: str) -> None:
 
     Variables are written in capitals, so only other names are checked.
     """
-    if name != name.upper() and name not in _variables() and nearest(name, 1, _CLOSE):
+    if name == name.upper() or name in _variables():
+        return
+    near = nearest(name, 1, _CLOSE)
+    if near == (name,) and is_flag(name):
+        raise UsageError(
+            f"`env={name}={value}`: {name} is a flag of XLA, not a variable",
+            next=f"use `set={name}={value}`",
+        )
+    if near:
         raise unread(name, value)
 
 

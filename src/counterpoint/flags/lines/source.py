@@ -171,7 +171,7 @@ def _read(path: Path) -> str:
         raise UsageError(
             f"{path}: neither a file nor a recipe",
             why=f"the recipes are {', '.join(recipes())}",
-            next="name one of them, or a file with flags",
+            next="name a recipe, or a file with flags",
         ) from None
     except OSError as failure:
         raise InputError(f"{path}: can't be read: {failure.strerror or failure}") from None

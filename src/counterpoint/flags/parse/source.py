@@ -327,7 +327,9 @@ def _reader(form: str) -> Callable[[str, str], ParsedSource]:
 
 def _check_form(form: str | None) -> None:
     if form is not None and form not in (*FORMS, *ALIASES):
-        raise ArgumentError("form", form, "no such form", why=f"the forms are {', '.join(FORMS)}")
+        raise ArgumentError(
+            "form", form, "no such form", why=f"the forms are {', '.join(FORMS)}", instead="text"
+        )
 
 
 def _is_file(path: Path) -> bool:
@@ -341,13 +343,13 @@ def _content(path: Path) -> bytes:
     try:
         return read_regular(path, LARGEST_SOURCE)
     except FileNotFoundError:
-        raise UsageError(
+        raise InputError(
             f"{path}: neither a file nor a recipe",
             why="a source is a file, `-`, `pid:NUMBER`, a recipe's name, or flags in quotes",
             next="counterpoint flags check 'XLA_FLAGS=--xla_...'",
         ) from None
     except IsADirectoryError:
-        raise UsageError(
+        raise InputError(
             f"{path}: a directory, but not a Run",
             next="name the file in it that sets XLA_FLAGS",
         ) from None

@@ -84,7 +84,8 @@ def step_lines(explanation: Explanation, run: Run | None = None) -> Iterator[Dig
         yield DigestLine(f"step [{basis}]: {_step(explanation)}", 0)
     beside = count_beside_chosen(explanation, run)
     if beside is not None:
-        yield DigestLine(f"by the run's own count [measured]: {counted_outside(beside)}", 1)
+        text = f"by the run's own count [measured]: {counted_outside(beside)}"
+        yield DigestLine(text, 4)  # after the largest loss
     if explanation.truncated:
         yield DigestLine("CUT OFF: events are missing from this profile; totals are too low", 0)
     if steps.window_ms is not None and (own is not None or steps.median_ms is None):

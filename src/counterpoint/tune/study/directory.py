@@ -7,6 +7,7 @@ STUDY/runs/           a Run per trial
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -64,7 +65,7 @@ def read_study(path: Path) -> Study:
     if not path.is_dir():
         raise InputError(
             f"{path}: no such directory" if not path.exists() else f"{path} is not a directory",
-            next="counterpoint tune show STUDY",
+            next=f"ls {shlex.quote(str(path.absolute().parent))}",
         )
     records = read_journal(path / JOURNAL).records
     if not records:
