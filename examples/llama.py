@@ -64,7 +64,7 @@ class Config:
     batch: float = 1.0  # sequences for each device
     remat: str = "full"  # a name in KEPT, or the names to keep: "query,key,value"
     scan: bool = True  # one compiled layer, run in a loop
-    attention: str = "auto"  # cudnn, xla, or auto: cudnn where the step is for GPUs
+    attention: str = "auto"  # cudnn, xla, splash (TPUs), or auto: cudnn where the step is for GPUs
     embedding: str = "lookup"  # or onehot, a matrix product
     dtype: str = "bfloat16"  # of activations and of the copies of weights computed with
     learning_rate: float = 1e-3
@@ -101,7 +101,7 @@ KEPT: dict[str, Callable[..., Any] | None] = {
 WORDS = {
     "mlp": ("swiglu", "gelu"),
     "positions": ("rope", "learned"),
-    "attention": ("auto", "cudnn", "xla"),
+    "attention": ("auto", "cudnn", "xla", "splash"),
     "embedding": ("lookup", "onehot"),
     "dtype": ("bfloat16", "float16", "float32"),
 }
@@ -276,15 +276,35 @@ def attend(query: Array, key: Array, value: Array, config: Config, mesh: Mesh) -
     if shared > 1:  # more devices than heads: each gets a copy of its one
         key, value = jnp.repeat(key, shared, axis=2), jnp.repeat(value, shared, axis=2)
     spec = P(BATCH, None, "tensor")
-    kernel = partial(
+    kernel: Callable[..., Array] = partial(
         jax.nn.dot_product_attention,
         is_causal=True,
         implementation="cudnn" if config.attention == "cudnn" else "xla",
     )
+    if config.attention == "splash":
+        kernel = splash_attention
     manual = jax.shard_map(
         kernel, mesh=mesh, in_specs=(spec, spec, spec), out_specs=spec, check_vma=False
     )
     return manual(query, key, value)
+
+
+def splash_attention(query: Array, key: Array, value: Array) -> Array:
+    """Causal attention by JAX's own kernel for TPUs, whose heads come before the sequence."""
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
+
+    heads, length = query.shape[2], query.shape[1]
+    key, value = (jnp.repeat(it, heads // it.shape[2], axis=2) for it in (key, value))
+    mask = masks.MultiHeadMask([masks.CausalMask((length, length))] * heads)
+    names = ("q", "kv", "kv_compute", "q_dkv", "kv_dkv", "kv_dkv_compute", "q_dq", "kv_dq")
+    blocks: dict[str, Any] = {f"block_{name}": min(512, length) for name in names}
+    kernel: Any = splash.make_splash_mha(
+        mask, head_shards=1, q_seq_shards=1, block_sizes=splash.BlockSizes(**blocks)
+    )
+    scaled = query * query.shape[-1] ** -0.5
+    mixed = jax.vmap(kernel)(*(jnp.swapaxes(it, 1, 2) for it in (scaled, key, value)))
+    return jnp.swapaxes(mixed, 1, 2)
 
 
 def normalize(x: Array, scale: Array) -> Array:

@@ -25,6 +25,7 @@ _LAST_LINES: Final = 8
 _FRAME: Final = re.compile(r"\s*@\s+0x|\*\*\* (Begin|End) stack trace")
 _FATAL: Final = re.compile(r"F\d{4} |.*: F .*\] |Fatal ")
 _HEADING: Final = re.compile(r"\AUnable to parse module assembly:\s*(error: )?")
+_TOO_LARGE: Final = re.compile(r"memory on HBM.*?\(([\d.]+[KMGT])\).*?\(([\d.]+[KMGT])\)")
 _CUSTOM_PARTITIONER: Final = "custom_partitioner"
 
 
@@ -133,6 +134,12 @@ def _compiler_error(detail: str, workload: Workload) -> CounterpointError:
             f"module {workload.name} can't be compiled outside the process that lowered it",
             why=f"{first_line(detail)}: its custom_partitioning is Python code",
             next="call that function within jax.shard_map",
+        )
+    if found := _TOO_LARGE.search(detail):
+        return CompileFailed(
+            f"{workload.name} does not fit into the memory of a TPU",
+            why=f"libtpu needs {found[1]}iB, and has {found[2]}iB",
+            next="more chips, a smaller batch, or more rematerialization",
         )
     return CompileFailed(f"XLA can't compile {workload.name}", why=_with_line(detail, workload))
 

@@ -132,10 +132,13 @@ def _compiled(base: Forecast) -> str:
     if base.compiled is None:
         return "elsewhere; the schedule is used as it is"
     jaxlib = base.compiled.versions.get("jaxlib", units.UNKNOWN)
+    compiler = base.compiled.versions.get("libtpu")
+    by = f"libtpu {compiler}, jaxlib {jaxlib}" if compiler else f"jaxlib {jaxlib}"
+    device = "TPU" if compiler else "GPU"
     took = f"{base.compiled.seconds:,.1f} s"
     if base.compiled.from_cache:
-        return f"by jaxlib {jaxlib} earlier ({took} then), from the cache, without a GPU"
-    return f"by jaxlib {jaxlib} in {took}, without a GPU"
+        return f"by {by} earlier ({took} then), from the cache, without a {device}"
+    return f"by {by} in {took}, without a {device}"
 
 
 def _settings(base: Forecast) -> str:
