@@ -199,8 +199,8 @@ def _of_command(
     from counterpoint.workflow.prediction import predict as ask
     from counterpoint.workflow.prediction import require_target
 
-    where = require_target(target, shlex.join(words), tpus=False)
-    require_compiler()
+    where = require_target(target, shlex.join(words))
+    require_compiler(tpus=where.tpu is not None)
     with tempfile.TemporaryDirectory(prefix="counterpoint-lower-") as scratch:
         say(f"lowering {shlex.join(words)}")
         subject = run_subject(

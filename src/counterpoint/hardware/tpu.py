@@ -31,6 +31,7 @@ class Tpu:
     aliases: tuple[str, ...]
     chip: str  # its name in chips.toml
     libtpu: str  # its name in libtpu's topologies
+    kind: str  # what a device calls itself, as in profiles
     megacore: bool = False  # libtpu has to be told that the cores of a chip are one device
     counted: str  # "chips" or "cores": the number in a slice's name
     cores: int  # TensorCores of a chip

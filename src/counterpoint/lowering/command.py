@@ -35,7 +35,7 @@ from counterpoint.lowering.errors import (
     too_long,
     unusable,
 )
-from counterpoint.lowering.gpu_facts import gpu_facts
+from counterpoint.lowering.gpu_facts import DeviceFact, gpu_facts
 from counterpoint.lowering.result import (
     EmulatorReports,
     Lowering,
@@ -109,7 +109,7 @@ class _Attempt:
 
     command: Sequence[str]
     devices: int
-    gpu: Mapping[str, str | int]
+    gpu: Mapping[str, DeviceFact]
     directory: Path
     program: str | None
     timeout_s: float
@@ -123,15 +123,15 @@ class _Attempt:
 
     def best(self) -> Lowering:
         """Run the command as on GPUs; if it fails, with less that pretends to be there."""
-        backend = "gpu"
+        backend = str(self.gpu["platform"])
         while True:
             try:
                 return self.lowering(backend)
             except InputError as error:
                 if self.has_stand_ins:
                     what, self.may_stand_in = "a stand-in for a missing package", False
-                elif self.has_queried_backend and backend == "gpu":
-                    what, backend = 'the backend "gpu"', "cpu"
+                elif self.has_queried_backend and backend != "cpu":
+                    what, backend = f'the backend "{backend}"', "cpu"
                 else:
                     raise
                 self.failures.append(f"the program fails here with {what}: {_last_line(error)}")

@@ -1,4 +1,4 @@
-"""What a target's GPUs say of themselves to a program, for the emulator.
+"""What a target's GPUs (or TPUs) say of themselves to a program, for the emulator.
 
 The compiler's description of the GPU has it all, for GPUs of a user's target file, too.
 """
@@ -6,19 +6,24 @@ The compiler's description of the GPU has it all, for GPUs of a user's target fi
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
-from counterpoint.hardware import Target
+from counterpoint.hardware import Target, TpuSlice
+
+DeviceFact: TypeAlias = str | int | list[int]
 
 _NUMBER: Final = r"\b{name}: (\d+)"
 _KIND: Final = re.compile(r'device_description_str: "([^"]*)"')
 
 
-def gpu_facts(target: Target) -> dict[str, str | int]:
+def gpu_facts(target: Target) -> dict[str, DeviceFact]:
     """Return the attributes of a device that XLA's GPU client would report on this target."""
+    if target.tpu is not None:
+        return _tpu_facts(target.tpu)
     config = target.config
     kind = _KIND.search(config)
     return {
+        "platform": "gpu",
         "kind": kind[1] if kind else target.gpu,
         "compute_capability": f"{_number(config, 'major')}.{_number(config, 'minor')}",
         "core_count": _number(config, "core_count"),
@@ -27,6 +32,19 @@ def gpu_facts(target: Target) -> dict[str, str | int]:
         "per_host": target.gpus_per_host,
         # XLA takes a host's boot id, or the fabric's id where NVLink joins several hosts.
         "per_slice": max(target.gpus_per_host, target.links.domain),
+    }
+
+
+def _tpu_facts(where: TpuSlice) -> dict[str, DeviceFact]:
+    """Return what libtpu's client reports of a device of these slices."""
+    return {
+        "platform": "tpu",
+        "kind": where.tpu.kind,
+        "shape": [*where.shape, *([1] * (3 - len(where.shape)))],
+        "cores": where.tpu.devices,
+        "memory": where.tpu.hbm_usable,
+        "per_host": where.chips_per_host * where.tpu.devices,
+        "per_slice": where.devices,
     }
 
 

@@ -31,11 +31,13 @@ def enter(
 ) -> None:
     """Prepare this process, before jax is imported."""
     from . import virtual_devices
+    from .function import lower_for
     from .gpu_attributes import VirtualGpu
     from .write_guard import WriteGuard
 
     task = json.loads(os.environ[TASK])
     gpu = VirtualGpu(task["gpu"], task["devices"])
+    lower_for(gpu.platform)
     virtual_devices.prepare(task["devices"], task["backend"], gpu)
     _end_with(task["asker"])
     kept = keep_variables(passed=task["passed"])

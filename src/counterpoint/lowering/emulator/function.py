@@ -1,4 +1,4 @@
-"""A function that the program lowered: its weight, its owner, and its text for CUDA."""
+"""A function that the program lowered: its weight, its owner, and its text for the target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,20 @@ from collections.abc import Callable
 from typing import Any
 
 JaxObject = Any  # objects of JAX, which have no types here
-CUDA = ("cuda",)
+_PLATFORMS = {"gpu": "cuda", "tpu": "tpu"}
+"""Of each kind of device, what JAX lowers for."""
+_lowered_for = ["cuda"]
+
+
+def lower_for(devices: str) -> None:
+    """Set the kind of device, before anything is lowered."""
+    _lowered_for[:] = [_PLATFORMS[devices]]
+
+
+def lowered_for() -> tuple[str, ...]:
+    """Return the platform that steps are lowered for."""
+    return tuple(_lowered_for)
+
 
 # Copied from counterpoint.compile.inputs.artifacts, which the program's interpreter may lack.
 _DOT = re.compile(
@@ -82,17 +95,19 @@ class LoweredFunction:
         plain = re.sub(r"\W+", "_", wanted).strip("_")
         return plain in (self.name, self.name.partition("_")[2], self.inner)
 
-    def for_cuda(self) -> tuple[str, str, str | None]:
-        """Return its text, the platform it is lowered for, and the reason if that is not CUDA."""
+    def for_target(self) -> tuple[str, str, str | None]:
+        """Return its text, its platform, and the reason if that is not the target's."""
+        platform = lowered_for()[0]
         if self._again is None:
             return self._text, "cpu", "it is lowered for CPU: this JAX can lower it only once"
         try:
             module = self._again()
             self.tied = _replaced(module) if self.is_custom else None
-            return module_text(module) + _order_line(self._order), "cuda", None
+            return module_text(module) + _order_line(self._order), platform, None
         except Exception as error:  # noqa: BLE001  whatever a rule of another platform may raise
             why = str(error).strip().partition("\n")[0][:200]
-            return self._text, "cpu", f"it is lowered for CPU: JAX can't for CUDA here ({why})"
+            wanted = platform.upper()
+            return self._text, "cpu", f"it is lowered for CPU: JAX can't for {wanted} here ({why})"
 
     def let_go(self) -> None:
         """Release everything but its facts."""

@@ -1,4 +1,4 @@
-"""Lets virtual CPU devices describe themselves as the target's GPUs do.
+"""Lets virtual CPU devices describe themselves as the target's GPUs or TPUs do.
 
 Programs choose a mesh, an attention kernel and block sizes by what a device says of itself. The
 attributes and their values are those of XLA's GPU client. `slice_index` numbers the domains of
@@ -30,10 +30,13 @@ class VirtualGpu:
     """What the target's GPUs say of themselves: an entry of the task."""
 
     def __init__(self, facts: dict[str, Any], devices: int) -> None:
+        self.platform: str = facts["platform"]  # "gpu" or "tpu"
         self.kind: str = facts["kind"]
-        self.compute_capability: str = facts["compute_capability"]
-        self.core_count: int = facts["core_count"]
-        self.shared_memory: int = facts["shared_memory"]
+        self.compute_capability: str = facts.get("compute_capability", "0.0")
+        self.core_count: int = facts.get("core_count", 0)
+        self.shared_memory: int = facts.get("shared_memory", 0)
+        self.shape: list[int] = facts.get("shape", [])  # of a slice of TPUs, in chips
+        self.cores: int = facts.get("cores", 1)  # devices of one chip
         self.memory: int = facts["memory"]
         self.per_host: int = facts["per_host"]
         self.per_slice: int = facts["per_slice"]
@@ -44,6 +47,18 @@ class VirtualGpu:
     @property
     def capability(self) -> tuple[int, ...]:
         return tuple(int(part) for part in self.compute_capability.split("."))
+
+    def coords_of(self, device: JaxObject) -> list[int]:
+        """Return the place of a device: in its slice's torus, or on its host.
+
+        libtpu numbers the chips of a slice along x, then y, then z.
+        """
+        number = int(device.id)
+        if not self.shape:
+            return [number % self.per_host]
+        chip = number % self.per_slice // self.cores
+        wide, high, _ = self.shape
+        return [chip % wide, chip // wide % high, chip // (wide * high)]
 
     def slice_of(self, device: JaxObject) -> int:
         return int(device.id) // self.per_slice if self.slice is None else self.slice
@@ -56,7 +71,7 @@ class VirtualGpu:
                 " jax.distributed.initialize asks: one domain of fast links"
             )
         slices = -(-devices // self.per_slice)
-        if slices == 1:
+        if slices == 1 or self.platform == "tpu":  # a target names its slices
             return None
         return (
             f"devices have {slices} values of slice_index, {self.per_slice} devices each, as XLA's"
@@ -90,14 +105,20 @@ def describe_devices(
     _tell(device, "process_index", lambda it: int(it.id) // gpu.per_host, only_meshes=True)
     _tell(device, "local_hardware_id", lambda it: int(it.id) % gpu.per_host)
     _add_slices(device, gpu, note, jax)
+    device.coords = property(gpu.coords_of)
+    if gpu.platform == "tpu":
+        device.core_on_chip = property(lambda it: int(it.id) % gpu.cores)
     for name, value in (
-        ("device_vendor", "NVIDIA Corporation"),
-        ("compute_capability", gpu.compute_capability),
-        ("core_count", gpu.core_count),
-        ("shared_memory_per_block_optin", gpu.shared_memory),
+        ()
+        if gpu.platform == "tpu"
+        else (
+            ("device_vendor", "NVIDIA Corporation"),
+            ("compute_capability", gpu.compute_capability),
+            ("core_count", gpu.core_count),
+            ("shared_memory_per_block_optin", gpu.shared_memory),
+        )
     ):
         setattr(device, name, property(_constant(value)))
-    device.coords = property(lambda it: [int(it.id) % gpu.per_host])
     _tell_memory(device, gpu)
     _watch_local_devices(jax, gpu)
 
@@ -117,12 +138,13 @@ def _tell_platform(
 ) -> None:
     def platform(_: JaxObject) -> str:
         on_query()
-        return "gpu"
+        return gpu.platform
 
     _tell(device, "platform", platform)
     _tell(device, "device_kind", _constant(gpu.kind))
     _tell(client, "platform", platform)
-    _tell(client, "platform_version", _constant("cuda 12090"))
+    version = "cuda 12090" if gpu.platform == "gpu" else "libtpu"
+    _tell(client, "platform_version", _constant(version))
 
 
 def _tell(
@@ -150,7 +172,7 @@ def _add_slices(
         caller = _caller()
         devices = int(jax.device_count())
         if caller == inside.SHARDINGS:  # `jax.make_mesh`
-            if gpu.slice is None and devices > gpu.per_slice:
+            if gpu.platform == "gpu" and gpu.slice is None and devices > gpu.per_slice:
                 note(
                     f"jax.make_mesh of JAX {jax.__version__} refuses GPUs of several hosts, so on"
                     " your cluster this program fails there: build the mesh with"
@@ -172,7 +194,8 @@ def _tell_memory(device: JaxObject, gpu: VirtualGpu) -> None:
     def memory_stats(self: JaxObject) -> JaxObject:
         if not _is_for_gpu(_caller()):
             return own(self)
-        share = float(os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION") or 0.75)
+        usual = 0.75 if gpu.platform == "gpu" else 1.0
+        share = float(os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION") or usual)
         limit = int(gpu.memory * share)
         used = ("bytes_in_use", "peak_bytes_in_use", "num_allocs", "largest_alloc_size")
         return {

@@ -25,7 +25,7 @@ from typing import Any
 from . import OUTCOME, fake_execution, gpu_attributes, stand_ins, virtual_devices, write_line
 from . import jax_internals as inside
 from .fake_execution import FakeExecutions, UncompiledExecutable
-from .function import CUDA, JaxObject, LoweredFunction, describe_function
+from .function import JaxObject, LoweredFunction, describe_function, lowered_for
 from .write_guard import WriteGuard
 
 _TIMES = 32
@@ -154,14 +154,14 @@ class StepFinder:
     def _lowering(self, original: JaxObject) -> JaxObject:
         def lower_sharding_computation(*args: JaxObject, **named: JaxObject) -> JaxObject:
             def again() -> JaxObject:
-                return original(*args, **{**named, "lowering_platforms": CUDA}).stablehlo()
+                return original(*args, **{**named, "lowering_platforms": lowered_for()}).stablehlo()
 
             try:
                 lowered = original(*args, **named)
             except NotImplementedError as error:
                 if named.get("lowering_platforms") or "for platform cpu" not in str(error):
                     raise
-                lowered = original(*args, **{**named, "lowering_platforms": CUDA})
+                lowered = original(*args, **{**named, "lowering_platforms": lowered_for()})
             module = lowered.stablehlo()
             order = getattr(lowered, "_device_list", None) or ()
             devices = tuple(int(device.id) for device in order)
@@ -289,8 +289,8 @@ class StepFinder:
         return outcome["step"] is not None
 
     def _keep(self, step: LoweredFunction) -> None:
-        """Write the step's text, lowered for CUDA."""
-        text, platform, why = step.for_cuda()
+        """Write the step's text, lowered for the target."""
+        text, platform, why = step.for_target()
         for old in self._directory.glob("jax_ir*_compile.mlir"):
             old.unlink()
         name = f"jax_ir{len(self._functions):04}_{step.name}_compile.mlir"

@@ -1,4 +1,4 @@
-"""Provides as many CPU devices as the target has GPUs, whatever devices the program requests.
+"""Provides as many CPU devices as the target has, whatever devices the program requests.
 
 A program for GPUs requests them by name, sets XLA_FLAGS and JAX_PLATFORMS and joins a cluster. Here
 none of that takes effect: it gets CPU devices, its flags are kept for the prediction, and it is the
@@ -17,15 +17,16 @@ from . import jax_internals as inside
 from .function import JaxObject
 from .gpu_attributes import VirtualGpu, describe_devices
 
-_GPU = ("gpu", "cuda", "rocm")
+_GPU = ("gpu", "cuda", "rocm", "tpu")
 _KEPT = ("XLA_PYTHON_CLIENT_", "NCCL_", "CUDA_DEVICE_MAX_CONNECTIONS")
 _QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 """Compile fast: code here runs only once."""
 
 _ANSWERS = {
+    "tpu": 'jax.default_backend() returned "tpu", so that the program chooses as on TPUs',
     "gpu": 'jax.default_backend() returned "gpu", so that the program chooses as on GPUs',
-    "cpu": 'jax.default_backend() returned "cpu", because the program fails here with "gpu"; on a'
-    " GPU it may choose differently",
+    "cpu": 'jax.default_backend() returned "cpu", because the program fails here with another;'
+    " on the target it may choose differently",
 }
 _CUDNN = 91200
 _PLACES = ("partition_index", "slice_index")  # arguments of `jax.distributed.initialize`
@@ -75,8 +76,9 @@ def install_hooks(jax: ModuleType, remarks: ChangedRequests) -> None:
     bridge.backends = backends
     _answer_for_gpus(jax, bridge, remarks)
     _stay_alone(jax, remarks)
-    _answer_for_cudnn(remarks)
-    asks = remarks.on_backend_query if _backend == "gpu" else None
+    if _gpu.platform == "gpu":
+        _answer_for_cudnn(remarks)
+    asks = remarks.on_backend_query if _backend != "cpu" else None
     describe_devices(jax, _gpu, remarks.note, asks)
 
 

@@ -329,20 +329,10 @@ def _own_target(subject: PredictionSubject) -> Target:
     return found
 
 
-def require_target(target: Target | None, origin: str, *, tpus: bool = True) -> Target:
-    """Return the target; raise an error if there is none and the workload has none.
-
-    Without `tpus`, one of TPUs is an error, too: commands are not lowered for them so far.
-    """
+def require_target(target: Target | None, origin: str) -> Target:
+    """Return the target; raise an error if there is none and the workload has none."""
     if target is None:
         raise _no_target(origin)
-    if target.tpu is not None and not tpus:
-        raise UsageError(
-            f"{origin} can't be lowered for {target} yet",
-            why="for TPUs, functions (file.py:make_step), StableHLO and scheduled programs are"
-            " predicted so far",
-            next=f"counterpoint predict file.py:make_step --target {target}",
-        )
     return target
 
 
