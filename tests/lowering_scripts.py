@@ -210,6 +210,22 @@ def step(w, x):
 jax.jit(step, donate_argnums=0)(jax.device_put(jnp.ones((64, 64)), rows), jnp.ones((16, 64)))
 """
 
+ON_TPUS: Final = """
+import jax, jax.numpy as jnp
+devices = jax.devices()
+last = devices[-1]
+print(jax.default_backend(), last.platform, last.device_kind)
+print("coords", devices[2].coords, last.coords, last.core_on_chip)
+limit = last.memory_stats()["bytes_limit"] / 2**30
+print("slices", sorted({device.slice_index for device in devices}), "limit", limit)
+print("gpu attributes", hasattr(last, "compute_capability"))
+def on_gpus(w): return w + 1
+def on_tpus(w): return w @ w
+def loss(w):
+    return jax.lax.platform_dependent(w, tpu=jax.jit(on_tpus), default=jax.jit(on_gpus)).sum()
+jax.jit(jax.grad(loss))(jnp.ones((64, 64)))
+"""
+
 SLICES: Final = """
 import jax
 print(jax.devices()[0].device_kind, jax.devices()[0].compute_capability)

@@ -109,6 +109,14 @@ def test_an_all_reduce_uses_the_rings_of_both_axes(price: Pricer) -> None:
     assert one_axis.seconds == pytest.approx(2 * size * 15 / 16 / (2 * 50e9 * 0.9), rel=0.01)
 
 
+def test_an_all_reduce_of_which_each_keeps_its_part_takes_half(price: Pricer) -> None:
+    lines = all_reduce("f32[1073741824]{0}", "[1,256]<=[256]")
+    emitter = '{"emitter":"SingleInputAllReduceScatterFusion"}'
+    config = f'backend_config={{"collective_algorithm_config":{emitter}}}'
+    half = price(f"{lines}, {config}")
+    assert half.seconds == pytest.approx(price(lines).seconds / 2, rel=0.01)
+
+
 def test_a_line_is_half_as_fast_as_a_ring(price: Pricer) -> None:
     shape = "f32[1073741824]{0}"
     ring = price(all_reduce(shape, "[1,64]<=[64]"), "v5p-128")

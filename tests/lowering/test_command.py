@@ -41,7 +41,7 @@ def lower(
 ) -> Lowering:
     path = directory / "train.py"
     path.write_text(script)
-    described = parse_target(target) if target else None
+    described = parse_target(target, tpus=True) if target else None
     return lower_command(
         [sys.executable, str(path), *words],
         devices=described.devices if described else devices,
@@ -143,6 +143,20 @@ def test_virtual_devices_say_what_the_gpus_of_the_target_say(tmp_path: Path) -> 
     assert any("jax.local_device_count() returned 16" in note for note in found.notes)
     refused = any("jax.make_mesh" in note and "several hosts" in note for note in found.notes)
     assert refused or found.jax.startswith(("0.8", "0.9"))  # later ones refuse GPUs, too
+
+
+def test_virtual_devices_say_what_the_tpus_of_the_target_say(tmp_path: Path) -> None:
+    found = lower(tmp_path, scripts.ON_TPUS, target="2xv5e-16")
+
+    assert printed(found).splitlines() == [
+        "tpu tpu TPU v5 lite",
+        "coords [2, 0, 0] [3, 3, 0] 0",
+        "slices [0, 1] limit 15.75",
+        "gpu attributes False",
+    ]
+    assert found.platform == "tpu"
+    assert b"on_tpus" in load_workload(found.directory).program
+    assert any('returned "tpu"' in note for note in found.notes)
 
 
 def test_hosts_of_one_nvlink_domain_are_one_slice(
