@@ -80,7 +80,7 @@ def environment(
 ) -> dict[str, str]:
     """The environment of a program with the agent in it."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("COUNTERPOINT_")}
-    asked = {} if window is None else {"COUNTERPOINT_AGENT_WINDOW": json.dumps(window)}
+    wanted = {} if window is None else {"COUNTERPOINT_AGENT_WINDOW": json.dumps(window)}
     return {
         **inherited,
         "JAX_PLATFORMS": "cpu",
@@ -88,7 +88,7 @@ def environment(
         **injected({}, AGENT),
         "PYTHONDONTWRITEBYTECODE": "1",
         "COUNTERPOINT_AGENT_DIR": str(rank),
-        **asked,
+        **wanted,
         **more,
     }
 

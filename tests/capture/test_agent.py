@@ -36,8 +36,8 @@ import json, time
 from glob import glob
 began = time.monotonic()
 def undecided():
-    told = [json.load(open(it))["window"]["state"] for it in glob("rank0/agent/process-*.json")]
-    return not {*told} & {"done", "failed"} and time.monotonic() - began < 60
+    states = [json.load(open(it))["window"]["state"] for it in glob("rank0/agent/process-*.json")]
+    return not {*states} & {"done", "failed"} and time.monotonic() - began < 60
 """
 """`undecided()`: there is no profile yet, however slow the machine is."""
 
@@ -198,7 +198,7 @@ def test_an_open_profile_is_kept_when_the_program_fails(tmp_path: Path) -> None:
         "sys.exit(7)": (7, ""),
         "raise KeyboardInterrupt": (-signal.SIGINT, "KeyboardInterrupt"),
     }
-    for number, (ending, (code, said)) in enumerate(endings.items()):
+    for number, (ending, (code, message)) in enumerate(endings.items()):
         left = run(
             tmp_path / str(number),
             SHARDED
@@ -212,7 +212,7 @@ for i in range(6):
             {"start_step": 2, "steps": 10},
         )
         assert left.code == code, left.err
-        assert said in left.err
+        assert message in left.err
         assert left.window["state"] == "done"
         assert left.window["reason"] == "the program ended inside the window, in step 3 of 10"
         assert len(counterpoint.read(str(left.rank / "profile")).devices) == 8
@@ -416,10 +416,10 @@ def test_what_autopgle_says_is_noted_and_still_seen(tmp_path: Path) -> None:
     left = run(tmp_path, program, {"start_step": 2, "steps": 2}, more=more)
     assert left.code == 0, left.err
     assert "RuntimeWarning: PGLE collected an empty trace" in left.err
-    said = left.process["autopgle"]
-    assert said["enabled"]
-    assert said["empty_traces"] >= 1
-    assert said["messages"][0].startswith("PGLE collected an empty trace")
+    seen = left.process["autopgle"]
+    assert seen["enabled"]
+    assert seen["empty_traces"] >= 1
+    assert seen["messages"][0].startswith("PGLE collected an empty trace")
     assert left.window["state"] == "failed"
     assert "AutoPGLE profiles in this process" in left.window["reason"]
 
@@ -438,9 +438,9 @@ def test_programs_that_autopgle_optimised_are_missed_in_the_cache(tmp_path: Path
     left = run(tmp_path / "expect", program, more=expecting)
 
     assert "PERSISTENT CACHE MISS for PGLE-optimized jit_cached" in left.err
-    said = left.process["autopgle"]
-    assert said["expected"]
-    assert any(it.startswith("PERSISTENT CACHE MISS for PGLE-optimized") for it in said["messages"])
+    seen = left.process["autopgle"]
+    assert seen["expected"]
+    assert any(it.startswith("PERSISTENT CACHE MISS for PGLE-optimized") for it in seen["messages"])
 
 
 def test_a_forked_child_does_nothing(tmp_path: Path) -> None:
@@ -625,8 +625,8 @@ def test_processes_of_one_job_profile_the_same_steps(tmp_path: Path) -> None:
         )
         for rank in range(2)
     ]
-    said = [child.communicate(timeout=100)[1] for child in children]
-    assert [child.returncode for child in children] == [0, 0], said
+    errors = [child.communicate(timeout=100)[1] for child in children]
+    assert [child.returncode for child in children] == [0, 0], errors
 
     both = [Left(0, "", "", tmp_path / f"rank{rank}") for rank in range(2)]
 

@@ -180,7 +180,7 @@ def with_builds(path: Path, *signatures: tuple[str, ...]) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "said"),
+    ("first", "second", "reason"),
     [
         (
             (FREE, BATCH),
@@ -196,12 +196,12 @@ def with_builds(path: Path, *signatures: tuple[str, ...]) -> Run:
     ],
 )
 def test_a_second_compile_at_the_start_costs_once(
-    first: tuple[str, ...], second: tuple[str, ...], said: str, tmp_path: Path
+    first: tuple[str, ...], second: tuple[str, ...], reason: str, tmp_path: Path
 ) -> None:
     (finding,) = found(training(), with_builds(tmp_path, first, second))
     assert finding.title == "jit_step is compiled twice; all but the first take 20.00 s"
     assert isinstance(finding.saves_ms, Unknown)
-    assert said in finding.detail
+    assert reason in finding.detail
     assert "train.py:7" in finding.detail
 
 

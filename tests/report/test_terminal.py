@@ -113,11 +113,11 @@ def test_the_first_screen_is_the_answer(
         assert isinstance(found.saves_ms, Range)
         price = units.span(found.saves_ms.low, found.saves_ms.high)
         share = units.percent(found.saves_ms.high / 11.0)
-        said = re.search(rf"{found.code} +(\S.*?)  +{price}( +{share}( +{found.basis})?)?$", line)
-        assert said
-        assert found.title.startswith(said[1].removesuffix("…"))
-        assert said[1] == found.title or not said[2], "the other columns go before the sentence"
-        assert len(said[1]) > 40
+        row = re.search(rf"{found.code} +(\S.*?)  +{price}( +{share}( +{found.basis})?)?$", line)
+        assert row
+        assert found.title.startswith(row[1].removesuffix("…"))
+        assert row[1] == found.title or not row[2], "the other columns go before the sentence"
+        assert len(row[1]) > 40
     assert len(losses) == 3
     assert "CUT OFF" in "\n".join(first[:4])
     assert "note" not in "\n".join(first)
@@ -455,7 +455,7 @@ def compiled_run(*within: int, steps: int) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("run", "said"),
+    ("run", "line"),
     [
         (compiled_run(0, 1, steps=4), "4 seen, median 33.00 ms of the 1 without comp"),
         (compiled_run(0, 1, 2, steps=5), "5 seen, median 33.00 ms of the 1 without compilation"),
@@ -468,8 +468,8 @@ def compiled_run(*within: int, steps: int) -> Run:
         ),
     ],
 )
-def test_a_step_in_which_something_was_compiled_is_no_step_time(run: Run, said: str) -> None:
-    assert steps_line(run).startswith(said)
+def test_a_step_in_which_something_was_compiled_is_no_step_time(run: Run, line: str) -> None:
+    assert steps_line(run).startswith(line)
 
 
 def test_steps_that_were_profiled_are_not_said_to_be_outside_the_profile(tmp_path: Path) -> None:
@@ -501,14 +501,14 @@ def test_a_run_tells_the_step_time_where_its_profile_has_no_whole_step() -> None
     )
 
 
-@pytest.mark.parametrize(("update_ms", "told"), [(10, True), (2, False)])
+@pytest.mark.parametrize(("update_ms", "is_shown"), [(10, True), (2, False)])
 def test_the_guess_stands_under_the_headline_where_other_programs_take_much(
-    update_ms: int, told: bool
+    update_ms: int, is_shown: bool
 ) -> None:
     text = flat(plain_text(explain_document(explain(accumulated(update_ms)))))
     guess = "one run of jit_grad, the program with most device time, counts as one step; other"
     headline = text.partition("Where a median step goes")[0]
-    assert (guess in headline) is told
+    assert (guess in headline) is is_shown
     assert "jit_grad runs 4 times for each run of" in headline
 
 

@@ -74,14 +74,14 @@ def test_each_thing_that_happens_is_a_line() -> None:
 
 def test_an_end_does_not_call_decided_what_the_table_calls_not_decided() -> None:
     end = StudyEnded(why="every arm is decided", at=AT)
-    told = between(Made(NVLS).entered(NVLS), lambda it: it.add(end))
-    assert told == ["done: no arm is worth more runs"]
+    lines = between(Made(NVLS).entered(NVLS), lambda it: it.add(end))
+    assert lines == ["done: no arm is worth more runs"]
 
 
 def test_a_trial_without_a_row_and_a_profile_are_told_as_what_they_are() -> None:
     made = Made(NVLS).entered(NVLS).opened()
-    told = between(made, lambda it: it.ran("NVLS off", report(None), Purpose.PROFILE, -1))
-    assert told == ["trial 1, NVLS off (profile): done"]
+    lines = between(made, lambda it: it.ran("NVLS off", report(None), Purpose.PROFILE, -1))
+    assert lines == ["trial 1, NVLS off (profile): done"]
 
 
 def running() -> Study:
@@ -92,8 +92,8 @@ def running() -> Study:
 
 def test_how_it_stands() -> None:
     now = datetime.fromisoformat(AT).replace(minute=2, second=7)
-    said = study_status(running(), tune_conclusions.unfinished(), now)
-    assert said.lines == (
+    status = study_status(running(), tune_conclusions.unfinished(), now)
+    assert status.lines == (
         "spent: 2 trials, 5 min; left: 18 trials, up to 45 min",
         "best so far: pipelined all-gather + all-gather threshold 512 MiB +3.0%",
         "running trial 3: NVLS off (race, row 3), 2:07",
@@ -104,18 +104,18 @@ def test_the_best_so_far_is_never_one_that_is_slower() -> None:
     now = datetime.now(UTC)
     none = tune_conclusions.nothing()
     assert study_status(running(), none, now).best == "best so far: the base"
-    told = tune_conclusions.estimate("x", 0.01, Range(0.002, 0.02), ArmVerdict.OPEN)
-    row = replace(none.rows[1], raced=told)
-    said = study_status(running(), replace(none, rows=(none.rows[0], row)), now)
-    assert said.best == "best so far: NVLS off +1.0% [+0.2%, +2.0%]"
+    estimated = tune_conclusions.estimate("x", 0.01, Range(0.002, 0.02), ArmVerdict.OPEN)
+    row = replace(none.rows[1], raced=estimated)
+    status = study_status(running(), replace(none, rows=(none.rows[0], row)), now)
+    assert status.best == "best so far: NVLS off +1.0% [+0.2%, +2.0%]"
 
 
 def test_who_has_no_figure_is_not_the_best_so_far() -> None:
     none = tune_conclusions.nothing()
-    told = tune_conclusions.estimate(
+    estimated = tune_conclusions.estimate(
         "x", math.nan, Unknown("never beside the base"), ArmVerdict.OPEN
     )
-    rows = (none.rows[0], replace(none.rows[1], raced=told))
+    rows = (none.rows[0], replace(none.rows[1], raced=estimated))
     assert study_status(running(), replace(none, rows=rows), datetime.now(UTC)).best == ""
 
 
@@ -123,11 +123,11 @@ def test_a_trial_that_runs_is_not_spent_and_no_result_has_no_best() -> None:
     made = Made(NVLS).entered(NVLS).opened()
     made.started("base", Purpose.NOISE, 0)
     now = datetime.fromisoformat(AT).replace(minute=1, second=3)
-    said = study_status(made.study, conclude(made.study, StudyPlan()), now)
-    assert said.lines == ("running trial 1: base (noise, row 1), 1:03",)
+    status = study_status(made.study, conclude(made.study, StudyPlan()), now)
+    assert status.lines == ("running trial 1: base (noise, row 1), 1:03",)
     made.add(TrialEnded(number=1, report=report(1.0), wall_s=63.0, at=AT))
-    said = study_status(made.study, conclude(made.study, StudyPlan()), now)
-    assert said.lines == ("spent: 1 trial, 63 s",)
+    status = study_status(made.study, conclude(made.study, StudyPlan()), now)
+    assert status.lines == ("spent: 1 trial, 63 s",)
 
 
 def test_before_anything_ran_nothing_is_the_best() -> None:

@@ -67,9 +67,9 @@ def test_a_page_fills_while_it_is_open_and_then_asks_no_more(visit: Visitor) -> 
             state="attached"
         )
         visited.settle()
-        asked = len(visited.requests)
+        requests = len(visited.requests)
         visited.page.wait_for_timeout(1500)
-        assert len(visited.requests) == asked
+        assert len(visited.requests) == requests
 
 
 def test_steps_are_shown_while_the_profile_is_read_and_lanes_while_they_are_drawn(

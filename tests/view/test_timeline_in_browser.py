@@ -132,14 +132,14 @@ def test_an_address_leads_to_the_same_place_and_op(timeline: Visit, visit: Visit
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
+    ("named", "notice"),
     [("step=999", "no step 999 here"), ("finding=STEP999", "no place of a finding STEP999 here")],
 )
 def test_an_address_of_what_is_not_there_says_so(
-    page: Path, visit: Visitor, named: str, said: str
+    page: Path, visit: Visitor, named: str, notice: str
 ) -> None:
     visited = visit(f"{page.as_uri()}#view=timeline&{named}")
-    visited.page.locator(".tl-notice").filter(has_text=said).wait_for()
+    visited.page.locator(".tl-notice").filter(has_text=notice).wait_for()
 
 
 def test_without_webgl_it_is_drawn_too(page: Path, visit: Visitor) -> None:

@@ -186,7 +186,7 @@ def test_a_workload_that_fails_ends_the_workflow(counterpoint: Counterpoint) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "reason"),
     [
         (("-o", "full", "--", "true"), "is not empty"),
         (("--profile", "step.txt", "--", "true"), "step.txt"),
@@ -201,13 +201,13 @@ def test_a_workload_that_fails_ends_the_workflow(counterpoint: Counterpoint) -> 
     ],
 )
 def test_what_can_not_work_is_refused_before_anything_runs(
-    counterpoint: Counterpoint, tmp_path: Path, arguments: tuple[str, ...], said: str
+    counterpoint: Counterpoint, tmp_path: Path, arguments: tuple[str, ...], reason: str
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("mine")
     (tmp_path / "step.txt").write_text('costs { name: "fusion" cost_us: 5 }\n')
     done = counterpoint("pgle", "manual", *arguments)
     assert done.returncode in (2, 3)
-    assert said in done.stderr
+    assert reason in done.stderr
     assert "Traceback" not in done.stderr
     assert sorted(it.name for it in tmp_path.iterdir()) == ["full", "step.txt"]
