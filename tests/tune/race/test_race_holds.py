@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -22,6 +24,7 @@ from counterpoint.tune.trial.report import Purpose, TrialFailure, TrialReport
 from tune_races import Race
 from tune_studies import AT, Made, arm, change
 
+RACES = 500 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else 100
 BLAMED = [it for it in TrialFailure if it.blames_the_arm and it is not TrialFailure.OTHER_NUMBERS]
 
 
@@ -61,11 +64,16 @@ def some_race(seed: int) -> Race:
     )
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_a_race_ends_within_its_budget_in_order(seed: int) -> None:
+@cache
+def finished(seed: int) -> Race:
     race = some_race(seed)
     race.run()
-    check(race)
+    return race
+
+
+@pytest.mark.parametrize("seed", range(RACES))
+def test_a_race_ends_within_its_budget_in_order(seed: int) -> None:
+    check(finished(seed))
 
 
 def check(race: Race) -> None:
@@ -132,10 +140,9 @@ def check_order(race: Race) -> None:
         assert ran == tuple(it for it in row_order(arms, number) if it in ran)
 
 
-@pytest.mark.parametrize("seed", range(0, 200, 8))
+@pytest.mark.parametrize("seed", range(0, RACES, 4))
 def test_whoever_goes_on_anywhere_does_the_same(seed: int) -> None:
-    race = some_race(seed)
-    race.run()
+    race = finished(seed)
     records = race.made.records
     began = next(at for at in range(1, len(records) + 1) if fold(records[:at]).search)
     moves = iter(race.moves)
@@ -145,7 +152,7 @@ def test_whoever_goes_on_anywhere_does_the_same(seed: int) -> None:
             assert next_move(study, race.plan) == next(moves)
 
 
-@pytest.mark.parametrize("seed", range(0, 200, 4))
+@pytest.mark.parametrize("seed", range(0, RACES, 2))
 def test_a_tuner_that_dies_now_and_then_comes_to_an_end(seed: int) -> None:
     """As one that goes on leaves it: the trial is interrupted, and the nodes are gone."""
     race = some_race(seed)
@@ -161,8 +168,8 @@ def test_a_tuner_that_dies_now_and_then_comes_to_an_end(seed: int) -> None:
             if isinstance(move, RunTrial):
                 race.moves.append(move)
                 number = race.made.started(move.arm, move.purpose, move.row, move.allocation)
-                told = TrialReport(failure=TrialFailure.INTERRUPTED)
-                race.made.add(TrialEnded(number=number, report=told, wall_s=30.0, at=AT))
+                interrupted = TrialReport(failure=TrialFailure.INTERRUPTED)
+                race.made.add(TrialEnded(number=number, report=interrupted, wall_s=30.0, at=AT))
             for number in race.study.open_allocations:
                 race.made.add(AllocationClosed(number=number, at=AT))
             continue
