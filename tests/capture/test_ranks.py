@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,39 @@ OPENMPI = {
     "OMPI_COMM_WORLD_LOCAL_RANK": "1",
     "OMPI_MCA_ess_base_jobid": "1531576320",
 }
+PYXIS = {**SLURM_STEP, "PMIX_RANK": "3", "PMIX_NAMESPACE": "slurm.pmix.42.0", "RANK": "3"}
+"""What enroot's hooks hand into a container of `srun --mpi=pmix`."""
+POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "3", "HOSTNAME": "j-w-0-3"}
+TRAINER = {
+    **POD,
+    "JAX_PROCESS_ID": "3",
+    "JAX_NUM_PROCESSES": "4",
+    "JAX_COORDINATOR_ADDRESS": "llama-node-0-0.llama:29400",
+}
+XPK_GPU = {**POD, "JOBSET_NAME": "xj", "NODE_RANK": "3", "NNODES": "4", "GPUS_PER_NODE": "8"}
+XPK_CPU = {
+    **POD,
+    "JOB_INDEX": "1",
+    "PROCESSES_IN_JOB": "4",
+    "JAX_PROCESS_COUNT": "8",
+    "JAX_COORDINATOR_ADDRESS": "xj-slice-job-0-0.xj",
+}
+GKE_TPU = {
+    "KUBERNETES_SERVICE_HOST": "10.0.0.1",
+    "MEGASCALE_NUM_SLICES": "2",
+    "MEGASCALE_SLICE_ID": "1",
+    "TPU_WORKER_ID": "1",
+    "JOB_COMPLETION_INDEX": "1",
+    "TPU_WORKER_HOSTNAMES": "t-slice-1-0.t,t-slice-1-1.t",
+}
+TWO_STEPS = """
+import os, time, jax, jax.numpy as jnp
+step = jax.jit(lambda x: x @ x)
+for i in range(8):
+    with jax.profiler.StepTraceAnnotation("train", step_num=i):
+        step(jnp.ones((64, 64))).block_until_ready()
+print("pod", os.environ["JAX_PROCESS_ID"])
+"""
 HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "3", "MPI_LOCALRANKID": "0", "PMI_JOBID": "7"}
 
 
@@ -49,6 +83,16 @@ class TestWorld:
             (OPENMPI, "openmpi", 1, 1, 2, "1531576320"),
             ({**OPENMPI, "PMIX_NAMESPACE": "prterun-n0-7@1"}, "openmpi", 1, 1, 2, "prterun-n0-7@1"),
             (HYDRA, "pmi", 1, 0, 3, "7"),
+            (PYXIS, "slurm", 3, 1, 4, "42.0"),
+            ({**PYXIS, "PMI_RANK": "3", "PMI_SIZE": "4"}, "slurm", 3, 1, 4, "42.0"),
+            (TRAINER, "kubernetes", 3, 0, 4, "llama"),
+            (XPK_GPU, "kubernetes", 3, 0, 4, "xj"),
+            (XPK_CPU, "kubernetes", 7, 0, 8, "xj"),
+            (GKE_TPU, "kubernetes", 3, 0, 4, "t"),
+            ({**POD, "NNODES": "4"}, "kubernetes", 3, 0, 4, "j-w-0"),
+            ({**POD, "NUM_PROCESSES": "4", "PROCESS_ID": "2"}, "kubernetes", 2, 0, 4, "j-w-0"),
+            ({**POD, "NNODES": "4", "MASTER_ADDR": "10.1.2.3"}, "kubernetes", 3, 0, 4, "j-w-0"),
+            ({**SLURM_STEP, **TRAINER}, "slurm", 3, 1, 4, "42.0"),
             # Launchers start each other's helpers; the inner one's ranks are the program's.
             ({**SLURM_STEP, **OPENMPI}, "openmpi", 1, 1, 2, "1531576320"),
             ({**SLURM_STEP, **HYDRA}, "pmi", 1, 0, 3, "7"),
@@ -71,6 +115,10 @@ class TestWorld:
             {},
             {"SLURM_JOB_ID": "42", "SLURM_NTASKS": "4"},  # salloc
             {"SLURM_JOB_ID": "42", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"},  # a batch script
+            POD,  # pods of an indexed Job may be many jobs
+            {**POD, "NNODES": "1", "JOB_COMPLETION_INDEX": "0"},
+            {"NODE_RANK": "1", "NNODES": "2"},  # of a launcher's script, outside of Kubernetes
+            {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "localhost"},
         ],
     )
     def test_an_allocation_is_no_launcher(self, environ: dict[str, str]) -> None:
@@ -79,6 +127,21 @@ class TestWorld:
     def test_a_damaged_variable_is_named(self) -> None:
         with pytest.raises(UsageError, match="SLURM_PROCID='x' is not a number"):
             find_world({**SLURM_STEP, "SLURM_PROCID": "x"})
+
+    @pytest.mark.parametrize(
+        ("more", "said"),
+        [
+            ({"NNODES": "many"}, "NNODES='many' is not a number"),
+            ({"NNODES": ""}, "NNODES='' is not a number"),
+            ({"NNODES": "2"}, "rank 3 of 2: ranks are 0 to 1"),
+            ({"NNODES": "2", "JOB_COMPLETION_INDEX": "-1"}, "JOB_COMPLETION_INDEX='-1'"),
+        ],
+    )
+    def test_a_template_that_contradicts_itself_is_refused(
+        self, more: dict[str, str], said: str
+    ) -> None:
+        with pytest.raises(UsageError, match=said):
+            find_world({**POD, **more})
 
     def test_one_rank_of_ours_needs_no_peers(self) -> None:
         world = local_world(1)
@@ -207,3 +270,49 @@ class TestLaunched:
     def test_ranks_of_our_own_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="slurm already starts the ranks"):
             run(tmp_path, "pass", ranks=2, environment={**PLAIN, **SLURM_STEP})
+
+
+class TestPods:
+    """Pods of one JobSet, on a volume that all of them mount: each is a command of its own."""
+
+    def start(self, cwd: Path, rank: int, *words: str) -> subprocess.Popen[str]:
+        pod = {**TRAINER, "JOB_COMPLETION_INDEX": str(rank), "JAX_PROCESS_ID": str(rank)}
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "counterpoint",
+                "run",
+                *words,
+                "--",
+                sys.executable,
+                "-c",
+                TWO_STEPS,
+            ],
+            cwd=cwd,
+            env={**os.environ, **pod, "JAX_NUM_PROCESSES": "2", "JAX_PLATFORMS": "cpu"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def test_profiles_of_all_pods_are_one_run_and_a_restart_is_another(
+        self, tmp_path: Path
+    ) -> None:
+        pytest.importorskip("jax")
+        for name in ("kubernetes-llama", "kubernetes-llama-2"):
+            pods = [self.start(tmp_path, rank) for rank in range(2)]
+            told = [pod.communicate(timeout=240)[0] for pod in pods]
+            assert [pod.returncode for pod in pods] == [0, 0], told
+            made = read_run(tmp_path / "counterpoint-runs" / name)
+            assert (made.launcher, made.job, made.world_size) == ("kubernetes", "llama", 2)
+            assert made.outcome.ok
+            assert [rank.stdout.read_text() for rank in made.ranks] == ["pod 0\n", "pod 1\n"]
+            assert len(made.profiles) == 2
+        assert len(list((tmp_path / "counterpoint-runs").iterdir())) == 2
+
+    def test_a_job_of_another_size_is_not_joined(self, tmp_path: Path) -> None:
+        for size in (2, 3):
+            environment = {**PLAIN, **XPK_GPU, "NODE_RANK": "1", "NNODES": str(size)}
+            run(tmp_path, "pass", ranks=None, environment=environment)
+        assert [read_run(tmp_path / name).world_size for name in ("run", "run-2")] == [2, 3]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from counterpoint.capture.output import (
 )
 from counterpoint.capture.processes import ProcessGroup, interrupts
 from counterpoint.capture.ranks import (
+    KUBERNETES,
     LocalRank,
     World,
     count_gpus,
@@ -215,13 +216,23 @@ def _claim(request: RunRequest, world: World) -> RunWriter:
         version=__version__,
         job=world.job,
     )
-    if request.directory is not None:
-        return RunWriter.claim(request.directory.absolute(), start)
+    asked = request.directory
     if world.launched:
-        return RunWriter.claim(_of_job(world).absolute(), start)
+        path = (_of_job(world) if asked is None else asked).absolute()
+        if world.launcher == KUBERNETES:  # its pods are restarted under the same name
+            rank = world.seats[0].rank
+            path = next((path for path in _numbered(path) if start.has_room(path, rank)), path)
+        return RunWriter.claim(path, start)
+    if asked is not None:
+        return RunWriter.claim(asked.absolute(), start)
     stem = RUNS_DIRECTORY / f"{time.strftime('%Y%m%d-%H%M%S')}-{start.name}"
-    paths = (stem, *(stem.with_name(f"{stem.name}-{number}") for number in range(2, 100)))
-    return RunWriter.claim(next(path for path in paths if not path.exists()).absolute(), start)
+    path = next(path for path in _numbered(stem) if not path.exists())
+    return RunWriter.claim(path.absolute(), start)
+
+
+def _numbered(path: Path) -> Iterator[Path]:
+    yield path
+    yield from (path.with_name(f"{path.name}-{number}") for number in range(2, 100))
 
 
 def _of_job(world: World) -> Path:

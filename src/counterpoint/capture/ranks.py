@@ -1,8 +1,8 @@
 """Determines the ranks to start: those of a surrounding launcher, or local ones.
 
-Under srun, mpirun or mpiexec each rank is a separate `counterpoint run`, and JAX finds its peers as
-usual. Without a launcher the ranks are started here, with Open MPI's variables, which
-`jax.distributed.initialize()` understands without arguments.
+Under srun, mpirun or mpiexec, and in the pods of a job on Kubernetes, each rank is a separate
+`counterpoint run`, and JAX finds its peers as usual. Without a launcher the ranks are started here,
+with Open MPI's variables, which `jax.distributed.initialize()` understands without arguments.
 """
 
 from __future__ import annotations
@@ -23,6 +23,20 @@ from counterpoint.core.frozen import frozen
 __all__ = ["LocalRank", "World", "count_gpus", "find_world"]
 
 LOCAL: Final = "local"
+KUBERNETES: Final = "kubernetes"
+"""The launcher of pods; the name of their job is the same after a restart."""
+TPU: Final = "tpu"
+_PODS: Final = (
+    ("JAX_PROCESS_ID", ("JAX_NUM_PROCESSES",)),  # Kubeflow Trainer
+    ("PROCESS_ID", ("NUM_PROCESSES",)),  # JAXJob of Kubeflow's training operator
+    ("NODE_RANK", ("NNODES",)),  # xpk on GPUs, and what MaxText reads there
+    ("JOB_COMPLETION_INDEX", ("JAX_PROCESS_COUNT", "JAX_NUM_PROCESSES", "NNODES")),  # xpk on CPUs
+)
+"""Variables for the rank and the number of ranks that templates of pods set, by precedence.
+
+Kubernetes itself sets only JOB_COMPLETION_INDEX, in each pod of an indexed Job, and JobSet nothing.
+"""
+_COORDINATORS: Final = ("JAX_COORDINATOR_ADDRESS", "MEGASCALE_COORDINATOR_ADDRESS", "MASTER_ADDR")
 _LAUNCHERS: Final = ("srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun")
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -60,7 +74,7 @@ def find_world(environ: Mapping[str, str]) -> World | None:
     slurm, pmi = _slurm(environ), _pmi(environ)
     if pmi is not None and (slurm is None or slurm.size != pmi.size):
         return _openmpi(environ) or pmi
-    return _openmpi(environ) or slurm
+    return _openmpi(environ) or slurm or _pods(environ)
 
 
 def launcher_within(command: Sequence[str]) -> str | None:
@@ -149,21 +163,85 @@ def _pmi(environ: Mapping[str, str]) -> World | None:
     return _launched(environ, "pmi", ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"), job)
 
 
+def _pods(environ: Mapping[str, str]) -> World | None:
+    """Return the pods of a job on Kubernetes, or the hosts of TPU slices; None for a single one.
+
+    Without a number of ranks, the pods of an indexed Job need not know of each other.
+    """
+    in_pod = "KUBERNETES_SERVICE_HOST" in environ or "JOB_COMPLETION_INDEX" in environ
+    launcher = KUBERNETES if in_pod else TPU
+    names = next(
+        (
+            (rank, size)
+            for rank, sizes in (_PODS if in_pod else ())
+            if rank in environ and (size := next((n for n in sizes if n in environ), None))
+        ),
+        None,
+    )
+    if names is not None:
+        rank, size = (_number(environ, name, launcher) for name in names)
+        if names[0] == "JOB_COMPLETION_INDEX" and "PROCESSES_IN_JOB" in environ:
+            each = _number(environ, "PROCESSES_IN_JOB", launcher)
+            rank += each * _number(environ, "JOB_INDEX", launcher, "0")
+    else:
+        rank, size = _tpu(environ, launcher)
+        names = ("TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES")
+    if size <= 1:
+        return None
+    if rank >= size:
+        raise UsageError(
+            f"rank {rank} of {size}: ranks are 0 to {size - 1}",
+            why=f"{names[0]}={environ[names[0]]!r} and {names[1]}={environ[names[1]]!r}",
+            next=f"make {names[1]} the number of all pods",
+        )
+    return World(launcher, size, (LocalRank(rank, 0),), _pods_job(environ))
+
+
+def _tpu(environ: Mapping[str, str], launcher: str) -> tuple[int, int]:
+    """Return rank and size as JAX counts them: workers of slice 0 first, then those of slice 1."""
+    hosts = [name for name in environ.get("TPU_WORKER_HOSTNAMES", "").split(",") if name.strip()]
+    if "TPU_WORKER_ID" not in environ or not hosts:
+        return 0, 1
+    worker = _number(environ, "TPU_WORKER_ID", launcher)
+    slices = _number(environ, "MEGASCALE_NUM_SLICES", launcher, "1")
+    mine = _number(environ, "MEGASCALE_SLICE_ID", launcher, "0")
+    return mine * len(hosts) + worker, slices * len(hosts)
+
+
+def _pods_job(environ: Mapping[str, str]) -> str | None:
+    """Return the name of the JobSet or Job: its own variable, or a part of its pods' host names.
+
+    A JobSet's pods are POD.JOBSET for each other; those of an indexed Job are JOB-INDEX.
+    """
+    if name := environ.get("JOBSET_NAME"):
+        return name
+    addresses = [environ.get(name, "") for name in _COORDINATORS]
+    for address in (*addresses, environ.get("TPU_WORKER_HOSTNAMES", "")):
+        host = address.partition(",")[0].rpartition("//")[2].partition(":")[0]
+        _, dot, domain = host.partition(".")
+        if dot and not host.replace(".", "").isdecimal():
+            return domain.partition(".")[0]
+    index = environ.get("JOB_COMPLETION_INDEX", "")
+    job, dash, last = environ.get("HOSTNAME", "").rpartition("-")
+    return job if dash and last == index else None
+
+
 def _launched(
     environ: Mapping[str, str], launcher: str, names: tuple[str, str, str], job: str | None
 ) -> World:
-    def number(name: str, default: str) -> int:
-        text = environ.get(name, default)
-        if not text.isdecimal():
-            raise UsageError(
-                f"{name}={text!r} is not a number, although {launcher} sets it",
-                next=f"unset {name}",
-            )
-        return int(text)
-
     rank, size, local = names
-    seat = LocalRank(number(rank, "0"), number(local, "0"))
-    return World(launcher, number(size, "1"), (seat,), job)
+    seat = LocalRank(_number(environ, rank, launcher, "0"), _number(environ, local, launcher, "0"))
+    return World(launcher, _number(environ, size, launcher, "1"), (seat,), job)
+
+
+def _number(environ: Mapping[str, str], name: str, launcher: str, default: str = "") -> int:
+    text = environ.get(name, default)
+    if not (text.isascii() and text.isdecimal()):
+        raise UsageError(
+            f"{name}={text!r} is not a number, although {launcher} sets it",
+            next=f"unset {name}",
+        )
+    return int(text)
 
 
 def _free_port() -> int:

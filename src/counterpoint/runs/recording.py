@@ -50,6 +50,18 @@ class RunStart:
     version: str
     job: str | None = None
 
+    def has_room(self, path: Path, rank: int) -> bool:
+        """Return False if the directory belongs to another job, or has this rank already."""
+        if layout.rank_directory(path, rank).exists():
+            return False
+        try:
+            _refuse_foreign(path, self)
+        except FileNotFoundError:
+            return True
+        except (OSError, UsageError):
+            return False
+        return True
+
 
 @frozen
 class RankStart:

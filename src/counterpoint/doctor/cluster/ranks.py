@@ -1,17 +1,18 @@
 """The rank of this process, the number of ranks, and the directory where ranks exchange files.
 
-srun and mpirun set both numbers. Kubernetes pods and hosts of a TPU slice start without a launcher;
-command-line options then supply what the environment lacks.
+srun, mpirun, and pods of a job set both numbers; command-line options supply what the environment
+lacks.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture.ranks import LocalRank, World, find_world
+from counterpoint.capture.ranks import KUBERNETES, TPU, LocalRank, World, find_world
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 
@@ -22,14 +23,13 @@ _EXAMPLE: Final = "counterpoint doctor --cluster --rank 0 --ranks 2 --meet /shar
 
 
 def find_ranks(environ: Mapping[str, str], rank: int | None, ranks: int | None) -> World:
-    """Return the ranks from the options, else from the launcher, a TPU slice or an indexed job."""
+    """Return the ranks from the options, else from the launcher, a TPU slice or a job's pods."""
     if rank is None and ranks is None:
         world = find_world(environ)
         if world is not None:
-            return world
-    tpu_rank, tpu_ranks = _tpu(environ)
-    pod = tpu_rank if tpu_rank is not None else _number(environ, "JOB_COMPLETION_INDEX")
-    rank, ranks = (pod if rank is None else rank), (tpu_ranks if ranks is None else ranks)
+            return replace(world, launcher=PODS) if world.launcher in (KUBERNETES, TPU) else world
+    if rank is None and (index := environ.get("JOB_COMPLETION_INDEX", "")).isdecimal():
+        rank = int(index)  # Kubernetes sets it, but no number of pods
     if rank is None and ranks is None:
         raise UsageError(
             "`cluster=`: no launcher started this process",
@@ -63,19 +63,3 @@ def exchange_directory(meet: Path | None, world: World) -> Path:
         )
     job = re.sub(r"[^\w.-]+", "-", world.job or "")[:80] or world.size
     return (meet or Path()) / f".counterpoint-doctor-{world.launcher}-{job}"
-
-
-def _tpu(environ: Mapping[str, str]) -> tuple[int | None, int | None]:
-    """Return rank and size as JAX counts them: workers of slice 0 first, then those of slice 1."""
-    worker = _number(environ, "TPU_WORKER_ID")
-    names = [name for name in environ.get("TPU_WORKER_HOSTNAMES", "").split(",") if name.strip()]
-    if worker is None or not names:
-        return None, None
-    slices = _number(environ, "MEGASCALE_NUM_SLICES") or 1
-    mine = _number(environ, "MEGASCALE_SLICE_ID") or 0
-    return mine * len(names) + worker, slices * len(names)
-
-
-def _number(environ: Mapping[str, str], name: str) -> int | None:
-    text = environ.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() else None
