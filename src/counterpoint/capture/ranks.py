@@ -20,7 +20,7 @@ from typing import Final
 from counterpoint.core import UsageError
 from counterpoint.core.frozen import frozen
 
-__all__ = ["LocalRank", "World", "count_gpus", "find_world"]
+__all__ = ["KUBERNETES", "TPU", "LocalRank", "World", "count_gpus", "find_world"]
 
 LOCAL: Final = "local"
 KUBERNETES: Final = "kubernetes"
