@@ -31,7 +31,7 @@ SECTIONS = {
     "Settings": ("flags", "pgle"),
     "Predict": ("predict", "calibrate"),
     "Tune": ("tune",),
-    "Shell": ("completion", "skill"),
+    "Shell": ("completion", "skill", "mcp"),
 }
 """The sections of `--help`, by purpose."""
 
@@ -356,6 +356,12 @@ COMMANDS: tuple[Command, ...] = (
             "counterpoint flags refresh --python .venv/bin/python",
             "counterpoint flags refresh --plugin xla_cuda_plugin.so",
         ),
+    ),
+    Command(
+        "mcp",
+        "counterpoint.cli.mcp:mcp",
+        "Serve some commands as tools for coding agents (MCP), confined to directories.",
+        examples=("counterpoint mcp --root runs studies",),
     ),
     Command(
         "skill",

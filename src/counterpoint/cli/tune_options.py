@@ -144,6 +144,7 @@ class PlaceOptions:
         cpus: CPUs of this machine to use: 0-7,16.
         slurm: Options for salloc or sbatch, in quotes: '--partition=h100 --time=4:00:00'.
         ray_address: Address of the Ray cluster; default: the one that Ray finds.
+        job_template: A JobSet of yours for Kubernetes; trials get its image, volumes and resources.
     """
 
     executor: Annotated[ExecutorName | None, Parameter(help=_EXECUTOR_HELP)] = None
@@ -154,3 +155,4 @@ class PlaceOptions:
     cpus: str | None = None
     slurm: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
     ray_address: str | None = None
+    job_template: str | None = None

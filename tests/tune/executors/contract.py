@@ -44,6 +44,8 @@ MARK = "CONTRACT_MARK"
 SOON = EndingTimes(apart_s=1.0, patience_s=20.0)
 """What is asked to end is asked again soon. Only the patience must be enough for a busy machine."""
 
+HOLD_NONE = ("slurm-batch", "kubernetes")
+"""Executors that get nodes for one trial only."""
 WORLD = """
 import os
 def rank():
@@ -346,7 +348,7 @@ class FreshContract:
         for number in range(2):
             mark = uuid.uuid4().hex
             allocation = names["executor"].open()
-            assert allocation.nodes or names["executor"].name == "slurm-batch"
+            assert allocation.nodes or names["executor"].name in HOLD_NONE
             job = TrialJob(
                 name=f"trial-{number}",
                 command=(sys.executable, "-c", "print('hi')"),

@@ -15,13 +15,14 @@ from counterpoint.tune.executors.executor import (
     PlaceRequest,
     ProcessShape,
 )
+from counterpoint.tune.executors.kubernetes import KUBERNETES
 from counterpoint.tune.executors.local import LOCAL
 from counterpoint.tune.executors.process_supervisor import USUAL_TIMES, EndingTimes
 from counterpoint.tune.executors.ray import RAY
 from counterpoint.tune.executors.slurm import SLURM
 from counterpoint.tune.executors.slurm_batch import SLURM_BATCH
 
-EXECUTORS: Final[tuple[ExecutorKind, ...]] = (LOCAL, SLURM, SLURM_BATCH, RAY)
+EXECUTORS: Final[tuple[ExecutorKind, ...]] = (LOCAL, SLURM, SLURM_BATCH, RAY, KUBERNETES)
 """All of them; the first one that the environment suggests is chosen, or else the first."""
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 

@@ -31,6 +31,9 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _GRACE_S: Final = 120.0
 """`counterpoint run` enforces the time limit itself, then has to end its ranks and to write."""
 _LOOK_S: Final = 0.25
+_HERE: Final = (sys.executable, "-P", "-m", "counterpoint")
+_SETTINGS: Final = ("XLA_", "JAX_", "NCCL_", "LIBTPU_")
+_NOT_SETTINGS: Final = ("JAX_COORDINATOR", "JAX_PROCESS", "JAX_NUM_PROCESSES", "JAX_LOCAL_DEVICE")
 
 
 @frozen(kw_only=True)
@@ -281,15 +284,18 @@ def ranks_on_node(shape: ProcessShape, nodes: int, gpus: int, place: str) -> int
     return gpus if shape.per == "gpu" else 1
 
 
-def rank_command(job: TrialJob, *, starts_ranks: bool = False) -> tuple[str, ...]:
+def rank_command(
+    job: TrialJob, *, starts_ranks: bool = False, program: tuple[str, ...] = _HERE
+) -> tuple[str, ...]:
     """Return the command of a rank; the caller sets `TrialJob.environment`.
 
-    With `starts_ranks` it is one command for all ranks of this machine, which starts them itself;
+    `program` starts Counterpoint: by default this one, on a machine that shares our Python. With
+    `starts_ranks` it is one command for all ranks of this machine, which starts them itself;
     otherwise a launcher has started each rank. `-P` keeps files of the working directory from being
     imported as Python modules.
     """
     return (
-        *(sys.executable, "-P", "-m", "counterpoint", "run"),
+        *(*program, "run"),
         *option_words(
             {
                 "name": job.name,
@@ -331,3 +337,16 @@ def _ranks(shape: ProcessShape) -> dict[str, object]:
     if shape.ranks_per_node is not None:
         return {"ranks": shape.ranks_per_node}
     return {"per": shape.per}
+
+
+def settings_of(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the tuner that are settings, and so apply to its trials.
+
+    The others describe the tuner's machine, or are secret; machines that don't share its
+    environment have their own.
+    """
+    return {
+        name: text
+        for name, text in environ.items()
+        if name.startswith(_SETTINGS) and not name.startswith(_NOT_SETTINGS)
+    }

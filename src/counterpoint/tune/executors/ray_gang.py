@@ -34,6 +34,7 @@ from counterpoint.tune.executors.executor import (
     StoppedWaiting,
     TrialJob,
     ranks_on_node,
+    settings_of,
     shape_text,
 )
 from counterpoint.tune.executors.exit_report import Arrival, exit_report
@@ -54,8 +55,6 @@ _ADDRESSES: Final = (
     "the tuner joins the cluster by its address;"
     " it is ray://HOST:10001, or HOST:6379 on a node of the cluster itself"
 )
-_SETTINGS: Final = ("XLA_", "JAX_", "NCCL_", "LIBTPU_")
-_NOT_SETTINGS: Final = ("JAX_COORDINATOR", "JAX_PROCESS", "JAX_NUM_PROCESSES", "JAX_LOCAL_DEVICE")
 
 
 @frozen(kw_only=True)
@@ -320,18 +319,6 @@ class RayGang:
             _end_marked(mark, [member.node for member in self._members])
         for actor in self._actors:
             ray.kill(actor)
-
-
-def settings_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the tuner that are settings, and so apply to its trials.
-
-    The others describe the tuner's machine, or are secret; the nodes have their own.
-    """
-    return {
-        name: text
-        for name, text in environ.items()
-        if name.startswith(_SETTINGS) and not name.startswith(_NOT_SETTINGS)
-    }
 
 
 def usual_bundle(nodes: Sequence[Mapping[str, float]], count: int) -> dict[str, float] | None:

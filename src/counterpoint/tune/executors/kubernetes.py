@@ -1,0 +1,70 @@
+"""Kubernetes: each trial is a JobSet, made from the user's own, with one pod on each node.
+
+JobSet starts and ends the pods of a trial together, and Kueue, if the JobSet names a queue of it,
+admits all of them at once. The trial's Run and its profiles arrive through a volume that the pods
+and this machine share.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry
+from counterpoint.tune.executors.executor import (
+    Executor,
+    ExecutorKind,
+    PlaceRequest,
+    ProcessShape,
+)
+
+
+def _make(asked: PlaceRequest) -> Executor:
+    refuse_shape(asked.shape)
+    path = asked.options.get("job-template")
+    if path is None:
+        raise UsageError(
+            "`executor=kubernetes`: `job_template=` is missing",
+            why="image, volumes and resources of the pods are those of a JobSet of yours",
+            next=Retry({"job_template": "jobset.yaml"}),
+        )
+    if find_spec("kubernetes") is None:
+        raise UsageError(
+            "`executor=kubernetes`: the Kubernetes client is not installed here",
+            next="pip install 'counterpoint[kubernetes]'",
+        )
+    from counterpoint.tune.executors.kubernetes_gang import Kubernetes
+    from counterpoint.tune.executors.kubernetes_template import read_template
+
+    template = read_template(Path(path), asked.shape.nodes)
+    made = Kubernetes(
+        name=KUBERNETES.name,
+        shape=asked.shape,
+        template=template,
+        say=asked.say,
+    )
+    made.refuse_what_the_cluster_would()
+    return made
+
+
+def refuse_shape(shape: ProcessShape) -> None:
+    """Raise a UsageError unless there is one process in each pod, as JAX has them there."""
+    if shape.ranks_per_node not in (None, 1) or shape.per == "gpu":
+        wanted = "per" if shape.ranks_per_node is None else "ranks_per_node"
+        raise UsageError(
+            f"`{wanted}={getattr(shape, wanted)}`: on Kubernetes a trial has one process per pod",
+            why="the pods of a JobSet share no process namespace; a process may use all GPUs of"
+            " its pod",
+            next=Retry(without=(wanted,)),
+        )
+
+
+KUBERNETES: Final = ExecutorKind(
+    name="kubernetes",
+    summary="one JobSet on Kubernetes per trial",
+    make=_make,
+    options=("job-template",),
+    has_own_python=True,
+)
