@@ -21,11 +21,7 @@ SOURCE = package_source.PACKAGE.parent
 PACKAGE = "counterpoint"
 NAMES = 15
 RULES = tuple(f"{PACKAGE}.{room}." for room in ("diagnose.rules", "flags.rules", "doctor.checks"))
-<<<<<<< HEAD
-MODULES = 539
-=======
-MODULES = 533
->>>>>>> 245e3786 (tune on Kubernetes: each trial is a JobSet made from the user's; mcp: tools for coding agents)
+MODULES = 545
 """Rules do not count, as each is a file. Fewer is better: lower it when modules are merged."""
 
 
