@@ -40,7 +40,7 @@ def refuse_old_kernel() -> None:
             "this kernel can't confine a process to directories",
             why="Landlock is missing (Linux 5.13 has it) or turned off, and without it a link or a"
             " path recorded in a Run could lead out of --root",
-            next="use the command line instead: counterpoint explain RUN --as digest",
+            next="counterpoint explain RUN --as digest",
         )
 
 
