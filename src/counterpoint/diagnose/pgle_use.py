@@ -103,6 +103,18 @@ def ill_informed(data: StepData) -> Rows:
     return [row for row in rows if row["movable_ms"] != 0 and row["bound"] != Bound.TOO_LITTLE]
 
 
+def used_profile(data: StepData) -> tuple[Rows, str, Coverage] | None:
+    """Return the collectives that costs might hide, the profile given for that, and its coverage.
+
+    None without such collectives, or without a profile that can be checked.
+    """
+    rows, use = ill_informed(data), use_of(data)
+    if not rows or use is None or use.path is None:
+        return None
+    coverage = coverage_of(data, use.path)
+    return None if coverage is None else (rows, use.path, coverage)
+
+
 def missing_costs(data: StepData, coverage: Coverage) -> tuple[Evidence, ...]:
     """Return the most expensive instructions without a cost, collectives first."""
     missing = {entry.lookup.instruction.name for entry in coverage.missing}

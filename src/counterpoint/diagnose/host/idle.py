@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.host.hosts import (
     HostActivity,
     IdleCause,
@@ -230,6 +231,11 @@ class IdleTime:
             .sort("ms", "what", descending=[True, False])
         )
         return [(what, ms) for what, ms in rows.head(count).rows()]
+
+    def evidence(self, cause: IdleCause) -> tuple[Evidence, ...]:
+        """Return the gaps in which the host is late for this cause, and what it does in them."""
+        gaps = Evidence(what="gaps before the next step", ms=self.host_ms(cause), spans=self.after)
+        return (gaps, *(Evidence(what=what, ms=ms) for what, ms in self.top(cause)))
 
 
 def idle_of(data: StepData) -> IdleTime:

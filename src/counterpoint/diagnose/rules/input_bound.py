@@ -51,7 +51,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.host.hosts import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
 from counterpoint.diagnose.step_data import StepData
@@ -63,25 +63,21 @@ SINCE: Final = "0.1"
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    waiting = data.cached(idle_of).host_ms(IdleCause.INPUT)
+    idle = data.cached(idle_of)
+    waiting = idle.host_ms(IdleCause.INPUT)
     if waiting <= WORTH * data.step_ms:
         return
-    rows = data.cached(idle_of).top(IdleCause.INPUT)
+    longest, longest_ms = idle.top(IdleCause.INPUT)[0]
     yield Finding(
         code=CODE,
         title=f"devices wait {waiting:,.2f} ms per step for input",
         detail=(
             f"{waiting / data.step_ms:.0%} of the step: the host fetches the next batch while"
-            f" devices are idle, longest in {rows[0][0]}, {rows[0][1]:,.2f} ms"
+            f" devices are idle, longest in {longest}, {longest_ms:,.2f} ms"
         ),
         saves_ms=Range(0.0, waiting),
         basis=data.basis,
-        evidence=(
-            Evidence(
-                what="gaps before the next step", ms=waiting, spans=data.cached(idle_of).after
-            ),
-            *(Evidence(what=what, ms=ms) for what, ms in rows),
-        ),
+        evidence=idle.evidence(IdleCause.INPUT),
         remedy=Remedy(
             "prepare batches ahead: more workers and a prefetch buffer in the input pipeline, and"
             " the next batch on the devices before the current step ends"

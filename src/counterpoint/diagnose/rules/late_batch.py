@@ -48,7 +48,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.host.hosts import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
 from counterpoint.diagnose.step_data import StepData
@@ -60,10 +60,10 @@ SINCE: Final = "0.1"
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    waiting = data.cached(idle_of).host_ms(IdleCause.TRANSFER)
+    idle = data.cached(idle_of)
+    waiting = idle.host_ms(IdleCause.TRANSFER)
     if waiting <= WORTH * data.step_ms:
         return
-    rows = data.cached(idle_of).top(IdleCause.TRANSFER)
     yield Finding(
         code=CODE,
         title=f"devices wait {waiting:,.2f} ms per step while the host copies data to them",
@@ -73,12 +73,7 @@ def check(data: StepData) -> Iterator[Finding]:
         ),
         saves_ms=Range(0.0, waiting),
         basis=data.basis,
-        evidence=(
-            Evidence(
-                what="gaps before the next step", ms=waiting, spans=data.cached(idle_of).after
-            ),
-            *(Evidence(what=what, ms=ms) for what, ms in rows),
-        ),
+        evidence=idle.evidence(IdleCause.TRANSFER),
         remedy=Remedy(
             "put the next batch on the devices while a step runs (jax.device_put with the step's"
             " sharding), so that the call itself moves nothing"

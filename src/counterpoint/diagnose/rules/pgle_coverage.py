@@ -52,7 +52,7 @@ from counterpoint.core import Range, Unknown
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import hiding
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, missing_costs, use_of
+from counterpoint.diagnose.pgle_use import missing_costs, used_profile
 from counterpoint.diagnose.step_data import StepData
 
 if TYPE_CHECKING:
@@ -65,14 +65,13 @@ SINCE: Final = "0.1"
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    rows = ill_informed(data)
-    use = use_of(data)
-    if not rows or use is None or use.path is None:
+    used = used_profile(data)
+    if used is None:
         return
     from counterpoint.pgle import ProfileFit
 
-    coverage = coverage_of(data, use.path)
-    if coverage is None or coverage.staleness.fit in (ProfileFit.STALE, ProfileFit.FOREIGN):
+    rows, path, coverage = used
+    if coverage.staleness.fit in (ProfileFit.STALE, ProfileFit.FOREIGN):
         return
     lacking = _lacking(coverage)
     if lacking is None:
@@ -81,7 +80,7 @@ def check(data: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=f"the PGLE profile lacks the cost of {lacking}",
-        detail=f"{use.path} has costs of {_counted(coverage)}; XLA estimates the others",
+        detail=f"{path} has costs of {_counted(coverage)}; XLA estimates the others",
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
         evidence=missing_costs(data, coverage),

@@ -53,7 +53,7 @@ from counterpoint.core import Range
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import evidence, exposed_ms, hiding
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.pgle_use import coverage_of, ill_informed, use_of
+from counterpoint.diagnose.pgle_use import used_profile
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP603"
@@ -63,21 +63,20 @@ SINCE: Final = "0.1"
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
-    rows = ill_informed(data)
-    use = use_of(data)
-    if not rows or use is None or use.path is None:
+    used = used_profile(data)
+    if used is None:
         return
     from counterpoint.pgle import ProfileFit
 
-    coverage = coverage_of(data, use.path)
-    if coverage is None or coverage.staleness.fit not in (ProfileFit.STALE, ProfileFit.FOREIGN):
+    rows, path, coverage = used
+    if coverage.staleness.fit not in (ProfileFit.STALE, ProfileFit.FOREIGN):
         return
     staleness = coverage.staleness
     saving = hiding(data, rows)
     yield Finding(
         code=CODE,
         title=f"the PGLE profile is of another program, and {exposed_ms(rows):,.2f} ms are exposed",
-        detail="; ".join((f"{use.path}: {staleness.reason}", *staleness.differences)),
+        detail="; ".join((f"{path}: {staleness.reason}", *staleness.differences)),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
         evidence=evidence(data, rows),
