@@ -139,7 +139,7 @@ def test_a_gzip_bomb_is_refused_before_it_fills_the_memory() -> None:
         b"[" + (b'{"a":"' + bytes(4000) + b'"},') * 50_000, compresslevel=1, mtime=0
     )
     tracemalloc.start()
-    with pytest.raises(InputError, match="more than 100 times its size"):
+    with pytest.raises(InputError, match="it unpacks to more than"):
         read_trace_json(bomb, "bomb.json.gz")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -128,7 +128,7 @@ class TestRefusals:
             ("x.xplane.pb", b"\x12\x02ok", "not a known profile|no named planes"),
             ("x.xplane.riegeli", b"\x83\xaf\x70\xd1", "Riegeli"),
             ("x.zip", b"PK\x03\x04broken", "damaged zip"),
-            ("x.xplane.pb.gz", b"\x1f\x8bbroken", "damaged gzip"),
+            ("x.xplane.pb.gz", b"\x1f\x8bbroken", "damaged or cut off"),
             ("x.sqlite", b"SQLite format 3\x00broken", "x.sqlite"),
             ("x.pftrace", b"\x0a\x04\x50\x01\x68\x01", "a Perfetto trace"),
             ("x.pb", b"\x0a\x04\x50\x01\x68\x01\x0a\x02\x50\x01", "a Perfetto trace"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,6 +26,7 @@ from counterpoint.cli.profiles import check_timeline_output, write_digest, write
 from counterpoint.cli.progress import Progress
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from counterpoint.cli.predict_options import CompileOptions
@@ -201,13 +201,13 @@ def _of_command(
 
     where = require_target(target, shlex.join(words))
     require_compiler(tpus=where.tpu is not None)
-    with tempfile.TemporaryDirectory(prefix="counterpoint-lower-") as scratch:
+    with scratch_directory("lower") as scratch:
         say(f"lowering {shlex.join(words)}")
         subject = run_subject(
             words,
             target=where,
             devices=question.devices,
-            directory=Path(scratch),
+            directory=scratch,
             program=program,
             timeout_s=question.timeout_s,
             keep=keep,

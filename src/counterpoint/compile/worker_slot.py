@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
@@ -32,6 +31,7 @@ from counterpoint.compile.worker_process import (
 )
 from counterpoint.core import UsageError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.scratch import ScratchDirectory
 
 _MOST_COMPILES: Final = 64
 _MOST_KIB: Final = 3 << 20
@@ -65,6 +65,7 @@ class WorkerSlot:
     def __init__(self, *, shares_kernels: bool = False) -> None:
         self._shares_kernels = shares_kernels
         self.directory = Path()
+        self._scratch: ScratchDirectory | None = None
         self._numbers = count()
         self._lock = Lock()
         self._stopped = False
@@ -82,7 +83,8 @@ class WorkerSlot:
         return self.directory / "kernels" if self._shares_kernels else None
 
     def __enter__(self) -> Self:
-        self.directory = Path(tempfile.mkdtemp(prefix="counterpoint-compile-"))
+        self._scratch = ScratchDirectory("compile")
+        self.directory = self._scratch.path
         try:
             write_toolkit(self.toolkit)
         except BaseException:
@@ -134,7 +136,8 @@ class WorkerSlot:
     def close(self) -> None:
         """End the worker and remove its files."""
         self._end_worker()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if self._scratch is not None:
+            self._scratch.close()
 
     def _place(self, job: CompileJob, program: bytes) -> Path:
         place = self.directory / f"job{next(self._numbers)}"

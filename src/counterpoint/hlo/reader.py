@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from hashlib import sha256
-from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import cast
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.unpacking import is_packed, unpack
 from counterpoint.hlo import text_reader as parts
 from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.program import Program
@@ -23,14 +19,6 @@ from counterpoint.hlo.proto_reader import program_from_proto, read_part
 from counterpoint.hlo.text_reader import Shapes, program_from_text
 from counterpoint.hlo.text_scan import closing, split, without_comments
 
-_Unpacker = Callable[[BytesIO], lzma.LZMAFile | gzip.GzipFile | bz2.BZ2File]
-_PACKERS: dict[bytes, _Unpacker] = {
-    b"\xfd7zXZ\x00": lzma.LZMAFile,
-    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
-    b"BZh": bz2.BZ2File,
-}
-# No protobuf message is larger.
-_MOST_BYTES = 1 << 31
 _LONGEST_SHOWN = 200
 _TEXT_MARK = b"HloModule "
 
@@ -62,7 +50,7 @@ def program_digest(data: bytes) -> bytes:
     A profile of each rank has its own copy of a module. Copies differ in what is not read: the
     numbers of the devices, the addresses of buffers.
     """
-    plain = data.startswith(tuple(_PACKERS)) or _is_text(data)
+    plain = is_packed(data) or _is_text(data)
     return sha256(data if plain else read_part(data)).digest()
 
 
@@ -81,7 +69,7 @@ def _cut(path: Path) -> str:
 
 
 def _read(data: bytes, where: str) -> Program:
-    data = _unpacked(data, where)
+    data = unpack(data, where)
     if not data:
         raise InputError(f"{where}: empty, so there is no program in it")
     try:
@@ -97,21 +85,6 @@ def _is_text(data: bytes) -> bool:
     head = data.lstrip()[:4096]
     at = head.find(_TEXT_MARK)
     return at == 0 or (at > 0 and b"\x00" not in head[:at] and head[:at].isascii())
-
-
-def _unpacked(data: bytes, where: str) -> bytes:
-    for magic, unpack in _PACKERS.items():
-        if data.startswith(magic):
-            try:
-                unpacked = unpack(BytesIO(data)).read(_MOST_BYTES + 1)
-            except (OSError, EOFError, lzma.LZMAError, zlib.error, ValueError) as error:
-                raise InputError(
-                    f"{where}: the compressed data is damaged or cut off", why=str(error)
-                ) from error
-            if len(unpacked) > _MOST_BYTES:
-                raise InputError(f"{where}: unpacks to more than 2 GiB, so it is no HLO module")
-            return unpacked
-    return data
 
 
 _ENTRY = "fragments"

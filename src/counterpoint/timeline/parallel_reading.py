@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -27,6 +26,7 @@ import polars as pl
 from counterpoint.core import Basis, InputError, Range
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.scratch import scratch_directory
 from counterpoint.core.threads import cores
 from counterpoint.timeline.model import Device, EmbeddedProgram
 from counterpoint.timeline.recording import Recording
@@ -88,11 +88,7 @@ def read_in_parallel(
     Each may take `memory_bytes`.
     """
     with ExitStack() as stack:
-        directory = Path(
-            stack.enter_context(
-                tempfile.TemporaryDirectory(prefix="counterpoint-", ignore_cleanup_errors=True)
-            )
-        )
+        directory = stack.enter_context(scratch_directory("reading"))
         (directory / "hlo").mkdir()
         free: SimpleQueue[_ReaderProcess] = SimpleQueue()
         pool = stack.enter_context(ThreadPoolExecutor(jobs))

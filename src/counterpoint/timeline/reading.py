@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import os
 import re
 import signal
 import sys
-import tempfile
 import time
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -21,6 +18,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.scratch import scratch_directory
+from counterpoint.core.unpacking import PACKED_ENDING, is_packed, member, open_archive, unpack
 from counterpoint.timeline.hosts.assemble import Gathered, finish, gather
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.parallel_reading import (
@@ -44,7 +43,6 @@ Reached = Callable[[int], None]
 
 _HEAD: Final = 4096
 _CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
-_COPY_AGAIN: Final = "copy the file again in binary mode"
 _IN_ZIP: Final = ((".xplane.pb", ".xplane.riegeli"), (".json.gz",), (".sqlite",), (".nsys-rep",))
 """File endings to look for in a zip, best first: only the best kind found is read."""
 
@@ -258,10 +256,9 @@ def _read_bytes(
     refuse_others(head, name, size_known=is_file)
     if head.startswith(b"PK"):
         yield from _read_zip(data, name, memory_bytes, is_file=is_file)
-    elif head.startswith(b"\x1f\x8b") and not name.endswith((".json.gz", ".json")):
-        yield from _read_bytes(
-            _unpacked(data, name), name.removesuffix(".gz"), _nowhere, memory_bytes
-        )
+    elif is_packed(head) and not name.endswith((".json.gz", ".json")):
+        plain = PACKED_ENDING.sub("", name)
+        yield from _read_bytes(memoryview(unpack(data, name)), plain, _nowhere, memory_bytes)
     elif head.startswith(b"SQLite format 3"):
         from counterpoint.timeline.nsys.sqlite import read_sqlite
 
@@ -300,8 +297,8 @@ def _read_file(
     """Read with a reader that needs a file, using a temporary copy if the source is not a file."""
     if is_file:
         return reader(Path(name))
-    with tempfile.TemporaryDirectory(prefix="counterpoint-") as directory:
-        copy = Path(directory) / (Path(name).name or "profile")
+    with scratch_directory("profile") as directory:
+        copy = directory / (Path(name).name or "profile")
         copy.write_bytes(data)
         try:
             recording = reader(copy)
@@ -313,52 +310,33 @@ def _read_file(
     return replace(recording, source=name, notes=notes)
 
 
-def _unpacked(data: memoryview, name: str) -> memoryview:
-    try:
-        with gzip.open(io.BytesIO(data)) as file:
-            return memoryview(file.read())
-    except (OSError, EOFError) as failure:
-        raise InputError(f"{name}: damaged gzip data: {failure}", next=_COPY_AGAIN) from None
-
-
 def _read_zip(
     data: memoryview, name: str, memory_bytes: int, *, is_file: bool
 ) -> Iterator[Recording]:
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            from counterpoint.timeline.nsys.archive import is_nsys_jax
-            from counterpoint.timeline.nsys.bundle import read_nsys_jax_ranks
+    with open_archive(io.BytesIO(data), name) as archive:
+        from counterpoint.timeline.nsys.archive import is_nsys_jax
+        from counterpoint.timeline.nsys.bundle import read_nsys_jax_ranks
 
-            if is_nsys_jax(archive):
-                yield from read_nsys_jax_ranks(Path(name) if is_file else archive)
-                return
-            for member in _profiles(archive, name):
-                content = _unzipped(archive, member, name)
-                yield from _read_bytes(content, f"{name}/{member}", _nowhere, memory_bytes)
-    except zipfile.BadZipFile as failure:
-        raise InputError(f"{name}: a damaged zip archive: {failure}", next=_COPY_AGAIN) from None
+        if is_nsys_jax(archive):
+            yield from read_nsys_jax_ranks(Path(name) if is_file else archive)
+            return
+        for profile in _profiles(archive, name):
+            content = memoryview(member(archive, profile, name))
+            if bytes(content[:2]) == b"PK":
+                raise InputError(f"{name}/{profile}: an archive inside an archive is not read")
+            yield from _read_bytes(content, f"{name}/{profile}", _nowhere, memory_bytes)
 
 
 def _profiles(archive: zipfile.ZipFile, name: str) -> list[str]:
     members = archive.namelist()
     for endings in _IN_ZIP:
-        if best := sorted(member for member in members if member.endswith(endings)):
+        if best := sorted({found for found in members if found.endswith(endings)}):
             return best
     raise InputError(
         f"{name}: no profile in this archive ({len(members)} other files)",
         why=f"looked for {', '.join(ending for endings in _IN_ZIP for ending in endings)}",
         next="name the profile itself, or the log directory given to jax.profiler.start_trace",
     )
-
-
-def _unzipped(archive: zipfile.ZipFile, member: str, name: str) -> memoryview:
-    try:
-        return memoryview(archive.read(member))
-    except (RuntimeError, zlib.error, EOFError) as failure:  # a password, a method, damage
-        raise InputError(
-            f"{name}/{member}: can't be unpacked: {failure}",
-            next="unpack the archive with `unzip`, and name the profile",
-        ) from None
 
 
 def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.scratch import scratch_directory
 from counterpoint.report import FINDING_COLUMNS, Summary, printable
 
 TrackerName: TypeAlias = Literal["wandb", "tensorboard", "mlflow", "trackio"]
@@ -151,8 +151,8 @@ def safe_name(title: str) -> str:
 @contextlib.contextmanager
 def page_file(page: str) -> Generator[Path]:
     """Write the page to a file that lives as long as the context."""
-    with tempfile.TemporaryDirectory(prefix="counterpoint-log-") as scratch:
-        path = Path(scratch) / "report.html"
+    with scratch_directory("log") as scratch:
+        path = scratch / "report.html"
         path.write_text(page, encoding="utf-8")
         yield path
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from counterpoint.compile import require_compiler
 from counterpoint.core import CounterpointError, InputError, Unknown, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.scratch import scratch_directory
 from counterpoint.cost import Scalars, default_scalars, read_scalars
 from counterpoint.flags.lines import installed_jaxlib
 from counterpoint.hardware import Target, find_described, find_gpu
@@ -109,8 +109,8 @@ class SearchInputs:
 
 def predict_arms(asked: TuneRequest, ledger: Ledger, say: Say, stopped: Callable[[], bool]) -> None:
     """Search, and record the shortlist in the study."""
-    with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch:
-        ground = prepare_search(asked, Path(scratch), say)
+    with scratch_directory("tune") as scratch:
+        ground = prepare_search(asked, scratch, say)
         search(
             ground.work,
             ground.space,
@@ -252,8 +252,8 @@ def plan_study(asked: TuneRequest, say: Say) -> DryRun:
     base_step_s = None
     executor = _dry_executor(asked)  # refuse a wrong executor before any work
     if asked.predicts:
-        with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch:
-            ground = prepare_search(asked, Path(scratch), say)
+        with scratch_directory("tune") as scratch:
+            ground = prepare_search(asked, scratch, say)
             base_step_s = _base_step_s(ground)
         space = ground.space
         alone = (arm_of(space, point, ArmOrigin.SPACE) for point in single_points(space))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import bz2
 import functools
-import gzip
-import lzma
 import math
 import re
 import subprocess
 import sys
-import tempfile
 import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -22,22 +17,14 @@ from typing import Final
 from counterpoint.compile.worker_process import ProgramForm
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.scratch import scratch_directory
+from counterpoint.core.unpacking import PACKED_ENDING, member, open_archive, unpack
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.work import flops
 
-_UNPACK: Final[Mapping[bytes, Callable[[bytes], bytes]]] = {
-    b"\xfd7zXZ\x00": lzma.decompress,
-    b"\x1f\x8b": gzip.decompress,
-    b"BZh": bz2.decompress,
-}
-_PACKED: Final = re.compile(r"\.(xz|gz|bz2)$")
 _IS_FILE: Final = re.compile(r"\.(pb|pbtxt|mlir|debug_options)(\.xz)?$")
-_DAMAGE: Final = (
-    OSError, EOFError, ValueError, RuntimeError, MemoryError, NotImplementedError,
-    lzma.LZMAError, zlib.error, zipfile.BadZipFile,
-)  # fmt: skip
+_DAMAGE: Final = (OSError, ValueError, MemoryError)
 _LOWERED: Final = "module.mlir"
-_LARGEST: Final = 1 << 31
 _DEPTH: Final = 4
 """Directory depth of RUN/rank0/xla/FILE: relevant files are not deeper."""
 
@@ -58,17 +45,13 @@ class Artifact:
     def read(self) -> bytes:
         """Return the content, decompressed."""
         try:
-            data = self._load()
-            for magic, unpack in _UNPACK.items():
-                if data.startswith(magic):
-                    return unpack(data)
+            return unpack(self._load(), self.place)
         except _DAMAGE as error:
             raise InputError(
                 f"{self.place} can't be read",
                 why=str(error) or type(error).__name__,
                 next="copy it again from its source",
             ) from None
-        return data
 
 
 def artifacts(path: Path) -> list[Artifact]:
@@ -99,24 +82,22 @@ def _on_disk(path: Path) -> Artifact:
 
 
 def _in_zip(path: Path) -> list[Artifact]:
-    with zipfile.ZipFile(path) as archive:
-        members = [member for member in archive.infolist() if not member.is_dir()]
+    with open_archive(path, str(path)) as archive:
+        members = [info for info in archive.infolist() if not info.is_dir()]
     return [
         Artifact(
-            _member_name(member.filename),
-            f"{path}/{member.filename}",
-            member.file_size,
-            partial(_member, path, member.filename),
+            _member_name(info.filename),
+            f"{path}/{info.filename}",
+            info.file_size,
+            partial(_member, path, info.filename),
         )
-        for member in members
+        for info in members
     ]
 
 
 def _member(path: Path, name: str) -> bytes:
-    with zipfile.ZipFile(path) as archive:
-        if archive.getinfo(name).file_size > _LARGEST:
-            raise ValueError("it claims to unpack to more than 2 GiB")
-        return archive.read(name)
+    with open_archive(path, str(path)) as archive:
+        return member(archive, name, str(path))
 
 
 def _member_name(member: str) -> str:
@@ -129,7 +110,7 @@ def _member_name(member: str) -> str:
 
 
 def _plain(name: str) -> str:
-    return _PACKED.sub("", name)
+    return PACKED_ENDING.sub("", name)
 
 
 BYTECODE: Final = b"ML\xefR"
@@ -166,8 +147,8 @@ def as_text(data: bytes, place: str) -> bytes:
     """
     if not data.startswith(BYTECODE):
         return data
-    with tempfile.TemporaryDirectory(prefix="counterpoint-bytecode-") as scratch:
-        source, out = Path(scratch) / "module.mlirbc", Path(scratch) / "module.mlir"
+    with scratch_directory("bytecode") as scratch:
+        source, out = scratch / "module.mlirbc", scratch / "module.mlir"
         source.write_bytes(data)
         done = subprocess.run(  # noqa: S603  our own words in our own interpreter
             [sys.executable, "-P", "-c", _CHILD, str(source), str(out)],

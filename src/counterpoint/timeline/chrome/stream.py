@@ -20,6 +20,8 @@ from decimal import Context, Decimal
 from itertools import islice
 from typing import Final, cast
 
+from counterpoint.core.unpacking import unpack_limit
+
 _PS_PER_US: Final = 1_000_000
 _LATEST_US: Final = 1 << 40  # 12.7 days
 _LATEST_PS: Final = _LATEST_US * _PS_PER_US  # just below 2**60
@@ -71,8 +73,6 @@ Reached = Callable[[int], None]
 """Callback that receives the number of bytes of the file read so far."""
 
 _BLOCK: Final = 1 << 20
-_MOST_RATIO: Final = 100
-_ALWAYS_ALLOWED: Final = 16 << 20
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
@@ -106,9 +106,9 @@ def _inflate(data: memoryview, reached: Reached) -> Iterator[bytes]:
     """Yield the unpacked text, one block at a time.
 
     A truncated file yields what it has, then raises CutOff. Traces expand 10 to 20 times, deflate
-    at most 1,030 times; beyond `_MOST_RATIO` UnpacksTooFar is raised.
+    at most 1,030 times; beyond the limit UnpacksTooFar is raised.
     """
-    allowed = max(_ALWAYS_ALLOWED, _MOST_RATIO * len(data))
+    allowed = limit = unpack_limit(len(data))
     file = io.BytesIO(data)
     packed = gzip.GzipFile(fileobj=file)
     try:
@@ -117,7 +117,7 @@ def _inflate(data: memoryview, reached: Reached) -> Iterator[bytes]:
             reached(file.tell())
             allowed -= len(block)
             if allowed < 0:
-                raise UnpacksTooFar(f"it unpacks to more than {_MOST_RATIO} times its size")
+                raise UnpacksTooFar(f"it unpacks to more than {limit >> 20:,} MiB")
             yield block
     except EOFError:
         raise CutOff("the gzip stream ends too early") from None

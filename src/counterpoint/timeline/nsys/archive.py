@@ -10,10 +10,8 @@ Damage is detected by the zip's own checksums, before the Parquet reader sees th
 from __future__ import annotations
 
 import io
-import lzma
 import re
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final
@@ -22,6 +20,8 @@ import polars as pl
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.unpacking import member as unzipped
+from counterpoint.core.unpacking import unpack
 from counterpoint.timeline.model import Device, EmbeddedProgram
 from counterpoint.timeline.nsys.launches import DeviceIds, parse_device_ids
 from counterpoint.timeline.nsys.target import host_name, intern, select_facts
@@ -35,14 +35,6 @@ HOST_TRACE: Final = "report_nvtx_pushpop_trace"
 _HLO: Final = re.compile(
     r"dump/module_(\d+)\.(.+?)\.[^/]*after_optimizations\.hlo\.pb(\.xz)?(?:/(.+))?$"
 )
-_LARGEST_HLO: Final = 1 << 31
-"""Protobuf's own limit."""
-
-_LARGEST_RATIO: Final = 200
-_SMALL: Final = 64 << 20
-
-# zipfile raises NotImplementedError for unknown compression, which a damaged byte may produce.
-_BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError)
 
 
 def is_nsys_jax(archive: zipfile.ZipFile) -> bool:
@@ -112,13 +104,7 @@ class Archive:
         return name if name in self._names else None
 
     def _read(self, member: str) -> bytes:
-        info = self._archive.getinfo(member)
-        if info.file_size > max(_SMALL, info.compress_size * _LARGEST_RATIO):
-            raise self.broken(member, f"its declared unpacked size is {info.file_size:,} bytes")
-        try:
-            return self._archive.read(member)
-        except (*_BROKEN, RuntimeError, MemoryError) as failure:
-            raise self.broken(member, str(failure)) from None
+        return unzipped(self._archive, member, self.source)
 
     def _loader(self, name: str, data: bytes) -> Callable[[], bytes]:
         held: list[bytes] = []
@@ -127,21 +113,10 @@ class Archive:
             # A program is loaded to compare it with those of other hosts, and then to read it.
             if held:
                 return held.pop()
-            held.append(self.unpack(name, data))
+            held.append(unpack(data, f"{self.source}: {name}"))
             return held[0]
 
         return load
-
-    def unpack(self, name: str, data: bytes) -> bytes:
-        """Return the content of an .xz member."""
-        unpacker = lzma.LZMADecompressor()
-        try:
-            content = unpacker.decompress(data, _LARGEST_HLO)
-        except (lzma.LZMAError, MemoryError) as failure:
-            raise self.broken(name, str(failure)) from None
-        if not unpacker.eof:
-            raise self.broken(name, "its compressed content is cut off, or larger than 2 GiB")
-        return content
 
 
 def _constant(data: bytes) -> Callable[[], bytes]:
@@ -313,10 +288,10 @@ def _read(archive: Archive, rank: str | None) -> pl.DataFrame | None:
     packed = archive.read(f"{HOST_TRACE}.csv.xz", rank)
     if packed is None:
         return None
-    content = archive.unpack(HOST_TRACE, packed)
+    content = unpack(packed, f"{archive.source}: {HOST_TRACE}")
     try:
         return pl.read_csv(io.BytesIO(content), infer_schema=False)
     except pl.exceptions.NoDataError:
         return None
-    except pl.exceptions.PolarsError as failure:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as failure:
         raise archive.broken(HOST_TRACE, str(failure).partition("\n")[0]) from None

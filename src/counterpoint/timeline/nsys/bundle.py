@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import InputError
+from counterpoint.core.unpacking import open_archive
 from counterpoint.timeline.nsys.archive import (
     TRACE,
     Archive,
@@ -80,14 +81,8 @@ def read_nsys_jax_ranks(source: str | Path | zipfile.ZipFile) -> tuple[Recording
     """Read a bundle of `nsys-jax` or `nsys-jax-combine`: a Recording for each rank."""
     if isinstance(source, zipfile.ZipFile):
         return _read_all(source, source.filename or "nsys-jax bundle")
-    try:
-        with zipfile.ZipFile(source) as archive:
-            return _read_all(archive, str(source))
-    except (OSError, zipfile.BadZipFile, ValueError) as failure:
-        raise InputError(
-            f"{source}: can't be opened as a zip file: {failure}",
-            next="copy the file again in binary mode",
-        ) from None
+    with open_archive(source, str(source)) as archive:
+        return _read_all(archive, str(source))
 
 
 def _read_all(archive: zipfile.ZipFile, source: str) -> tuple[Recording, ...]:

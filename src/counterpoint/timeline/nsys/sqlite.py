@@ -11,7 +11,6 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -19,6 +18,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import InputError
+from counterpoint.core.scratch import scratch_directory
 from counterpoint.timeline.model import Device
 from counterpoint.timeline.nsys.database import (
     Database,
@@ -178,8 +178,8 @@ def read_nsys_rep(path: str | Path) -> Recording:
                 ["nsys", "export", "--type", "sqlite", "-o", f"{path.stem}.sqlite", path.name]
             ),
         )
-    with tempfile.TemporaryDirectory(prefix="counterpoint-nsys-") as directory:
-        export = Path(directory) / "export.sqlite"
+    with scratch_directory("nsys") as directory:
+        export = directory / "export.sqlite"
         _export(nsys, path, export)
         return replace(read_sqlite(export), source=str(path))
 

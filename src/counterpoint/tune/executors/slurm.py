@@ -16,12 +16,12 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.scratch import scratch_directory
 from counterpoint.runs import Outcome, OutcomeKind, is_run, read_run
 from counterpoint.tune.executors.executor import (
     ExecutorKind,
@@ -303,8 +303,8 @@ def _allocated(mark: str, executor: Slurm) -> SlurmAllocation:
     shape = executor.shape
     request = ("--no-shell", f"--job-name={mark}", f"--nodes={shape.nodes}")
     salloc = ("sh", "-c", _SALLOC, "salloc", *request, *exclusive(executor.options))
-    with TemporaryDirectory(prefix="counterpoint-") as directory:
-        log = Path(directory) / "salloc.log"
+    with scratch_directory("salloc") as directory:
+        log = directory / "salloc.log"
         with log.open("wb") as output:
             guard = start_supervised(
                 supervised(

@@ -10,16 +10,15 @@ candidates in the same order, and finds their results there.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
-from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import Pool
 from counterpoint.core import Range
+from counterpoint.core.scratch import scratch_directory
 from counterpoint.diagnose import explain
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, several
 from counterpoint.tune.plan import StudyPlan
@@ -68,8 +67,8 @@ def search(  # noqa: PLR0913
     if made is None:
         made = forecasts(_base_alone(work, space))
     jobs = plan.jobs or work.question.jobs
-    with tempfile.TemporaryDirectory(prefix="counterpoint-tune-") as scratch, Pool(jobs) as pool:
-        predictor = Predictor(work, made, ledger, pool, scratch=Path(scratch), stopped=stopped)
+    with scratch_directory("tune") as scratch, Pool(jobs) as pool:
+        predictor = Predictor(work, made, ledger, pool, scratch=scratch, stopped=stopped)
         board = Board(predictor.begin(space.base))
         say("explaining the base's predicted step")
         grid = Grid(_with_remedies(space, work, made))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, Range, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.scratch import scratch_directory
 from counterpoint.cost import CostModel, WhatIf, parse_what_if
 from counterpoint.flags.versions import PROFILE, scheduler_on
 from counterpoint.hlo import Program
@@ -112,8 +112,8 @@ def gain(
     out, timeout_s = question.pgle_out, question.timeout_s
     if out is not None:
         write_profile(profile, out, overwrite=question.overwrite)
-    with tempfile.TemporaryDirectory(prefix="counterpoint-pgle-") as scratch:
-        place = write_profile(profile, Path(scratch) / "predicted.pbtxt")
+    with scratch_directory("pgle") as scratch:
+        place = write_profile(profile, scratch / "predicted.pbtxt")
         return _compiled_with(place, profile, workload, bench, base, out, timeout_s)
 
 

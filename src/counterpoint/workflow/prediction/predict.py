@@ -8,7 +8,6 @@ All candidates are compiled at once, in worker processes; one that fails is an e
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
@@ -18,6 +17,7 @@ from typing import Any, Final, cast
 from counterpoint.compile.inputs import Workload, own_target
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.scratch import scratch_directory
 from counterpoint.cost import PriceSource, default_scalars, read_scalars
 from counterpoint.diagnose import explain
 from counterpoint.flags import Settings
@@ -180,8 +180,8 @@ def predict(
     where = parse_target(target, tpus=True) if isinstance(target, str) else target
     if where is not None and where.tpu is not None:
         _refuse_gpu_options(options, where)
-    with tempfile.TemporaryDirectory(prefix="counterpoint-predict-") as scratch:
-        subject = _subject(workload, where, program, options, Path(scratch), say)
+    with scratch_directory("predict") as scratch:
+        subject = _subject(workload, where, program, options, scratch, say)
         where = where or _own_target(subject)
         check_platform(subject, where)
         check_devices(subject, where)

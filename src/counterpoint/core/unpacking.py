@@ -1,0 +1,134 @@
+"""Unpacks compressed files and archives, within a limit.
+
+A few megabytes can unpack to more than a disk or memory holds. Profiles and programs unpack to 5 to
+50 times their size, so more than 200 times is refused; what is small always unpacks.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO, Final
+
+from counterpoint.core.errors import InputError, UsageError
+
+__all__ = ["PACKED_ENDING", "is_packed", "member", "open_archive", "unpack", "unpack_limit"]
+
+UNPACK_VARIABLE: Final = "COUNTERPOINT_UNPACK_LIMIT"
+PACKED_ENDING: Final = re.compile(r"\.(xz|gz|bz2)$")
+_RATIO: Final = 200
+_ALWAYS: Final = 64 << 20
+_DEPTH: Final = 3
+"""A file that was compressed twice by mistake can be read, but not a tower of them."""
+_BLOCK: Final = 1 << 20
+_COPY_AGAIN: Final = "copy the file again in binary mode"
+
+_FORMATS: Final[Mapping[bytes, Callable[[BinaryIO], Any]]] = {
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+}
+_DAMAGE: Final = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
+    RuntimeError,  # a password
+    NotImplementedError,  # a method that zipfile does not know
+    MemoryError,
+)  # fmt: skip
+_SIZE: Final = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+
+
+def unpack_limit(packed: int) -> int:
+    """Return the number of bytes that data of this size may unpack to."""
+    setting = os.environ.get(UNPACK_VARIABLE, "").strip()
+    if not setting:
+        return max(_ALWAYS, _RATIO * packed)
+    if found := _SIZE.fullmatch(setting):
+        return int(found[1]) << 10 * " KMGT".index(found[2].upper() or " ")
+    raise UsageError(
+        f"{UNPACK_VARIABLE}={setting} is not a size", next=f"export {UNPACK_VARIABLE}=20GiB"
+    )
+
+
+def is_packed(data: bytes | memoryview) -> bool:
+    """Return whether data begins like a file of gzip, xz or bzip2."""
+    return bytes(data[:6]).startswith(tuple(_FORMATS))
+
+
+def unpack(data: bytes | memoryview, where: str) -> bytes:
+    """Return the data unpacked if it is compressed, and unchanged if it is not."""
+    limit = unpack_limit(len(data))
+    for _ in range(_DEPTH):
+        if not is_packed(data):
+            return bytes(data)
+        data = _unpack_once(data, limit, where)
+    if is_packed(data):
+        raise InputError(
+            f"{where}: compressed more than {_DEPTH} times", next="unpack it, and name the result"
+        )
+    return bytes(data)
+
+
+def _unpack_once(data: bytes | memoryview, limit: int, where: str) -> bytes:
+    opened = next(opens for magic, opens in _FORMATS.items() if bytes(data[:6]).startswith(magic))
+    out = io.BytesIO()
+    try:
+        with opened(io.BytesIO(data)) as file:
+            while block := file.read(_BLOCK):
+                out.write(block)
+                if out.tell() > limit:
+                    raise too_large(where, limit)
+    except _DAMAGE as damage:
+        raise InputError(
+            f"{where}: the compressed data is damaged or cut off",
+            why=str(damage) or type(damage).__name__,
+            next=_COPY_AGAIN,
+        ) from None
+    return out.getvalue()
+
+
+def too_large(where: str, limit: int) -> InputError:
+    """Return the error for data that unpacks to more than the limit."""
+    return InputError(
+        f"{where}: it unpacks to more than {limit >> 20:,} MiB",
+        why="a small file that unpacks to that much is damaged, or made to fill memory",
+        next=f"if it is right, set a larger limit: export {UNPACK_VARIABLE}=20GiB",
+    )
+
+
+def open_archive(file: str | os.PathLike[str] | BinaryIO, where: str) -> zipfile.ZipFile:
+    """Open a zip file whose members together unpack within the limit."""
+    try:
+        archive = zipfile.ZipFile(file)
+    except _DAMAGE as damage:
+        raise InputError(
+            f"{where}: a damaged zip archive: {_reason(damage)}", next=_COPY_AGAIN
+        ) from None
+    stream = archive.fp
+    limit = unpack_limit(stream.seek(0, os.SEEK_END) if stream is not None else 0)
+    # zipfile unpacks no more of a member than its entry says.
+    if sum(info.file_size for info in archive.infolist()) > limit:
+        archive.close()
+        raise too_large(where, limit)
+    return archive
+
+
+def member(archive: zipfile.ZipFile, name: str, where: str) -> bytes:
+    """Return the content of a member."""
+    try:
+        return archive.read(name)
+    except _DAMAGE as damage:
+        raise InputError(
+            f"{where}: {name} can't be unpacked: {_reason(damage)}",
+            next="copy the archive again, or unpack it with `unzip` and name the file",
+        ) from None
+
+
+def _reason(damage: BaseException) -> str:
+    return getattr(damage, "strerror", None) or str(damage) or type(damage).__name__

@@ -1,0 +1,118 @@
+"""A small file that unpacks to everything is refused, in each format and before memory is full."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import counterpoint
+from counterpoint.compile.inputs.artifacts import artifacts
+from counterpoint.core import InputError, UsageError
+from counterpoint.core.unpacking import UNPACK_VARIABLE, member, open_archive, unpack, unpack_limit
+
+PACKERS: tuple[Callable[[bytes], bytes], ...] = (gzip.compress, lzma.compress, bz2.compress)
+NAMES = ("gzip", "xz", "bzip2")
+BOMB = 80 << 20
+
+
+@pytest.fixture(scope="module", params=PACKERS, ids=NAMES)
+def bomb(request: pytest.FixtureRequest) -> bytes:
+    return request.param(bytes(BOMB))
+
+
+def test_a_bomb(bomb: bytes) -> None:
+    tracemalloc.start()
+    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+        unpack(bomb, "x")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 150 << 20
+
+
+@pytest.mark.parametrize("name", ["x.xplane.pb.gz", "x.sqlite.gz", "x.hlo.pb.gz"])
+def test_a_bomb_as_an_input(bomb: bytes, name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(bomb)
+    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+        counterpoint.read(path)
+    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+        counterpoint.read_program(path)
+    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+        artifacts(path)[0].read()
+
+
+@pytest.mark.parametrize("endings", ["x.xplane.pb", "nvtx_gpu_proj_trace/trace.parquet"])
+def test_an_archive_that_unpacks_to_everything(endings: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(3):  # none of them alone is too large
+            archive.writestr(endings if number == 0 else f"{number}", bytes(BOMB // 3))
+        archive.writestr("rest", bytes(1 << 20))
+    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+        counterpoint.read(path)
+    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+        artifacts(path)
+
+
+def test_the_limit_can_be_raised(bomb: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(UNPACK_VARIABLE, "100MiB")
+    assert len(unpack(bomb, "x")) == BOMB
+    for text, size in (("7", 7), ("2K", 2048), ("20GiB", 20 << 30), ("1 TB", 1 << 40)):
+        monkeypatch.setenv(UNPACK_VARIABLE, text)
+        assert unpack_limit(1) == size
+    monkeypatch.setenv(UNPACK_VARIABLE, "much")
+    with pytest.raises(UsageError, match=r"=much is not a size"):
+        unpack_limit(1)
+
+
+@pytest.mark.parametrize("pack", PACKERS, ids=NAMES)
+def test_a_tower(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    data = b"HloModule x\n"
+    for _ in range(3):
+        data = pack(data)
+    assert unpack(data, "x") == b"HloModule x\n"
+    for _ in range(100):
+        data = pack(data)
+    (tmp_path / "x.xplane.pb.gz").write_bytes(data)
+    with pytest.raises(InputError, match="compressed more than 3 times"):
+        counterpoint.read(tmp_path / "x.xplane.pb.gz")
+
+
+def test_an_archive_in_an_archive(tmp_path: Path) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("x.xplane.pb", b"")
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("y.xplane.pb", inner.getvalue())
+    with pytest.raises(InputError, match="an archive inside an archive"):
+        counterpoint.read(tmp_path / "x.zip")
+
+
+@pytest.mark.parametrize("pack", PACKERS, ids=NAMES)
+def test_damage(pack: Callable[[bytes], bytes]) -> None:
+    packed = pack(bytes(range(256)) * 100)
+    for damaged in (packed[:-9], packed[:9], packed[: len(packed) // 2]):
+        with pytest.raises(InputError, match="damaged or cut off"):
+            unpack(damaged, "x")
+
+
+def test_members_that_can_t_be_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a", b"content of a")
+    path.write_bytes(path.read_bytes().replace(b"content of a", b"content of b"))
+    with open_archive(path, "x") as archive, pytest.raises(InputError, match="can't be unpacked"):
+        member(archive, "a", "x")
+    (tmp_path / "y.zip").write_bytes(b"PK\x03\x04")
+    with pytest.raises(InputError, match="damaged zip"):
+        open_archive(tmp_path / "y.zip", "y")
+    with pytest.raises(InputError, match="No such file"):
+        open_archive(tmp_path / "z.zip", "z")
