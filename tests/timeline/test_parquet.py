@@ -150,7 +150,7 @@ def test_damaged_hlo_is_refused_in_one_line(made: Timeline, tmp_path: Path) -> N
         ("{}", "timeline.json is not a Timeline"),
         ("[]", "timeline.json is not a Timeline"),
         ('{"format": "other/1"}', "its format is 'other/1'"),
-        ('{"format": "counterpoint.timeline/1"}', "timeline.json lacks"),
+        ('{"format": "counterpoint.timeline/1"}', "timeline.json: .*lacks `basis`|field `basis`"),
     ],
 )
 def test_another_manifest_is_refused(
@@ -177,3 +177,70 @@ def test_a_table_that_can_not_be_written_is_an_input_error(
 def test_a_url_is_not_written(made: Timeline) -> None:
     with pytest.raises(UsageError, match="URLs can be read, not written"):
         write_parquet(made, "memory://out.parquet")
+
+
+WRONG: dict[str, object] = {
+    "basis": "guessed",
+    "inputs": [1],
+    "hosts": [],
+    "devices": [{"ordinal": 0, "kind": "gpu", "host": 7}],
+    "lines": {"0": "a"},
+    "programs": [{"name": 3, "fingerprints": []}],
+    "step_rule": None,
+    "step_program": "jit_step",
+    "host_names": "abc",
+    "environment": {"jax": 1},
+    "notes": [None],
+    "truncated": "no",
+    "target": 5,
+    "predicted_range_s": [2.0, 1.0],
+    "chosen": {"first": "a"},
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_a_field_of_a_wrong_type_or_value_is_named(
+    made: Timeline, tmp_path: Path, field: str
+) -> None:
+    path = write_parquet(made, tmp_path / "t.parquet")
+    manifest = json.loads((path / MANIFEST).read_text())
+    assert field in manifest
+    manifest[field] = WRONG[field]
+    (path / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=f"{field}|from low to high") as refused:
+        read(path)
+    assert refused.value.what.startswith(str(path))
+
+
+def test_deep_json_is_an_error_of_the_file(made: Timeline, tmp_path: Path) -> None:
+    path = write_parquet(made, tmp_path / "t.parquet")
+    (path / MANIFEST).write_text("[" * 100_000)
+    with pytest.raises(InputError, match="nested too deep"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "said"),
+    [
+        ("spans", "dur_ps", -1, "dur_ps has -1"),
+        ("spans", "start_ps", 1 << 62, "start_ps has"),
+        ("spans", "start_ps", None, "start_ps has nulls"),
+        ("spans", "op", None, "op has nulls"),
+        ("ops", "lane", "elsewhere", "lane has 'elsewhere'"),
+        ("ops", "name", None, "name has nulls"),
+        ("ops", "flops", float("nan"), "flops has numbers that are not finite"),
+        ("ops", "bytes", -5, "bytes has -5"),
+        ("runs", "end_ps", -5, "end_ps is before start_ps"),
+        ("steps", "step", None, "step has nulls"),
+    ],
+)
+def test_a_value_that_no_timeline_has_is_named(
+    made: Timeline, tmp_path: Path, table: str, column: str, value: object, said: str
+) -> None:
+    path = write_parquet(made, tmp_path / "t.parquet")
+    file = path / f"{table}.parquet"
+    rows = pl.read_parquet(file)
+    values = pl.Series(column, [value, *rows[column].to_list()[1:]], rows.schema[column])
+    rows.with_columns(values).write_parquet(file)
+    with pytest.raises(InputError, match=rf"{table}\.parquet: .*{said}|{table}\.parquet: {said}"):
+        read(path)

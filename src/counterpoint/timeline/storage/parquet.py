@@ -15,10 +15,12 @@ from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any, Final, cast
 
+import msgspec
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Range, parse_json, refuse_url
 from counterpoint.core.arguments import Retry
+from counterpoint.core.records import RecordError, from_plain
 from counterpoint.timeline.model import (
     HOST_EVENTS,
     MEMORY,
@@ -28,16 +30,18 @@ from counterpoint.timeline.model import (
     SPANS,
     STEPS,
     TRANSFERS,
-    ChosenSteps,
-    Device,
     EmbeddedProgram,
-    Host,
     ProgramEntry,
     Schema,
     Timeline,
 )
+from counterpoint.timeline.storage.schema import (
+    FORMAT,
+    TimelineManifest,
+    check_manifest,
+    check_tables,
+)
 
-FORMAT: Final = "counterpoint.timeline/1"
 MANIFEST: Final = "timeline.json"
 _TABLES: Final[dict[str, Schema]] = {
     "ops": {**OPS, **PRICED},
@@ -48,6 +52,7 @@ _TABLES: Final[dict[str, Schema]] = {
     "transfers": TRANSFERS,
     "memory": MEMORY,
 }
+_POLARS: Final = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 _ROW: Final = "row"
 _NUMBERED: Final = ("ops", "runs")
 """Tables that others refer to by row number: on disk they have it as a column, for joins in SQL."""
@@ -62,25 +67,6 @@ _LATER_TABLES: Final = ("transfers", "memory")
 
 _HLO: Final = "hlo.parquet"
 _VARIANTS: Final[Schema] = {"program": pl.Int64, "host": pl.Int64, "name": pl.String}
-
-
-_REFERENCES: Final = (
-    ("spans", "op", "ops"),
-    ("spans", "run", "runs"),
-    ("spans", "device", "devices"),
-    ("spans", "line", "lines"),
-    ("ops", "program", "programs"),
-    ("runs", "program", "programs"),
-    ("runs", "device", "devices"),
-    ("steps", "device", "devices"),
-    ("host_events", "name", "host_names"),
-    ("host_events", "host", "hosts"),
-    ("transfers", "host", "hosts"),
-    ("transfers", "device", "devices"),
-    ("transfers", "line", "lines"),
-    ("memory", "device", "devices"),
-)
-"""Columns of row numbers, and the tables they refer to."""
 
 
 def is_timeline(path: Path) -> bool:
@@ -174,9 +160,7 @@ def read_parquet(path: str | Path) -> Timeline:
     path = Path(path)
     try:
         return _read(path, _manifest(path))
-    except KeyError as lacking:
-        reason = f"{MANIFEST} lacks {lacking}"
-    except (OSError, ValueError, TypeError, AttributeError, IndexError) as failure:
+    except (OSError, ValueError) as failure:
         reason = _reason(failure)
     raise _not_whole(path, reason)
 
@@ -188,11 +172,19 @@ def _not_whole(path: Path, reason: str) -> InputError:
     )
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def _manifest(path: Path) -> TimelineManifest:
     content: Any = parse_json((path / MANIFEST).read_text(encoding="utf-8"))
     if not isinstance(content, dict) or "format" not in content:
         raise ValueError(f"{MANIFEST} is not a Timeline's manifest: it has no format")
-    return cast("dict[str, Any]", content)
+    found = cast("dict[str, object]", content)
+    if found["format"] != FORMAT:
+        raise ValueError(f"its format is {found['format']!r}, this version reads {FORMAT!r}")
+    try:
+        manifest = from_plain(TimelineManifest, found)
+    except RecordError as misfit:
+        raise ValueError(f"{MANIFEST}: {misfit}") from None
+    check_manifest(manifest)
+    return manifest
 
 
 def _table(path: Path, schema: Schema, later: Sequence[str] = ()) -> pl.DataFrame:
@@ -206,47 +198,52 @@ def _table(path: Path, schema: Schema, later: Sequence[str] = ()) -> pl.DataFram
             if found[name] != kind:
                 raise ValueError(f"{path.name}: column {name} is {found[name]}, not {kind()}")
         return pl.read_parquet(path, columns=list(schema))
-    except pl.exceptions.PolarsError as failure:
+    except _POLARS as failure:
         raise ValueError(f"{path.name}: {_reason(failure)}") from None
 
 
-def _read(path: Path, manifest: dict[str, Any]) -> Timeline:
-    if manifest["format"] != FORMAT:
-        raise ValueError(f"its format is {manifest['format']!r}, this version reads {FORMAT!r}")
+def _read(path: Path, manifest: TimelineManifest) -> Timeline:
     tables = {
         name: _table(path / f"{name}.parquet", kinds, _LATER.get(name, ()))
         for name, kinds in _TABLES.items()
         if name not in _LATER_TABLES or (path / f"{name}.parquet").exists()
     }
-    _check_references(tables, manifest)
+    check_tables(tables, manifest)
     if "whole" not in tables["steps"].columns:
-        tables["steps"] = _with_whole(tables["steps"], Basis(manifest["basis"]))
-    basis, hosts = Basis(manifest["basis"]), tuple(Host(**host) for host in manifest["hosts"])
-    environment: dict[str, str] = dict(manifest["environment"])
-    target, bounds = manifest.get("target"), manifest.get("predicted_range_s")
-    if basis is Basis.PREDICTED and "target" not in manifest:
+        tables["steps"] = _with_whole(tables["steps"], manifest.basis)
+    predicted = manifest.basis is Basis.PREDICTED
+    environment, target, bounds = manifest.environment, manifest.target, manifest.predicted_range_s
+    if predicted and target is msgspec.UNSET:
         # Earlier versions stored both elsewhere.
-        target = hosts[0].target
-        bounds = [float(bound) for bound in environment.pop("prediction_range_s", "").split()]
+        target = manifest.hosts[0].target
+        bounds = _old_bounds(environment.pop("prediction_range_s", ""))
     return Timeline(
-        basis=basis,
+        basis=manifest.basis,
         # A prediction has no profile to name: it was simulated.
-        inputs=(str(path),) if basis is Basis.PREDICTED else (*manifest["inputs"],),
-        hosts=hosts,
-        devices=tuple(Device(**device) for device in manifest["devices"]),
-        lines=tuple(manifest["lines"]),
-        programs=_programs(path / _HLO, manifest["programs"]),
-        step_rule=manifest["step_rule"],
-        step_program=manifest["step_program"],
-        host_names=tuple(manifest["host_names"]),
+        inputs=(str(path),) if predicted else manifest.inputs,
+        hosts=manifest.hosts,
+        devices=manifest.devices,
+        lines=manifest.lines,
+        programs=_programs(path / _HLO, manifest),
+        step_rule=manifest.step_rule,
+        step_program=manifest.step_program,
+        host_names=manifest.host_names,
         environment=environment,
-        notes=tuple(manifest["notes"]),
-        truncated=manifest["truncated"],
-        target=target,
+        notes=manifest.notes,
+        truncated=manifest.truncated,
+        target=None if target is msgspec.UNSET else target,
         predicted_range=Range(*bounds) if bounds else None,
-        chosen=ChosenSteps(**chosen) if (chosen := manifest.get("chosen")) else None,
+        chosen=manifest.chosen,
         **tables,
     )
+
+
+def _old_bounds(text: str) -> tuple[float, float] | None:
+    match [float(bound) for bound in text.split()]:
+        case [low, high]:
+            return low, high
+        case _:
+            return None
 
 
 def _with_whole(steps: pl.DataFrame, basis: Basis) -> pl.DataFrame:
@@ -257,30 +254,23 @@ def _with_whole(steps: pl.DataFrame, basis: Basis) -> pl.DataFrame:
     return seen.with_columns(steady=pl.col("steady") & pl.col("whole")).select(*STEPS)
 
 
-def _check_references(tables: dict[str, pl.DataFrame], manifest: dict[str, Any]) -> None:
-    """Check that row numbers exist: tables of two Timelines may have the same columns."""
-    rows = {name: len(table) for name, table in tables.items()}
-    rows |= {
-        name: len(manifest[name])
-        for name in ("devices", "lines", "programs", "hosts", "host_names")
-    }
-    for table, column, target in _REFERENCES:
-        if table not in tables:
-            continue
-        highest = tables[table][column].max()
-        if isinstance(highest, int) and highest >= rows[target]:
+def _programs(path: Path, manifest: TimelineManifest) -> tuple[ProgramEntry, ...]:
+    variants: list[dict[int, EmbeddedProgram]] = [{} for _ in manifest.programs]
+    for row in _table(path, _VARIANTS).rows():
+        program, host, name = row
+        if (
+            None in row
+            or not 0 <= program < len(variants)
+            or not 0 <= host < len(manifest.hosts)
+            or host in variants[program]
+        ):
             raise ValueError(
-                f"{table}.parquet points to row {highest} of {target}, which has {rows[target]}"
+                f"{path.name}: program {program} of host {host} does not exist, or twice"
             )
-
-
-def _programs(path: Path, entries: list[dict[str, Any]]) -> tuple[ProgramEntry, ...]:
-    variants: list[dict[int, EmbeddedProgram]] = [{} for _ in entries]
-    for program, host, name in _table(path, _VARIANTS).rows():
         variants[program][host] = EmbeddedProgram(name, _loader(path, program, host))
     return tuple(
-        ProgramEntry(entry["name"], tuple(entry["fingerprints"]), own)
-        for entry, own in zip(entries, variants, strict=True)
+        ProgramEntry(entry.name, entry.fingerprints, own)
+        for entry, own in zip(manifest.programs, variants, strict=True)
     )
 
 
@@ -288,8 +278,11 @@ def _loader(path: Path, program: int, host: int) -> Callable[[], bytes]:
     def load() -> bytes:
         own_row = (pl.col("program") == program) & (pl.col("host") == host)
         try:
-            return pl.scan_parquet(path).filter(own_row).select("proto").collect().item()
-        except (OSError, pl.exceptions.PolarsError) as failure:
+            found = pl.scan_parquet(path).filter(own_row).select("proto").collect().item()
+        except (OSError, *_POLARS) as failure:
             raise _not_whole(path.parent, f"{path.name}: {_reason(failure)}") from None
+        if not isinstance(found, bytes):
+            raise _not_whole(path.parent, f"{path.name}: program {program} has no HLO")
+        return found
 
     return load
