@@ -6,9 +6,9 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, cast, overload
 
 from counterpoint.core import InputError, parse_json
 from counterpoint.core.records import from_plain
@@ -86,7 +86,7 @@ def _run(place: Path, manifest: RunManifest) -> Run:
         name=manifest.name,
         command=manifest.command,
         cwd=manifest.cwd,
-        started=datetime.fromisoformat(manifest.started),
+        started=when(manifest.started),
         ended=ended,
         settings=given,
         launcher=manifest.launcher,
@@ -191,9 +191,18 @@ def _still(manifest: RankManifest) -> Outcome:
     return outcome
 
 
+@overload
+def when(text: str) -> datetime: ...
+@overload
+def when(text: None) -> None: ...
+@overload
+def when(text: str | None) -> datetime | None: ...
 def when(text: str | None) -> datetime | None:
-    """Parse an ISO 8601 time."""
-    return None if text is None else datetime.fromisoformat(text)
+    """Parse an ISO 8601 time; one without a zone is in UTC."""
+    if text is None:
+        return None
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def profiles_of(run: Run) -> Iterator[Path]:

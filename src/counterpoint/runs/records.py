@@ -7,6 +7,7 @@ Docs: docs/reference/run-directory.md.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar, cast
@@ -82,6 +83,12 @@ class StepRecord(msgspec.Struct):
     step: int | None = None
     seconds: float | None = None
 
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.start_s):
+            raise ValueError(f"start_s is {self.start_s}")
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise ValueError(f"seconds is {self.seconds}")
+
 
 class CompileRecord(msgspec.Struct):
     """A line of `compiles-*.jsonl`."""
@@ -93,6 +100,10 @@ class CompileRecord(msgspec.Struct):
     at_s: float | None = None
     aot: bool | None = None
     where: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seconds < math.inf or not math.isfinite(self.at_s or 0.0):
+            raise ValueError(f"seconds is {self.seconds} and at_s is {self.at_s}")
 
 
 class ProcessRecord(msgspec.Struct):

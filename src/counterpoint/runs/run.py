@@ -273,8 +273,9 @@ class Rank:
             return ()
         found: list[float] = []
         for before, after in zip(self.steps, self.steps[1:], strict=False):
-            if (apart := _apart(before, after)) > 0:
-                found.append((after.start_s - before.start_s) / apart)
+            took_s = after.start_s - before.start_s
+            if (apart := _apart(before, after)) > 0 and took_s > 0:
+                found.append(took_s / apart)
         return tuple(found)
 
     @property

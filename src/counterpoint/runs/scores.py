@@ -116,6 +116,7 @@ def undisturbed(
         after.seconds if after.seconds is not None else (after.start_s - before.start_s) / apart
         for before, after in pairwise(steps)
         if (apart := _apart(before, after)) > 0
+        and after.start_s > before.start_s
         and not any(start < after.start_s and end > before.start_s for start, end in spans)
     )
 
