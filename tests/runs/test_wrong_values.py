@@ -104,3 +104,10 @@ def test_a_deep_manifest_is_one_bad_run(tmp_path: Path) -> None:
     done = in_process("runs", tmp_path)
     assert done.returncode == 0
     assert "nested too deep" in done.stdout
+
+
+def test_records_are_for_their_owner_alone(tmp_path: Path) -> None:
+    """The environment that they hold may have tokens in it."""
+    run = written(tmp_path / "run")
+    for record in (run / "run.json", run / "rank0" / "rank.json"):
+        assert record.stat().st_mode & 0o077 == 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.output import check_number
+from counterpoint.cli.output import check_number, write_output
 from counterpoint.cli.printing import print_report, say_line, say_wrote, write_file, write_result
 from counterpoint.cli.settings_source import SettingsContext, check_version, read_source
 from counterpoint.cli.wording import in_options
@@ -350,8 +350,5 @@ def _write(text: str, out: Path | None, source: tuple[str, ...], *, force: bool)
         raise UsageError(f"{out} is a source", next="name another file")
     if out.exists() and not force:
         raise UsageError(f"{out} exists", next="pass --force to overwrite it")
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as failure:
-        raise UsageError(f"cannot write {out}: {failure.strerror or failure}") from None
+    write_output(out, text)
     say_wrote(out)

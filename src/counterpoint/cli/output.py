@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from pathlib import Path
 
 from counterpoint.cli.wording import argument_of
@@ -92,12 +93,18 @@ def check_number(
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write the whole text, or nothing."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Write the whole text, or nothing. A file that is replaced keeps its mode, a link stays."""
+    place = path.resolve() if path.is_symlink() else path
+    part = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
+        if place.exists() and not place.is_file():  # a pipe or a terminal
+            place.write_text(text, encoding="utf-8", errors="backslashreplace")
+            return
         try:
             part.write_text(text, encoding="utf-8", errors="backslashreplace")
-            part.replace(path)
+            if place.exists():
+                shutil.copymode(place, part)
+            part.replace(place)
         finally:
             part.unlink(missing_ok=True)
     except OSError as failure:

@@ -255,7 +255,12 @@ def _replace(path: Path, content: bytes) -> None:
     _part(path, content).replace(path)
 
 
+_OWN: Final = 0o600
+"""The mode of records: the environment in them may hold tokens."""
+
+
 def _part(path: Path, content: bytes) -> Path:
     part = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.part")
-    part.write_bytes(content)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWN), "wb") as file:
+        file.write(content)
     return part

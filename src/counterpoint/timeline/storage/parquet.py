@@ -7,6 +7,7 @@ nothing behind.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -92,16 +93,26 @@ def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = Fal
         )
     place = path.resolve() if path.is_symlink() else path  # keep a symbolic link
     partial = place.with_name(f".{place.name}.partial-{os.getpid()}")
+    old = place.with_name(f".{place.name}.old-{os.getpid()}")
     try:
         partial.mkdir(parents=True)
         _write(timeline, partial)
-        if place.exists():
-            shutil.rmtree(place)
+        if overwrite and place.exists():
+            place.rename(old)
         partial.rename(place)
     except (OSError, pl.exceptions.PolarsError) as failure:
+        if isinstance(failure, OSError) and failure.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise InputError(
+                f"{path} exists",
+                why="another process wrote it meanwhile",
+                next=Retry({"force": True}),
+            ) from None
         raise InputError(f"{path} could not be written: {_reason(failure)}") from None
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        if old.exists() and not place.exists():
+            old.rename(place)  # not replaced after all
+        for rest in (partial, old):
+            shutil.rmtree(rest, ignore_errors=True)
     return path
 
 

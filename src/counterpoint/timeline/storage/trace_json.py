@@ -15,6 +15,7 @@ import numpy as np
 from counterpoint import __version__
 from counterpoint.core import InputError, UsageError, refuse_url
 from counterpoint.core.arguments import Retry
+from counterpoint.core.documents import name_new
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.storage.trace_layout import (
     NO_STEP,
@@ -130,9 +131,16 @@ def write_perfetto(timeline: Timeline, path: str | Path, *, overwrite: bool = Fa
     try:
         try:
             _write(partial, blocks, packed=path.suffix == ".gz")
-            partial.replace(path)
+            if overwrite:
+                partial.replace(path)
+            else:
+                name_new(partial, path)
         finally:
             partial.unlink(missing_ok=True)
+    except FileExistsError:
+        raise InputError(
+            f"{path} exists", why="another process wrote it meanwhile", next=Retry({"force": True})
+        ) from None
     except OSError as failure:
         raise InputError(f"{path} could not be written: {failure.strerror or failure}") from None
     return path
