@@ -98,6 +98,6 @@ def _journal() -> dict[str, Any]:
 
 
 def _other(kind: type) -> dict[str, Any]:
-    """Of types that JSON has not: paths are texts."""
+    """Return the schema of a type that JSON lacks: a path is a text."""
     del kind
     return {"type": "string"}

@@ -154,7 +154,7 @@ def test_what_cannot_be_patched_is_refused(text: str, says: str) -> None:
 
 
 def test_other_files_are_refused() -> None:
-    with pytest.raises(UsageError, match="not a file of a job"):
+    with pytest.raises(UsageError, match="not a job file"):
         patch_text("x = 1", "train.py", SETTINGS)
 
 

@@ -342,7 +342,7 @@ def test_the_step_time_is_that_which_the_run_counted_not_the_guess_of_an_unmarke
     text = flat(plain_text(explain_document(explained, run=run)))
     assert "Step time 130.0 ms median 19 steps, by the run's own count" in text
     assert "one run of jit_grad takes 30.00 ms: no step markers in the profile" in text
-    assert "the figures below are of that, not of a step" in text
+    assert "the figures below describe that, not a step" in text
     assert "Where one run of jit_grad goes" in text
     assert "a median step" not in text
     found = digest(explained, run)

@@ -253,9 +253,9 @@ def test_a_client_that_is_not_installed(profile: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "--to names the tracker"),
-        (("--to", "wandb", "--dir", "x"), "--dir is for TensorBoard"),
-        (("--to", "tensorboard", "--run-id", "x"), "--run-id names a run of"),
+        ((), "--to is missing: name the tracker"),
+        (("--to", "wandb", "--dir", "x"), "--dir applies only to TensorBoard"),
+        (("--to", "tensorboard", "--run-id", "x"), "--run-id applies only to"),
     ],
 )
 def test_options_that_do_not_fit(profile: Path, words: tuple[str, ...], said: str) -> None:

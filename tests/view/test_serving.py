@@ -110,7 +110,7 @@ def test_a_port_that_is_taken_is_an_error_before_anything_is_read() -> None:
         (["absent"], "absent: no such file"),
         ([], "a profile is required"),
         (["a", "--idle", "soon"], "--idle takes a time, not 'soon'"),
-        (["a", "--port", "70000"], "--port 70000 is no port"),
+        (["a", "--port", "70000"], "--port 70000 is not a port"),
         (["a", "b", "--with", "c"], "--with compares one input with another, and 2 are named"),
         (["a", "--with", "b", "--last", "3"], "are for one input, without --with"),
     ],

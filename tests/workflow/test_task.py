@@ -28,7 +28,7 @@ def task(directory: Path, jaxlib: str, flags: str = "") -> FeedbackTask:
 
 
 def test_a_scheduler_that_is_off_is_refused_where_off_means_off(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="this XLA then ignores profiles") as refused:
+    with pytest.raises(UsageError, match="this XLA would ignore profiles") as refused:
         refuse_flags(task(tmp_path, "0.12.0", f"--{LHS}=false"))
     assert refused.value.exit_code == 2
     refuse_flags(task(tmp_path, "0.10.2", f"--{LHS}=false"))

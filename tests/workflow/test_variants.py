@@ -61,10 +61,10 @@ def test_what_is_written_out_has_the_last_word_over_recipes() -> None:
         ("xla_gpu_a=1,xla_gpu_b=2", "several flags in one"),
         ("--xla_gpu_a=1 fast", "fast is neither a flag nor a variable"),
         ("--xla_gpu_a='1", "No closing quotation"),
-        ("env:FOO", "env:FOO: no = and no value"),
+        ("env:FOO", "env:FOO: it has no `=` and no value"),
         ("env:=1", "env:=1: no name before ="),
         ("env:a;b=1", "env:a;b=1: invalid variable name 'a;b'"),
-        ("env:a;b", "env:a;b: no = and no value"),
+        ("env:a;b", "env:a;b: it has no `=` and no value"),
     ],
 )
 def test_what_is_no_setting_is_refused(text: str, said: str) -> None:

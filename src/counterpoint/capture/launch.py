@@ -194,8 +194,8 @@ def _with_own_profile(request: RunRequest, say: Say) -> RunRequest:
         return request
     if asked := request.window.requested:
         raise UsageError(
-            f"{trainer.name} records a profile itself ({own}), and `{asked[0]}=` asks for another",
-            why="JAX has one profiler in a process",
+            f"{trainer.name} records a profile itself ({own}), and `{asked[0]}=` requests another",
+            why="JAX allows one profiler per process",
             next=f"run it without {own}, or without `{asked[0]}=`: then {trainer.name}'s own"
             " profile is explained",
         )

@@ -33,7 +33,7 @@ It is shorter if the profile grows fast.
 
 @frozen
 class ProfileSchedule:
-    """When a process profiles: from a step on, or once compilation is over.
+    """The time at which a process profiles: from a step on, or once compilation is over.
 
     Steps are counted by the program's marks (`StepTraceAnnotation`, `StepProfiler`), else by
     executions of its largest compiled function. Without `start_step` the window opens after a few

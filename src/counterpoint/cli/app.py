@@ -347,7 +347,7 @@ def _refuse_empty_names(words: Sequence[str]) -> None:
             raise UsageError(
                 "an argument is empty",
                 why="it stands where a path or a name is expected; is a shell variable unset?",
-                next="name a file, a directory or what else the command takes",
+                next="name what the command takes, such as a file or a directory",
             )
 
 

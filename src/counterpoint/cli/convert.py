@@ -48,11 +48,11 @@ def convert(
     Args:
         paths: Profiles to read, then the output: a directory for Parquet tables, or a trace that
             ends in .json.gz, .json or .pftrace.
-        steps: Convert only these: A:B is step A up to but without B, as in Python; also A: and :B.
-        last: Convert only the last so many steps that were recorded whole.
+        steps: Convert only these steps: A:B stops before B, as in Python; A: and :B also work.
+        last: Convert only the last N steps that were recorded whole.
         jobs: Number of hosts to read at once; by default one per core for large profiles.
-        memory: GB that reading may take; of a profile in pieces (.xplane.riegeli), what does not
-            fit is left out. By default half of the machine's memory.
+        memory: Memory limit for reading, in GB; by default half of the machine's memory. What
+            does not fit of a profile in pieces (.xplane.riegeli) is left out.
         force: Overwrite the output if it exists.
     """
     if len(paths) < 2:
@@ -129,14 +129,14 @@ def network(  # noqa: PLR0913 - the options of the command
         paths: A Run, file, log directory, zip, pattern, URL or stored Timeline, measured or
             predicted; several are the hosts of one run.
         step: Analyze only this step.
-        steps: Analyze only these: A:B is step A up to but without B, as in Python; also A: and :B.
-        last: Analyze only the last so many steps that were recorded whole.
+        steps: Analyze only these steps: A:B stops before B, as in Python; A: and :B also work.
+        last: Analyze only the last N steps that were recorded whole.
         device: Analyze only these devices: numbers separated by commas, e.g. 0,1.
         target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
         top: Rows in each table.
         jobs: Number of hosts to read in parallel; by default one per core for large profiles.
-        memory: GB that reading may take; of a profile in pieces (.xplane.riegeli), what does not
-            fit is left out. By default half of the machine's memory.
+        memory: Memory limit for reading, in GB; by default half of the machine's memory. What
+            does not fit of a profile in pieces (.xplane.riegeli) is left out.
         json: Print everything as JSON.
         out: Write to this file: .json as JSON, .txt or .md as text.
         html: Write one page to this file (.html): the report, and a timeline to zoom into.

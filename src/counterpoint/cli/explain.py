@@ -39,16 +39,16 @@ def explain(  # noqa: PLR0913 - the options of the command
     Args:
         paths: A Run, file, log directory, zip, pattern or URL; several are the hosts of one run.
         step: Explain only this step.
-        steps: Explain only these: A:B is step A up to but without B, as in Python; also A: and :B.
-        last: Explain only the last so many steps that were recorded whole.
+        steps: Explain only these steps: A:B stops before B, as in Python; A: and :B also work.
+        last: Explain only the last N steps that were recorded whole.
         device: Explain only these devices: numbers separated by commas, e.g. 0,1.
         target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
         top: Rows in each table.
         by: Group ops by scope (layers of one kind together), source line or category, or list each
             op; by default the finest grouping whose rows cover most of the step.
         jobs: Number of hosts to read in parallel; by default one per core for large profiles.
-        memory: GB that reading may take; of a profile in pieces (.xplane.riegeli), what does not
-            fit is left out. By default half of the machine's memory.
+        memory: Memory limit for reading, in GB; by default half of the machine's memory. What
+            does not fit of a profile in pieces (.xplane.riegeli) is left out.
         timings: Also show how long this command took for reading, each table and each rule.
         json: Print everything as JSON.
         as_: Print a digest: the most important lines, for a program that reads text.

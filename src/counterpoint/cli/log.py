@@ -90,15 +90,15 @@ def log(
 def _check(to: str | None, run_id: str | None, directory: Path | None, *, json: bool) -> None:
     if to is None and not json:
         raise UsageError(
-            "--to names the tracker: wandb, tensorboard, mlflow or trackio",
+            "--to is missing: name the tracker, wandb, tensorboard, mlflow or trackio",
             next=Retry({"to": "wandb"}),
         )
     if directory is not None and to != "tensorboard":
-        raise UsageError("--dir is for TensorBoard", next=Retry({"to": "tensorboard"}))
+        raise UsageError("--dir applies only to TensorBoard", next=Retry({"to": "tensorboard"}))
     if run_id is not None and to in (None, "tensorboard"):
         raise UsageError(
-            "--run-id names a run of W&B, MLflow or Trackio",
-            why="a run of TensorBoard is a directory: --dir",
+            "--run-id applies only to W&B, MLflow and Trackio",
+            why="TensorBoard's runs are directories, which --dir names",
             next=Retry({}, without=("run_id",)),
         )
 

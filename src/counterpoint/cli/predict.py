@@ -116,7 +116,7 @@ def _check_kept(path: Path | None, words: Sequence[str] | None, *, force: bool) 
         return
     if words is None:
         raise UsageError(
-            "--keep-program keeps what a command lowers",
+            "--keep-program requires a command to lower",
             why="the workload is a file or a function already",
             next=f"counterpoint predict --target 8xH100 --keep-program {path} -- python train.py",
         )

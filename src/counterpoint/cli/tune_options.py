@@ -28,7 +28,7 @@ _EXECUTOR_HELP = (
 _TRIED = Group("Settings to try", sort_key=1)
 _PREDICTED = Group("Prediction (with --target)", sort_key=2)
 _MEASURED = Group("Measurement (with a command)", sort_key=3)
-_PLACE = Group("Place of the trials", sort_key=4)
+_PLACE = Group("Where trials run", sort_key=4)
 
 
 @Parameter(name="*", group=_TRIED)

@@ -219,9 +219,9 @@ def show(  # noqa: PLR0913 - the options of the command
             important lines, for a program that reads text.
         arm: Use the settings of this arm instead of the winner's.
         out: Write the settings to this file; without --as its suffix selects the form.
-        patch: Set the environment in this file of a job: a manifest of Kubernetes (JobSet, MPIJob,
-            PyTorchJob, RayJob, TrainJob, Job), a SkyPilot task, a Slurm or shell script (also with
-            xpk). Prints the difference; --out or --in-place writes the file.
+        patch: Set the environment in this job file: a Kubernetes manifest (JobSet, MPIJob,
+            PyTorchJob, RayJob, TrainJob, Job), a SkyPilot task, or a Slurm or shell script (xpk
+            too). Prints the difference; --out or --in-place writes the file.
         in_place: With --patch, write the file.
         bundle: Write journal, report, Runs and settings into one .tar.gz that can be shared.
         force: Overwrite existing files.

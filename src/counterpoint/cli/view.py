@@ -54,12 +54,12 @@ def view(  # noqa: PLR0913 - the options of the command
             hosts of one run; two Runs are compared.
         with_: Compare with this Run, profile or stored prediction.
         target: The machine it ran on, e.g. 8xH100 or 64x8xH100:8x400G; determines the link rates.
-        steps: Show only these: A:B is step A up to but without B, as in Python; also A: and :B.
-        last: Show only the last so many steps that were recorded whole.
-        memory: GB that reading may take; of a profile in pieces (.xplane.riegeli), what does not
-            fit is left out. By default half of the machine's memory.
-        port: Port on 127.0.0.1; by default any that is free.
-        idle: End when the page was not used for so long, e.g. 30m, 1h or 2h30m.
+        steps: Show only these steps: A:B stops before B, as in Python; A: and :B also work.
+        last: Show only the last N steps that were recorded whole.
+        memory: Memory limit for reading, in GB; by default half of the machine's memory. What
+            does not fit of a profile in pieces (.xplane.riegeli) is left out.
+        port: Port on 127.0.0.1; by default any free one.
+        idle: Stop when the page has not been used for this time, e.g. 30m, 1h or 2h30m.
         no_browser: Print the address only.
     """
     from counterpoint.cli.view_inputs import ViewOptions, open_input

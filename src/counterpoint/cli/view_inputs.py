@@ -1,4 +1,4 @@
-"""What `counterpoint view` shows: a Timeline, two that are compared, or a study."""
+"""The inputs of `counterpoint view`: a Timeline, two that are compared, or a study."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from counterpoint.core.frozen import frozen
 
 
 class Basis(StrEnum):
-    """How a figure was obtained."""
+    """The way in which a figure was obtained."""
 
     MEASURED = "measured"
     PREDICTED = "predicted"

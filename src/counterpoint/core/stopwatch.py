@@ -1,4 +1,4 @@
-"""Where the time of a command goes: seconds per part, each without the parts inside it.
+"""The time that a command takes: seconds per part, each without the parts inside it.
 
 The clock is that of the caller, so rooms that compute stay pure, and a benchmark can count other
 things than seconds.

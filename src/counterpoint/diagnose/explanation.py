@@ -83,8 +83,8 @@ def _failure(code: str, error: Exception) -> str:
     place = f"{Path(last.filename).name}:{last.lineno}"
     what = f"{type(error).__name__}: {error}".splitlines()[0][:_FAILURE]
     return (
-        f"{code} could not be checked, a defect of Counterpoint ({what}, at {place}); what it"
-        " might have found is missing"
+        f"{code} could not be checked because of a defect in Counterpoint ({what}, at {place}); its"
+        " findings are missing"
     )
 
 

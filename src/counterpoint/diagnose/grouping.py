@@ -1,4 +1,4 @@
-"""How ops can be grouped: a name that the command's help needs without the tables behind it."""
+"""The ways to group ops: names that the command's help needs without the tables behind it."""
 
 from __future__ import annotations
 

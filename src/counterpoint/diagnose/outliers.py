@@ -109,7 +109,7 @@ def _by_state(attributed: pl.DataFrame) -> pl.DataFrame:
 
 
 class _Growth:
-    """What the ops took in long steps and in typical ones."""
+    """The time that the ops took in long steps and in typical ones."""
 
     def __init__(self, data: StepData, spans: pl.DataFrame) -> None:
         typical = data.spans.filter(pl.col("step").is_not_null())

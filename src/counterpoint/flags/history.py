@@ -217,7 +217,7 @@ def _present(names: tuple[str, ...], new: Mapping[str, Flag]) -> tuple[str, ...]
 
 @frozen(kw_only=True)
 class FlagFilter:
-    """Which flags to list; None and False do not filter.
+    """A filter for a list of flags; None and False do not filter.
 
     `everything`: also what a GPU does not read, what does nothing, what is deprecated, JAX's
     options, and names that earlier releases had.

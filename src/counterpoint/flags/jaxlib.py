@@ -1,4 +1,4 @@
-"""Which jaxlib is installed, for the interpreter that runs Counterpoint or for another one.
+"""The installed jaxlib, of the interpreter that runs Counterpoint or of another one.
 
 The version of a jaxlib is part of the name of its .dist-info directory, so finding it neither
 starts an interpreter nor imports anything.

@@ -210,7 +210,7 @@ class FlagRemoval:
 
     @property
     def history(self) -> str:
-        """When it was removed."""
+        """A sentence on its removal."""
         if self.last is None:
             return f"no jaxlib since {releases()[0]} has it"
         return f"jaxlib {self.last} had it, {self.since} does not"

@@ -63,7 +63,7 @@ NEEDED: Final = ("scheduler",)
 
 @frozen(kw_only=True)
 class Condition:
-    """When a line of a recipe applies; all conditions must hold.
+    """The conditions under which a line of a recipe applies; all of them must hold.
 
     An unknown release counts as the newest, and a condition on an unknown chip or number of hosts
     as met. So does `needed="scheduler"`: setting the scheduler's flag where the scheduler runs
@@ -339,7 +339,7 @@ def _line(name: str, entry: Any, where: str, channel: Channel) -> RecipeLine:  #
     if "value" not in fields or set(fields) - _FIELDS:
         raise InputError(
             f"{where}: a table with {', '.join(fields) or 'nothing'} in it",
-            why=f"`value` and these are known: {', '.join(sorted(_FIELDS - {'value'}))}",
+            why=f"the known keys are `value` and: {', '.join(sorted(_FIELDS - {'value'}))}",
             next=f'{name} = {{ value = "...", reason = "..." }}',
         )
     texts = {key: _word(fields, key, where) for key in _TEXTS}

@@ -60,7 +60,7 @@ class ProgramFacts:
 
     @property
     def choices(self) -> Mapping[str, int | None]:
-        """By flag: the threshold that merges a loop's collectives; None if none is needed."""
+        """For each flag, the threshold that merges a loop's collectives; None if none is needed."""
         return {kind.flag: kind.choice for kind in self.thresholds.kinds}
 
 

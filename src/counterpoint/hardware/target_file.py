@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
-from counterpoint.core import ArgumentError, InputError, parse_toml
+from counterpoint.core import InputError, parse_toml
+from counterpoint.core.arguments import Retry
 from counterpoint.hardware.gpu import (
     Chip,
     Gpu,
@@ -72,11 +73,9 @@ def _parsed(path: str) -> dict[str, Any]:
     try:
         return parse_toml(Path(path).read_text("utf-8"))
     except OSError as error:
-        raise ArgumentError(
-            "target",
-            path,
-            f"cannot be read: {error.strerror or error}",
-            instead="8xH100",
+        raise InputError(
+            f"`target={path}`: cannot be read: {error.strerror or error}",
+            next=Retry({"target": "8xH100"}),
         ) from error
     except ValueError as error:
         raise InputError(f"{path} is not a TOML file", why=str(error), next=_GUIDE) from error

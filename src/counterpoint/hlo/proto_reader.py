@@ -321,7 +321,7 @@ class _Decoded(dict[bytes, _Part]):
 
 
 class _Parts:
-    """What the instructions of a module share: each distinct part is decoded once."""
+    """The parts that instructions of a module share: each distinct part is decoded once."""
 
     def __init__(self, computations: Mapping[int, str]) -> None:
         self.computations = computations

@@ -132,7 +132,7 @@ _LINES: Final = (
         re.compile(
             r"(Profile data detected but `xla_gpu_enable_latency_hiding_scheduler` unset.*)"
         ),
-        "nothing: with a profile XLA runs its latency hiding scheduler whatever that flag says",
+        "nothing: with a profile XLA runs its latency hiding scheduler regardless of that flag",
     ),
     (ComplaintKind.EMPTY_TRACE, re.compile(r"(PGLE collected an empty trace.*)"), _EXPECT),
     (

@@ -58,7 +58,7 @@ def find_runs(directory: str | os.PathLike[str]) -> list[Path]:
     except NotADirectoryError:
         raise InputError(
             f"{place}: not a directory",
-            why="runs are directories, and so is what holds them",
+            why="pass a Run, or a directory that contains Runs",
             next="counterpoint runs .",
         ) from None
     except OSError as failure:

@@ -17,7 +17,7 @@ __all__ = ["KINDS_WITH_CAUSE", "TIMED_OUT", "classify", "last_loss_is_nan", "out
 
 
 class OutcomeKind(StrEnum):
-    """How a run ended, according to its exit status and its output."""
+    """The way in which a run ended, according to its exit status and its output."""
 
     OK = "ok"
     UNKNOWN_FLAG = "unknown_flag"
@@ -53,7 +53,7 @@ NO_END: Final = 1  # running or lost: there is no exit status
 
 @frozen
 class Outcome:
-    """How it ended; `detail` is one line for people."""
+    """The end of a run; `detail` is one line for people."""
 
     kind: OutcomeKind
     exit_code: int | None = None

@@ -225,7 +225,7 @@ def _unwritable(path: Path, failure: OSError) -> CounterpointError:
     what = failure.strerror or str(failure)
     return InputError(
         f"cannot write to {path}: {what}",
-        next="choose a writable directory with enough space with -o",
+        next="use -o to choose a writable directory with enough space",
     )
 
 

@@ -238,7 +238,7 @@ class Rank:
 
     @property
     def unoptimized(self) -> tuple[Path, ...]:
-        """The same modules as passed to XLA, the largest first."""
+        """The modules as they were passed to XLA, the largest first."""
         return self._made(self.dump or self.path / layout.XLA, "*before_optimizations.hlo.pb")
 
     @property

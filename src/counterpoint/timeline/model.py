@@ -29,7 +29,7 @@ Schema = dict[str, type[pl.DataType]]
 
 
 class Lane(StrEnum):
-    """Which spans may overlap. Control spans contain others and do no work themselves."""
+    """A group of spans that may overlap others. Control spans contain others and do no work."""
 
     COMPUTE = "compute"
     COLLECTIVE = "collective"

@@ -110,7 +110,7 @@ TRANSFERS: Final[Schema] = {
 
 @frozen
 class RecordedPart:
-    """What is known of the steps of a host of which only some were read.
+    """The known steps of a host of which only some were read.
 
     `marks` describes all markers, and `own_marks` those that were read.
     """

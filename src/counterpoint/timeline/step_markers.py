@@ -211,7 +211,7 @@ class LateWorkError(Exception):
 
 @frozen
 class _Look:
-    """Where work of a batch began: markers, or `_OUTSIDE`; its modules; its runs, if known."""
+    """The start of a batch's work: markers, or `_OUTSIDE`; its modules; its runs, if known."""
 
     markers: Sequence[int]
     modules: Sequence[tuple[str, int]]

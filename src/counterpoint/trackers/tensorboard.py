@@ -29,7 +29,7 @@ def log(client: Any, result: LoggedResult, to: Destination) -> str:  # noqa: ANN
     directory = to.directory or Path("tensorboard") / safe_name(summary.title)
     directory.mkdir(parents=True, exist_ok=True)
     if not directory.is_dir():
-        raise UsageError(f"{directory} is no directory")
+        raise UsageError(f"{directory} is not a directory")
     texts = {"numbers": figures_markdown(summary)}
     if summary.findings:
         texts["findings"] = findings_markdown(summary)

@@ -45,7 +45,7 @@ FIGURE_COLUMNS: Final = ("number", "value", "unit", "basis", "meaning")
 
 @frozen(kw_only=True)
 class LoggedResult:
-    """What is logged: the numbers and findings, and the page of the result if there is one.
+    """The logged result: the numbers and findings, and the page of the result if there is one.
 
     The page has no secrets: whoever makes it hides them in its texts (`hide_secrets`).
     """
@@ -56,7 +56,7 @@ class LoggedResult:
 
 @frozen(kw_only=True)
 class Destination:
-    """Where it is logged; None: what the tracker's variables say, or a new run.
+    """The place of a logged result; None: by the tracker's variables, or a new run.
 
     `directory` is where TensorBoard's event file is written.
     """
@@ -81,7 +81,7 @@ def require_client(tracker: TrackerName) -> str:
     clients = " or ".join(TRACKERS[tracker])
     raise UsageError(
         f"{tracker}: its client is not installed here ({clients}, in {sys.prefix})",
-        why="Counterpoint logs through the client that you use, and brings none",
+        why="Counterpoint uses the tracker's own client, which is installed separately",
         next=f"{sys.executable} -m pip install {wanted}",
     )
 

@@ -22,7 +22,7 @@ from counterpoint.core.records import from_plain
 
 @frozen(kw_only=True)
 class StepFacts:
-    """How a trainer takes and reports its steps.
+    """The functions, markers and log lines of a trainer's steps.
 
     `lines` are regular expressions with the groups `step`, `seconds`, `tokens_per_s`,
     `tokens_per_s_device` and `loss`, all but the first optional. Those with `seconds` are how long
@@ -80,7 +80,7 @@ class SourceFacts:
 
 @frozen(kw_only=True)
 class Trap:
-    """What surprises users of a trainer, and what to do; the variable or option it concerns."""
+    """A surprise for users of a trainer, the remedy, and the variable or option it concerns."""
 
     what: str
     next: str

@@ -46,7 +46,7 @@ _HEADERS: Final = {
 
 @frozen
 class PageProgress:
-    """How far a page is: `revision` counts its changes, and `complete` is the last one."""
+    """The progress of a page: `revision` counts its changes, and `complete` is the last one."""
 
     message: str
     complete: bool = False
@@ -64,7 +64,7 @@ class ShownPage:
 
     @property
     def progress(self) -> PageProgress:
-        """How far the page is."""
+        """The progress of the page."""
         with self._lock:
             return self._progress
 

@@ -35,7 +35,7 @@ _RESULTS_WITH_FINDINGS: Final = ("explain", "predict")
 
 @frozen(eq=False, kw_only=True)
 class PageContent:
-    """What a page shows.
+    """The content of a page.
 
     `reports` are titles and HTML of reports (`report.document_markup`); `results` are the texts
     that commands print as JSON, by command.
@@ -51,7 +51,7 @@ class PageContent:
 
 
 class _Use(IntEnum):
-    """What a tile is for, the most useful first."""
+    """The purpose of a tile, the most useful first."""
 
     OVERVIEW = 0
     TYPICAL_SPANS = 1
@@ -103,7 +103,7 @@ class LivePage:
 
     @property
     def complete(self) -> bool:
-        """Whether all levels are computed."""
+        """True if all levels are computed."""
         return all(each.complete for each in self._timelines)
 
     @property

@@ -33,7 +33,7 @@ def listen(port: int) -> socket.socket:
     """Return a socket on this port of 127.0.0.1; 0: any that is free."""
     if not 0 <= port <= _LARGEST_PORT:
         raise UsageError(
-            f"`port={port}` is no port",
+            f"`port={port}` is not a port",
             why="ports are 1 to 65535; 0 takes any that is free",
             next=Retry({"port": 8080}),
         )

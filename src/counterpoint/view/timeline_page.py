@@ -1,4 +1,4 @@
-"""What a page knows about one Timeline: steps, programs, devices, ops, places of findings."""
+"""The part of a page for one Timeline: steps, programs, devices, ops, places of findings."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _found(
         return _recorded(path, program, tpus=tpus)
     if path.suffix == ".py":
         raise UsageError(
-            f"{path}: name one of its functions, or run it as a command",
+            f"{path}: it is ambiguous: name one of its functions, or run it as a command",
             next=f"{path}:make_step for a function, or `-- python {path}` for the program",
         )
     try:

@@ -309,7 +309,7 @@ def test_json_says_where_it_is_wrong() -> None:
 
 
 def test_files_that_can_not_be_read(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(InputError, match="no such file"):
         read_space(tmp_path / "none.toml")
     with pytest.raises(InputError, match="can't be read"):
         read_space(tmp_path)

@@ -130,8 +130,8 @@ class AutoPgleMessages:
         """Raise if our profile would collide with AutoPGLE's: JAX then fails the program's step."""
         if self.enabled:
             raise NoProfileError(
-                "AutoPGLE profiles in this process (JAX_ENABLE_PGLE), and two at once JAX refuses "
-                "in the middle of the program",
+                "AutoPGLE profiles in this process (JAX_ENABLE_PGLE), and JAX refuses a second "
+                "profile in the middle of the program",
                 next="profile a second run, with JAX_COMPILATION_CACHE_EXPECT_PGLE=true instead",
             )
 

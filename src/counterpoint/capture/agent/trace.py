@@ -182,9 +182,7 @@ def refuse_unwritable(directory: Path) -> None:
 
 
 def _unwritable(directory: Path, why: str) -> NoProfileError:
-    return NoProfileError(
-        f"{directory} can't be written: {why}", next="name a directory that can be"
-    )
+    return NoProfileError(f"{directory} can't be written: {why}", next="name a writable directory")
 
 
 def _require_writable(directory: Path) -> None:

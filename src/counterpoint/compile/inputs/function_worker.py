@@ -95,7 +95,7 @@ def _imported(home: str) -> object:
         raise UsageError(
             f"there is no module {missing.name}",
             why=f"it was searched in {Path.cwd()} and in the packages of {sys.executable}",
-            next="file.py:make_step, or the name of a module that this Python can import",
+            next="name file.py:make_step, or a module that this Python can import",
         ) from None
 
 

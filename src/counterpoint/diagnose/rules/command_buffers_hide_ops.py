@@ -12,9 +12,9 @@ profile made from this recording lacks those costs.
 
 ## How it is detected
 
-By kernels without an instruction on compute lines of a GPU, in a profile in which some kernels ran
-in CUDA graphs without names. If XLA runs the kernels of a graph one by one because it is profiled,
-all have names and the rule is silent.
+The rule looks for kernels without an instruction on compute lines of a GPU, in a profile in which
+some kernels ran in CUDA graphs without names. If XLA runs the kernels of a graph one by one because
+it is profiled, all have names and the rule is silent.
 
 ## Example
 

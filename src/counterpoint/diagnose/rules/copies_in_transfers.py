@@ -12,9 +12,9 @@ at a few GB/s instead of the speed of the network.
 
 ## How it is detected
 
-By `MegaScale: Memory Copy` events, and by copies on "Communication Transport" lines, in most steady
-steps. The saving is at most the time that the busiest host spends on it per step, and at most the
-time that its devices wait for other slices.
+The rule counts `MegaScale: Memory Copy` events, and copies on "Communication Transport" lines, in
+most steady steps. The saving is at most the time that the busiest host spends on it per step, and
+at most the time that its devices wait for other slices.
 
 ## Example
 

@@ -14,9 +14,9 @@ while the transfer waits.
 
 ## How it is detected
 
-By calls in most steady steps. Earlier calls are startup; calls in only some steps belong to an
-evaluation or a checkpoint. The saving is at most the time that the busiest host spends on it per
-step, and at most the time that its devices wait.
+The rule counts the calls that occur in most steady steps. Earlier calls are startup; calls in only
+some steps belong to an evaluation or a checkpoint. The saving is at most the time that the busiest
+host spends on it per step, and at most the time that its devices wait.
 
 ## Example
 

@@ -14,10 +14,10 @@ must not be overwritten: an argument that was not donated.
 
 ## How it is detected
 
-By spans: the time of copies that no kernel and no collective overlaps. Host copies are recognized
-by the profiler's names or by their memory space in the HLO, undonated arguments by the module's
-input_output_alias. Layout changes are STEP504. If the profile holds the HLO, the simulator computes
-the gain; otherwise it is at most the exposed time.
+The rule adds up the time of copies that no kernel and no collective overlaps. Host copies are
+recognized by the profiler's names or by their memory space in the HLO, undonated arguments by the
+module's input_output_alias. Layout changes are STEP504. If the profile holds the HLO, the simulator
+computes the gain; otherwise it is at most the exposed time.
 
 ## Example
 

@@ -14,13 +14,13 @@ gradient of a float32 loss) makes the whole product float32.
 
 ## How it is detected
 
-By the types of a dot's two operands in the HLO, also inside fusions and library calls. On NVIDIA
-GPUs XLA multiplies float32 as TF32 unless precision HIGHEST (or an algorithm) was requested; for
-AMD, libraries are called with plain float32. The product is priced as it is and with bfloat16
-operands; the ratio, applied to the measured time, is the saving: at least this ratio minus a cast
-of both operands, at most the ratio of the chip's rates. Products below a thousandth of the step,
-such as a router or a loss in float32, are left out. Without HLO, the kernel names of cuBLAS and
-CUTLASS are used (`sgemm`, `ffma`, `tf32`, `d884gemm`); then no saving is certain.
+The rule reads the types of a dot's two operands in the HLO, also inside fusions and library calls.
+On NVIDIA GPUs XLA multiplies float32 as TF32 unless precision HIGHEST (or an algorithm) was
+requested; for AMD, libraries are called with plain float32. The product is priced as it is and with
+bfloat16 operands; the ratio, applied to the measured time, is the saving: at least this ratio minus
+a cast of both operands, at most the ratio of the chip's rates. Products below a thousandth of the
+step, such as a router or a loss in float32, are left out. Without HLO, the kernel names of cuBLAS
+and CUTLASS are used (`sgemm`, `ffma`, `tf32`, `d884gemm`); then no saving is certain.
 
 ## Example
 

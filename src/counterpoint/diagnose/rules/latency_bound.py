@@ -150,7 +150,7 @@ def _remedy(data: StepData, rows: Rows, depth: int) -> Remedy:
     elif _is_chain(rows, depth):
         text = (
             "make the chain shorter: reduce once instead of in several steps, or compute on each"
-            " device what all would send each other"
+            " device what the others would send it"
         )
     given = data.context.environment or data.timeline.environment
     if given.get(_NVLS) == "0":

@@ -13,8 +13,8 @@ one's weights.
 
 ## How it is detected
 
-By the compute before and after the collective in the same run: at most a tenth of it is on one
-side. The HLO shows how many values were merged.
+The rule compares the compute before and after the collective in the same run: at most a tenth of it
+is on one side. The HLO shows how many values were merged.
 
 ## Example
 

@@ -11,8 +11,9 @@ unrecorded work.
 
 ## How it is detected
 
-By the file: a trace.json with the maximum number of events that XLA writes (1,000,000), or one that
-ends in the middle; profiler warnings of dropped events; planes that end early.
+The rule looks for signs in the file: a trace.json with the maximum number of events that XLA writes
+(1,000,000), or one that ends in the middle; profiler warnings of dropped events; planes that end
+early.
 
 ## Example
 

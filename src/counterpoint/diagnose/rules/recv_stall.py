@@ -13,14 +13,15 @@ computes until `recv-done`. Data that arrives later stops the device.
 
 ## How it is detected
 
-By the exposed time of send, recv and their dones, which belong together by rendezvous or channel.
-The slack is the work between send and recv-done that does not need the network. If the runtime
-records when each message left and arrived (the plane "Megascale Trace", or `MegaScale:` events), a
-wait is attributed first to the peer, as far as its message left later than ours; then to the host,
-as far as it registered or copied buffers meanwhile (STEP202, STEP203); then to the network, as far
-as the message was slower than its load explains (STEP204); and the rest to the schedule. Without
-these records, the time that the bytes of all devices of a host need at 12.5 GB/s (xprof's value for
-a host, a rule of thumb) is attributed to the schedule as far as it exceeds the slack.
+The rule starts from the exposed time of send, recv and their dones, which belong together by
+rendezvous or channel. The slack is the work between send and recv-done that does not need the
+network. If the runtime records when each message left and arrived (the plane "Megascale Trace", or
+`MegaScale:` events), a wait is attributed first to the peer, as far as its message left later than
+ours; then to the host, as far as it registered or copied buffers meanwhile (STEP202, STEP203); then
+to the network, as far as the message was slower than its load explains (STEP204); and the rest to
+the schedule. Without these records, the time that the bytes of all devices of a host need at 12.5
+GB/s (xprof's value for a host, a rule of thumb) is attributed to the schedule as far as it exceeds
+the slack.
 
 The saving is at most the wait of the device that waits longest. If other slices may be late, its
 idle time is included, because the next step starts on all slices together.

@@ -13,11 +13,11 @@ FSDP's parameters again) can cost more than that.
 
 ## How it is detected
 
-By JAX's mark in the op's name (`rematted_computation`). The time is each op's own; for collectives,
-the exposed part. If the profile holds the HLO, the simulator computes the gain without them.
-Keeping a result takes its bytes once for each execution in a step (each iteration of a `lax.scan`).
-If the Run recorded how much memory was never used, the saving of what fits into it (most time per
-byte first) is certain; otherwise the lower bound is 0.
+The rule looks for JAX's mark in the op's name (`rematted_computation`). The time is each op's own;
+for collectives, the exposed part. If the profile holds the HLO, the simulator computes the gain
+without them. Keeping a result takes its bytes once for each execution in a step (each iteration of
+a `lax.scan`). If the Run recorded how much memory was never used, the saving of what fits into it
+(most time per byte first) is certain; otherwise the lower bound is 0.
 
 ## Example
 

@@ -13,8 +13,8 @@ with lost packets does this while the network itself is idle.
 
 ## How it is detected
 
-By the transport time that the runtime records for each message, minus the time in which the
-receiving host registered or copied buffers (STEP202, STEP203), compared with 1 ms plus the time
+The rule uses the transport time that the runtime records for each message, minus the time in which
+the receiving host registered or copied buffers (STEP202, STEP203), compared with 1 ms plus the time
 that the host's network needs for all bytes received meanwhile (at the Target's rate, otherwise 12.5
 GB/s, xprof's value for a host). So messages that share a busy network are not slow. A call is slow
 from three times that time on. If most calls are slow, latency is high throughout. Otherwise it is

@@ -33,9 +33,9 @@ export XLA_FLAGS=--xla_gpu_disable_async_collectives=allreduce
 
 ## Fix
 
-By cause: remove the flag; enable the scheduler; give it measured costs (PGLE) if it left work
-unused; pipeline the loop. If nothing can overlap it, only fewer bytes help: another sharding, a
-smaller type, or fewer collectives for the same work.
+The fix depends on the cause: remove the flag; enable the scheduler; give it measured costs (PGLE)
+if it left work unused; pipeline the loop. If nothing can overlap it, only fewer bytes help: another
+sharding, a smaller type, or fewer collectives for the same work.
 
 ## Fix safety
 

@@ -12,8 +12,8 @@ directory is not writable, JAX continues without a cache after one warning in th
 
 ## How it is detected
 
-By the setting, the directory (or the closest existing parent) and its file system. Addresses
-(`gs://...`) are not tested.
+The check reads the setting, and examines the directory (or the closest existing parent) and its
+file system. Addresses (`gs://...`) are not tested.
 
 ## Example
 

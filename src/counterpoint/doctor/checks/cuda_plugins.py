@@ -11,8 +11,9 @@ compiles and runs, and libraries of the other may be loaded first.
 
 ## How it is detected
 
-By the names of installed packages: `jax-cuda12-plugin` and `jax-cuda13-plugin`. The plugin to keep
-is the one that the driver supports; if both, the one with jaxlib's version; if both, the newer one.
+The check reads the names of installed packages: `jax-cuda12-plugin` and `jax-cuda13-plugin`. The
+plugin to keep is the one that the driver supports; if both, the one with jaxlib's version; if both,
+the newer one.
 
 ## Example
 

@@ -11,7 +11,7 @@ large program. On a full disk they are truncated, and so may be a checkpoint.
 
 ## How it is detected
 
-By `statvfs` on each directory. Less than 2 GiB is a warning (rule of thumb).
+The check calls `statvfs` on each directory. Less than 2 GiB is a warning (rule of thumb).
 
 ## Example
 

@@ -12,8 +12,8 @@ is never reported: a misspelled one has no effect.
 
 ## How it is detected
 
-By the FLAG rules, and then by the parser of the installed compiler, unless `--no-probe` is given.
-Flags in `LIBTPU_INIT_ARGS` belong to libtpu: which of them it accepts is unknown here.
+The check applies the FLAG rules, and then the parser of the installed compiler, unless `--no-probe`
+is given. Flags in `LIBTPU_INIT_ARGS` belong to libtpu: which of them it accepts is unknown here.
 
 ## Example
 

@@ -11,8 +11,8 @@ CPUs, MPI, and coordinators given by `hostname` hang at startup.
 
 ## How it is detected
 
-By the addresses of the name. A name that resolves only to loopback (as in Debian's /etc/hosts) is a
-warning if several hosts run together, otherwise fine.
+The check looks up the addresses of the name. A name that resolves only to loopback (as in Debian's
+/etc/hosts) is a warning if several hosts run together, otherwise fine.
 
 ## Example
 

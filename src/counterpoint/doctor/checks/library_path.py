@@ -12,8 +12,8 @@ older NCCL lacks functions that XLA needs, and another CUPTI records profiles wi
 
 ## How it is detected
 
-By the file names in those directories and the names of installed wheels. Without wheels
-(`jax[cuda12-local]`), LD_LIBRARY_PATH is the intended way to find the libraries.
+The check compares the file names in those directories and the names of installed wheels. Without
+wheels (`jax[cuda12-local]`), LD_LIBRARY_PATH is the intended way to find the libraries.
 
 ## Example
 

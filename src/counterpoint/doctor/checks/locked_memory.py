@@ -11,8 +11,8 @@ and NCCL exits, or uses TCP, which is many times slower.
 
 ## How it is detected
 
-By the current limit, unless the process is privileged. Less than 1 GiB is a warning: NCCL's
-documentation asks for no limit.
+The check reads the current limit, unless the process is privileged. Less than 1 GiB is a warning:
+NCCL's documentation asks for no limit.
 
 ## Example
 

@@ -12,10 +12,10 @@ their allocation fails, often only at the first collective of a large run.
 
 ## How it is detected
 
-By the memory that the share leaves on the smallest GPU: less than 2 GiB is a warning (rule of
-thumb: the context and cuBLAS take several hundred MB, NCCL more with each communicator). If the
-size is unknown, by a share above 0.95. JAX exits if a value is not a number, or if both variables
-are set.
+The check computes the memory that the share leaves on the smallest GPU: less than 2 GiB is a
+warning (rule of thumb: the context and cuBLAS take several hundred MB, NCCL more with each
+communicator). If the size is unknown, by a share above 0.95. JAX exits if a value is not a number,
+or if both variables are set.
 
 ## Example
 

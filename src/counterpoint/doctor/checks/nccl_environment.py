@@ -11,8 +11,9 @@ traffic over TCP. Each makes every collective many times slower, and NCCL prints
 
 ## How it is detected
 
-By name and value, and by the hardware: `NCCL_IB_DISABLE=1` counts if a port is up, and a device in
-`NCCL_IB_HCA` must exist. Unknown names and contradictory values are reported by `flags` (DOC105).
+The check looks at names and values, and at the hardware: `NCCL_IB_DISABLE=1` counts if a port is
+up, and a device in `NCCL_IB_HCA` must exist. Unknown names and contradictory values are reported by
+`flags` (DOC105).
 
 ## Example
 

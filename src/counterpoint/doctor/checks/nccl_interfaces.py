@@ -13,9 +13,9 @@ hangs.
 
 ## How it is detected
 
-By `/sys/class/net`: an interface matches, and it is up. If several hosts run together, `lo` alone
-reaches none of them. Without the variable NCCL itself excludes `lo` and `docker*`, and there is
-nothing to check.
+The check reads `/sys/class/net`: an interface matches, and it is up. If several hosts run together,
+`lo` alone reaches none of them. Without the variable NCCL itself excludes `lo` and `docker*`, and
+there is nothing to check.
 
 ## Example
 

@@ -11,9 +11,9 @@ the limit a run ends with "Too many open files", and at scale first.
 
 ## How it is detected
 
-By the current limit. Below 4096 it is a note on one host and a warning on several; below 1024, the
-usual default, always a warning. Rule of thumb: NCCL opens several sockets per peer, and each reader
-opens a file.
+The check reads the current limit. Below 4096 it is a note on one host and a warning on several;
+below 1024, the usual default, always a warning. Rule of thumb: NCCL opens several sockets per peer,
+and each reader opens a file.
 
 ## Example
 

@@ -12,7 +12,7 @@ from it is empty. This shows only when the run is over.
 
 ## How it is detected
 
-By environment variables (`NSYS_PROFILING_SESSION_ID`, `NVTX_INJECTION64_PATH`,
+The check looks at environment variables (`NSYS_PROFILING_SESSION_ID`, `NVTX_INJECTION64_PATH`,
 `CUDA_INJECTION64_PATH`) and the names of visible processes. A tool that always prevents a profile
 is a warning; one that may prevent it is a note.
 

@@ -11,7 +11,8 @@ DCGM's profiling metrics fail with ERR_NVGPUCTRPERM.
 
 ## How it is detected
 
-By `RmProfilingAdminOnly` in `/proc/driver/nvidia/params`, and the privileges of this process.
+The check reads `RmProfilingAdminOnly` in `/proc/driver/nvidia/params`, and the privileges of this
+process.
 
 ## Example
 

@@ -11,8 +11,8 @@ start: "failed to extend /dev/shm/nccl-...". Containers get 64 MiB by default.
 
 ## How it is detected
 
-By `statvfs`. Less than 1 GiB in total, or less than 256 MiB free, is a warning on hosts with GPUs,
-else a note: input pipelines with several processes use it, too.
+The check calls `statvfs`. Less than 1 GiB in total, or less than 256 MiB free, is a warning on
+hosts with GPUs, else a note: input pipelines with several processes use it, too.
 
 ## Example
 

@@ -12,10 +12,10 @@ again; a lost packet is retransmitted after 200 ms, which may be longer than the
 
 ## How it is detected
 
-By the kernel's settings; for the minimum retransmission timeout also by the default route
-(`rto_min`); and by `hystart_detect` of CUBIC. If a step's traffic uses TCP, settings that cost time
-in each step are warnings, others are notes. `tcp_mtu_probing` is not judged, because the sources
-contradict each other.
+The check reads the kernel's settings; for the minimum retransmission timeout also by the default
+route (`rto_min`); and by `hystart_detect` of CUBIC. If a step's traffic uses TCP, settings that
+cost time in each step are warnings, others are notes. `tcp_mtu_probing` is not judged, because the
+sources contradict each other.
 
 ## Example
 

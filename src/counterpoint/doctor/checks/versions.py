@@ -11,11 +11,11 @@ combinations fail at the first compilation, or crash in a library call.
 
 ## How it is detected
 
-By the metadata of the packages installed where the doctor runs: `Requires-Dist` of jax, its
-plugins, flax, optax, orbax and others. A plugin must have jaxlib's version, as jaxlib itself
-requires. Requirements of an extra (`jax[tpu]`, `with-cuda`) apply to installed packages. ROCm
-plugins have their own version numbers and are ignored, as jaxlib does. Of two CUDA plugins, the one
-that cuda-plugins would uninstall is ignored.
+The check reads the metadata of the packages installed where the doctor runs: `Requires-Dist` of
+jax, its plugins, flax, optax, orbax and others. A plugin must have jaxlib's version, as jaxlib
+itself requires. Requirements of an extra (`jax[tpu]`, `with-cuda`) apply to installed packages.
+ROCm plugins have their own version numbers and are ignored, as jaxlib does. Of two CUDA plugins,
+the one that cuda-plugins would uninstall is ignored.
 
 ## Example
 

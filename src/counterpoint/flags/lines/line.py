@@ -136,7 +136,7 @@ def _read(word: str) -> Settings:
     if word.startswith(OWN_PREFIX) and not _ASSIGNED.match(word):
         name, equals, _ = word.removeprefix(OWN_PREFIX).partition("=")
         raise UsageError(
-            f"{word}: {_wrong(name) if equals else 'no = and no value'}",
+            f"{word}: {_wrong(name) if equals else 'it has no `=` and no value'}",
             why="a variable's name has letters, digits and _, and does not begin with a digit",
             next="env:NAME=value",
         )

@@ -1,4 +1,4 @@
-"""What JAX makes of a Python program: when it reads its settings, and for which chip they are."""
+"""The use of JAX in a Python program: when JAX reads the settings, and for which chip they are."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ Numbers = tuple[tuple[str, int], ...]
 
 @frozen
 class PassedWord:
-    """What one word of a command passes on: to the program (a name and its value), or elsewhere.
+    """The setting that one word of a command passes on: to the program, or elsewhere.
 
     `via` is what passes it on. Without a name, the value is a script for another shell (`bash -c`),
     a whole `srun --export`, or MaxText's argument.

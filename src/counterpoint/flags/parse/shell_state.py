@@ -52,7 +52,7 @@ class OpenBlock:
 
 @frozen
 class AssignedAt:
-    """Where a variable got its value: in which arms of blocks, and after how many programs."""
+    """The place where a variable got its value: arms of blocks, and programs before it."""
 
     line: int
     branch: tuple[tuple[int, int], ...] = ()

@@ -41,7 +41,7 @@ _ESCAPED: Final = '$`"\\'
 
 @frozen
 class _Context:
-    """Where parts are read: `plain` characters stand for themselves, `ends` end it."""
+    """The context in which parts are read: `plain` characters are literal, `ends` end it."""
 
     plain: re.Pattern[str]
     ends: str

@@ -36,7 +36,7 @@ def patch_text(text: str, name: str, settings: Settings) -> PatchedFile:
     if suffix in _SCRIPTS or _SHEBANG.match(text):
         return PatchedFile(*patch_script(text, name, settings))
     raise UsageError(
-        f"{name}: not a file of a job that can be patched",
+        f"{name}: not a job file that can be patched",
         why=f"its name must end with {', '.join((*_YAML, *_SCRIPTS))}, or it must begin with"
         " `#!/bin/bash`",
     )

@@ -104,7 +104,7 @@ class _FlagProbe:
         parsed = parser.parse("")
         if parsed.options is None:
             raise InputError(
-                f"jaxlib {parser.version} in {parser.directory} aborts without any flag",
+                f"jaxlib {parser.version} in {parser.directory} aborts even without flags",
                 why=parsed.log.strip().rpartition("\n")[2][:300] or None,
             )
         self._defaults = read(parsed.options)
@@ -351,7 +351,7 @@ class JaxlibFlags:
 
     @property
     def release(self) -> Release:
-        """The same as a Release of the catalogue."""
+        """These flags as a Release of the catalogue."""
         return as_release(self.version, self.facts)
 
 

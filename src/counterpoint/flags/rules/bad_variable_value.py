@@ -15,10 +15,10 @@ a name is not in a list. XLA's log reads numbers in the same way. And
 
 ## How it is detected
 
-By the types and values in the catalogue, and by the readers' own rules: JAX's spellings of a bool,
-NCCL's list syntax, and the names in `TF_CPP_VMODULE`, which are file names without their extension.
-A memory fraction above 1 needs `TF_FORCE_UNIFIED_MEMORY`. A value that only a shell or a template
-knows, or a placeholder (`.XX`, `<share>`), is not checked.
+The rule uses the types and values in the catalogue, and the readers' own rules: JAX's spellings of
+a bool, NCCL's list syntax, and the names in `TF_CPP_VMODULE`, which are file names without their
+extension. A memory fraction above 1 needs `TF_FORCE_UNIFIED_MEMORY`. A value that only a shell or a
+template knows, or a placeholder (`.XX`, `<share>`), is not checked.
 
 ## Example
 

@@ -14,10 +14,10 @@ pipelined, or synchronous anyway, as far as memory allows, and applies 30 MiB on
 
 ## How it is detected
 
-By the value: above the memory of the chip, below the default, or combined with pipelining of the
-same collective. The sizes of the collectives in the program are not considered here; `counterpoint
-flags thresholds` considers them and lists the values at which anything changes. Collectives of
-different iterations of a `lax.scan` never merge, whatever the threshold.
+The rule looks at the value: above the memory of the chip, below the default, or combined with
+pipelining of the same collective. The sizes of the collectives in the program are not considered
+here; `counterpoint flags thresholds` considers them and lists the values at which anything changes.
+Collectives of different iterations of a `lax.scan` never merge, whatever the threshold.
 
 ## Example
 

@@ -10,7 +10,8 @@ XLA aborts on an unknown flag.
 
 ## How it is detected
 
-By the catalogue: the flags that XLA's parser knows, and the options that a compile accepts.
+The rule uses the catalogue: the flags that XLA's parser knows, and the options that a compile
+accepts.
 
 ## Example
 

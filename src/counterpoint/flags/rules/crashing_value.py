@@ -10,9 +10,9 @@ The program crashes minutes after its start, usually with a message that does no
 
 ## How it is detected
 
-By a list of values that were tried: each flag in a compile of a sharded training step for H100 with
-jaxlib 0.10.2, and known crashes of later releases. And by the catalogue, which lists the releases
-whose parser crashes on a flag whatever its value.
+The rule uses a list of values that were tried: each flag in a compile of a sharded training step
+for H100 with jaxlib 0.10.2, and known crashes of later releases. It also uses the catalogue, which
+lists the releases whose parser crashes on a flag whatever its value.
 
 ## Example
 

@@ -11,7 +11,7 @@ operation twice, or fetch each result; NCCL traces are written for every call.
 
 ## How it is detected
 
-By name and value, from a list in this rule. A dump directory is not reported, but dumps of every
+The rule compares names and values with a list. A dump directory is not reported, but dumps of every
 pass are: they are gigabytes for a large model.
 
 ## Example

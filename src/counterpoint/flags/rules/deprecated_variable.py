@@ -11,8 +11,9 @@ a different memory fraction.
 
 ## How it is detected
 
-By name. `XLA_PYTHON_CLIENT_MEM_FRACTION` has been replaced by `XLA_CLIENT_MEM_FRACTION` since
-jaxlib 0.4.33; 0.12 still reads both, and raises a ValueError if both are set (FLAG407).
+The rule looks at the name. `XLA_PYTHON_CLIENT_MEM_FRACTION` has been replaced by
+`XLA_CLIENT_MEM_FRACTION` since jaxlib 0.4.33; 0.12 still reads both, and raises a ValueError if
+both are set (FLAG407).
 
 ## Example
 

@@ -12,7 +12,7 @@ XLA aborts on an unknown name, and so does libtpu. Nothing reads the others.
 
 ## How it is detected
 
-By the name, using the catalogue of flags and the list of environment variables.
+The rule looks up the name in the catalogue of flags and the list of environment variables.
 
 ## Example
 

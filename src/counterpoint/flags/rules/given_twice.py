@@ -12,7 +12,7 @@ strings and maps accumulate instead: no earlier entry is removed.
 
 ## How it is detected
 
-By the name, or by the option that both names set, and by the type: see docs/concepts/settings.md.
+The rule compares names, the options that both names set, and types: see docs/concepts/settings.md.
 Occurrences that no program has together are not reported: two functions, two branches of an `if`,
 two lines of a document.
 

@@ -13,11 +13,11 @@ run overlaps nevertheless, and the comparison is meaningless. From 0.12 on `fals
 
 ## How it is detected
 
-By release and chip. Since 0.7, XLA runs the scheduler by default if it has a model of the chip and
-of every collective in the program. It has none of collective-broadcast and ragged-all-to-all, and
-none of computation on the host: one of those stops the scheduler for the whole module unless the
-flag is `true`. With a PGLE profile it runs on every chip, from 0.5.1 on. If the chip is unknown,
-only `false` is reported.
+The rule depends on the release and the chip. Since 0.7, XLA runs the scheduler by default if it has
+a model of the chip and of every collective in the program. It has none of collective-broadcast and
+ragged-all-to-all, and none of computation on the host: one of those stops the scheduler for the
+whole module unless the flag is `true`. With a PGLE profile it runs on every chip, from 0.5.1 on. If
+the chip is unknown, only `false` is reported.
 
 ## Example
 

@@ -12,8 +12,8 @@ the level `default`, and the default is to pipeline. It no longer disables anyth
 
 ## How it is detected
 
-By the catalogue: each flag was set in each release, and the resulting change was read. Deprecation
-is stated in XLA's description of its options.
+The rule uses the catalogue: each flag was set in each release, and the resulting change was read.
+Deprecation is stated in XLA's description of its options.
 
 ## Example
 

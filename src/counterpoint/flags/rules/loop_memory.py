@@ -14,7 +14,7 @@ and CUDA graphs lack the memory that JAX's pool holds.
 
 ## How it is detected
 
-By `XLA_CLIENT_MEM_FRACTION` (or its old name) of 0.95 and more, or
+The rule looks for `XLA_CLIENT_MEM_FRACTION` (or its old name) of 0.95 and more, or
 `xla_gpu_memory_limit_slop_factor` above its default of 95, together with
 `xla_gpu_enable_while_loop_double_buffering`, or `xla_gpu_enable_while_loop_unrolling` that
 double-buffers or unrolls. The program's own memory use is not considered.

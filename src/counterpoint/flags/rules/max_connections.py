@@ -12,7 +12,7 @@ priority; one queue only restricts it, and NVIDIA reports that it is slower.
 
 ## How it is detected
 
-By the chip and the value. It is usually copied from recipes for H100.
+The rule looks at the chip and the value. It is usually copied from recipes for H100.
 
 ## Example
 

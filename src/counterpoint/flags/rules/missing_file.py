@@ -12,10 +12,10 @@ off by default, and the program is compiled without measured costs.
 
 ## How it is detected
 
-By looking for it on this machine. Paths on other machines can't be seen from here, so it is a
-warning except for the file of flags itself. For a source, only files in its directory, below it, or
-in a directory of `--allow` are looked for: the author of a script must not learn which other files
-this machine has.
+The rule looks for the file on this machine. Paths on other machines can't be seen from here, so it
+is a warning except for the file of flags itself. For a source, only files in its directory, below
+it, or in a directory of `--allow` are looked for: the author of a script must not learn which other
+files this machine has.
 
 ## Example
 

@@ -10,9 +10,9 @@ The flag has no effect, and nothing reports that.
 
 ## How it is detected
 
-By the table `partners.json` in this rule's directory: each entry has the flag, the releases, the
-required condition, and the place in XLA's source. A condition is evaluated with the given value, or
-else the release's default.
+The rule uses the table `partners.json` in this rule's directory: each entry has the flag, the
+releases, the required condition, and the place in XLA's source. A condition is evaluated with the
+given value, or else the release's default.
 
 ## Example
 

@@ -10,8 +10,8 @@ It costs nothing. But an unknown value is not checked: a clean result covers onl
 
 ## How it is detected
 
-By the text: Counterpoint runs no shell and none of your code. It is a note if the setting accepts
-any text, such as the name of a directory, and a warning otherwise.
+The rule looks only at the text: Counterpoint runs no shell and none of your code. It is a note if
+the setting accepts any text, such as the name of a directory, and a warning otherwise.
 
 ## Example
 

@@ -11,7 +11,7 @@ set `xla_gpu_pipeline_all_gather=on`, which no jaxlib before 0.12 accepts.
 
 ## How it is detected
 
-By the catalogue: the flags of each release of jaxlib, read out of its library.
+The rule uses the catalogue: the flags of each release of jaxlib, read out of its library.
 
 ## Example
 

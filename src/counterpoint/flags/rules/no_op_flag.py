@@ -12,7 +12,7 @@ then abort on it.
 
 ## How it is detected
 
-By the catalogue: each flag was set in each release, and no option changed.
+The rule uses the catalogue: each flag was set in each release, and no option changed.
 
 ## Example
 

@@ -11,8 +11,8 @@ The compile fails with "No such compile option". Guides treat the two as the sam
 
 ## How it is detected
 
-By the catalogue: a compiler option is a field of XLA's DebugOptions, a flag is a name that its
-parser knows. The names that only the parser knows are listed per release.
+The rule uses the catalogue: a compiler option is a field of XLA's DebugOptions, a flag is a name
+that its parser knows. The names that only the parser knows are listed per release.
 
 ## Example
 

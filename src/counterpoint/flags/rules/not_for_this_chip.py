@@ -10,9 +10,9 @@ The flag has no effect; and a recipe for another chip may be the wrong one altog
 
 ## How it is detected
 
-By the table `chips.toml` in this rule's directory, which lists for each flag the chips on which it
-works, and the place in XLA's source. Without a chip (`--target`) nothing is reported. Flags of GPUs
-on a TPU, and of libtpu on a GPU, are FLAG107.
+The rule uses the table `chips.toml` in this rule's directory, which lists for each flag the chips
+on which it works, and the place in XLA's source. Without a chip (`--target`) nothing is reported.
+Flags of GPUs on a TPU, and of libtpu on a GPU, are FLAG107.
 
 ## Example
 

@@ -10,7 +10,7 @@ The earlier flags are lost, and nothing reports that. It happens when scripts so
 
 ## How it is detected
 
-By following the assignments of the source in order.
+The rule follows the assignments of the source in order.
 
 ## Example
 

@@ -11,7 +11,7 @@ The setting has no effect, and nothing reports that.
 
 ## How it is detected
 
-By the catalogue: these are read through GetDebugOptionsFromFlags in XLA's sources.
+The rule uses the catalogue: these are read through GetDebugOptionsFromFlags in XLA's sources.
 
 ## Example
 

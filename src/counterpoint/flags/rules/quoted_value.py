@@ -13,7 +13,7 @@ becomes part of the value, too.
 
 ## How it is detected
 
-By the value's first and last characters, after XLA's own unquoting.
+The rule looks at the value's first and last characters, after XLA's own unquoting.
 
 ## Example
 

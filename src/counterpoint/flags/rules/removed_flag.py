@@ -11,7 +11,7 @@ job. Half of the flags that guides recommend have been removed.
 
 ## How it is detected
 
-By the catalogue: the flags of each release of jaxlib, read out of its library.
+The rule uses the catalogue: the flags of each release of jaxlib, read out of its library.
 
 ## Example
 

@@ -10,7 +10,7 @@ XLA aborts on the old name when it first reads its options.
 
 ## How it is detected
 
-By the catalogue, and by a list of renames taken from XLA's history.
+The rule uses the catalogue, and a list of renames taken from XLA's history.
 
 ## Example
 

@@ -12,7 +12,7 @@ and the step is compiled twice.
 
 ## How it is detected
 
-By the place of the setting.
+The rule looks at the place of the setting.
 
 ## Example
 

@@ -12,7 +12,7 @@ In such a file, a comment is a word like any other.
 
 ## How it is detected
 
-By XLA's own rules for splitting XLA_FLAGS. In LIBTPU_INIT_ARGS, which libtpu splits, it is a
+The rule splits XLA_FLAGS by XLA's own rules. In LIBTPU_INIT_ARGS, which libtpu splits, it is a
 warning.
 
 ## Example

@@ -12,7 +12,8 @@ when they start. A later assignment has no effect, and nothing reports that.
 
 ## How it is detected
 
-By the order of the lines: an assignment after the first use of JAX, or after the command.
+The rule looks at the order of the lines: an assignment after the first use of JAX, or after the
+command.
 
 ## Example
 

@@ -12,8 +12,8 @@ job. A compiler option that does not exist makes its compile fail.
 
 ## How it is detected
 
-By the catalogue: the flags of each release of jaxlib, read out of its library. Similar names are
-looked up in the release that is checked.
+The rule uses the catalogue: the flags of each release of jaxlib, read out of its library. Similar
+names are looked up in the release that is checked.
 
 ## Example
 

@@ -11,8 +11,8 @@ XLA aborts on such a value, often without naming it; a compile with it as an opt
 
 ## How it is detected
 
-By the names in XLA's description of its options, and the spelling of each flag's own parser, which
-differ: XLA_FLAGS accepts `--xla_gpu_detect_nan=warning`, while a compile accepts
+The rule uses the names in XLA's description of its options, and the spelling of each flag's own
+parser, which differ: XLA_FLAGS accepts `--xla_gpu_detect_nan=warning`, while a compile accepts
 `DETECTION_MODE_WARNING`. Compiler options accept numbers for names, XLA_FLAGS does not: XLA aborts
 on the levels of old guides, `xla_gpu_enable_command_buffer=1`.
 

@@ -12,7 +12,7 @@ takes it for a file name and aborts. XLA also aborts on a single dash.
 
 ## How it is detected
 
-By the first characters of each word.
+The rule looks at the first characters of each word.
 
 ## Example
 

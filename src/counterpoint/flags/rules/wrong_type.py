@@ -11,8 +11,8 @@ XLA aborts on such a value; a compile with it as an option fails.
 
 ## How it is detected
 
-By the flag's type in this release, and the rules of XLA's parser, which differ between the
-channels: XLA_FLAGS accepts `true`, `False` and `1`; compiler_options accept `True` and `False`
+The rule uses the flag's type in this release, and the rules of XLA's parser, which differ between
+the channels: XLA_FLAGS accepts `true`, `False` and `1`; compiler_options accept `True` and `False`
 only. Whole numbers are decimal, without an exponent or a unit.
 
 ## Example

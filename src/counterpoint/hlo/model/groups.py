@@ -188,5 +188,5 @@ def _unreadable(text: str) -> InputError:
     shown = text if len(text) <= 80 else f"{text[:77]}..."
     return InputError(
         f"replica groups {shown!r} can't be read",
-        why="known are {{0,1},{2,3}}, [2,4]<=[8], [2,4]<=[4,2]T(1,0) and mesh['x'=8] {'x'}",
+        why="supported forms: {{0,1},{2,3}}, [2,4]<=[8], [2,4]<=[4,2]T(1,0), mesh['x'=8] {'x'}",
     )

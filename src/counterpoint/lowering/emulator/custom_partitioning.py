@@ -71,7 +71,7 @@ def _key(call: JaxObject) -> str:
 
 
 class _Shardings:
-    """How the operands and results of a call are sharded: text of Shardy's attributes."""
+    """The shardings of the operands and results of a call: text of Shardy's attributes."""
 
     def __init__(self, operands: list[str | None], results: list[str | None]) -> None:
         self.operands = operands

@@ -27,7 +27,7 @@ _PARTITION = ("JAX_PARTITION_INDEX", "JAX_SLICE_INDEX")
 
 
 class VirtualGpu:
-    """What the target's GPUs say of themselves: an entry of the task."""
+    """The attributes of the target's GPUs: an entry of the task."""
 
     def __init__(self, facts: dict[str, Any], devices: int) -> None:
         self.platform: str = facts["platform"]  # "gpu" or "tpu"

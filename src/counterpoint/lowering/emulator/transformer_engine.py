@@ -18,7 +18,7 @@ _HALF = ("float16", "bfloat16")
 
 
 class AttnBiasType(enum.Enum):
-    """Where a bias is added."""
+    """The place where a bias is added."""
 
     NO_BIAS = "no_bias"
     PRE_SCALE_BIAS = "pre_scale_bias"
@@ -26,7 +26,7 @@ class AttnBiasType(enum.Enum):
 
 
 class AttnMaskType(enum.Enum):
-    """Which scores count."""
+    """The scores that count."""
 
     NO_MASK = "no_mask"
     PADDING_MASK = "padding"
@@ -45,7 +45,7 @@ class AttnSoftmaxType(enum.Enum):
 
 
 class QKVLayout(enum.Enum):
-    """How queries, keys and values lie in memory."""
+    """The layout of queries, keys and values in memory."""
 
     T3HD = "t3hd"
     BS3HD = "bs3hd"

@@ -179,14 +179,14 @@ def _from_timeline(timeline: Timeline, where: str, module: str | None) -> Locate
     held = {index: entry.name for index, entry in enumerate(timeline.programs) if entry.variants}
     if not held and not timeline.devices:
         raise InputError(
-            f"{where}: no device in this profile, so no program that ran on one",
+            f"{where}: this profile contains no device, so no program ran on one",
             why="JAX on CPU records no device, and XLA's CPU compiler uses no costs",
             next="pass a dump, a Run or a profile of GPUs",
         )
     if not held:
         raise InputError(
             f"{where}: this profile does not contain its programs' HLO",
-            why="without it nobody knows which instructions XLA looks up",
+            why="without it, the instructions that XLA looks up are unknown",
             next="pass an HLO dump: run with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto'",
         )
     index = _choose(timeline, held, module, where)

@@ -70,7 +70,7 @@ def _refuse_chips(profiles: Sequence[Profile]) -> None:
     if len(chips) > 1:
         raise InputError(
             f"costs of {' and of '.join(sorted(chips))} are not merged",
-            why="an average holds for neither",
+            why="an average would be right for neither",
             next="merge profiles of one chip only",
         )
 

@@ -160,7 +160,7 @@ def _waiting(chosen: Sequence[Module], taken: Samples) -> list[str]:
     found = taken.waiting.filter(pl.col("program").is_in(numbers))["instruction"].unique().sort()
     note = (
         f"waiting for late ranks is part of {count(len(found), 'cost')}"
-        f" ({_some(found.to_list())}): the profile lacks participating devices, or does not tell"
+        f" ({_some(found.to_list())}): the profile lacks participating devices, or does not show"
         " which they are; pass the profiles of all hosts"
     )
     return [note] if len(found) else []

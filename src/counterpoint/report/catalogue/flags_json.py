@@ -35,7 +35,7 @@ class FlagEntry(Result):
 
 
 class FlagChangeJson(Result):
-    """What changed about a flag with a release."""
+    """A change of a flag in a release."""
 
     version: str
     what: str
@@ -109,7 +109,7 @@ class DocumentedSettingJson(Result):
 
 
 class ValueVerdict(Result):
-    """What a channel makes of a value."""
+    """The effect of a value in a channel."""
 
     channel: TextOrNull
     taken: bool
@@ -131,7 +131,7 @@ class SettingNoteJson(Result):
 
 
 class SettingDocumentationJson(Result):
-    """What people know of a setting."""
+    """The documentation of a setting."""
 
     does: str
     trades: str | None
@@ -143,7 +143,7 @@ class SettingDocumentationJson(Result):
 
 
 class InRecipe(Result):
-    """What a recipe does with a setting."""
+    """The use of a setting in a recipe."""
 
     name: str
     what: str
@@ -238,7 +238,7 @@ class RenamedFlagJson(Result):
 
 
 class ChangedFlagJson(Result):
-    """What else changed about a flag."""
+    """Another change of a flag."""
 
     name: Annotated[str, At("flag.name")]
     what: str
@@ -282,7 +282,7 @@ class PluginOptions(Result):
 
 
 class FlagsRefresh(Result, tag_field="schema", tag="counterpoint.flags.refresh/1"):
-    """What was learned of an installed jaxlib, or of a plugin: `counterpoint flags refresh --json`.
+    """The flags of an installed jaxlib, or of a plugin: `counterpoint flags refresh --json`.
 
     Of a plugin alone all but `plugin` is null.
     """

@@ -58,7 +58,7 @@ class BreakdownJson(Result):
 
 
 class DeviceBreakdown(BreakdownJson):
-    """The same of one device."""
+    """The breakdown of one device."""
 
     device: int
 

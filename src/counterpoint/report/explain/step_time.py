@@ -174,7 +174,7 @@ def _counted(own: Score) -> str:
 def _beside_own(explanation: Explanation) -> list[Prose]:
     if explanation.steps.median_ms is None:
         return [Prose(_no_step(explanation)), _how(explanation)]
-    why = "no step markers in the profile, so the figures below are of that, not of a step"
+    why = "no step markers in the profile, so the figures below describe that, not a step"
     return [Prose(f"{_takes(explanation)}: {why}; {_MARK}")]
 
 

@@ -109,7 +109,7 @@ class CandidateJson(FiguresJson):
 
 
 class WhatIfJson(Result):
-    """The same schedule on other hardware."""
+    """A prediction of the same schedule on other hardware."""
 
     question: str
     step_ms: float

@@ -44,7 +44,7 @@ class ArmChangeJson(Result):
 
 
 class ArmPredicted(Result):
-    """What the simulator says of an arm."""
+    """The prediction of an arm."""
 
     step_ms: float
     range_ms: Pair
@@ -78,7 +78,7 @@ class RowPair(Result):
 
 
 class Estimated(Result):
-    """What the race, or the fresh runs, say of an arm."""
+    """The estimate of an arm from the race, or from fresh runs."""
 
     gain: float | None
     range: Pair | None
@@ -109,14 +109,14 @@ class ArmResult(PlannedArm):
 
 
 class TuneLeftOutJson(Result):
-    """What takes no part, and why."""
+    """An excluded setting, and the reason."""
 
     name: str
     why: str
 
 
 class AblatedJson(Result):
-    """What the winner loses without one of its changes."""
+    """The loss of the winner without one of its changes."""
 
     arm: str
     dimension: str
@@ -127,7 +127,7 @@ class AblatedJson(Result):
 
 
 class NoiseJson(Result):
-    """How much identical runs differ."""
+    """The difference between identical runs."""
 
     sigma: float | None
     why_no_sigma: Annotated[str | None, ReasonUnknown("sigma")]
@@ -136,7 +136,7 @@ class NoiseJson(Result):
 
 
 class Tune(Result, tag_field="schema", tag="counterpoint.tune/1"):
-    """What a study found: `counterpoint tune --json`, `tune show --json`, `STUDY/report.json`."""
+    """A study's result: `counterpoint tune --json`, `tune show --json`, `STUDY/report.json`."""
 
     study: str
     sentence: str
@@ -205,7 +205,7 @@ class DimensionPlanned(Result):
 
 
 class CostPlanned(Result):
-    """What it costs, as far as that is known."""
+    """The planned cost, as far as it is known."""
 
     expected_trials: int
     most_trials: int
@@ -215,7 +215,7 @@ class CostPlanned(Result):
 
 
 class TunePlan(Result, tag_field="schema", tag="counterpoint.tune-plan/1"):
-    """What would be tried: `counterpoint tune --dry-run --json`."""
+    """The plan of a study: `counterpoint tune --dry-run --json`."""
 
     workload: str
     target: str | None

@@ -124,7 +124,7 @@ def write_perfetto(timeline: Timeline, path: str | Path, *, overwrite: bool = Fa
     if path.is_dir() or (path.exists() and not overwrite):
         raise InputError(
             f"{path} exists",
-            why="it is a directory" if path.is_dir() else "what is there is not overwritten",
+            why="it is a directory" if path.is_dir() else "existing files are not overwritten",
             next="choose another name" if path.is_dir() else Retry({"force": True}),
         )
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")

@@ -47,7 +47,7 @@ class ProcessShape:
 
 @frozen(kw_only=True)
 class TrialLimits:
-    """When a trial is ended: after a time, after a time without any output, or after steps."""
+    """The limits of a trial: its time, its time without any output, its steps."""
 
     timeout_s: float | None = None
     hang_after_s: float | None = None
@@ -177,7 +177,7 @@ class Executor(Protocol):
 
 @frozen(kw_only=True)
 class PlaceRequest:
-    """What an executor is made from.
+    """The options from which an executor is made.
 
     Args:
         shape: The nodes of a trial, and the processes on each.

@@ -118,8 +118,8 @@ class Arrival:
         if not missing:
             return
         raise UsageError(
-            f"{self._directory}: ranks {', '.join(map(str, missing[:8]))} ended well, but left"
-            " nothing here",
+            f"{self._directory}: ranks {', '.join(map(str, missing[:8]))} ended successfully,"
+            " but left nothing here",
             why="it is not on a file system that all nodes and this machine share",
             next=Retry({"out": "/shared/DIRECTORY"}, remark="a directory on a shared file system"),
         )

@@ -182,7 +182,7 @@ def kill_marked(mark: str) -> None:
             raise CounterpointError(
                 f"processes {', '.join(map(str, left))} are still alive after SIGKILL",
                 why="the kernel waits for a device or a file system on their behalf",
-                next="repair or restart the machine; what was measured so far is kept",
+                next="repair or restart the machine; the measurements so far are kept",
             )
         for pid in left:
             with suppress(ProcessLookupError, PermissionError):

@@ -36,7 +36,7 @@ _KILLED = 137
 
 
 class EndingTimes(NamedTuple):
-    """How long a command has that is asked to end.
+    """The time that a command has to end when it is asked to.
 
     Args:
         apart_s: Time from one signal to the next: after the second one `counterpoint run` hurries.

@@ -379,7 +379,7 @@ class RaceState:
 
     @cached_property
     def remaining(self) -> RemainingBudget:
-        """What is left of the budget."""
+        """The rest of the budget."""
         budget, trials = self.plan.budget, self.study.trials
         left = math.inf if budget.trials is None else float(budget.trials - self.charged)
         if budget.seconds is not None:

@@ -29,7 +29,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from counterpoint.core import CounterpointError, InputError, UsageError, parse_json, parse_toml
+from counterpoint.core import CounterpointError, InputError, parse_json, parse_toml
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.lifecycle import UNKNOWN_TO_ALL, unknown_hint
@@ -86,7 +86,7 @@ def read_space(path: Path) -> SpaceFile:
     try:
         text = path.read_bytes().decode()
     except FileNotFoundError:
-        raise UsageError(
+        raise InputError(
             f"{path}: no such file", next="docs/reference/tune-space.md has an example"
         ) from None
     except OSError as failure:

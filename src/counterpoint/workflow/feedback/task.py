@@ -180,7 +180,7 @@ def refuse_flags(task: FeedbackTask) -> None:
         )
     if current.get(LHS) == "false" and scheduler_can_be_disabled(task.jaxlib):
         raise UsageError(
-            f"--{LHS}=false: this XLA then ignores profiles",
+            f"--{LHS}=false: this XLA would ignore profiles",
             why="the scheduler uses the costs, and jaxlib 0.12 and later obey the flag",
             next=Retry({"set": f"{LHS}=true"}),
         )
