@@ -33,8 +33,8 @@ def test_what_a_test_starts_and_explains_is_told_with_its_end(
     request: pytest.FixtureRequest,
 ) -> None:
     count = ProgramCount()
-    for _ in range(2):
-        subprocess.run([sys.executable, "-S", "-c", "pass"], check=True)
+    for command in ([sys.executable, "-S", "-c", "pass"], [sys.executable, "-V"], ["true"]):
+        subprocess.run(command, check=True)
     assert count.explaining(len)("step") == 4
     item = request.node
     before = [*item.user_properties]
@@ -42,7 +42,7 @@ def test_what_a_test_starts_and_explains_is_told_with_its_end(
     added, item.user_properties[:] = dict(item.user_properties[len(before) :]), before
     assert added == {
         "tests started programs": 1,
-        "programs were started": 2,
+        "Pythons were started": 2,
         "steps were explained": 1,
     }
 
