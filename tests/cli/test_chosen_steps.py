@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,12 @@ def figures(explained: dict[str, Any]) -> dict[str, Any]:
     if "steps" in explained:
         del explained["steps"]["how"]
     return explained
+
+
+@cache
+def code_of(command: str, path: Path, words: str) -> int:
+    """The exit code of a command that many errors name."""
+    return in_process(command, path, *words.split()).returncode
 
 
 class TestFigures:
@@ -212,10 +219,10 @@ class TestErrors:
     def test_says_what_is_wrong_and_what_works(
         self, gpu: Path, command: str, words: tuple[object, ...], what: str, then: str
     ) -> None:
-        said = error(command, gpu, *words)
-        assert what in said
-        assert said.splitlines()[-1] == f"  next: counterpoint {command} {gpu} {then}"
-        assert in_process(command, gpu, *then.split()).returncode == 0
+        printed = error(command, gpu, *words)
+        assert what in printed
+        assert printed.splitlines()[-1] == f"  next: counterpoint {command} {gpu} {then}"
+        assert code_of(command, gpu, then) == 0
 
     def test_names_the_steps_that_there_are(self, gpu: Path) -> None:
         assert "whole steps in this profile: 0 to 6" in error("explain", gpu, "--steps", "50:60")
@@ -225,6 +232,6 @@ class TestErrors:
         self, made: Callable[[str, bytes], Path], words: tuple[object, ...]
     ) -> None:
         path = made("one", gpu_steps((10,), devices=1))
-        said = error("explain", path, *words)
-        assert "no step was recorded whole" in said
-        assert said.splitlines()[-1] == f"  next: counterpoint explain {path}"
+        printed = error("explain", path, *words)
+        assert "no step was recorded whole" in printed
+        assert printed.splitlines()[-1] == f"  next: counterpoint explain {path}"
