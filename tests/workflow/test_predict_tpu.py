@@ -55,7 +55,7 @@ def test_a_faster_network_shortens_the_step_of_two_slices() -> None:
 @pytest.mark.parametrize(
     ("path", "target", "said", "next_"),
     [
-        (STEP, "8xH100", "scheduled for TPUs", "v5e-256"),
+        (STEP, "8xH100", "made for TPUs", "v5e-256"),
         (DATA / "gpu_step.hlo.pb.xz", "v5e-8", "not scheduled for TPUs", "make_step"),
         (STEP, "v5e-16", "made for 8 devices", "v5e-8"),
         (SLICES, "v5e-4", "made for 8 devices", "2xv5e-4"),

@@ -73,8 +73,10 @@ class PredictionSubject:
 
     @property
     def on_tpus(self) -> bool:
-        """True if it is scheduled for TPUs."""
-        return self.program is not None and made_for_tpus(self.program)
+        """True if it is scheduled for TPUs, or has kernels that only they run."""
+        if self.program is not None:
+            return made_for_tpus(self.program)
+        return _bears(self, _TPU, in_source=True)
 
 
 def find_subject(
@@ -82,8 +84,7 @@ def find_subject(
 ) -> PredictionSubject:
     """Find the step in a path, or the module of that name; with `tpus`, also one made for TPUs."""
     found = _found(source, program, tpus=tpus)
-    fits = tpus and (found.on_tpus or _bears(found, _TPU, in_source=True))
-    return found if fits else _checked(found)
+    return found if tpus and found.on_tpus else _checked(found)
 
 
 def _found(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.compile.inputs import Workload, own_target
-from counterpoint.core import UsageError
+from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.cost import PriceSource, default_scalars, read_scalars
@@ -242,20 +242,19 @@ def _refuse_gpu_options(options: PredictionOptions, target: Target) -> None:
 
 
 def check_platform(subject: PredictionSubject, target: Target) -> None:
-    """Reject a program for GPUs on a target of TPUs, and the other way around."""
-    if subject.program is None or subject.on_tpus == (target.tpu is not None):
-        return
-    if target.tpu is None:
-        raise UsageError(
-            f"{subject.origin}: {subject.name} was scheduled for TPUs, but {target} has GPUs",
-            why="a schedule is for one kind of device",
+    """Reject a program for TPUs on a target of GPUs, and a schedule for GPUs on one of TPUs."""
+    if target.tpu is None and subject.on_tpus:
+        raise InputError(
+            f"{subject.origin}: {subject.name} was made for TPUs, but {target} has GPUs",
+            why="its kernels or its schedule are for those devices",
             next=Retry({"target": "v5e-256"}),
         )
-    raise UsageError(
-        f"{subject.origin}: {subject.name} is not scheduled for TPUs, and {target} has them",
-        why="a schedule is for one kind of device",
-        next="pass the program before XLA's passes: file.py:make_step, or StableHLO",
-    )
+    if target.tpu is not None and subject.program is not None and not subject.on_tpus:
+        raise InputError(
+            f"{subject.origin}: {subject.name} is not scheduled for TPUs, and {target} has them",
+            why="a schedule is for one kind of device",
+            next="pass the program before XLA's passes: file.py:make_step, or StableHLO",
+        )
 
 
 def _resized(subject: PredictionSubject, target: Target, made_for: int) -> str | Retry:
