@@ -105,7 +105,6 @@ def test_a_search_leads_to_the_op_and_its_details(timeline: Visit) -> None:
     assert "all-gather" in text
     assert "measured" in text
     assert "op=" in address_of(timeline)
-    press(timeline, "Escape", 2)
 
 
 def test_a_finding_opens_where_it_is_worst(timeline: Visit) -> None:
@@ -165,5 +164,7 @@ _COLORS = """() => {
 @pytest.mark.parametrize("key", ["?", "Escape", "Tab", "ArrowRight", "ArrowDown", "f", "0", "["])
 def test_no_key_breaks_it(timeline: Visit, key: str) -> None:
     timeline.page.locator("canvas.tl-top").focus()
-    press(timeline, key, 3)
+    for _ in range(3):
+        timeline.page.keyboard.press(key)
+        timeline.settle()
     assert timeline.page.locator(".failure").count() == 0
