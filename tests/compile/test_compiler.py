@@ -112,9 +112,9 @@ def test_a_target_of_two_hosts_takes_as_many_devices(workload: Workload) -> None
 
 
 def test_another_number_of_devices_is_refused(workload: Workload) -> None:
-    with pytest.raises(UsageError, match="made for 8 devices, but 4xH100 has 4") as told:
+    with pytest.raises(UsageError, match="made for 8 devices, but 4xH100 has 4") as error:
         compile_workload(workload, parse_target("4xH100"))
-    assert "`target=8xH100`" in str(told.value.next)
+    assert "`target=8xH100`" in str(error.value.next)
 
 
 @pytest.mark.parametrize("value", ["false", "False", "0"])
@@ -174,17 +174,17 @@ def test_flags_of_the_caller_do_not_reach_the_compiler_unasked(
     monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")
     monkeypatch.setenv("JAX_PLATFORMS", "tpu")
     assert schedule(compile_workload(workload, H100)) == schedule(lowered.compile())
-    with pytest.raises(CompileFailed, match="died") as told:
+    with pytest.raises(CompileFailed, match="died") as error:
         compile_workload(workload, H100, environment={"XLA_FLAGS": os.environ["XLA_FLAGS"]})
-    assert "xla_no_such_flag" in str(told.value.why)
+    assert "xla_no_such_flag" in str(error.value.why)
 
 
 def test_a_crash_of_the_compiler_is_an_error_with_its_last_lines(workload: Workload) -> None:
     options = {"xla_gpu_experimental_parallel_collective_overlap_limit": "0"}
-    with pytest.raises(CompileFailed, match="died") as told:
+    with pytest.raises(CompileFailed, match="died") as error:
         compile_workload(workload, H100, options)
-    assert "Check failed" in str(told.value.why)
-    assert "@ 0x" not in str(told.value.why)
+    assert "Check failed" in str(error.value.why)
+    assert "@ 0x" not in str(error.value.why)
 
 
 def test_a_compile_that_takes_too_long_is_ended_and_leaves_nothing(
@@ -215,9 +215,9 @@ def test_a_worker_ends_with_its_parent_however_that_ends(lowered: Lowered, tmp_p
 
 def test_what_is_no_program_to_this_compiler_is_refused(workload: Workload) -> None:
     broken = replace(workload, program=workload.program[: len(workload.program) // 2])
-    with pytest.raises(InputError, match="can't be read") as told:
+    with pytest.raises(InputError, match="can't be read") as error:
         compile_workload(broken, H100)
-    assert "JAX_DUMP_IR_TO" in str(told.value)
+    assert "JAX_DUMP_IR_TO" in str(error.value)
 
 
 def test_fields_of_a_target_that_this_compiler_lacks_are_left_out(
@@ -267,20 +267,20 @@ def test_without_the_compiler_the_pip_line_is_told(
     workload: Workload, tmp_path: Path, hidden: str
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(HIDDEN.replace("HIDE", repr((hidden,))))
-    with pytest.raises(UsageError, match="not its compiler for CUDA") as told:
+    with pytest.raises(UsageError, match="not its compiler for CUDA") as error:
         compile_workload(workload, H100, environment={"PYTHONPATH": str(tmp_path)})
     version = metadata.version("jax")
-    assert "pip install 'counterpoint[compiler]'" in str(told.value.next)
-    assert f"jax-cuda13-pjrt=={version} jax-cuda13-plugin=={version}" in str(told.value.next)
+    assert "pip install 'counterpoint[compiler]'" in str(error.value.next)
+    assert f"jax-cuda13-pjrt=={version} jax-cuda13-plugin=={version}" in str(error.value.next)
 
 
 def test_a_plugin_of_another_release_is_refused(workload: Workload, tmp_path: Path) -> None:
     about = tmp_path / "jax_cuda13_plugin-0.1.2.dist-info" / "METADATA"
     about.parent.mkdir()
     about.write_text("Metadata-Version: 2.1\nName: jax-cuda13-plugin\nVersion: 0.1.2\n")
-    with pytest.raises(UsageError, match="not its compiler for CUDA") as told:
+    with pytest.raises(UsageError, match="not its compiler for CUDA") as error:
         compile_workload(workload, H100, environment={"PYTHONPATH": str(tmp_path)})
-    assert "jax-cuda13-plugin 0.1.2 is of another release" in str(told.value.why)
+    assert "jax-cuda13-plugin 0.1.2 is of another release" in str(error.value.why)
 
 
 COMPILE = """

@@ -78,11 +78,11 @@ def waited(for_what: Callable[[], object], seconds: float = 60.0) -> bool:
 def test_each_task_is_answered_and_an_error_is_that_of_its_candidate_alone(
     lowered: Lowered, workload: Workload, scratch: Path
 ) -> None:
-    told: list[str] = []
+    progress: list[str] = []
     options = [{}, {"xla_gpu_no_such": "1"}, CRASH, {COMBINE: "0"}, {COMBINE: "much"}, {}]
     tasks = [CompileTask(workload=workload, target=H100, options=it) for it in options]
     tasks.append(CompileTask(workload=workload, target=parse_target("4xH100")))
-    results = dict(compile_all(tasks, jobs=2, say=told.append))
+    results = dict(compile_all(tasks, jobs=2, say=progress.append))
     assert sorted(results) == list(range(7))
     plain = lowered.compile()
     assert schedule(results[0]) == schedule(results[5]) == schedule(plain)
@@ -91,7 +91,7 @@ def test_each_task_is_answered_and_an_error_is_that_of_its_candidate_alone(
     assert kinds == {1: UsageError, 2: CompileFailed, 4: UsageError, 6: UsageError}
     assert "xla_gpu_no_such" in str(results[1])
     assert "Check failed" in str(results[2])
-    assert told[-1].startswith("compiled 7 of 7")
+    assert progress[-1].startswith("compiled 7 of 7")
     assert list(scratch.iterdir()) == []
     assert workers(scratch) == []
 
@@ -207,10 +207,10 @@ def test_ctrl_c_ends_all_workers_and_leaves_nothing(lowered: Lowered, tmp_path: 
             assert parent.stdout is not None
             assert parent.stdout.readline() == "one\n"
             parent.send_signal(signal.SIGINT)
-            told = parent.communicate(timeout=100)[0]
+            printed = parent.communicate(timeout=100)[0]
         finally:
             parent.kill()
-    assert told.splitlines()[-1] == "interrupted"
+    assert printed.splitlines()[-1] == "interrupted"
     assert workers(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 

@@ -64,20 +64,20 @@ def test_every_layout_and_policy_computes_the_same() -> None:
 
 
 def test_it_trains_and_is_recorded(tmp_path: Path) -> None:
-    told = run(
+    printed = run(
         EXAMPLES / "llama.py",
         *("--size=tiny", "--layers=1", "--fsdp=4", "--tensor=2", "--steps=8", "--sequence=16"),
         *("--profile", tmp_path, "--profile-start=2", "--profile-steps=2"),
     )
-    assert "on 8 devices" in told
-    losses = [float(it) for it in re.findall(r"loss (\S+)", told)]
+    assert "on 8 devices" in printed
+    losses = [float(it) for it in re.findall(r"loss (\S+)", printed)]
     assert len(losses) == 8
     assert losses[-1] < losses[0]
     assert list(tmp_path.rglob("*.xplane.pb"))
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reason"),
     [
         (["--fsdp=3"], "data 1 x fsdp 3 x tensor 1 are not 8 devices"),
         (["--batch=0.5"], "batch=0.5 on 8 devices is 4 sequences"),
@@ -87,15 +87,15 @@ def test_it_trains_and_is_recorded(tmp_path: Path) -> None:
     ],
     ids=["mesh", "batch", "devices", "word", "attention"],
 )
-def test_what_can_not_be_trained_here_is_said(words: list[str], told: str) -> None:
+def test_what_can_not_be_trained_here_is_said(words: list[str], reason: str) -> None:
     error = run(EXAMPLES / "llama.py", *words, fails=True)
-    assert told in error
+    assert reason in error
     assert "Traceback" not in error
 
 
 def test_settings_that_make_no_step_are_refused_in_words() -> None:
-    told = json.loads(run(HERE / "refused.py", "llama", "8", *REFUSED))
-    assert [it for it in REFUSED if not told[it].startswith(REFUSED[it])] == [], told
+    refused = json.loads(run(HERE / "refused.py", "llama", "8", *REFUSED))
+    assert [it for it in REFUSED if not refused[it].startswith(REFUSED[it])] == [], refused
 
 
 @pytest.mark.skipif(why_none() is not None, reason=str(why_none()))

@@ -48,11 +48,11 @@ def run(*words: str | Path, fails: bool = False) -> str:
     ids=["three-rounds-and-no-slack", "one-round"],
 )
 def test_it_computes_what_its_blocks_in_order_do(words: list[str]) -> None:
-    told = run(PIPELINE, "--steps=2", *words)
-    errors = [float(it) for it in re.findall(r": at most (\S+) from", told)]
+    printed = run(PIPELINE, "--steps=2", *words)
+    errors = [float(it) for it in re.findall(r": at most (\S+) from", printed)]
     assert len(errors) == 3  # the forward pass, and the gradients of two weights
     assert max(errors) < 1e-5
-    losses = [float(it) for it in re.findall(r"loss (\S+)", told)]
+    losses = [float(it) for it in re.findall(r"loss (\S+)", printed)]
     assert losses == sorted(losses, reverse=True)
 
 
@@ -69,9 +69,9 @@ def test_settings_that_make_no_step_are_refused_and_the_usual_ones_fit_every_rin
         "forward=perhaps": "forward=perhaps: it takes true or false",
         "stages=17": "17 stages need as many devices; there are 16",
     }
-    told = json.loads(run(HERE / "refused.py", "pipeline", "16", *refused, "rows=64"))
-    assert "rows=64" not in told
-    assert [it for it in refused if not told[it].startswith(refused[it])] == [], told
+    answers = json.loads(run(HERE / "refused.py", "pipeline", "16", *refused, "rows=64"))
+    assert "rows=64" not in answers
+    assert [it for it in refused if not answers[it].startswith(refused[it])] == [], answers
 
 
 @pytest.mark.skipif(why_none() is not None, reason=str(why_none()))

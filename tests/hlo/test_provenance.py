@@ -235,11 +235,11 @@ def test_no_stack_no_source() -> None:
 
 
 def test_words_of_the_step(gpu_step: Program) -> None:
-    said = {it.name: describe(gpu_step, it) for it in at_launch(gpu_step)}
-    assert said["custom-call.2"].startswith("dot_general in mlp (make_fixtures.py:")
-    assert said["all-gather-start"].startswith("all-gather for dot_general in mlp (")
-    assert said["all-gather-done"] == said["all-gather-start"]
-    assert all(said.values())
+    described = {it.name: describe(gpu_step, it) for it in at_launch(gpu_step)}
+    assert described["custom-call.2"].startswith("dot_general in mlp (make_fixtures.py:")
+    assert described["all-gather-start"].startswith("all-gather for dot_general in mlp (")
+    assert described["all-gather-done"] == described["all-gather-start"]
+    assert all(described.values())
 
 
 def test_the_pax_step_leads_to_pax_code(shared: Path) -> None:

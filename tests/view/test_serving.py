@@ -105,7 +105,7 @@ def test_a_port_that_is_taken_is_an_error_before_anything_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reason"),
     [
         (["absent"], "absent: no such file"),
         ([], "a profile is required"),
@@ -115,10 +115,10 @@ def test_a_port_that_is_taken_is_an_error_before_anything_is_read() -> None:
         (["a", "--with", "b", "--last", "3"], "are for one input, without --with"),
     ],
 )
-def test_what_cannot_be_shown_is_said(words: list[str], said: str) -> None:
+def test_what_cannot_be_shown_is_said(words: list[str], reason: str) -> None:
     done = in_process("view", *words, "--no-browser")
     assert done.returncode in (2, 3)
-    assert said in done.stderr
+    assert reason in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -156,10 +156,10 @@ def test_a_large_profile_is_read_while_its_page_is_there(tmp_path: Path) -> None
 def test_a_large_profile_that_cannot_be_read_ends_with_the_error(tmp_path: Path) -> None:
     with started(large(waiting()[:-400], tmp_path)) as (process, address):
         assert address.startswith("http://127.0.0.1:")
-        code, said = ended(process, 60)
+        code, printed = ended(process, 60)
         assert code in (2, 3)
-        assert "large.xplane.pb: " in said
-        assert "Traceback" not in said
+        assert "large.xplane.pb: " in printed
+        assert "Traceback" not in printed
 
 
 def test_two_are_compared(pair: tuple[Path, Path]) -> None:

@@ -63,14 +63,14 @@ def work(lowered: Lowered) -> PredictionInputs:
 
 
 @pytest.fixture(scope="module")
-def told() -> list[str]:
+def progress() -> list[str]:
     return []
 
 
 @pytest.fixture(scope="module")
-def study(work: PredictionInputs, told: list[str]) -> Study:
+def study(work: PredictionInputs, progress: list[str]) -> Study:
     one = ledger()
-    search(work, SPACE, PLAN, one, told.append)
+    search(work, SPACE, PLAN, one, progress.append)
     return one.study
 
 
@@ -85,8 +85,8 @@ def predictions(study: Study) -> dict[str, Predicted]:
 def not_tied(seen: CandidateSeen) -> CandidateSeen:
     """As it was before the search had come to its end."""
     figures = seen.arm.predicted
-    told = replace(figures, tied=False) if figures is not None else None
-    return replace(seen, arm=replace(seen.arm, predicted=told))
+    predicted = replace(figures, tied=False) if figures is not None else None
+    return replace(seen, arm=replace(seen.arm, predicted=predicted))
 
 
 def without_times(study: Study) -> list[CandidateSeen]:
@@ -175,10 +175,10 @@ def test_a_profile_is_tried_on_the_best(study: Study) -> None:
     assert all(not it.arm.settings.flags.get("xla_gpu_pgle_profile_file") for it in profiled)
 
 
-def test_progress_is_told(study: Study, told: list[str]) -> None:
+def test_progress_is_told(study: Study, progress: list[str]) -> None:
     assert study.search is not None
-    assert told[-1] == study.search.why
-    assert any("failed" in it and "too large" in it for it in told)
+    assert progress[-1] == study.search.why
+    assert any("failed" in it and "too large" in it for it in progress)
 
 
 def test_a_search_that_was_ended_anywhere_goes_on_to_the_same(

@@ -88,14 +88,14 @@ AFTER: tuple[Record, ...] = (
 ALL = (BEGAN, *AFTER)
 
 
-def write_all(path: Path, disk: FaultyDisk, told: list[Record]) -> None:
-    """Begin or go on; `told` gets each record that the journal said is on disk."""
+def write_all(path: Path, disk: FaultyDisk, written: list[Record]) -> None:
+    """Begin or go on; `written` gets each record that the journal said is on disk."""
     journal = Journal.open(path, disk) if path.exists() else Journal.create(path, BEGAN, disk)
     with journal:
-        told[:] = journal.records
+        written[:] = journal.records
         for record in ALL[len(journal.records) :]:
             journal.append(record)
-            told.append(record)
+            written.append(record)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -115,14 +115,14 @@ def test_a_fault_at_any_operation_loses_nothing_that_was_told(tmp_path: Path, fa
     assert operations.done > 2 * len(ALL)
     for at in range(operations.done):
         path = tmp_path / f"{at}.jsonl"
-        told: list[Record] = []
+        written: list[Record] = []
         disk = FaultyDisk(fault, at)
         with pytest.raises((Killed, Unwritable, OSError)):
-            write_all(path, disk, told)
+            write_all(path, disk, written)
         if path.exists():
             found = read_journal(path).records
             assert found == ALL[: len(found)], at
-            assert len(found) >= len(told), f"operation {at}: a record is gone"
+            assert len(found) >= len(written), f"operation {at}: a record is gone"
         write_all(path, FaultyDisk(fault, -1), [])
         assert read_journal(path).records == ALL, at
 
@@ -256,13 +256,13 @@ def test_whatever_a_report_holds_comes_back(report: TrialReport) -> None:
 def test_a_journal_that_was_made_up_brings_no_bad_names(
     place: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = to_plain(BEGAN)
-    told["base"][place] = [[name, "1"]]
-    body = json.dumps({"n": 0, "is": "StudyBegan", "says": told})[:-1]
+    plain = to_plain(BEGAN)
+    plain["base"][place] = [[name, "1"]]
+    body = json.dumps({"n": 0, "is": "StudyBegan", "says": plain})[:-1]
     line = f'{body}, "crc": "{zlib.crc32(body.encode()):08x}"}}\n'
     (tmp_path / JOURNAL).write_text(line)
     assert main(["tune", "show", str(tmp_path), "--as", "bash"]) == InputError.exit_code
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert f"{tmp_path / JOURNAL}: {name!r}: not a setting" in said.err
-    assert "a newer Counterpoint" not in said.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"{tmp_path / JOURNAL}: {name!r}: not a setting" in printed.err
+    assert "a newer Counterpoint" not in printed.err
