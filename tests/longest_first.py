@@ -6,7 +6,7 @@ end of another's part. So each part begins with modules of slow tests and ends w
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import islice
 
@@ -36,10 +36,13 @@ def longest_first(tests: Sequence[tuple[str, bool]], workers: int) -> list[int]:
     modules: defaultdict[str, list[int]] = defaultdict(list)
     for at, (module, _) in enumerate(tests):
         modules[module].append(at)
-    slow = {module for module, is_slow in tests if is_slow}
+    slow = Counter(module for module, is_slow in tests if is_slow)
     parts: list[list[int]] = [[] for _ in range(workers)]
-    for module in sorted(slow, key=lambda it: (-len(modules[it]), it)):
-        min(parts, key=len).extend(modules[module])
+    loads = [0] * workers
+    for module in sorted(slow, key=lambda it: (-slow[it], it)):
+        least = loads.index(min(loads))
+        loads[least] += slow[module]
+        parts[least] += modules[module]
     quick = iter([at for at, (module, _) in enumerate(tests) if module not in slow])
     for part in parts:
         part.extend(islice(quick, max(0, len(tests) // workers - len(part))))

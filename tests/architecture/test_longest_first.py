@@ -17,7 +17,7 @@ def test_slow_modules_are_dealt_and_quick_ones_fill_up() -> None:
     order = longest_first(TESTS, 2)
     assert sorted(order) == list(range(len(TESTS)))
     modules = "".join(TESTS[at][0] for at in order)
-    assert modules == "bbbaaaa" + "ddeacccc"
+    assert modules == "ddaaaaa" + "bbbecccc"
 
 
 def test_a_part_of_slow_tests_alone_may_be_longer() -> None:
