@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core.errors import InputError
 from counterpoint.hardware.targets import (
     mismatched_devices,
     parse_devices,
@@ -101,7 +101,7 @@ def test_what_is_wrong_in_a_file_is_named_with_its_place(
 
 
 def test_a_file_that_is_not_there_is_no_target(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(InputError) as told:
         parse_target(str(tmp_path / "none.toml"))
     assert "none.toml" in told.value.what
 

@@ -163,7 +163,7 @@ class TpuSlice:
 
     @property
     def topology_options(self) -> dict[str, str | int | list[int]]:
-        """What libtpu needs besides the topology's name."""
+        """The options that libtpu needs besides the topology's name."""
         options: dict[str, str | int | list[int]] = {}
         if self.slices > 1:
             options["num_slices"] = self.slices

@@ -1,4 +1,4 @@
-"""How often loops run: noted by XLA, or evaluated here.
+"""The trip counts of loops: noted by XLA, or evaluated here.
 
 XLA records the trip count of most loops in the backend config of the while. Otherwise a loop that
 counts an integer by a constant step is evaluated: its start and its bound may be constants, values

@@ -1,4 +1,4 @@
-"""What a target's GPUs (or TPUs) say of themselves to a program, for the emulator.
+"""The attributes that a target's GPUs (or TPUs) have for a program, for the emulator.
 
 The compiler's description of the GPU has it all, for GPUs of a user's target file, too.
 """

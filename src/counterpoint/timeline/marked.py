@@ -1,4 +1,4 @@
-"""What is known of a large profile at once: its steps and programs as they are marked.
+"""The parts of a large profile that are known at once: its marked steps and programs.
 
 Reading a capture of gigabytes takes a while. `marked_steps` looks for the marks alone, so that a
 page can show them meanwhile. They are a preview: `read` decides which runs belong to which step.

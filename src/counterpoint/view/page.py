@@ -108,7 +108,7 @@ class LivePage:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was read yet; a preview may be shown."""
+        """True if nothing has been read yet; a preview may be shown."""
         return not self._results and all(each.preview for each in self._timelines)
 
     def preview(self, timeline: Timeline) -> None:

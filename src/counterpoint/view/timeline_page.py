@@ -55,7 +55,7 @@ class TimelinePage:
 
     @property
     def complete(self) -> bool:
-        """Whether all levels are computed."""
+        """True if all levels are computed."""
         return self.picture is not None and self.picture.complete
 
     @cached_property

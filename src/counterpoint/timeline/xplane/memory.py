@@ -1,4 +1,4 @@
-"""What allocators of device memory have given out, from their events on host threads.
+"""The device memory that allocators have given out, from their events on host threads.
 
 XLA's allocator (tsl/framework/bfc_allocator.cc) and libtpu record each allocation and release at
 host_tracer_level 2, the profiler's default: events without length, whose stats tell how much is

@@ -212,7 +212,7 @@ class MemoryFit:
 
     @property
     def room(self) -> str:
-        """Who has the available bytes, as the beginning of a sentence."""
+        """The owner of the available bytes, as the beginning of a sentence."""
         on_tpus = self.fraction_source == LIBTPU
         return "libtpu leaves a program" if on_tpus else "JAX's allocator has"
 
