@@ -37,6 +37,12 @@ def test_the_environment_suggests_where(tools: dict[str, str]) -> None:
     assert choose_executor("local", SHAPE, environ={"SLURM_JOB_ID": "7"}).name == "local"
 
 
+def test_options_of_one_executor_name_it() -> None:
+    assert executor_kind(None, {"job-template": "x.yaml"}, {}).name == "kubernetes"
+    assert executor_kind(None, {"slurm": "-p gpu"}, {}).name == "slurm"
+    assert executor_kind(None, {"gpus": "0"}, {}).name == "local"
+
+
 def test_ray_is_meant_where_its_address_is() -> None:
     pytest.importorskip("ray")
     assert choose_executor(None, SHAPE, environ={"RAY_ADDRESS": "http://x:8265"}).name == "ray"

@@ -86,7 +86,7 @@ def named_here(name: str | None) -> bool:
 
 
 def _fits(kind: ExecutorKind, options: Mapping[str, str], variables: Mapping[str, str]) -> bool:
-    if not kind.variables:
+    if kind.is_here:  # what is chosen when nothing fits
         return False
     return any(name in options for name in kind.options) or any(
         name in variables for name in kind.variables
