@@ -23,17 +23,23 @@ import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import polars as pl
+
 import captures
 import fresh_process
 import machine
 from chromium import chromium, why_no_browser
+from counterpoint.timeline.hosts.assemble import assemble
+from counterpoint.view import PageContent
+from recordings import Span, recording
+from viewed import viewing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -44,7 +50,12 @@ MEGABYTES = 400
 WINDOWS = 40
 FRAMES = 60
 MINUTES_MS = 120_000
-TIMELINE = "[data-ready]"
+_DENSE, _DEVICES, _STREAMS = 20_000, 4, 8
+"""Spans of a row, devices, and streams of each: all are open, and most are on the screen."""
+_WANTED = 200_000
+_EVERY = 180
+"""Nanoseconds from span to span: 2.8 in a bucket of 512 ns, which is no level with fewer than 3."""
+STEPS = '[data-steps]:not([data-steps="0"])'
 COMPLETE = '[data-ready="true"]'
 XPROF = """
 import sys
@@ -145,7 +156,7 @@ def open_cold(browser: Browser, capture: Path, cache: Path) -> Opened:
     try:
         with page_of(browser) as page:
             page.goto(f"{served.address}#view=timeline")
-            page.wait_for_selector(TIMELINE)
+            page.wait_for_selector(STEPS)
             steps_s = time.perf_counter() - served.began
             page.wait_for_selector(COMPLETE)
             levels_s = time.perf_counter() - served.began
@@ -201,6 +212,55 @@ def use(browser: Browser, served: Served) -> Looked:
         )
 
 
+def dense_content() -> PageContent:
+    """A made-up recording with more spans on one screen than any profile so far: see `dense`."""
+    spans = [Span("fusion", _EVERY * at, _EVERY - 10) for at in range(_DENSE)]
+    made = recording(spans, devices=_DEVICES, markers=[(0, 0, 0, _EVERY * _DENSE)])
+    lines = [
+        made.spans.with_columns(device=pl.lit(device, pl.UInt16), line=pl.lit(line, pl.UInt32))
+        for device in range(_DEVICES)
+        for line in range(device * _STREAMS, (device + 1) * _STREAMS)
+    ]
+    names = tuple(f"line {number}" for number in range(_DEVICES * _STREAMS))
+    whole = assemble([replace(made, spans=pl.concat(lines), lines=names)], ["dense"])
+    return PageContent(title="dense", command="", version="1", results={}, timelines=(whole,))
+
+
+def dense(browser: Browser) -> dict[str, Any]:
+    """Pan where 200,000 rectangles are on the screen, if any window shows so many; CPU per frame.
+
+    Levels keep buckets of two pixels, so a real profile shows fewer; here each row has spans just
+    too few for the next level.
+    """
+    with viewing(dense_content()) as address, page_of(browser) as page:
+        page.goto(f"{address}#view=timeline")
+        page.wait_for_selector(COMPLETE)
+        end = page.evaluate(END)
+        found: dict[str, Any] = {"rectangles": 0}
+        share = 1.0
+        while found["rectangles"] < _WANTED and share > 0.01:
+            page.evaluate(ZOOM, [0, round(end * share)])
+            before = _renderer_cpu_s()
+            times, rectangles = page.evaluate(PAN, FRAMES)
+            cpu_ms = (_renderer_cpu_s() - before) / FRAMES * 1000
+            if rectangles > found["rectangles"]:
+                found = {"rectangles": rectangles, "frame_ms": median(times), "cpu_ms": cpu_ms}
+            share *= 0.8
+        return found
+
+
+def _renderer_cpu_s() -> float:
+    """Return the CPU seconds of the processes that render pages."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if b"--type=renderer" in stat.with_name("cmdline").read_bytes():
+                ticks += sum(map(int, stat.read_text().rpartition(")")[2].split()[11:13]))
+        except OSError:
+            continue
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def _renderer_mb() -> float:
     """Return the largest resident set of a process that renders a page."""
     largest = 0
@@ -243,6 +303,7 @@ def measure(capture: Path, runs: int, *, with_xprof: bool) -> dict[str, Any]:
             found["prepared_command_s"] = served.ready_s
             found["prepared"] = [asdict(open_prepared(browser, served)) for _ in range(runs)]
             found["used"] = asdict(use(browser, served))
+            found["dense"] = dense(browser)
         finally:
             served.end()
         file, seconds = write_file(capture, directory)
@@ -275,6 +336,11 @@ def lines(found: dict[str, Any]) -> Generator[str]:
     yield f"| zoom to any window: median, 95% | {median(used['zoom_ms']):.0f}, {worst:.0f} ms |"
     frame = median(used["frame_ms"])
     yield f"| frame while panning {used['rectangles']:,} rectangles | {frame:.0f} ms |"
+    many = found["dense"]
+    yield (
+        f"| the same, {many['rectangles']:,} rectangles of a made-up recording |"
+        f" {many['frame_ms']:.0f} ms, {many['cpu_ms']:.0f} ms of CPU |"
+    )
     yield f"| memory of the browser's page | {used['renderer_mb']:.0f} MB |"
     file = found["file"]
     yield f"| one file | {file['megabytes']:.1f} MB, written in {file['written_s']:.1f} s |"

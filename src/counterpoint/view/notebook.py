@@ -6,10 +6,10 @@ Viewers of notebooks that run no programs (nbviewer, GitHub) drop the frame; the
 from __future__ import annotations
 
 from functools import singledispatch
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from counterpoint import __version__
-from counterpoint.core import shorten_names
 from counterpoint.diagnose import Explanation
 from counterpoint.diagnose.compare import Comparison
 from counterpoint.report import html_of
@@ -22,6 +22,7 @@ from counterpoint.workflow.prediction import Prediction
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_NAMED: Final = 2
 _LIMIT: Final = 2_000_000
 """Bytes that a frame should have: notebooks keep each output, and are read and saved as a whole."""
 _MOST: Final = 4_000_000
@@ -40,6 +41,13 @@ def notebook_html(value: object) -> str:
     return static if len(page) > _MOST else f"{static}\n{_frame(page)}"
 
 
+def _title(names: Sequence[str]) -> str:
+    """Return the names of inputs, without their directories."""
+    shown = [PurePath(name).name or name for name in names[:_NAMED]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
 @singledispatch
 def _content(value: object) -> PageContent | None:
     """Return the page of a value; None: its report shows all of it."""
@@ -49,21 +57,21 @@ def _content(value: object) -> PageContent | None:
 
 @_content.register
 def _(value: Timeline) -> PageContent:
-    return _page(shorten_names(value.inputs), {}, [value])
+    return _page(_title(value.inputs), {}, [value])
 
 
 @_content.register
 def _(value: Explanation) -> PageContent | None:
     if value.timeline is None:
         return None
-    title = shorten_names(value.inputs)
+    title = _title(value.inputs)
     return _page(title, {"explain": explain_json(value)}, [value.timeline])
 
 
 @_content.register
 def _(value: Comparison) -> PageContent | None:
     timelines = [side.timeline for side in (value.a, value.b) if side.timeline is not None]
-    title = shorten_names((value.a.name, value.b.name))
+    title = _title((value.a.name, value.b.name))
     return _page(title, {"compare": compare_json(value)}, timelines)
 
 
