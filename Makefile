@@ -22,7 +22,7 @@ FAST_WORKERS ?= 3  # these tests hardly wait, and each worker imports and collec
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
-.PHONY: trainers help demo test newest fast lint web web-check golden budget docs docs-site tutorial tools clean lock
+.PHONY: trainers help demo test newest fast lint web web-check golden budget fuzz docs docs-site tutorial tools clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -110,6 +110,9 @@ golden: $(VENV)/installed-all-dev ## the golden pictures of pages anew, to be lo
 
 budget: $(VENV)/installed-all-dev ## what explain costs, counted, against its limits
 	@echo "== benchmarks/budget.py"; $(BIN)/python benchmarks/budget.py
+
+fuzz: $(VENV)/installed-all-dev ## damaged inputs for MINUTES (default 1): what ends badly is kept in build/fuzz
+	$(BIN)/python tests/fuzz/fuzz.py --minutes $(or $(MINUTES),1)
 
 docs: $(VENV)/installed-all-dev ## the pages that are generated from the catalogue, the recipes and the rules
 	$(BIN)/python tools/make_docs.py docs

@@ -192,3 +192,19 @@ def test_instructions_of_a_real_tpu_trace_are_read(shared: Path) -> None:
 def test_what_is_no_hlo_is_refused(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         program_from_text(text)
+
+
+def test_calls_that_double_at_each_level_are_refused() -> None:
+    levels = "".join(
+        f"c{level} {{\n  q = f32[] parameter(0)\n  a = f32[] call(q), to_apply=c{level - 1}\n"
+        f"  ROOT r = f32[] call(a), to_apply=c{level - 1}\n}}\n"
+        for level in range(1, 40)
+    )
+    text = (
+        "HloModule m\nc0 {\n  ROOT q = f32[] parameter(0)\n}\n" + levels + "ENTRY main {\n"
+        "  p = f32[] parameter(0)\n  ROOT w = f32[] call(p), to_apply=c39\n}\n"
+    )
+    with pytest.raises(InputError) as refused:
+        program_from_text(text)
+    assert refused.value.why is not None
+    assert "instructions" in refused.value.why

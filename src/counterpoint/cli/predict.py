@@ -60,7 +60,7 @@ def predict(  # noqa: PLR0913 - the options of the command
     program lacks (the rest is still reported).
 
     Args:
-        workload: StableHLO, a dump, a Run, HLO, file.py:function; or `-- python train.py`.
+        workload: StableHLO, a dump, a Run, HLO; file.py:function, which runs the file; or `-- CMD`.
         command: The command to start, after `--`: the step is lowered, and nothing is trained.
         compile_: What is compiled.
         prices: How it is priced.

@@ -61,7 +61,7 @@ class SearchOptions:
     """The prediction: its workload, target and prices.
 
     Args:
-        predict: Search without running anything: a file, a dump, a Run, or file.py:function.
+        predict: Run no steps: a file, a dump, a Run; file.py:function, which runs that file.
             Without a value, the command after `--` is lowered, not trained. With both, the
             search uses the workload, and the command is measured.
         target: Devices: 8xH100, 64x8xH100:400G for 64 hosts with one NIC per GPU, or a .toml.

@@ -9,10 +9,10 @@ refer to each other by 1-based index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property, wraps
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
@@ -207,7 +207,27 @@ def validate_program(program: Program) -> Program:
     for computation in program.computations.values():
         _check_order(program, computation)
     order = _order_of_calls(program)
+    _check_size(program, order)
     return replace(program, computations={name: program.computations[name] for name in order})
+
+
+_MOST_INSTRUCTIONS: Final = 10_000_000
+"""Most that one pass through a Program may run, loops counted once; real ones run thousands."""
+
+
+def _check_size(program: Program, order: Iterable[str]) -> None:
+    """Refuse calls that double at each level: nothing could walk through them."""
+    sizes: dict[str, int] = {}
+    for name in order:
+        instructions = program.computations[name].instructions
+        sizes[name] = len(instructions) + sum(
+            sizes[callee]
+            for instruction in instructions
+            if instruction.opcode in _RUNNING
+            for callee in instruction.calls
+        )
+        if sizes[name] > _MOST_INSTRUCTIONS:
+            raise _damaged(program, f"computation {name} runs {sizes[name]:,} instructions")
 
 
 def _check_order(program: Program, computation: Computation) -> None:

@@ -1,0 +1,32 @@
+"""Every input that once ended a command badly, made as small as it can be, ends well."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Never
+
+import pytest
+
+from command_line import in_process
+from fuzz.worker import CONTROL
+
+CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
+
+
+def refused(constant: str) -> Never:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+@pytest.mark.parametrize("case", CORPUS, ids=[path.stem for path in CORPUS])
+def test_a_find_of_the_fuzzer(case: Path, tmp_path: Path) -> None:
+    content = json.loads(case.read_text("utf-8"))
+    for name, text in content["files"].items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    for words in content["commands"]:
+        done = in_process(*words, cwd=tmp_path)
+        assert "Traceback" not in done.stderr, words
+        assert CONTROL.findall(done.stdout + done.stderr) == [], words
+        if "--json" in words and done.stdout:
+            json.loads(done.stdout, parse_constant=refused)
