@@ -3,7 +3,9 @@
 A capture is made from a seed, read and explained. For every table and rule it counts how many
 queries polars ran, how many cells those returned, and how many elements numpy sorted or searched.
 Each has a limit in budget.toml: what was counted when it was last written, plus a tenth. So a rule
-that becomes dearer fails by its name, on any machine.
+that becomes dearer fails by its name, on any machine. The operations on sets of intervals, which
+everything is made of, are counted one by one on sets of their own: a sort in one of them alone
+would be lost in the parts that use it.
 
 Two figures are measured: memory above that of the loaded program, per byte of the capture, and
 processor time after reading, as a share of reading. Their limits leave room for noise.
@@ -23,6 +25,7 @@ import tomllib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, ParamSpec, TypeVar, cast
 from unittest import mock
 
@@ -31,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 import polars as pl
 
+from counterpoint.core.columns import union, values_of
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose import explain
 from counterpoint.timeline import Timeline, read
@@ -46,6 +50,9 @@ SORTS: Final = ("unique", "sort", "argsort", "lexsort")
 SEARCHES: Final = ("searchsorted", "isin")
 COLLECTS: Final = ("collect", "_collect_eager")
 KIBIBYTE: Final = 1024
+SETS: Final = 10_000
+"""Intervals of the sets on which operations are counted: far more than what may always be added."""
+
 REPEATS: Final = 3
 
 COUNTED: Final[tuple[str, ...]] = ("queries", "cells", "sorted", "searched")
@@ -59,6 +66,7 @@ class Counter:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = dict.fromkeys(COUNTED, 0)
+        self._lock = Lock()  # tables of several devices are computed on threads
 
     @contextmanager
     def watching(self) -> Generator[None]:
@@ -73,9 +81,13 @@ class Counter:
                 patches.enter_context(mock.patch.object(pl.LazyFrame, name, counted))
             yield
 
+    def _add(self, kind: str, count: int) -> None:
+        with self._lock:
+            self.counts[kind] += count
+
     def _sized(self, function: Callable[P, R], kind: str) -> Callable[P, R]:
         def counted(*args: P.args, **options: P.kwargs) -> R:
-            self.counts[kind] += sum(np.size(cast("Any", of)) for of in args[:2])
+            self._add(kind, sum(np.size(cast("Any", of)) for of in args[:2]))
             return function(*args, **options)
 
         return counted
@@ -83,8 +95,8 @@ class Counter:
     def _query(self, function: Callable[P, pl.DataFrame]) -> Callable[P, pl.DataFrame]:
         def counted(*args: P.args, **options: P.kwargs) -> pl.DataFrame:
             found = function(*args, **options)
-            self.counts["queries"] += 1
-            self.counts["cells"] += found.height * found.width
+            self._add("queries", 1)
+            self._add("cells", found.height * found.width)
             return found
 
         return counted
@@ -105,6 +117,7 @@ def main() -> int:
         memory = (peak() - loaded) / size
         counts = count(timeline)
         share = min(share_after_reading(path) for _ in range(REPEATS))
+    counts |= count_operations()
     if writes:
         LIMITS.write_text(as_toml(counts, tomllib.loads(LIMITS.read_text())), encoding="utf-8")
         print(f"wrote {LIMITS}")
@@ -134,6 +147,28 @@ def count(timeline: Timeline) -> Counts:
             explain(timeline, stopwatch=watch)
         for part, spent in watch.spent.items():
             found.setdefault(part, {})[what] = round(spent)
+    return found
+
+
+def count_operations() -> Counts:
+    """The elements that each operation on sets of intervals sorts and searches."""
+    start = np.arange(SETS, dtype=np.int64) * 10
+    one, other = union(start, start + 6), union(start + 4, start + 8)
+    operations: dict[str, Callable[[], object]] = {
+        "and": lambda: one & other,
+        "or": lambda: one | other,
+        "sub": lambda: one - other,
+        "clip": lambda: one.clip(5, 10 * SETS - 5),
+        "covered": lambda: one.covered(other.start, other.end),
+        "union": lambda: union(start, start + 6),
+        "values_of": lambda: values_of(start),
+    }
+    found = Counts()
+    for name, operation in operations.items():
+        counter = Counter()
+        with counter.watching():
+            operation()
+        found[f"intervals {name}"] = dict(counter.counts)
     return found
 
 

@@ -1,8 +1,6 @@
 """`python -m counterpoint` is the command `counterpoint`."""
 
-import sys
-
-from counterpoint.cli import main
+from counterpoint.cli import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

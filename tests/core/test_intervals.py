@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.core.columns import EMPTY, Intervals, order_by, union
+from counterpoint.core.columns import EMPTY, Intervals, order_by, union, values_of
 
 PAIRS = st.lists(st.tuples(st.integers(-30, 60), st.integers(-5, 25)), max_size=12)
 
@@ -87,3 +87,13 @@ def test_rows_are_ordered_by_time_and_then_by_the_other_columns(
 ) -> None:
     times, first, second = (np.array([row[at] for row in rows], np.int64) for at in range(3))
     assert [rows[at] for at in order_by(times, first, second)] == sorted(rows)
+
+
+@given(st.lists(st.integers(-3, 3)), st.booleans(), st.sampled_from([np.int64, np.uint16]))
+def test_values_are_those_of_numpy(
+    numbers: list[int], is_sorted: bool, kind: type[np.int64 | np.uint16]
+) -> None:
+    column = np.array(sorted(numbers) if is_sorted else numbers, np.int64).astype(kind)
+    found = values_of(column)
+    assert found.dtype == column.dtype
+    assert found.tolist() == np.unique(column).tolist()

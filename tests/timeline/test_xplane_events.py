@@ -14,7 +14,8 @@ from xspace_builder import Value, field_bytes, message, varint
 from counterpoint.core.wire import Malformed
 from counterpoint.hlo.wire_schema import message_classes
 from counterpoint.timeline.xplane import native
-from counterpoint.timeline.xplane.events import EventSelection, Strings, read_events
+from counterpoint.timeline.xplane.events import EventSelection, Strings
+from counterpoint.timeline.xplane.lines import read_events
 
 Kept = dict[str, int | str]
 Row = tuple[int, int, int, Kept]

@@ -18,12 +18,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, Literal, TextIO, get_args, get_origin
+from typing import TYPE_CHECKING, Final, Literal, NoReturn, TextIO, get_args, get_origin
 
 from counterpoint import __version__
 from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
@@ -82,6 +82,31 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of writing to a redirected stdout; they lack the file name that opened files have."""
 
 
+_POOLS: Final = "counterpoint"
+"""How the names of threads begin that wait for work of this package."""
+
+
+def program() -> NoReturn:
+    """Run this process's command line and end the process, with what was registered for its end.
+
+    Python would also take apart every loaded module first, which tells nobody anything and lasts a
+    thirtieth of a short `explain`. It does where other threads of a library are still at work.
+    """
+    code = main()
+    if any(_must_be_awaited(thread) for thread in threading.enumerate()):
+        sys.exit(code)
+    atexit._run_exitfuncs()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _must_be_awaited(thread: threading.Thread) -> bool:
+    own = thread is threading.main_thread() or thread.name.startswith(_POOLS)
+    return not own and not thread.daemon
+
+
 def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = COMMANDS) -> int:
     """Run one command line and return its exit code."""
     _stand_in_for_closed_streams()
@@ -107,7 +132,7 @@ def _show_any_name() -> None:
 def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        with _nothing_collected():
+        with _nothing_collected(), _no_threads_for_matrices():
             command = quick(words) or parse(words, commands)
         if arguments is None:
             gc.freeze()  # what is loaded now is loaded for good: no collection needs to look at it
@@ -149,6 +174,26 @@ def _nothing_collected() -> Generator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+_MATRIX_THREADS: Final = "OPENBLAS_NUM_THREADS"
+
+
+@contextmanager
+def _no_threads_for_matrices() -> Generator[None]:
+    """Let numpy's OpenBLAS start no threads when it is loaded.
+
+    There is one per core otherwise, which spin for a while, and no command multiplies matrices that
+    are worth it. The programs that a command starts decide for themselves.
+    """
+    if _MATRIX_THREADS in os.environ:
+        yield
+        return
+    os.environ[_MATRIX_THREADS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_MATRIX_THREADS]
 
 
 _NEW_OBJECTS: Final = 100_000

@@ -19,7 +19,6 @@ from counterpoint.cli.profiles import (
 )
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose import explain as explain_timeline
-from counterpoint.report.explain import explain_document
 from counterpoint.timeline.step_range import step_range
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from counterpoint.diagnose import Explanation, Grouping
     from counterpoint.hardware import Target
+    from counterpoint.report import Document
     from counterpoint.runs import Run
 
 
@@ -75,7 +75,7 @@ def run(  # noqa: PLR0913 - the options of the command
         )
     spent = stopwatch.spent if timings else None
     named = as_typed(paths)
-    document = partial(explain_document, explanation, top, recorded, named, by, spent)
+    document = partial(_as_document, explanation, top, recorded, named, by, spent)
     text = partial(_as_json, explanation, recorded, spent)
     if html is not None and timeline is not None:
         from counterpoint.cli.pages import explained_page, write_page
@@ -96,6 +96,19 @@ def _target(text: str) -> Target:
     from counterpoint.hardware.targets import parse_target
 
     return parse_target(text)
+
+
+def _as_document(
+    explanation: Explanation,
+    top: int,
+    recorded: Run | None,
+    named: tuple[str, ...],
+    by: Grouping | None,
+    spent: Mapping[str, float] | None,
+) -> Document:
+    from counterpoint.report.explain import explain_document
+
+    return explain_document(explanation, top, recorded, named, by, spent)
 
 
 def _as_digest(

@@ -32,6 +32,7 @@ from counterpoint.compile.worker_process import (
 from counterpoint.core import UsageError
 from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import ScratchDirectory
+from counterpoint.core.threads import cores
 
 _MOST_COMPILES: Final = 64
 _MOST_KIB: Final = 3 << 20
@@ -201,14 +202,7 @@ def usual_jobs(*, tpus: bool = False) -> int:
     """Return the number of concurrent compiles; at least 1."""
     memory = min(_free_memory(), _free_in_group())
     each = _ONE_FOR_TPUS if tpus else _ONE_COMPILE
-    return max(1, min(_cores(), int(memory / each)))
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1
+    return max(1, min(cores(), int(memory / each)))
 
 
 def _free_memory() -> float:

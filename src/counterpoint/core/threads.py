@@ -9,12 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Final, TypeVar
 
-__all__ = ["beside", "cores", "on_threads"]
+__all__ = ["MANY_ROWS", "beside", "cores", "on_threads"]
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 _MOST: Final = 8
+MANY_ROWS: Final = 1 << 17
+"""Rows from which on numpy spends more time without the interpreter's lock than with it."""
 
 
 def cores() -> int:
@@ -27,10 +29,13 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(min(cores(), _MOST), "counterpoint")
 
 
-def on_threads(do: Callable[[S], T], items: Iterable[S]) -> list[T]:
-    """Return `do` of each item, in order; it must not wait for other work on threads itself."""
+def on_threads(do: Callable[[S], T], items: Iterable[S], *, rows: int = MANY_ROWS) -> list[T]:
+    """Return `do` of each item, in order; it must not wait for other work on threads itself.
+
+    If the items have few `rows` in all, threads would cost more than they save.
+    """
     given = list(items)
-    if len(given) < 2 or cores() < 2:
+    if len(given) < 2 or rows < MANY_ROWS or cores() < 2:
         return [do(item) for item in given]
     return list(_threads().map(do, given))
 

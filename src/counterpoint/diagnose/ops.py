@@ -26,7 +26,9 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     Columns: program, op, category, phase, scope, source, collective, count (executions per step),
     self_ms, share (of the step), flops and bytes_accessed (of one execution).
     """
-    inside = spans.filter(pl.col("step").is_not_null()).drop("row", "step", "run")
+    inside = spans.select("op", "device", "line", "start_ps", "dur_ps").filter(
+        spans["step"].is_not_null()
+    )
     timed = inside.with_columns(self_ps=pl.Series(self_times(inside), dtype=pl.Int64)).filter(
         ~pl.col("op").is_in(_windows(selection))
     )

@@ -38,6 +38,9 @@ PS_PER_MS: Final = 1e9
 _EQUAL: Final = 0.01
 _LISTED: Final = 16
 _NO_STEP: Final = int(np.iinfo(np.int32).min)
+_WIDE: Final = 2
+"""Candidates per span beyond which a longer search for the first ones pays."""
+
 _ENOUGH_STEPS: Final = 20
 _ENOUGH_SPANS: Final = 200_000
 """Numbers to look into: steps are alike, and a capture may have thousands of them."""
@@ -116,9 +119,8 @@ class Selection:
         steps: list[NDArray[np.int32]] = []
         for device, windows, extent in self._extents():
             rows = own_rows.get(device, slice(0, 0))
-            start = spans["start_ps"][rows].to_numpy()
-            end = start + spans["dur_ps"][rows].to_numpy()
-            found = _overlapping(extent, start, end)
+            start, duration = (spans[name][rows].to_numpy() for name in ("start_ps", "dur_ps"))
+            found = _overlapping(extent, start, duration)
             kept.append(found + rows.start)
             steps.append(_step_at(start[found], self.windows[windows]))
         row = pl.Series("row", np.concatenate([np.empty(0, np.int64), *kept]), pl.UInt32)
@@ -139,18 +141,20 @@ class Selection:
             yield device, rows, union(start, end)
 
 
-def _overlapping(extent: Intervals, start: Longs, end: Longs) -> Longs:
+def _overlapping(extent: Intervals, start: Longs, duration: Longs) -> Longs:
     """Return the positions of the spans, sorted by start, that overlap an extent."""
     if not len(extent) or not len(start):
         return np.empty(0, np.int64)
-    latest_end = np.maximum.accumulate(end)
-    first = np.searchsorted(latest_end, extent.start, side="right")
     last = np.searchsorted(start, extent.end, side="left")
+    # No span before these lasts until the extent: the longest tells, unless it tells too little.
+    first = np.searchsorted(start, extent.start - int(duration.max()), side="left")
+    if int((last - first).sum()) > _WIDE * len(start):
+        first = np.searchsorted(np.maximum.accumulate(start + duration), extent.start, side="right")
     first = np.maximum(first, np.append(0, np.maximum.accumulate(last)[:-1]))
     length = np.maximum(last - first, 0)
     shift = np.repeat(first - (np.cumsum(length) - length), length)
     found = np.arange(int(length.sum())) + shift
-    return found[end[found] > np.repeat(extent.start, length)]
+    return found[start[found] + duration[found] > np.repeat(extent.start, length)]
 
 
 def _step_at(start: Longs, windows: pl.DataFrame) -> NDArray[np.int32]:

@@ -21,8 +21,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.columns import distinct
+from counterpoint.core.columns import values_of
 from counterpoint.core.frozen import frozen
+from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.selection import Selection, WindowKind, device_slices
 from counterpoint.timeline import Lane
 
@@ -46,15 +47,20 @@ SCHEMA: Final = {
 Longs = NDArray[np.int64]
 
 _NO_LANE: Final = -1
+_NO_CLASS: Final = -1
 
 
 def attribute(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     """Return the time per device, step, state and phase, over the selection's windows."""
-    lanes, phases = _classes(selection)
-    parts = [
-        _sweep_device(device, windows, own, lanes, phases)
-        for device, windows, own in _by_device(selection, spans)
-    ]
+    ops = selection.timeline.ops
+    lanes, phase = _lanes(selection), {name: number for number, name in enumerate(PHASES)}
+    phases = np.array(
+        [phase.get(name or "other", len(PHASES) - 1) for name in ops["phase"]], np.int8
+    )
+    classes = np.where(lanes == _NO_LANE, _NO_CLASS, lanes * len(PHASES) + phases).astype(np.int8)
+    parts = on_threads(
+        lambda of: _sweep_device(*of, classes), _by_device(selection, spans), rows=len(spans)
+    )
     return _named(np.concatenate([np.empty((len(SCHEMA), 0), np.int64), *parts], axis=1))
 
 
@@ -66,83 +72,77 @@ def _by_device(
         yield device, selection.windows[windows], spans[rows.get(device, slice(0, 0))]
 
 
-def _classes(selection: Selection) -> tuple[Longs, Longs]:
-    """Return lane and phase of each op as numbers; control spans contain others, with no lane."""
-    ops = selection.timeline.ops
+def _lanes(selection: Selection) -> NDArray[np.int8]:
+    """Return the lane of each op as a number; control spans contain others, with no lane."""
     lane = {str(state): number for number, state in enumerate(STATES)}
-    phase = {name: number for number, name in enumerate(PHASES)}
-    return (
-        np.array([lane.get(name, _NO_LANE) for name in ops["lane"]], np.int64),
-        np.array([phase.get(name or "other", len(PHASES) - 1) for name in ops["phase"]], np.int64),
-    )
+    names = selection.timeline.ops["lane"]
+    return np.array([lane.get(name, _NO_LANE) for name in names], np.int8)
 
 
 def _sweep_device(
-    device: int, windows: pl.DataFrame, spans: pl.DataFrame, lanes: Longs, phases: Longs
+    device: int, windows: pl.DataFrame, spans: pl.DataFrame, classes: NDArray[np.int8]
 ) -> Longs:
-    op = spans["op"].to_numpy()
-    lane = lanes[op]
-    works = (lane != _NO_LANE) & (spans["dur_ps"].to_numpy() > 0)
-    start = spans["start_ps"].to_numpy()[works]
-    end = start + spans["dur_ps"].to_numpy()[works]
+    kind, duration = classes[spans["op"].to_numpy()], spans["dur_ps"].to_numpy()
+    works = (kind != _NO_CLASS) & (duration > 0)
+    kind, start = kind[works], spans["start_ps"].to_numpy()[works]
+    end = start + duration[works]
     cuts = np.concatenate([windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()])
     times = np.concatenate([start, end, cuts])
     order = np.argsort(times, kind="stable")
     times = times[order]
-    kind = np.tile(lane[works] * len(PHASES) + phases[op][works], 2)
-    change = np.concatenate([np.ones(len(start), np.int8), np.full(len(end), -1, np.int8)])
-    state, phase, hidden = _states(order, kind, change)
+    opens = np.repeat(np.array([1, -1, 0], np.int8), [len(start), len(end), len(cuts)])
+    of_cuts = np.full(len(cuts), _NO_CLASS, np.int8)
+    first, hidden = _states(np.concatenate([kind, kind, of_cuts])[order], opens[order])
     length = np.diff(times)
-    step = _steps_at(times[:-1], windows)
-    kept = (length > 0) & (step >= 0)
-    return _sum(device, step[kept], state[kept], phase[kept], hidden[kept], length[kept])
+    window = _windows_at(times[:-1], windows)
+    kept = (length > 0) & (window >= 0)
+    sums = _sum(window[kept], first[kept], hidden[kept], length[kept])
+    window, first, hidden, ps = sums
+    idle = first == _NO_CLASS
+    state, phase = np.divmod(np.where(idle, len(STATES) * len(PHASES), first), len(PHASES))
+    phase[idle] = len(PHASES) - 1
+    steps = windows["step"].to_numpy()[window]
+    return np.stack([np.full(len(ps), device), steps, state, phase, hidden, ps])
 
 
 def _states(
-    order: Longs, kind: Longs, change: NDArray[np.int8]
-) -> tuple[Longs, Longs, NDArray[np.bool_]]:
-    """Return state and phase of each interval between two boundaries: the first open class."""
-    count = len(order) - 1
-    state = np.full(count, len(STATES), np.int64)
-    phase = np.full(count, len(PHASES) - 1, np.int64)
-    communicates = np.zeros(count, bool)
-    is_span = order < len(kind)
-    safe = np.where(is_span, order, 0)
-    kind_at = np.where(is_span, kind[safe], -1) if len(kind) else np.full(len(order), -1)
-    change_at = np.where(is_span, change[safe], 0) if len(kind) else np.zeros(len(order), np.int8)
-    for class_ in reversed(np.unique(kind)):
-        is_open = np.cumsum(np.where(kind_at == class_, change_at, 0), dtype=np.int32)[:-1] > 0
-        state[is_open] = class_ // len(PHASES)
-        phase[is_open] = class_ % len(PHASES)
+    kind: NDArray[np.int8], opens: NDArray[np.int8]
+) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    """Return the first open class between two boundaries, and whether it hides a collective."""
+    first = np.full(len(kind) - 1, _NO_CLASS, np.int8)
+    communicates = np.zeros(len(first), bool)
+    present = np.flatnonzero(np.bincount(kind - _NO_CLASS)) + _NO_CLASS
+    for class_ in present[present != _NO_CLASS][::-1].tolist():
+        is_open = np.cumsum(opens * (kind == class_), dtype=np.int32)[:-1] > 0
+        first[is_open] = class_
         if STATES[class_ // len(PHASES)] == Lane.COLLECTIVE:
             communicates |= is_open
-    return state, phase, communicates & (state == 0)
+    return first, communicates & (first != _NO_CLASS) & (first < len(PHASES))
 
 
-def _steps_at(at: Longs, windows: pl.DataFrame) -> Longs:
+def _windows_at(at: Longs, windows: pl.DataFrame) -> Longs:
+    """Return the row of the window at each of these sorted times; -1 between windows."""
     starts, ends = windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()
-    index = np.searchsorted(starts, at, side="right") - 1
-    inside = (index >= 0) & (at < ends[np.maximum(index, 0)])
-    return np.where(inside, windows["step"].to_numpy()[np.maximum(index, 0)], -1)
+    found = np.full(len(at), -1, np.int64)
+    for row, (first, last) in enumerate(np.searchsorted(at, np.stack([starts, ends], 1)).tolist()):
+        found[first:last] = row
+    return found
 
 
 def _sum(
-    device: int,
-    step: Longs,
-    state: Longs,
-    phase: Longs,
-    hidden: NDArray[np.bool_],
-    length: Longs,
-) -> Longs:
-    """Return sums by step, state, phase and hidden as rows in the order of SCHEMA."""
-    if not len(step):
-        return np.empty((len(SCHEMA), 0), np.int64)
-    columns = [step, state, phase, hidden.astype(np.int64)]
-    first, at = distinct(columns)
-    ps = np.zeros(len(first), np.int64)
-    np.add.at(ps, at, length)
-    kinds = (column[first] for column in columns)
-    return np.stack([np.full(len(ps), device), *kinds, ps])
+    window: Longs, first: NDArray[np.int8], hidden: NDArray[np.bool_], length: Longs
+) -> tuple[Longs, Longs, Longs, Longs]:
+    """Return sums by window, first open class and hidden, as columns in this order."""
+    # Classes begin with that of idleness, which comes last.
+    classes = len(STATES) * len(PHASES) + 1
+    class_ = np.where(first == _NO_CLASS, classes - 1, first)
+    code = (window * classes + class_) * 2 + hidden
+    ps = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
+    np.add.at(ps, code, length)
+    found = np.flatnonzero(ps)
+    in_window = found // 2 % classes
+    kinds = np.where(in_window == classes - 1, _NO_CLASS, in_window)
+    return found // 2 // classes, kinds, found % 2, ps[found]
 
 
 def _named(sums: Longs) -> pl.DataFrame:
@@ -176,19 +176,19 @@ def holding(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     one of exposed communication to the collectives, one of exposed copying to the copies. So hidden
     ops hold nothing, and the times held by all ops add up to the busy time of the step.
     """
-    lanes, _ = _classes(selection)
+    lanes = _lanes(selection)
     parts = [_held(own, windows, lanes) for _, windows, own in _by_device(selection, spans)]
     return pl.concat([pl.DataFrame(schema=HOLDING_SCHEMA), *parts])
 
 
-def _held(spans: pl.DataFrame, windows: pl.DataFrame, lanes: Longs) -> pl.DataFrame:
+def _held(spans: pl.DataFrame, windows: pl.DataFrame, lanes: NDArray[np.int8]) -> pl.DataFrame:
     start = spans["start_ps"].to_numpy()
     end = start + spans["dur_ps"].to_numpy()
     lane = np.where(end > start, lanes[spans["op"].to_numpy()], _NO_LANE)
-    boundaries = np.unique(
+    boundaries = values_of(
         np.concatenate([start, end, windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy()])
     )
-    free = _steps_at(boundaries[:-1], windows) >= 0
+    free = _windows_at(boundaries[:-1], windows) >= 0
     length = np.diff(boundaries)
     held = np.zeros(len(spans), np.float64)
     for state in range(len(STATES)):
@@ -223,22 +223,38 @@ def self_times(spans: pl.DataFrame) -> NDArray[np.int64]:
     Self time is how long a span runs without the spans nested in it on the same line: loops and
     calls contain the ops of their bodies.
     """
-    order = (
-        spans.select("line", "start_ps", "dur_ps")
-        .with_row_index("at")
-        .filter(pl.col("dur_ps") > 0)
-        .sort("line", "start_ps", "dur_ps", descending=[False, False, True])["at"]
-        .to_numpy()
-    )
-    start = spans["start_ps"].to_numpy()[order]
-    duration = spans["dur_ps"].to_numpy()[order]
-    line = spans["line"].to_numpy()[order]
+    line, start, duration = (spans[name].to_numpy() for name in ("line", "start_ps", "dur_ps"))
+    order = _by_line(line, start, duration)
+    start, duration, line = start[order], duration[order], line[order]
     result = np.zeros(len(spans), np.int64)
     bounds = np.flatnonzero(np.diff(line.astype(np.int64), prepend=-1, append=-1))
     for first, last in pairwise(bounds):
         rows = slice(first, last)
         result[order[rows]] = _without_children(start[rows], duration[rows])
     return result
+
+
+def _by_line(line: NDArray[np.uint32], start: Longs, duration: Longs) -> Longs:
+    """Return the order of spans with a length by line and start, the longer ones first."""
+    lines = int(line.max(initial=0))
+    narrow = line.astype(np.uint16) if lines < 1 << 16 else line  # sorted by digits if narrow
+    order = np.argsort(narrow, kind="stable")
+    order = order[duration[order] > 0]
+    own_line = line[order]
+    bounds = np.flatnonzero(np.diff(own_line.astype(np.int64), prepend=-1, append=-1))
+    for low, high in pairwise(bounds.tolist()):
+        # Spans are in order of start, device by device: a line has a sorted run of each.
+        rows = order[low:high]
+        order[low:high] = rows[np.argsort(start[rows], kind="stable")]
+    first = start[order]
+    together = own_line[1:] == own_line[:-1]
+    same = np.flatnonzero(together & (first[1:] == first[:-1]))
+    tied = np.zeros(len(order), bool)
+    tied[same] = tied[same + 1] = True
+    at = np.flatnonzero(tied)
+    rows = order[at]
+    order[at] = rows[np.lexsort((-duration[rows], start[rows], line[rows]))]
+    return order
 
 
 def _without_children(start: NDArray[np.int64], duration: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -147,11 +147,17 @@ class StepData:
 
     def rows_of(self, row: dict[str, Any]) -> list[int]:
         """Return the rows of the Timeline's ops that a row of `ops` or `collectives` aggregates."""
-        matches = self.named_ops.filter(
-            pl.col("program").eq_missing(pl.lit(row["program"], pl.UInt16))
-            & ((pl.col("shown") == row["op"]) | (pl.col("op") == row["op"]))
-        )
-        return matches["op_row"].to_list()
+        return self._rows_of_name.get((row["program"], row["op"]), [])
+
+    @cached_property
+    def _rows_of_name(self) -> dict[tuple[int | None, str], list[int]]:
+        """The rows of the Timeline's ops by program and name: their own, and that of their pair."""
+        found: dict[tuple[int | None, str], list[int]] = {}
+        names = self.named_ops.select("op_row", "program", "shown", "op")
+        for row, program, shown, own in names.iter_rows():
+            for name in {shown, own} - {None}:
+                found.setdefault((program, name), []).append(row)
+        return found
 
     def longest(self, ops: Sequence[int]) -> tuple[int, ...]:
         """Return the rows of the longest spans of some ops, given as rows of the Timeline's ops."""

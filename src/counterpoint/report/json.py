@@ -196,9 +196,16 @@ def _taker(name: str, kind: Any) -> _Maker:  # noqa: ANN401
     if origin is Literal and len(inner) == 1:
         return lambda _: inner[0]
     marks = inner[1:] if origin is Annotated else ()
-    return next(
-        (mark for mark in marks if isinstance(mark, At | CountOf | ReasonUnknown)), At(name)
-    ).take
+    mark = next((mark for mark in marks if isinstance(mark, At | CountOf | ReasonUnknown)), None)
+    if mark is not None:
+        return mark.take
+
+    def take(found: object) -> object:
+        if type(found) is dict:  # a row of a table, as most are
+            return cast("dict[str, object]", found)[name]
+        return _walk(found, name)
+
+    return take
 
 
 def _maker(kind: Any) -> _Maker:  # noqa: ANN401 - a type or an annotation

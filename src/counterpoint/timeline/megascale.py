@@ -259,6 +259,8 @@ class TransferCollector:
 
     def finish(self, devices: Sequence[Device]) -> tuple[pl.DataFrame, tuple[str, ...]]:
         """Return the table TRANSFERS, sorted by start, and notes."""
+        if not self._plane and not self._host:
+            return pl.DataFrame(schema=TRANSFERS), ()
         plane, plane_notes = actions(pl.concat(self._plane)) if self._plane else (_none(), ())
         host, more = messages(pl.concat(self._host), self._actions) if self._host else (_none(), ())
         twice = set(plane["action"].unique()) & set(_RECORDED_TWICE)

@@ -321,6 +321,8 @@ def host_transfers(timeline: Timeline) -> pl.DataFrame:
         & ~pl.col("collective").is_in(["send", "recv"])
         & pl.col("pair").is_not_null()
     )
+    if ops.is_empty():
+        return pl.DataFrame(schema=HOST_TRANSFERS)
     known = pl.DataFrame(
         [
             (program, name, transfer.rendezvous)

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.core.columns import order_by
+from counterpoint.core.columns import order_by, values_of
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import MEMORY, Device, EmbeddedProgram, Schema
 
@@ -240,7 +240,7 @@ def without_idle_devices(recording: Recording) -> Recording:
     """
     device = recording.spans["device"].to_numpy()
     stretches = np.append(0, np.flatnonzero(device[1:] != device[:-1]) + 1)
-    used: list[int] = np.unique(device[stretches[: len(device)]]).tolist()
+    used: list[int] = values_of(device[stretches[: len(device)]]).tolist()
     busy = sorted(used, key=lambda index: recording.devices[index].ordinal)
     if busy == list(range(len(recording.devices))):
         return recording

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.columns import distinct
+from counterpoint.core.columns import distinct, values_of
 from counterpoint.core.frozen import frozen
 from counterpoint.core.threads import on_threads
 from counterpoint.timeline.model import Schema
@@ -181,7 +181,7 @@ def _by_execution(
     run_end, run_program = runs["end_ps"].to_numpy(), runs["program"].to_numpy()
     device, start = spans["device"].to_numpy(), spans["start_ps"].to_numpy()
     program = spans["program"].to_numpy()
-    for number in np.unique(device):
+    for number in values_of(device):
         first, last = np.searchsorted(run_device, [number, number + 1])
         if first == last:
             continue
@@ -242,7 +242,7 @@ def _turns(
     op: NDArray[np.uint32], position: NDArray[np.int32], start: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the run of each span of a group, counted from 0; -1 before the first mark."""
-    marks = np.unique(start[op == _marking_op(op, position, start)])
+    marks = values_of(start[op == _marking_op(op, position, start)])
     return np.searchsorted(marks, start, side="right") - 1
 
 
@@ -271,7 +271,7 @@ def _marking_op(
         runs = counts[np.flatnonzero(shared == shared.max())[-1]]
         usual = entry[np.abs(count[entry] - runs) <= 1]
         usual = usual[np.argsort(position[first[usual]], kind="stable")]
-        starts = np.unique(start[op == ops[usual[0]]])
+        starts = values_of(start[op == ops[usual[0]]])
         since = starts[-2] if len(starts) > 1 else starts[0] - 1
         in_last_run = (count[usual] == count[usual[0]]) & (last[usual] > since)
         marks = usual[in_last_run]

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.columns import as_ranges
+from counterpoint.core.columns import as_ranges, values_of
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline.recording import RecordedPart, Recording
 from counterpoint.timeline.step_range import StepRange
@@ -96,7 +96,7 @@ def _by_time(
     """Return the step of the marker that contains each run; None if times do not decide it."""
     result: NDArray[np.int64] = np.full(len(runs), _NO_STEP)
     device = runs["device"].to_numpy()
-    for number in np.unique(device):
+    for number in values_of(device):
         rows = np.flatnonzero(device == number)
         own = markers.filter(pl.col("host") == host_of_device[int(number)])
         at = _within(runs[pl.Series(rows)], own)

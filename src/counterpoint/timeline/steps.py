@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core.columns import values_of
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import STEPS
 from counterpoint.timeline.step_markers import match_markers, most_frequent, numbered, one_to_a_step
@@ -234,7 +235,7 @@ def _between(starts: pl.Series, others: pl.Series) -> int:
     others are not counted, except if there are only two of them, which show no rhythm.
     """
     at = starts.search_sorted(others, side="left").to_numpy().astype(np.int64)
-    apart = np.unique(np.diff(at))
+    apart = values_of(np.diff(at))
     if len(apart) != 1 or (len(at) == 2 and len(starts) != 2 * apart[0]):
         return 0
     return int(apart[0])
@@ -340,7 +341,7 @@ def _step_of_run(runs: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
     device, start = runs["device"].to_numpy(), runs["start_ps"].to_numpy()
     step_device = steps["device"].to_numpy()
     starts, ends, numbers = (steps[name].to_numpy() for name in ("start_ps", "end_ps", "step"))
-    for number in np.unique(step_device):
+    for number in values_of(step_device):
         first, last = np.searchsorted(step_device, [number, number + 1])
         rows = np.flatnonzero(device == number)
         at = first + np.searchsorted(starts[first:last], start[rows], side="right") - 1

@@ -126,10 +126,14 @@ ROOM: Final = "counterpoint.trainers"
 
 
 @cache
-def _entries() -> tuple[Trainer, ...]:
+def _tables() -> tuple[dict[str, Any], ...]:
     files = (file for file in resources.files(ROOM).iterdir() if file.name.endswith(".toml"))
-    found = (read_trainer(file.read_text("utf-8")) for file in files)
-    return tuple(sorted(found, key=lambda trainer: trainer.name.lower()))
+    return tuple(parse_toml(file.read_text("utf-8")) for file in files)
+
+
+@cache
+def _entries() -> tuple[Trainer, ...]:
+    return tuple(sorted(map(_trainer, _tables()), key=lambda trainer: trainer.name.lower()))
 
 
 def trainers() -> tuple[Trainer, ...]:
@@ -139,8 +143,11 @@ def trainers() -> tuple[Trainer, ...]:
 
 def read_trainer(text: str) -> Trainer:
     """Parse a file of data; raise a ValueError if it is invalid, or misses what a line needs."""
-    plain: dict[str, Any] = parse_toml(text)
-    trainer = from_plain(Trainer, plain)
+    return _trainer(parse_toml(text))
+
+
+def _trainer(table: dict[str, Any]) -> Trainer:
+    trainer = from_plain(Trainer, table)
     for line in trainer.step.lines:
         if "step" not in re.compile(line).groupindex:
             raise ValueError(f"{trainer.name}: a line of a step has no group `step`: {line}")
@@ -168,7 +175,8 @@ def trainer_packages() -> tuple[str, ...]:
 
 @cache
 def _frameworks() -> frozenset[tuple[str, ...]]:
-    paths = (path for entry in _entries() for path in entry.sources.framework)
+    # Every explanation asks for these; what else the files say, few need.
+    paths = (path for table in _tables() for path in table.get("sources", {}).get("framework", ()))
     return frozenset(PurePath(path).parts for path in paths)
 
 

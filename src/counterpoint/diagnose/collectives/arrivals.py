@@ -20,6 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
+from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.selection import Selection, device_blocks
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import transfer_of
@@ -223,7 +224,8 @@ def arrivals(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     ran[spans["op"].to_numpy()] = True
     called = _called(selection, ops.filter(pl.Series(ran[ops["row"].to_numpy()])))
     # Devices are independent, and the tables of all of them together would not fit the caches.
-    parts = [_arrivals(selection, spans[rows], ops, called) for rows in device_blocks(spans)]
+    blocks = (spans[rows] for rows in device_blocks(spans))
+    parts = on_threads(lambda own: _arrivals(selection, own, ops, called), blocks, rows=len(spans))
     return pl.concat([pl.DataFrame(schema=SCHEMA), *parts])
 
 

@@ -20,7 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import Basis
-from counterpoint.core.columns import Intervals, union
+from counterpoint.core.columns import Intervals, union, values_of
 from counterpoint.diagnose.collectives.slack import slack_per_op
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.diagnose.step_data import StepData
@@ -178,7 +178,7 @@ def shares_beside(timeline: Timeline, spans: pl.DataFrame, ops: Sequence[int]) -
     start, length = spans["start_ps"].to_numpy(), spans["dur_ps"].to_numpy()
     beside = np.zeros(len(lanes), np.int64)
     whole = np.zeros(len(lanes), np.int64)
-    for device_index in np.unique(device):
+    for device_index in values_of(device):
         own = slice(*np.searchsorted(device, [device_index, device_index + 1]))
         own_ops = op[own]
         begins, ends = start[own], start[own] + length[own]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from enum import Enum, StrEnum
 from functools import cache, cached_property
@@ -16,8 +16,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.columns import EMPTY, Intervals, order_by, union
+from counterpoint.core.columns import EMPTY, Intervals, order_by, union, values_of
 from counterpoint.core.frozen import frozen
+from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Timeline
@@ -173,7 +174,7 @@ def _around_calls(name: Longs, own: Longs, parent: Longs, depth: Longs) -> Longs
     for level in range(int(depth.max(initial=0)), 0, -1):
         nested = np.flatnonzero((depth == level) & calls & (parent != _NONE))
         calls[parent[nested]] = True
-    return np.unique(name[calls & (own == _NONE)])
+    return values_of(name[calls & (own == _NONE)])
 
 
 def _parents(start: Longs, end: Longs) -> tuple[Longs, Longs]:
@@ -351,13 +352,15 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
     own = by_line.pop(line, events.clear())
     # Calls are matched with runs by counting, so calls outside the windows count too.
     calls = everything.filter(pl.col("line") == line) if line is not None else own
-    threads = tuple(thread(line_events, names, own_cause) for line_events in by_line.values())
+    calling, *threads = on_threads(
+        lambda part: thread(part, names, own_cause), (own, *by_line.values()), rows=len(events)
+    )
     return HostActivity(
         known=line is not None,
         calls=calls,
         enqueues=enqueuing(events, names),
-        calling=thread(own, names, own_cause),
-        others=threads,
+        calling=calling,
+        others=tuple(threads),
         beside={cause: _together(threads, cause) for cause in _OTHERS_DO},
     )
 
@@ -367,7 +370,7 @@ def own_causes(data: StepData) -> list[IdleCause | None]:
     return causes_of(data.timeline.host_names)
 
 
-def _together(threads: tuple[Thread, ...], cause: IdleCause) -> Intervals:
+def _together(threads: Iterable[Thread], cause: IdleCause) -> Intervals:
     times = EMPTY
     for thread_ in threads:
         times = times | thread_.during(cause)

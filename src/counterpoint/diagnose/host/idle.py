@@ -25,8 +25,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.columns import EMPTY, Intervals, union
+from counterpoint.core.columns import EMPTY, Intervals, union, values_of
 from counterpoint.core.frozen import frozen
+from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.host.hosts import (
     HostActivity,
@@ -242,53 +243,103 @@ def idle_of(data: StepData) -> IdleTime:
     """Attribute the idle time of the typical steps."""
     scale = data.selection.scale
     sides = host_activities(data)
-    parts: list[tuple[int, IdleCause, bool, float]] = []
-    blocked = 0
-    ends: list[tuple[int, int]] = []
-    tops: dict[tuple[IdleEvent, bool], int] = {}
-    busy_by_device = {device: busy(data, spans) for device, _, spans in by_device(data)}
-    anywhere = busy_anywhere(busy_by_device.values())
+    per_device = [*by_device(data)]
+    rows = len(data.spans)
+    busy_times = on_threads(lambda of: busy(data, of[2]), per_device, rows=rows)
     calls_of = calling_names(data.timeline)
-    for_hosts, reading = waits_for_hosts(data, compute_longer(data)), reads(data)
     runs = data.timeline.runs.sort("device", "start_ps")
     own_runs = device_slices(runs)
-    for device, windows, spans in by_device(data):
-        side = sides[data.timeline.devices[device].host]
-        gaps = union(*windows) - busy_by_device[device]
-        device_runs = runs[own_runs.get(device, slice(0, 0))]
-        own, late = _split(data, device_runs, windows, gaps, side, calls_of)
-        blocked_here = union(*windows) & side.blocked
-        if not side.known:
-            elsewhere = late & for_hosts.get(device, EMPTY)
-            own, late = {**own, IdleCause.OTHERS: elsewhere}, late - elsewhere
-            blocked_here = after_reads(reading, late, spans)
-        held = _from_wait(late, blocked_here)
-        free = late - held
-        for pieces, is_held in (
-            (own, False),
-            (side.attribute(free, anywhere), False),
-            (side.attribute(held, anywhere), True),
-        ):
-            parts += [
-                (device, cause, is_held, piece.total * scale) for cause, piece in pieces.items()
-            ]
-        ends += _ended(late, spans)
-        blocked += blocked_here.total
-        for gap, is_held in ((free, False), (held, True)):
-            for behind, ps in side.tops(gap).items():
-                tops[behind, is_held] = tops.get((behind, is_held), 0) + ps
+    given = _Given(
+        data=data,
+        anywhere=busy_anywhere(busy_times),
+        for_hosts=waits_for_hosts(data, compute_longer(data)) if len(sides) > 1 else {},
+        reading=reads(data),
+        returns={host: CallReturns(side.calls, calls_of) for host, side in sides.items()},
+    )
+
+    def split(of: tuple[tuple[int, tuple[Longs, Longs], pl.DataFrame], Intervals]) -> _Split:
+        (device, windows, spans), busy_time = of
+        own = runs[own_runs.get(device, slice(0, 0))]
+        host = data.timeline.devices[device].host
+        return given.split((device, host), sides[host], own, windows, spans, busy_time)
+
+    found = on_threads(split, zip(per_device, busy_times, strict=True), rows=rows)
+    tops: dict[tuple[IdleEvent, bool], int] = {}
+    for one in found:
+        for behind, ps in one.tops.items():
+            tops[behind] = tops.get(behind, 0) + ps
     names = data.timeline.host_names
-    rows = [
+    parts = [(*key, ps * scale) for one in found for key, ps in one.parts]
+    ends = sorted((end for one in found for end in one.ends), reverse=True)
+    named = [
         (event.cause, is_held, event.text(names), ps * scale)
         for (event, is_held), ps in tops.items()
     ]
     return IdleTime(
         parts=pl.DataFrame(parts, schema=PARTS, orient="row").filter(pl.col("ms") > 0),
-        tops=pl.DataFrame(rows, schema=TOPS, orient="row"),
+        tops=pl.DataFrame(named, schema=TOPS, orient="row"),
         seen=all(side.known for side in sides.values()),
-        blocked_ms=blocked * scale,
-        after=tuple(row for _, row in sorted(ends, reverse=True)[:_ROWS]),
+        blocked_ms=sum(one.blocked for one in found) * scale,
+        after=tuple(row for _, row in ends[:_ROWS]),
     )
+
+
+@frozen(eq=False)
+class _Split:
+    """The idle time of one device, in picoseconds."""
+
+    parts: list[tuple[tuple[int, IdleCause, bool], int]]
+    tops: dict[tuple[IdleEvent, bool], int]
+    ends: list[tuple[int, int]]
+    blocked: int
+
+
+@frozen(eq=False)
+class _Given:
+    """What the devices share."""
+
+    data: StepData
+    anywhere: Intervals
+    for_hosts: Mapping[int, Intervals]
+    reading: Longs
+    returns: Mapping[int, CallReturns]
+
+    def split(
+        self,
+        of: tuple[int, int],
+        side: HostActivity,
+        runs: pl.DataFrame,
+        windows: tuple[Longs, Longs],
+        spans: pl.DataFrame,
+        busy_time: Intervals,
+    ) -> _Split:
+        """Split the idle time of a device of a host."""
+        device, host = of
+        inside = union(*windows)
+        gaps = inside - busy_time
+        own, late = _split(self.data, runs, inside, gaps, side, self.returns[host])
+        blocked_here = inside & side.blocked
+        if not side.known:
+            elsewhere = late & self.for_hosts.get(device, EMPTY)
+            own, late = {**own, IdleCause.OTHERS: elsewhere}, late - elsewhere
+            blocked_here = after_reads(self.reading, late, spans)
+        held = _from_wait(late, blocked_here)
+        free = late - held
+        parts = [
+            ((device, cause, is_held), piece.total)
+            for pieces, is_held in (
+                (own, False),
+                (side.attribute(free, self.anywhere), False),
+                (side.attribute(held, self.anywhere), True),
+            )
+            for cause, piece in pieces.items()
+        ]
+        tops = {
+            (behind, is_held): ps
+            for gap, is_held in ((free, False), (held, True))
+            for behind, ps in side.tops(gap).items()
+        }
+        return _Split(parts, tops, _ended(late, spans), blocked_here.total)
 
 
 def _ended(gaps: Intervals, spans: pl.DataFrame) -> list[tuple[int, int]]:
@@ -313,10 +364,10 @@ def _from_wait(gaps: Intervals, blocked: Intervals) -> Intervals:
 def _split(
     data: StepData,
     runs: pl.DataFrame,
-    windows: tuple[Longs, Longs],
+    windows: Intervals,
     gaps: Intervals,
     side: HostActivity,
-    calls_of: Mapping[str, Sequence[int]],
+    returns: CallReturns,
 ) -> tuple[dict[IdleCause, Intervals], Intervals]:
     """Split gaps into the device's own and the rest: gaps before runs that were launched late.
 
@@ -326,14 +377,14 @@ def _split(
         return {IdleCause.DEVICE: EMPTY}, gaps
     start, end = runs["start_ps"].to_numpy(), runs["end_ps"].to_numpy()
     inside = gaps & union(start, end)
-    during = while_launching(runs, side.enqueues) & union(*windows)
+    during = while_launching(runs, side.enqueues) & windows
     launching = inside & during
     if launching.total < _BEHIND * during.total:
         launching = EMPTY
     between = gaps - inside
     short = between.end - between.start <= _LAUNCH_PS
     following = np.searchsorted(start, between.start, side="right")
-    launched = np.append(launched_at(data.timeline, side.calls, runs, calls_of), _NEVER)
+    launched = np.append(launched_at(data.timeline, runs, returns), _NEVER)
     # The gap after the profile's last run has no run behind it.
     own = short | (launched[following] <= between.start)
     device_own = (inside - launching) | union(between.start[own], between.end[own])
@@ -358,27 +409,38 @@ def calling_names(timeline: Timeline) -> Mapping[str, Sequence[int]]:
     return names
 
 
-def launched_at(
-    timeline: Timeline,
-    calls: pl.DataFrame,
-    runs: pl.DataFrame,
-    calls_of: Mapping[str, Sequence[int]],
-) -> Longs:
+class CallReturns:
+    """The calls of jitted functions by a host's launching thread, of the whole profile."""
+
+    def __init__(self, calls: pl.DataFrame, calls_of: Mapping[str, Sequence[int]]) -> None:
+        self._calls = calls
+        self._calls_of = calls_of
+        self._found: dict[str, tuple[Longs, Longs]] = {}
+
+    def of(self, function: str) -> tuple[Longs, Longs]:
+        """Return begin and end of the calls of a function."""
+        if function not in self._found:
+            named = self._calls_of.get(function, ())
+            self._found[function] = _outermost(self._calls.filter(pl.col("name").is_in(named)))
+        return self._found[function]
+
+
+def launched_at(timeline: Timeline, runs: pl.DataFrame, returns: CallReturns) -> Longs:
     """Return when the call that launched each run had returned; never if no call is known.
 
-    `runs` are those of one device in order of start; `calls` the events of the calling thread. Both
-    must cover the whole profile: a run after the last call would look as if a call was lost.
+    `runs` are those of one device in order of start. Both must cover the whole profile: a run after
+    the last call would look as if a call was lost.
     """
     found = np.full(len(runs), _NEVER, np.int64)
-    functions = np.array(
-        [_function(timeline.programs[int(program)].name) for program in runs["program"].to_list()]
-    )
-    start = runs["start_ps"].to_numpy()
-    for function in np.unique(functions):
-        of_function = np.flatnonzero(functions == function)
-        named = calls_of.get(str(function), ())
-        begin, end = _outermost(calls.filter(pl.col("name").is_in(named)))
+    program, start = runs["program"].to_numpy(), runs["start_ps"].to_numpy()
+    known: list[int] = values_of(program).tolist()
+    programs: dict[str, list[int]] = {}
+    for number in known:
+        programs.setdefault(_function(timeline.programs[number].name), []).append(number)
+    for function, numbers in programs.items():
+        begin, end = returns.of(function)
         if function and len(begin):
+            of_function = np.flatnonzero(np.isin(program, numbers))
             found[of_function] = _matched(begin, end, start[of_function])
     return found
 

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import Basis
+from counterpoint.core.columns import values_of
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import exposed_executions
 from counterpoint.diagnose.selection import PS_PER_MS
@@ -120,7 +121,7 @@ def _often_last(data: StepData, waited: Waited, least: Waited | float) -> dict[i
     counts = (late > _WORTH * data.step_ms) & (late >= least)
     costly, among = int(counts.sum()), int(np.isfinite(waited).any(axis=1).sum())
     found: dict[int, int] = {}
-    for number in np.unique(first[counts]):
+    for number in values_of(first[counts]):
         last = int((first[counts] == number).sum())
         if among * _at_least(last, costly, 1 / among) <= _BY_CHANCE:
             found[int(number)] = last

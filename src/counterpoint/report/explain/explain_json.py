@@ -6,12 +6,14 @@ Every key is always present. Nothing is cut: all ops, all collectives.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from counterpoint.diagnose import Explanation, ProgramUse
 from counterpoint.report.json import At, CountOf, Large, Pair, Result, fill, json_text
-from counterpoint.runs import Run
-from counterpoint.runs.scores import score_of_steps
+
+if TYPE_CHECKING:
+    from counterpoint.runs import Run
+    from counterpoint.runs.scores import Score
 
 
 class ReadRunJson(Result):
@@ -228,7 +230,7 @@ def explain_json(
 
 def explained(explanation: Explanation, run: Run | None = None) -> dict[str, object]:
     """Return the fields whose JSON form differs from the attribute of the explanation."""
-    counted = None if run is None else score_of_steps(run)
+    counted = None if run is None else _counted_by(run)
     return {
         "run": None if run is None else fill(ReadRunJson, run, detail=run.outcome.detail or None),
         "steps": fill(
@@ -242,3 +244,9 @@ def explained(explanation: Explanation, run: Run | None = None) -> dict[str, obj
             for device, parts in sorted(explanation.device_breakdowns.items())
         ],
     }
+
+
+def _counted_by(run: Run) -> Score | None:
+    from counterpoint.runs.scores import score_of_steps
+
+    return score_of_steps(run)

@@ -6,15 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.columns import distinct
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.megascale import TransferCollector
 from counterpoint.timeline.model import MEMORY, Action, Device, EmbeddedProgram
 from counterpoint.timeline.recording import (
@@ -27,12 +24,11 @@ from counterpoint.timeline.recording import (
     Recording,
 )
 from counterpoint.timeline.xplane import transfers
+from counterpoint.timeline.xplane.arrange import ArrangedHost, ArrangedSpans, StepMarkers
 from counterpoint.timeline.xplane.events import Events
 from counterpoint.timeline.xplane.growing import KNOWN, Coded, Column, GrowingTable
 from counterpoint.timeline.xplane.planes import (
     LATEST_PS,
-    MEMORY_STATS,
-    USED_STAT,
     EventName,
     Plane,
     PlaneLine,
@@ -41,87 +37,19 @@ from counterpoint.timeline.xplane.planes import (
     as_text,
     starts,
 )
-from counterpoint.timeline.xplane.transfers import COLLECTIVE_STAT, GRAPH_STAT, group_size
+from counterpoint.timeline.xplane.transfers import COLLECTIVE_STAT, group_size
 
-Longs = NDArray[np.int64]
-
-_NONE: Final = -1
 _EVENT_BYTES: Final = 50
 """Bytes of an event in a file, about."""
 
 _STEP_DIGITS: Final = 19
-_MARKS: Final = frozenset({"step_num"})
 _OF_OPS: Final = frozenset(
     ("hlo_op", "hlo_module", "program_id", "prefix", "name", "tf_op", "hlo_category", "source")
 )
 _NOTHING_KNOWN: Final = (None, None, None)
-_NO_ROWS: Final = np.empty(0, np.int64)
 
 _TPU_NAME: Final = re.compile(r"%?([\w.\-]+) = ")
 _MODULE: Final = re.compile(r"(.+)\((\d+)\)$")
-
-
-@frozen(eq=False)
-class ArrangedSpans:
-    """Work of a batch, whose ops are of few kinds: each has one key, and a first event."""
-
-    events: Events
-    start_ps: Longs
-    first: Longs
-    keys: Sequence[tuple[int, ...]]
-    kind: Longs  # of each event
-    in_graph: NDArray[np.bool_]
-
-
-def arrange_spans(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedSpans:
-    """Number the kinds of ops in a batch by all that the events say of theirs."""
-    in_graph = events.known(GRAPH_STAT)
-    columns = [events.metadata]
-    for name in ("hlo_op", "hlo_module", "program_id"):
-        stat = events.stats.get(name)
-        if stat is not None:
-            known = stat.known.all()
-            columns.append(stat.value if known else np.where(stat.known, stat.value, _NONE))
-    columns.append(in_graph.astype(np.int64))
-    first, kind = distinct(columns)
-    keys = [*zip(*(column[first].tolist() for column in columns), strict=True)]
-    return ArrangedSpans(events, starts(line, events, origin_ns), first, keys, kind, in_graph)
-
-
-@frozen(eq=False)
-class ArrangedHost:
-    """Events of a host thread: ops with their devices, as rows of `ordinals`, and the others.
-
-    `named` gives the first of the others with each name, and the name of each as a row of those.
-    """
-
-    ops: ArrangedSpans
-    ordinals: Sequence[int]
-    device: Longs
-    markers: Events
-    memory: Events
-    others: Events
-    others_start_ps: Longs
-    named: tuple[Longs, Longs]
-
-
-def arrange_host(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedHost:
-    """Separate the events of a host thread."""
-    on_device = events.known("hlo_op") & events.known("device_ordinal")
-    ops = events.select(on_device, events.stats)
-    ordinals = ops.stats["device_ordinal"].value if len(ops) else _NO_ROWS
-    first, device = distinct([ordinals])
-    others = events.select((events.duration_ps > 0) & ~on_device)
-    return ArrangedHost(
-        ops=arrange_spans(ops, line, origin_ns),
-        ordinals=ordinals[first].tolist(),
-        device=device,
-        markers=events.select(events.known("step_num") & ~on_device, _MARKS & events.stats.keys()),
-        memory=events.select(events.known(USED_STAT), MEMORY_STATS & events.stats.keys()),
-        others=others,
-        others_start_ps=starts(line, others, origin_ns),
-        named=distinct([others.metadata]),
-    )
 
 
 class Collector:
@@ -201,22 +129,26 @@ class Collector:
 
     def add_spans(self, plane: Plane, device: int, spans: ArrangedSpans, is_async: bool) -> None:
         """Add work that a device plane records."""
-        self._summaries += spans.events.summaries
+        self._summaries += spans.summaries
         self._add_spans(plane, device, spans, is_async)
 
-    def add_host_events(self, plane: Plane, line: PlaneLine, arranged: ArrangedHost) -> None:
+    def add_host_events(self, plane: Plane, arranged: ArrangedHost) -> None:
         """Add events of a host thread: ops of virtual CPU devices, step markers, the rest."""
         if len(arranged.ordinals):
-            index = [self.device(Device(ordinal=n, kind="cpu")) for n in arranged.ordinals]
-            devices = Coded(np.array(index, np.uint16), arranged.device)
-            self._add_spans(plane, devices, arranged.ops, False)
-        if len(arranged.markers):
-            self._add_markers(plane, None, line, arranged.markers)
+            # Sorted: the numbers do not depend on the order in which a decoder met them.
+            number = {
+                n: self.device(Device(ordinal=n, kind="cpu")) for n in sorted(arranged.ordinals)
+            }
+            index = [number[ordinal] for ordinal in arranged.ordinals]
+            self._add_spans(
+                plane, Coded(np.array(index, np.uint16), arranged.device), arranged.ops, False
+            )
+        self._add_markers(plane, arranged.markers)
         if len(arranged.memory):
             from counterpoint.timeline.xplane.memory import memory_changes
 
-            start = starts(line, arranged.memory, self._origin_ns)
-            self._memory.append(memory_changes(plane, arranged.memory, start))
+            changes = memory_changes(plane, arranged.memory, arranged.memory_start_ps)
+            self._memory.append(changes)
         self._add_host(plane, arranged)
 
     def add_actions(self, plane: Plane, line: PlaneLine, events: Events) -> None:
@@ -318,48 +250,43 @@ class Collector:
     def _add_spans(
         self, plane: Plane, device: Column, spans: ArrangedSpans, is_async: bool
     ) -> None:
-        events = spans.events
-        if not len(events):
+        if not len(spans):
             return
-        run = events.stats.get("run_id")
         self._spans.append(
-            len(events),
+            len(spans),
             {
                 "device": device,
                 "line": self._line,
                 "op": Coded(self._ops.rows(plane, spans, is_async), spans.kind),
-                "run_key": 0 if run is None else run.value,
-                "run_key" + KNOWN: False if run is None else run.known,
+                "run_key": spans.run,
+                "run_key" + KNOWN: spans.has_run,
                 "start_ps": spans.start_ps,
-                "dur_ps": events.duration_ps,
+                "dur_ps": spans.duration_ps,
             },
         )
 
     def _add_host(self, plane: Plane, arranged: ArrangedHost) -> None:
-        events = arranged.others
-        if not len(events):
+        if not len(arranged.name):
             return
-        first, code = arranged.named
-        names = [plane.event_name(kind).name for kind in events.metadata[first].tolist()]
-        index = np.array([self._names.setdefault(n, len(self._names)) for n in names], np.uint32)
+        number = {
+            kind: self._names.setdefault(plane.event_name(kind).name, len(self._names))
+            for kind in sorted(arranged.names)
+        }
+        index = np.array([number[kind] for kind in arranged.names], np.uint32)
         self._host.append(
-            len(events),
+            len(arranged.name),
             {
                 "line": self._line,
-                "name": Coded(index, code),
+                "name": Coded(index, arranged.name),
                 "start_ps": arranged.others_start_ps,
-                "dur_ps": events.duration_ps,
+                "dur_ps": arranged.others_duration_ps,
             },
         )
 
-    def _add_markers(
-        self, plane: Plane, device: int | None, line: PlaneLine, events: Events
-    ) -> None:
-        start, step = starts(line, events, self._origin_ns), events.stats["step_num"].value
-        for row, metadata in enumerate(events.metadata.tolist()):
-            name = plane.event_name(metadata).name
-            duration = int(events.duration_ps[row])
-            self._markers.append((device, int(step[row]), name, int(start[row]), duration))
+    def _add_markers(self, plane: Plane, markers: StepMarkers) -> None:
+        columns = (markers.metadata, markers.step, markers.start_ps, markers.duration_ps)
+        for kind, step, start, duration in zip(*(c.tolist() for c in columns), strict=True):
+            self._markers.append((None, step, plane.event_name(kind).name, start, duration))
 
 
 class _Ops:
@@ -382,23 +309,21 @@ class _Ops:
     def rows(self, plane: Plane, spans: ArrangedSpans, is_async: bool) -> NDArray[np.uint32]:
         """Return the row of each kind of op, adding new rows as needed."""
         row_of = self._met.setdefault((plane, is_async), {})
-        rows = np.empty(len(spans.first), np.uint32)
-        keys = enumerate(zip(spans.first.tolist(), spans.keys, strict=True))
-        # In order of appearance: the numbers of ops do not depend on the size of batches.
+        rows = np.empty(len(spans.keys), np.uint32)
         said: Mapping[str, Sequence[StatValue | None]] = {}
-        for position, (at, key) in sorted(keys, key=itemgetter(1)):
+        # In order of appearance: the numbers of ops do not depend on the size of batches.
+        for position, key in enumerate(spans.keys):
             if key not in row_of:
-                stats = spans.events.stats
                 said = said or {
-                    n: plane.values(stats[n], spans.first) for n in _OF_OPS & stats.keys()
+                    n: plane.values(spans.stats[n]) for n in _OF_OPS & spans.stats.keys()
                 }
                 on_event = {name: values[position] for name, values in said.items()}
                 event = plane.event_name(key[0])
-                row_of[key] = self._row(event, on_event, bool(spans.in_graph[at]), is_async)
+                row_of[key] = self._row(event, on_event, bool(spans.in_graph[position]), is_async)
             rows[position] = row_of[key]
         if spans.in_graph.any():
-            inside = rows[spans.kind[spans.in_graph]]
-            self.nameless_in_graphs += int(np.isin(inside, [*self._nameless]).sum())
+            nameless = np.isin(rows, [*self._nameless]) & spans.in_graph
+            self.nameless_in_graphs += int(np.count_nonzero(nameless[spans.kind]))
         return rows
 
     def _row(

@@ -9,7 +9,7 @@ field by field, more slowly, with the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType
 from typing import Final, TypeVar
 
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import FIXED32, FIXED64, LENGTH, VARINT, Malformed, fields, varint
-from counterpoint.timeline.xplane import native
 from counterpoint.timeline.xplane.wire import Positions, WireBlock, signed, text_at
 
 T = TypeVar("T")
@@ -29,14 +28,11 @@ _BATCH: Final = 16_384
 """Number of events decoded at a time, so that the working columns stay in the processor's cache."""
 
 _BLOCK_BYTES: Final = 8 << 20
-_LARGEST_ID: Final = 1 << 20
+LARGEST_ID: Final = 1 << 20
 
 _OFFSET_FIELD: Final = 2
 _OCCURRENCES_FIELD: Final = 5
 _TIMED: Final = 3  # index in `values` of the slow path: whether the event has a time
-
-_LINE_NAME: Final = 2
-_LINE_TIMESTAMP: Final = 3
 
 _ID, _OFFSET, _DURATION = 0x08, 0x10, 0x18
 _REF_VALUE, _INT_VALUE, _UINT_VALUE = 0x38, 0x20, 0x18
@@ -80,6 +76,10 @@ class Stat:
     known: NDArray[np.bool_]
     is_text: NDArray[np.bool_]
 
+    def only(self, rows: NDArray[np.int64]) -> Stat:
+        """Return the stat of some of the events."""
+        return Stat(self.value[rows], self.known[rows], self.is_text[rows])
+
 
 @frozen(eq=False)
 class Events:
@@ -109,12 +109,8 @@ class Events:
             self.metadata[rows],
             self.offset_ps[rows],
             self.duration_ps[rows],
-            {name: _rows_of(self.stats[name], rows) for name in stats},
+            {name: self.stats[name].only(rows) for name in stats},
         )
-
-
-def _rows_of(stat: Stat, rows: NDArray[np.int64]) -> Stat:
-    return Stat(stat.value[rows], stat.known[rows], stat.is_text[rows])
 
 
 @frozen
@@ -134,48 +130,10 @@ class EventSelection:
         return sorted(set(self.stats.values()))
 
 
-def read_events(
-    data: memoryview, start: int, end: int, wanted: EventSelection, strings: Strings
-) -> Iterator[tuple[Events, int]]:
-    """Yield batches of the events in data[start:end], with how many of each batch were skipped.
-
-    The range is that of a line; fields that are not events are skipped.
-    """
-    return read_arranged(data, start, end, wanted, strings, _as_they_are)
-
-
-def _as_they_are(events: Events) -> Events:
-    return events
-
-
-def read_arranged(
-    data: memoryview,
-    start: int,
-    end: int,
-    wanted: EventSelection,
-    strings: Strings,
-    arrange: Callable[[Events], T],
-) -> Iterator[tuple[T, int]]:
-    """Do the same, and arrange each batch: where possible, in the thread that decodes it."""
-    while start < end:
-        if data[start] != EVENTS_TAG:
-            start = _step_over(data, start, end)
-        elif native.is_available():
-            for arranged, skipped, after in _decode_compiled(
-                data, start, end, wanted, strings, arrange
-            ):
-                yield arranged, skipped
-                start = after
-        else:
-            for events, skipped, after in _decode_in_python(data, start, end, wanted, strings):
-                yield arrange(events), skipped
-                start = after
-
-
-def _decode_in_python(
+def decode_in_python(
     data: memoryview, start: int, end: int, wanted: EventSelection, strings: Strings
 ) -> Iterator[tuple[Events, int, int]]:
-    """Yield batches of one block of events, each with the position after what has been read."""
+    """Yield batches of a block of events, with how many were skipped, and where it ends."""
     block, starts, stop = _next_block(data, start, end)
     _, taken = block.varints(starts + 1)
     bodies, ends = starts + 1 + taken, np.append(starts[1:], stop)
@@ -183,78 +141,6 @@ def _decode_in_python(
         batch = slice(first, first + _BATCH)
         events, skipped = _decode(block, bodies[batch], ends[batch], wanted, strings)
         yield events, skipped, start + stop
-
-
-def _decode_compiled(
-    data: memoryview,
-    start: int,
-    end: int,
-    wanted: EventSelection,
-    strings: Strings,
-    arrange: Callable[[Events], T],
-) -> Iterator[tuple[T, int, int]]:
-    """Do the same for all events up to the next other field, several batches at a time."""
-    slots, left_out = _slots(wanted), _left_out(wanted)
-    names = wanted.columns
-
-    def arranged(decoded: native.EventColumns) -> T | None:
-        # The ids of texts depend on the order of batches.
-        return None if decoded.has_texts else arrange(_events(decoded, names))
-
-    at = start
-    for batch, decoded, made in native.decode_all(
-        np.frombuffer(data[start:end], np.uint8), slots, left_out, len(names), arranged
-    ):
-        after = at + len(batch)
-        if decoded is None:
-            # Not as C++ writes it: the other decoder is more patient, or knows the error.
-            while at < after:
-                for events, skipped, stop in _decode_in_python(data, at, after, wanted, strings):
-                    yield arrange(events), skipped, stop
-                    at = stop
-            continue
-        if made is None:
-            _number_texts(batch, decoded, strings)
-        yield made or arrange(_events(decoded, names)), decoded.left_out, after
-        at = after
-    if at == start:
-        for events, skipped, stop in _decode_in_python(data, start, end, wanted, strings):
-            yield arrange(events), skipped, stop
-
-
-def _left_out(wanted: EventSelection) -> NDArray[np.uint8]:
-    table = np.zeros(_LARGEST_ID, np.uint8)
-    ids = np.fromiter(wanted.skipped, np.int64, len(wanted.skipped))
-    table[ids[(ids >= 0) & (ids < len(table))]] = 1
-    return table[: int(ids.max(initial=0)) + 1]
-
-
-def _number_texts(batch: NDArray[np.uint8], decoded: native.EventColumns, strings: Strings) -> None:
-    """Put ids in place of the texts that events spell out."""
-    for column, row in zip(*np.nonzero(decoded.kind == native.SPELLED), strict=True):
-        text = text_at(batch, int(decoded.value[column, row]), len(batch))
-        decoded.value[column, row] = strings.intern(text)
-
-
-def _events(decoded: native.EventColumns, names: Sequence[str]) -> Events:
-    named = decoded.kind.view(bool)  # of one byte each, as kinds are
-    if decoded.has_texts:
-        named = decoded.kind != 0
-    stats = {
-        name: Stat(decoded.value[slot], decoded.known[slot], named[slot])
-        for slot, name in enumerate(names)
-    }
-    return Events(
-        decoded.metadata, decoded.offset_ps, decoded.duration_ps, stats, decoded.summaries
-    )
-
-
-def _step_over(data: memoryview, start: int, end: int) -> int:
-    """Return the end of a field that is not an event; raise if it is a head after its events."""
-    number, _, _, after = next(fields(data, start, end))
-    if number in (_LINE_NAME, _LINE_TIMESTAMP):
-        raise Malformed(f"a line's header follows its events at offset {start}")
-    return after
 
 
 def _next_block(data: memoryview, start: int, end: int) -> tuple[WireBlock, Positions, int]:
@@ -344,7 +230,7 @@ def _decode_stats(
 
     Return the position reached for each event: before its end, if C++ would not have written it so.
     """
-    slot_of = _slots(wanted)
+    slot_of = slots(wanted)
     ended = at.copy()
     rows = np.flatnonzero(at < end)
     at, end = at[rows], end[rows]
@@ -400,10 +286,10 @@ def _any_stats(block: WireBlock, at: Positions, end: Positions) -> tuple[NDArray
     return regular, _Stats(stat, tag, value_at, after)
 
 
-def _slots(wanted: EventSelection) -> NDArray[np.int8]:
+def slots(wanted: EventSelection) -> NDArray[np.int8]:
     """Return the column of each stat id, or -1; ids count up from 1, so the table is small."""
     last = max(wanted.stats, default=0)
-    if last > _LARGEST_ID or min(wanted.stats, default=0) < 0:
+    if last > LARGEST_ID or min(wanted.stats, default=0) < 0:
         raise Malformed(f"{last} is not the id of a stat")
     names = wanted.columns
     slots = np.full(last + 2, -1, np.int8)

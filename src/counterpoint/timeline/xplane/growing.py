@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Schema
 from counterpoint.timeline.recording import joined_by_line
+from counterpoint.timeline.xplane import native
 
 KNOWN: Final = "_known"
 """End of the name of a column that says which values of another one are known."""
@@ -37,7 +38,7 @@ class Coded:
     """A column of few values: each row has the number of its value."""
 
     values: NDArray[np.generic]
-    code: NDArray[np.int64]
+    code: NDArray[np.int64] | NDArray[np.uint32]
 
 
 Column = NDArray[np.generic] | Coded | int
@@ -104,14 +105,20 @@ class GrowingTable:
         return joined_by_line(frames) if by_line else frames[0]
 
     def _write(self, first: int, end: int, room: int, batch: Mapping[str, Column]) -> None:
+        filled: list[native.Filling] = []
         for name, own in self._columns.items():
             column = own
             if end > len(column):
                 column = np.empty(max(end, room, 2 * len(own), _LEAST), own.dtype)
                 column[:first] = own[:first]
                 self._columns[name] = column
-            part, rows = batch[name], column[first:end]
-            if isinstance(part, Coded):
-                np.take(part.values, part.code, out=rows, mode="clip")
-            else:
-                rows[:] = part
+            filled.append(_filling(column[first:end], batch[name]))
+        native.fill(filled)
+
+
+def _filling(rows: NDArray[np.generic], part: Column) -> native.Filling:
+    if isinstance(part, Coded):
+        return native.Filling(rows, part.values, part.code)
+    if isinstance(part, int):
+        return native.Filling(rows, np.array([part], rows.dtype))
+    return native.Filling(rows, part)

@@ -13,8 +13,10 @@ from typing import Final
 import polars as pl
 
 from counterpoint.timeline.recording import Recording
-from counterpoint.timeline.xplane.collect import ArrangedHost, Collector, arrange_host
-from counterpoint.timeline.xplane.events import Events, read_arranged, read_events
+from counterpoint.timeline.xplane.arrange import ArrangedHost, arrange_host
+from counterpoint.timeline.xplane.collect import Collector
+from counterpoint.timeline.xplane.events import Events
+from counterpoint.timeline.xplane.lines import read_arranged, read_events
 from counterpoint.timeline.xplane.planes import (
     DEVICE,
     HOST,
@@ -86,7 +88,7 @@ def _add_host_markers(data: memoryview, planes: Sequence[Plane], collector: Coll
             where = (data, line.start, line.end, wanted, plane.strings)
             arrange = partial(_only_marks, line, collector.origin_ns)
             for arranged, _ in read_arranged(*where, arrange):
-                collector.add_host_events(plane, line, arranged)
+                collector.add_host_events(plane, arranged)
 
 
 def _only_marks(line: PlaneLine, origin_ns: int, events: Events) -> ArrangedHost:

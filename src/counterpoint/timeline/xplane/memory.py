@@ -87,4 +87,4 @@ def _gpu(allocator: str | None) -> tuple[str, int] | None:
 
 
 def _texts(plane: Plane, stat: Stat) -> list[str | None]:
-    return [as_text(value) for value in plane.values(stat, np.arange(len(stat.known)))]
+    return [as_text(value) for value in plane.values(stat)]

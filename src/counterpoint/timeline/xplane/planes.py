@@ -117,10 +117,15 @@ def starts(line: PlaneLine, events: Events, origin_ns: int) -> NDArray[np.int64]
         high = max(events.offset_ps.max(), events.duration_ps.max())
         if low < -LATEST_PS or high > LATEST_PS or events.duration_ps.min() < 0:
             raise Malformed(f"an event of line {line.name!r} has an impossible time")
+    return events.offset_ps + base_ps(line, origin_ns)
+
+
+def base_ps(line: PlaneLine, origin_ns: int) -> int:
+    """Return when a line starts, in picoseconds since the origin."""
     base = (line.timestamp_ns - origin_ns) * 1000
     if abs(base) > LATEST_PS:
         raise Malformed(f"line {line.name!r} has an impossible start")
-    return events.offset_ps + base
+    return base
 
 
 @frozen
@@ -159,9 +164,9 @@ class Plane:
             ),
         )
 
-    def values(self, stat: Stat, rows: NDArray[np.int64]) -> list[StatValue | None]:
-        """Return the values of a stat of some events."""
-        columns = (stat.known[rows], stat.is_text[rows], stat.value[rows])
+    def values(self, stat: Stat) -> list[StatValue | None]:
+        """Return the values of a stat."""
+        columns = (stat.known, stat.is_text, stat.value)
         return [
             (self.strings.get(value) if is_text else value) if known else None
             for known, is_text, value in zip(*(c.tolist() for c in columns), strict=True)

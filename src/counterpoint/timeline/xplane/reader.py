@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -32,14 +32,17 @@ from counterpoint.timeline.model import EmbeddedProgram
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.step_markers import LateWorkError, StepWindow, window_of
 from counterpoint.timeline.step_range import StepRange
-from counterpoint.timeline.xplane.collect import (
+from counterpoint.timeline.xplane.arrange import (
     ArrangedHost,
     ArrangedSpans,
-    Collector,
     arrange_host,
     arrange_spans,
+    compiled_host,
+    compiled_spans,
 )
-from counterpoint.timeline.xplane.events import Events, read_arranged, read_events
+from counterpoint.timeline.xplane.collect import Collector
+from counterpoint.timeline.xplane.events import Events
+from counterpoint.timeline.xplane.lines import begun_ahead, read_arranged, read_events
 from counterpoint.timeline.xplane.planes import (
     DEVICE,
     HOST,
@@ -266,11 +269,11 @@ class _Capture:
             return not plane.lines
         return True
 
-    def _cut(self, plane: Plane, of_device: str | None) -> Cut:
+    def _cut(self, plane: Plane, of_device: str | None) -> Cut | None:
         """Return what leaves out the events of a line that are outside the window."""
         window, origin_ns = self._window, self._collector.origin_ns
         if window is None:
-            return _uncut
+            return None
         kept = [key for key, it in plane.event_names.items() if it.name == LAUNCHED_PLAINLY]
 
         def cut(line: PlaneLine, events: Events) -> Events:
@@ -340,7 +343,7 @@ def _read_device(
     ordinal: int,
     collector: Collector,
     reached: Reached,
-    cut: Cut,
+    cut: Cut | None,
 ) -> str | None:
     """Read a device's plane; return a note on what is left out."""
     device = collector.device(describe_device(plane, kind.lower(), ordinal))
@@ -358,7 +361,8 @@ def _read_device(
         elif line.name.startswith(_STREAM_PREFIX) if has_streams else _is_ops_line(line):
             collector.open_line(plane, line)
             arrange = partial(_cut_spans, cut, line, collector.origin_ns)
-            for spans, _ in read_arranged(*where, arrange):
+            compiled = None if cut else compiled_spans(wanted, line, collector.origin_ns)
+            for spans, _ in read_arranged(*where, arrange, compiled):
                 collector.add_spans(plane, device, spans, line.name == _ASYNC_LINE)
         elif line.start < line.end:
             left_out.append(line.name)
@@ -368,17 +372,12 @@ def _read_device(
     return f"{plane.name}: lines derived by the profiler are left out: {', '.join(left_out)}"
 
 
-def _uncut(line: PlaneLine, events: Events) -> Events:
-    del line
-    return events
+def _cut_spans(cut: Cut | None, line: PlaneLine, origin_ns: int, events: Events) -> ArrangedSpans:
+    return arrange_spans(cut(line, events) if cut else events, line, origin_ns)
 
 
-def _cut_spans(cut: Cut, line: PlaneLine, origin_ns: int, events: Events) -> ArrangedSpans:
-    return arrange_spans(cut(line, events), line, origin_ns)
-
-
-def _cut_host(cut: Cut, line: PlaneLine, origin_ns: int, events: Events) -> ArrangedHost:
-    return arrange_host(cut(line, events), line, origin_ns)
+def _cut_host(cut: Cut | None, line: PlaneLine, origin_ns: int, events: Events) -> ArrangedHost:
+    return arrange_host(cut(line, events) if cut else events, line, origin_ns)
 
 
 def _is_ops_line(line: PlaneLine) -> bool:
@@ -386,19 +385,22 @@ def _is_ops_line(line: PlaneLine) -> bool:
 
 
 def _read_host(
-    data: memoryview, plane: Plane, collector: Collector, reached: Reached, cut: Cut
+    data: memoryview, plane: Plane, collector: Collector, reached: Reached, cut: Cut | None
 ) -> int:
     """Read a host's plane; return how many book-keeping marks were skipped."""
     wanted, messages = plane.selection(_HOST_STATS), Messages(plane)
     skipped = 0
-    for line in plane.lines:
-        collector.open_line(plane, line)
+
+    def begin(line: PlaneLine) -> Iterator[tuple[ArrangedHost, int]]:
         arrange = partial(_cut_host, cut, line, collector.origin_ns)
-        for arranged, dropped in read_arranged(
-            data, line.start, line.end, wanted, plane.strings, arrange
-        ):
+        compiled = None if cut else compiled_host(wanted, line, collector.origin_ns)
+        return read_arranged(data, line.start, line.end, wanted, plane.strings, arrange, compiled)
+
+    for line, batches in begun_ahead(plane.lines, begin):
+        collector.open_line(plane, line)
+        for arranged, dropped in batches:
             skipped += dropped
-            collector.add_host_events(plane, line, arranged)
+            collector.add_host_events(plane, arranged)
         transfer_events = messages.of(line.name)
         if transfer_events is not None:
             wanted_messages, actions = transfer_events

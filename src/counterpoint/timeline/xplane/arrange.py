@@ -1,0 +1,243 @@
+"""Tells the events of a batch apart: work of devices, markers of steps, and what the host did.
+
+The compiled decoder does this while it decodes. Batches that it leaves to Python (with texts that
+events spell out, bytes in another order, or what allocators of memory did) are arranged by numpy,
+with the same result, as are steps that are cut out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoint.core.columns import distinct
+from counterpoint.core.frozen import frozen
+from counterpoint.timeline.xplane import native
+from counterpoint.timeline.xplane.events import Events, EventSelection, Stat
+from counterpoint.timeline.xplane.lines import Compiled
+from counterpoint.timeline.xplane.planes import (
+    LATEST_PS,
+    MEMORY_STATS,
+    USED_STAT,
+    PlaneLine,
+    base_ps,
+    starts,
+)
+from counterpoint.timeline.xplane.transfers import GRAPH_STAT
+
+Longs = NDArray[np.int64]
+Codes = NDArray[np.int64] | NDArray[np.uint32]
+
+_NONE: Final = -1
+_OF_KEYS: Final = ("hlo_op", "hlo_module", "program_id")
+_NO_ROWS: Final = np.empty(0, np.int64)
+_NO_EVENTS: Final = Events(_NO_ROWS, _NO_ROWS, _NO_ROWS, {})
+
+
+@frozen(eq=False)
+class ArrangedSpans:
+    """Work of a batch. Its ops are of few kinds, each with a key, in order of appearance.
+
+    `stats` are those of the first event of each kind, and `in_graph` says which kinds ran in a
+    CUDA graph. `kind` is the kind of each span; `run` is 0 where it is not known.
+    """
+
+    start_ps: Longs
+    duration_ps: Longs
+    run: Longs
+    has_run: NDArray[np.bool_]
+    kind: Codes
+    keys: Sequence[tuple[int, ...]]
+    stats: Mapping[str, Stat]
+    in_graph: NDArray[np.bool_]
+    summaries: int
+
+    def __len__(self) -> int:
+        return len(self.start_ps)
+
+
+@frozen(eq=False)
+class StepMarkers:
+    """Markers of steps on a host thread."""
+
+    metadata: Longs
+    start_ps: Longs
+    duration_ps: Longs
+    step: Longs
+
+
+@frozen(eq=False)
+class ArrangedHost:
+    """Events of a host thread: ops with their devices, as rows of `ordinals`, and the others.
+
+    `names` are the metadata ids of the others, and `name` is the name of each as a row of those.
+    """
+
+    ops: ArrangedSpans
+    ordinals: Sequence[int]
+    device: Codes
+    markers: StepMarkers
+    memory: Events
+    memory_start_ps: Longs
+    others_start_ps: Longs
+    others_duration_ps: Longs
+    names: Sequence[int]
+    name: Codes
+
+
+def arrange_spans(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedSpans:
+    """Number the kinds of ops in a batch by all that the events say of theirs."""
+    in_graph = events.known(GRAPH_STAT)
+    columns = [events.metadata]
+    for name in _OF_KEYS:
+        stat = events.stats.get(name)
+        if stat is not None:
+            known = stat.known.all()
+            columns.append(stat.value if known else np.where(stat.known, stat.value, _NONE))
+    columns.append(in_graph.astype(np.int64))
+    first, kind = distinct(columns)
+    order = np.argsort(first)
+    first, place = first[order], np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    run = events.stats.get("run_id")
+    count = len(events)
+    return ArrangedSpans(
+        start_ps=starts(line, events, origin_ns),
+        duration_ps=events.duration_ps,
+        run=np.zeros(count, np.int64) if run is None else run.value,
+        has_run=np.zeros(count, bool) if run is None else run.known,
+        kind=place[kind],
+        keys=[*zip(*(column[first].tolist() for column in columns), strict=True)],
+        stats={name: stat.only(first) for name, stat in events.stats.items()},
+        in_graph=in_graph[first],
+        summaries=events.summaries,
+    )
+
+
+def arrange_host(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedHost:
+    """Separate the events of a host thread."""
+    on_device = events.known("hlo_op") & events.known("device_ordinal")
+    ops = events.select(on_device, events.stats)
+    ordinals = ops.stats["device_ordinal"].value if len(ops) else _NO_ROWS
+    first, device = distinct([ordinals])
+    others = events.select((events.duration_ps > 0) & ~on_device)
+    named, name = distinct([others.metadata])
+    memory = events.select(events.known(USED_STAT), MEMORY_STATS & events.stats.keys())
+    return ArrangedHost(
+        ops=arrange_spans(ops, line, origin_ns),
+        ordinals=ordinals[first].tolist(),
+        device=device,
+        markers=_markers(events, on_device, line, origin_ns),
+        memory=memory,
+        memory_start_ps=starts(line, memory, origin_ns),
+        others_start_ps=starts(line, others, origin_ns),
+        others_duration_ps=others.duration_ps,
+        names=others.metadata[named].tolist(),
+        name=name,
+    )
+
+
+def _markers(
+    events: Events, on_device: NDArray[np.bool_], line: PlaneLine, origin_ns: int
+) -> StepMarkers:
+    marked = events.known("step_num") & ~on_device
+    if not marked.any():
+        return StepMarkers(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS)
+    found = events.select(marked, ("step_num",))
+    start, step = starts(line, found, origin_ns), found.stats["step_num"].value
+    return StepMarkers(found.metadata, start, found.duration_ps, step)
+
+
+def compiled_spans(
+    wanted: EventSelection, line: PlaneLine, origin_ns: int
+) -> Compiled[ArrangedSpans]:
+    """Return what arranges work of a device while it decodes."""
+    roles, names = _roles(wanted, all_work=True), wanted.columns
+
+    def arranged(batch: native.EventBatch) -> tuple[ArrangedSpans, int] | None:
+        found = native.arrange(batch, roles, base_ps(line, origin_ns), LATEST_PS)
+        return None if found is None else (_spans(found, names), found.left_out)
+
+    return arranged
+
+
+def compiled_host(
+    wanted: EventSelection, line: PlaneLine, origin_ns: int
+) -> Compiled[ArrangedHost]:
+    """Return what separates events of a host thread while it decodes."""
+    roles, names = _roles(wanted, all_work=False), wanted.columns
+
+    def arranged(batch: native.EventBatch) -> tuple[ArrangedHost, int] | None:
+        found = native.arrange(batch, roles, base_ps(line, origin_ns), LATEST_PS)
+        return None if found is None else (_host(found, names), found.left_out)
+
+    return arranged
+
+
+def _roles(wanted: EventSelection, *, all_work: bool) -> native.Roles:
+    names = [*wanted.columns]
+
+    def column(name: str) -> int:
+        return names.index(name) if name in names else -1
+
+    return native.Roles(
+        all_work=all_work,
+        op=column("hlo_op"),
+        module=column("hlo_module"),
+        program=column("program_id"),
+        run=column("run_id"),
+        graph=column(GRAPH_STAT),
+        device=column("device_ordinal"),
+        step=column("step_num"),
+        memory=column(USED_STAT),
+    )
+
+
+def _spans(found: native.ArrangedColumns, names: Sequence[str]) -> ArrangedSpans:
+    stats = {
+        name: Stat(
+            found.kind_value[:, slot], found.kind_known[:, slot], found.kind_is_text[:, slot]
+        )
+        for slot, name in enumerate(names)
+    }
+    of_keys = [
+        np.where(stats[name].known, stats[name].value, _NONE) for name in _OF_KEYS if name in stats
+    ]
+    metadata, graph = found.longs["kind_metadata"], stats.get(GRAPH_STAT)
+    in_graph = np.zeros(len(metadata), bool) if graph is None else graph.known
+    parts = (metadata, *of_keys, in_graph.astype(np.int64))
+    return ArrangedSpans(
+        start_ps=found.longs["work_start"],
+        duration_ps=found.longs["work_duration"],
+        run=found.longs["work_run"],
+        has_run=found.has_run,
+        kind=found.codes["work_kind"],
+        keys=[*zip(*(part.tolist() for part in parts), strict=True)],
+        stats=stats,
+        in_graph=in_graph,
+        summaries=found.summaries,
+    )
+
+
+def _host(found: native.ArrangedColumns, names: Sequence[str]) -> ArrangedHost:
+    longs, ops = found.longs, _spans(found, names)
+    return ArrangedHost(
+        ops=ops,
+        ordinals=longs["device"].tolist(),
+        device=found.codes["work_device"],
+        markers=StepMarkers(
+            longs["marker_metadata"],
+            longs["marker_start"],
+            longs["marker_duration"],
+            longs["marker_step"],
+        ),
+        memory=_NO_EVENTS,
+        memory_start_ps=_NO_ROWS,
+        others_start_ps=longs["other_start"],
+        others_duration_ps=longs["other_duration"],
+        names=longs["name_metadata"].tolist(),
+        name=found.codes["other_name"],
+    )
