@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 import counterpoint
+from counterpoint.core import Basis, Range
 from counterpoint.report.explain import explain_json
 from counterpoint.timeline import Timeline
 from counterpoint.timeline.hosts.assemble import assemble
@@ -139,6 +140,14 @@ def test_names_do_not_end_the_elements_they_are_in() -> None:
     ops = json.loads(blocks_in(html)["0.ops"])
     assert any("onerror" in name for name in ops["name"])
     assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", html)
+
+
+def test_a_prediction_has_its_range_and_a_measurement_none() -> None:
+    of = replace(timeline(), basis=Basis.PREDICTED, predicted_range=Range(0.009, 0.0125))
+    (described,) = json.loads(LivePage(content(of)).page_json())["timelines"]
+    assert described["range_ms"] == pytest.approx([9.0, 12.5])
+    (measured,) = json.loads(LivePage(content(timeline())).page_json())["timelines"]
+    assert measured["range_ms"] is None
 
 
 def test_memory_is_thinned_out_and_keeps_what_was_most() -> None:

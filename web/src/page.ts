@@ -34,6 +34,8 @@ export interface TimelinePage {
   typical: number | null;
   /** The user chose that step: it need not be typical. */
   chosen: boolean;
+  /** The range of a predicted step, if it is known. */
+  range_ms: [number, number] | null;
   /** What the allocators of devices had given out, in bytes, from each moment on; empty: not recorded. */
   memory: MemoryCurve[];
   /** The step's programs on the first device. */

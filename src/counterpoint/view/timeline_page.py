@@ -97,6 +97,7 @@ class TimelinePage:
                 track.describe(None if has is None else has.get(number, {}))
                 for number, track in enumerate(tracks)
             ],
+            "range_ms": self._range_ms,
             "memory": self._memory(since, end),
             "ops": f"{self.number}.ops",
             "findings": list(self._finding_places(since)),
@@ -108,6 +109,12 @@ class TimelinePage:
         names = [PurePath(name).name or name for name in self.timeline.inputs]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"{names[0]}{more}" if names else "a prediction"
+
+    @property
+    def _range_ms(self) -> list[float] | None:
+        """The range of a predicted step; null of a measured one, or where it is not known."""
+        found = self.timeline.predicted_range
+        return None if found is None else [found.low * 1e3, found.high * 1e3]
 
     def _devices(self) -> list[dict[str, Any]]:
         several = len(self.timeline.hosts) > 1

@@ -5,7 +5,7 @@ import { fill, h, type Child } from "../dom";
 import { badge, figure, missing, notes, section, swatch, unknown } from "../pieces";
 import { compared, type Change, type Compared } from "../results";
 import { table, type Column } from "../table";
-import { ms, percent, plural, signed } from "../text";
+import { ms, msRange, percent, plural, signed } from "../text";
 import type { Context, View } from "../view";
 import { changedOps, collectives, difference, sameBasis, schedule } from "./differences";
 
@@ -37,8 +37,10 @@ export const compare: View = {
 
 function steps(found: Compared, context: Context): HTMLElement {
   const { step } = found;
-  const side = (name: string, side: Compared["a"], time: number | null) =>
-    h(
+  const { timelines } = context.page;
+  const side = (name: string, side: Compared["a"], time: number | null, at: number) => {
+    const range = timelines.length === 2 ? timelines[at]?.range_ms : null;
+    return h(
       "div",
       { class: "side" },
       h("div", { class: "side-name" }, h("b", {}, name), badge(side.basis ?? "unknown basis")),
@@ -48,6 +50,7 @@ function steps(found: Compared, context: Context): HTMLElement {
         h("span", { class: "big" }, figure(time, ms, step.how)),
         h("span", { class: "unit" }, "ms"),
       ),
+      range && h("p", {}, msRange(range), h("span", { class: "muted" }, " range")),
       h("p", { class: "path cut", title: side.name }, side.name),
       h(
         "p",
@@ -55,6 +58,7 @@ function steps(found: Compared, context: Context): HTMLElement {
         `${side.steps === null ? "steps unknown" : plural(side.steps, "step")} on ${side.devices === null ? "unknown devices" : plural(side.devices, "device")}${side.runs > 1 ? `, the middle one of ${side.runs} runs` : ""}`,
       ),
     );
+  };
   const range = step.range
     ? `${signed(step.range[0], (value) => percent(value))} to ${signed(step.range[1], (value) => percent(value))}`
     : null;
@@ -84,7 +88,7 @@ function steps(found: Compared, context: Context): HTMLElement {
   return section(
     "Step time",
     link,
-    h("div", { class: "sides" }, side("A", found.a, step.a_ms), side("B", found.b, step.b_ms), middle),
+    h("div", { class: "sides" }, side("A", found.a, step.a_ms, 0), side("B", found.b, step.b_ms, 1), middle),
     h("p", { class: "fine" }, step.how),
   );
 }
