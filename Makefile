@@ -67,6 +67,7 @@ newest: $(VENV)/installed-all-dev ## the compiler's tests with the newest JAX, w
 trainers: $(VENV)/installed-all-dev ## real trainers, run in environments of their own (gigabytes, once)
 	@export COUNTERPOINT_MAXTEXT="$$(tests/install_trainer.sh maxtext)"; \
 	export COUNTERPOINT_TUNIX="$$(tests/install_trainer.sh tunix)"; \
+	export COUNTERPOINT_LEVANTER="$$(tests/install_trainer.sh levanter)"; \
 	$(BIN)/python -m pytest tests/trainers
 
 fast: $(VENV)/installed-all-dev ## the tests that start few programs and no compiler

@@ -5,18 +5,20 @@
 set -u
 name=$1
 base=${COUNTERPOINT_TRAINERS:-${XDG_CACHE_HOME:-$HOME/.cache}/counterpoint-trainers}
+# What counterpoint itself needs, since predict compiles with the trainer's own JAX.
+own="numpy polars protobuf fsspec brotli cyclopts pyyaml rich scipy msgspec packaging optuna ruptures"
 case $name in
 maxtext)
     first="--no-deps maxtext==0.2.5"
-    then="jax>=0.11.1 flax optax orbax-checkpoint grain[parquet] omegaconf pydantic transformers sentencepiece
+    then="jax[cuda13-local]>=0.11.1 flax optax orbax-checkpoint grain[parquet] omegaconf pydantic transformers sentencepiece
         tiktoken datasets aqtp qwix tokamax pathwaysutils drjax ml-collections jaxtyping jsonlines pillow
         absl-py jinja2 sympy" ;;
 tunix)
     first="google-tunix==0.1.7"
-    then="jax flax optax" ;;
+    then="jax[cuda13-local] flax optax equinox" ;;
 levanter)
     first="--pre marin-levanter==0.2.*"
-    then="jax>=0.9.2,<0.12" ;;
+    then="jax[cuda13-local]>=0.9.2,<0.12" ;;
 *)
     echo "error: no list of packages for $name" >&2
     exit 2 ;;
@@ -36,7 +38,7 @@ if [ ! -f "$environment/ready" ]; then
     pip="$environment/bin/python -m pip install --quiet --disable-pip-version-check"
     # shellcheck disable=SC2086
     if "$python" -m venv "$environment" && $pip $first >"$environment.log" 2>&1 \
-        && $pip $then >>"$environment.log" 2>&1; then
+        && $pip $then $own >>"$environment.log" 2>&1; then
         touch "$environment/ready"
     else
         echo "skipped, since pip could not install it:" >&2

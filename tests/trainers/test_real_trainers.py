@@ -1,17 +1,19 @@
 """Real trainers, run as their users do: steps are those of their own lines.
 
 `tests/install_trainer.sh` installs them in a cache outside the checkout: `make trainers`, and for
-MaxText and Tunix `make test`. Without that, these tests are skipped.
+MaxText and Tunix (with Equinox) `make test`. Without that, these tests are skipped.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -27,29 +29,9 @@ MAXTEXT = """
     per_device_batch_size=1 max_target_length=256 vocab_size=1024 log_config=false
     enable_goodput_recording=false monitor_goodput=false skip_jax_distributed_system=true
 """
-TUNIX = """
-import jax, jax.numpy as jnp, numpy as np, optax
-from flax import nnx
-from tunix.sft import peft_trainer
-
-class Model(nnx.Module):
-    def __init__(self, rngs):
-        self.embed = nnx.Embed(512, 128, rngs=rngs)
-        self.up = nnx.Linear(128, 512, rngs=rngs)
-        self.head = nnx.Linear(512, 512, rngs=rngs)
-
-    def __call__(self, input_tokens, positions=None, cache=None, attention_mask=None):
-        return self.head(nnx.gelu(self.up(self.embed(input_tokens)))), None
-
-config = peft_trainer.TrainingConfig(eval_every_n_steps=1000, max_steps=24)
-trainer = peft_trainer.PeftTrainer(Model(nnx.Rngs(0)), optax.adamw(1e-3), config)
-trainer = trainer.with_gen_model_input_fn(lambda x: {
-    "input_tokens": x.input_tokens, "input_mask": x.input_mask,
-    "positions": jnp.arange(128)[None], "attention_mask": None})
-tokens = np.random.default_rng(0).integers(0, 512, (16, 128))
-one = peft_trainer.TrainingInput(input_tokens=tokens, input_mask=np.ones((16, 128), bool))
-trainer.train(iter([one] * 24))
-"""
+SOURCE = Path(counterpoint.__file__).parents[1]
+FILES = Path(__file__).parents[2] / "docs" / "trainers" / "files"
+"""The scripts of the pages."""
 
 
 def python_of(trainer: str) -> str:
@@ -80,6 +62,70 @@ def run(directory: Path, *command: str) -> str:
     return done.stdout + done.stderr
 
 
+def predicted(directory: Path, *command: str, devices: int = 8) -> dict[str, Any]:
+    """Predict with the trainer's own Python and JAX; return the JSON."""
+    target = "1xH100" if devices == 1 else f"{devices // 8}x8xH100:400G"
+    words = [command[0], "-m", "counterpoint", "predict", "--target", target, "--json", "--"]
+    done = subprocess.run(
+        [*words, *command],
+        cwd=directory,
+        env={**os.environ, "DECOUPLE_GCLOUD": "TRUE", "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["uncounted"] == []
+    assert found["prediction"]["devices"] == devices
+    assert found["prediction"]["step_ms"] > 0
+    return found
+
+
+def mesh_axes(prediction: dict[str, Any]) -> set[str]:
+    return {collective["kind"] for collective in prediction["collectives"]}
+
+
+def test_maxtexts_step_is_predicted_for_sixteen_gpus(tmp_path: Path) -> None:
+    words = [word for word in MAXTEXT.split() if not word.startswith("hardware=")]
+    options = ["hardware=gpu", "ici_fsdp_parallelism=8", "dcn_data_parallelism=2"]
+    program = [python_of("maxtext"), "-m", "maxtext.trainers.pre_train.train", *words, *options]
+
+    found = predicted(tmp_path, *program, devices=16)
+
+    assert found["prediction"]["workload"] == "jit_train_step"
+    assert any("2 values of slice_index" in note for note in found["notes"])
+    assert "all-reduce" in " ".join(mesh_axes(found))
+
+
+def test_tunixs_step_is_predicted(tmp_path: Path) -> None:
+    found = predicted(tmp_path, python_of("tunix"), str(FILES / "sft.py"))
+    assert found["prediction"]["workload"] == "jit__train_step"
+    assert found["collectives"]
+
+
+@pytest.mark.parametrize(("script", "devices"), [("nnx_train.py", 1), ("eqx_train.py", 8)])
+def test_a_plain_loop_is_predicted(tmp_path: Path, script: str, devices: int) -> None:
+    found = predicted(tmp_path, python_of("tunix"), str(FILES / script), devices=devices)
+    assert bool(found["collectives"]) == (devices > 1)
+    phases = found["phases"]
+    assert phases["backward_ms"] > phases["forward_ms"] > 0
+
+
+def test_levanters_flash_attention_is_counted_up_to_the_diagonal(tmp_path: Path) -> None:
+    python = python_of("levanter")
+    subprocess.run([python, str(FILES / "levanter_data.py")], cwd=tmp_path, check=True)
+    (tmp_path / "nano.yaml").write_text((FILES / "nano.yaml").read_text())
+    program = [python, "-m", "levanter.main.train_lm", "--config_path", "nano.yaml"]
+    program += ["--model.attn_backend", "jax_flash", "--model.max_seq_len", "4096"]
+
+    found = predicted(tmp_path, *program)  # which has no loop that is not counted
+
+    inner = [op for op in found["ops"] if "do_inner_block" in (op["scope"] or "")]
+    assert max(op["count"] for op in inner) >= 4 * (1 + 2 + 3 + 4)
+
+
 def test_maxtexts_steps_take_what_it_prints(tmp_path: Path) -> None:
     program = [python_of("maxtext"), "-m", "maxtext.trainers.pre_train.train", *MAXTEXT.split()]
     printed = run(tmp_path, *program)
@@ -102,8 +148,7 @@ def test_maxtexts_steps_take_what_it_prints(tmp_path: Path) -> None:
 
 
 def test_tunixs_steps_are_found_by_their_markers(tmp_path: Path) -> None:
-    (tmp_path / "sft.py").write_text(TUNIX)
-    run(tmp_path, python_of("tunix"), "sft.py")
+    run(tmp_path, python_of("tunix"), str(FILES / "sft.py"))
     timeline = counterpoint.read(tmp_path / "run")
     explanation = counterpoint.explain(timeline)
     assert "train" in timeline.step_rule
