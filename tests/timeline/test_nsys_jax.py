@@ -124,6 +124,24 @@ def test_each_launching_thread_has_its_device(tmp_path: Path) -> None:
     assert "1 of 3 thunks were launched by threads" in " ".join(recording.notes)
 
 
+def test_threads_without_names_are_told_by_launching_equally_much(tmp_path: Path) -> None:
+    """Bundles of mid-2024 hold no thread metadata: one thread for each of four GPUs, and a main."""
+    ranges = [module(100, OTHER, 50, 1, tid=1), thunk(101, 100, "fusion.3", 50, 1, tid=1)]
+    for tid in (73, 71, 70, 72):
+        ranges.append(module(10 * tid, STEP, tid, 10, tid=tid))
+        ranges += [
+            thunk(10 * tid + part, 10 * tid, f"fusion.{part}", tid + part, 1, tid=tid)
+            for part in (1, 2, 3)
+        ]
+    members = Bundle(ranges).members()
+    del members["thread-metadata.parquet"], members["device-metadata.parquet"]
+    recording = read_nsys_jax(write_zip(tmp_path / "a.zip", members))
+    assert [device.ordinal for device in recording.devices] == [0, 1, 2, 3]
+    starts = spans_of(recording).filter(hlo_op="fusion.1").select("device", "start").sort("device")
+    assert starts.rows() == [(0, 71), (1, 72), (2, 73), (3, 74)]
+    assert "does not name the GPUs of its 4 launching threads" in " ".join(recording.notes)
+
+
 def test_a_module_measured_by_the_autotuner_has_no_program(tmp_path: Path) -> None:
     ranges = [module(1, "gemm_fusion_dot.571", 0, 10), thunk(2, 1, "triton_gemm", 0, 10)]
     recording = read_nsys_jax(Bundle(ranges).write(tmp_path / "a.zip"))

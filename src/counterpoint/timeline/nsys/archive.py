@@ -167,17 +167,54 @@ def read_machine(archive: Archive, rank: str | None, ranges: pl.DataFrame) -> Bu
     }
     described = _described(archive, rank)
     places = sorted({*launchers.values(), *(p for p, _ in described if p is not None)}, key=_local)
-    devices, notes = _devices(places, described, ranges, archive.source)
     index = {place.local_id: number for number, place in enumerate(places)}
+    on_device = {thread: index[place.local_id] for thread, place in launchers.items()}
+    if not places and (alike := _alike_threads(ranges)):
+        on_device = {thread: number for number, thread in enumerate(alike)}
+        devices, notes = _numbered(len(alike), described, archive.source)
+    else:
+        devices, notes = _devices(places, described, ranges, archive.source)
     pairs = dict(system.rows())
     return BundleMachine(
         host_name(pairs.get("Hostname"), places),
         devices,
-        {thread: index[place.local_id] for thread, place in launchers.items()},
+        on_device,
         {tid: name for name, _, tid in threads.rows()},
         select_facts(pairs),
         notes,
     )
+
+
+def _alike_threads(ranges: pl.DataFrame) -> list[tuple[int, int]]:
+    """Return the threads that launched equally many thunks, where nothing names their devices.
+
+    XLA starts a thread for each device of a process, and each runs the same program. Bundles of
+    mid-2024 do not name threads.
+    """
+    counts = (
+        ranges.filter(pl.col("text").str.contains("Thunk:#", literal=True))
+        .group_by("pid", "tid")
+        .len("thunks")
+        .sort("pid", "tid")
+    )
+    most = counts.filter(pl.col("thunks") == pl.col("thunks").max())
+    alike = len(most) > 1 and 2 * most["thunks"].sum() > counts["thunks"].sum()
+    return [(pid, tid) for pid, tid, _ in most.rows()] if alike else []
+
+
+def _numbered(
+    count: int, described: Sequence[tuple[DeviceIds | None, Device]], source: str
+) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+    """Return a device for each launching thread, in the order of the threads."""
+    known = sorted((device for _, device in described), key=lambda device: device.ordinal)
+    devices = (
+        known if len(known) == count else [Device(ordinal=n, kind="gpu") for n in range(count)]
+    )
+    note = (
+        f"{source} does not name the GPUs of its {count} launching threads, which launched equally"
+        " much; they are numbered in the order of their threads"
+    )
+    return tuple(devices), (note,)
 
 
 def _local(place: DeviceIds) -> int:
@@ -220,7 +257,7 @@ def _devices(
         return tuple(by_ordinal.values()), ()
     if ranges.select("pid", "tid").n_unique() <= 1:
         return (Device(ordinal=0, kind="gpu"),), (
-            f"{source}does not name the GPU of its only launching thread; it is numbered 0",
+            f"{source} does not name the GPU of its only launching thread; it is numbered 0",
         )
     raise InputError(
         f"{source}: the GPU that each thread launched on is unknown",
