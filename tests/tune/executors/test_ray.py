@@ -26,8 +26,9 @@ from counterpoint.tune.executors.executor import (
     ProcessShape,
     StoppedWaiting,
     TrialJob,
+    settings_of,
 )
-from counterpoint.tune.executors.ray_gang import Ray, settings_of, usual_bundle
+from counterpoint.tune.executors.ray_gang import Ray, usual_bundle
 from ray_cluster import NODE, Cluster, cluster, joined
 from tune.executors.contract import (
     MARK,
