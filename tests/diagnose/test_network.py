@@ -37,7 +37,7 @@ from hypothesis import strategies as st
 
 from counterpoint.diagnose.collectives.requirement import Bound, Link, classify, dependence
 from counterpoint.diagnose.collectives.slack import slack_table
-from counterpoint.diagnose.network.demand import demand
+from counterpoint.diagnose.network.demand import _course, demand
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.hardware.targets import parse_target
@@ -250,3 +250,11 @@ def test_dependence_is_what_a_search_from_each_collective_reaches(
     for bit, (start, done) in enumerate(pairs):
         expected = reached(start, reads) | reached(done, users)
         assert {at for at in range(len(reads)) if found[f"i{at}"] >> bit & 1} == expected
+
+
+def test_a_collective_of_very_many_steps_sends_evenly_in_each() -> None:
+    sent = pl.DataFrame({"begin": [0.25], "end": [1e12 + 0.75], "bytes": [1e12]})
+    course = _course(sent)
+    assert course.bytes.sum() == pytest.approx(1e12)
+    assert course.edges.tolist() == pytest.approx([0.0, 0.25, 0.75, 1.0])
+    assert course.bytes.tolist() == pytest.approx([0.25e12, 0.5e12, 0.25e12], rel=1e-3)

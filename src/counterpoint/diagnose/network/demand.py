@@ -186,10 +186,15 @@ class _ByteProfile:
 
 def _course(sent: pl.DataFrame) -> _ByteProfile:
     begin, size = sent["begin"].to_numpy(), sent["bytes"].to_numpy()
-    end = np.maximum(sent["end"].to_numpy(), begin + 1e-12)
+    lasts = np.maximum(sent["end"].to_numpy() - begin, 1e-12)
+    begin = begin - np.maximum(np.floor(begin), 0.0)
+    # What lasts for whole steps sends evenly in each: only the rest has a place in the step.
+    evenly = size * np.floor(lasts) / lasts
+    size, end = size - evenly, begin + lasts - np.floor(lasts)
+    end = np.maximum(end, begin + 1e-12)
     times = np.unique(np.concatenate([[0.0, 1.0], begin % 1, end % 1]))
     edges = times if len(times) <= _GRID + 1 else np.linspace(0.0, 1.0, _GRID + 1)
-    whole = np.zeros(len(edges) - 1)
+    whole = evenly.sum() * np.diff(edges)
     for turn in range(int(np.floor(end.max())) + 1):
         whole += np.diff(_sent_before(edges + turn, begin, end, size))
     # Differences of large sums leave rounding errors.
