@@ -170,7 +170,7 @@ def test_that_there_is_no_jax_is_told_before_anything_is_lowered(
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(InputError, match="no such file"):
         lower_function(f"{tmp_path}/none.py:make", devices=4, directory=tmp_path)
 
 

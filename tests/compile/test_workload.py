@@ -81,7 +81,7 @@ def test_a_file_alone_is_the_step_whatever_its_name(tmp_path: Path, ending: str)
     [
         (b"", "empty"),
         (b"import jax\n", "neither StableHLO nor an HLO module"),
-        (b"\x1f\x8b\x08damaged", "can't be read"),
+        (b"\x1f\x8b\x08damaged", "the compressed data is damaged or cut off"),
         (b"\x00\x01\x02" * 40, "no program"),
         (b"HloModule jit_step, is_scheduled=true\n", "already scheduled"),
     ],
