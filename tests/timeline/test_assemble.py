@@ -320,7 +320,15 @@ class TestKinship:
     def test_profiles_without_a_common_program_are_warned_of(self) -> None:
         other = [Span("fusion", 100 * k, 50, module="jit_other") for k in range(3)]
         made = timeline(recording(four_steps(), host="a"), recording(other, host="b"))
-        assert "share no program" in made.notes[0]
+        assert "have different main programs" in made.notes[0]
+
+    def test_profiles_of_other_chips_without_a_common_program_are_refused(self) -> None:
+        other = [Span("fusion", 100 * k, 50, module="jit_other") for k in range(3)]
+        one, two = recording(four_steps(), host="a"), recording(other, host="b")
+        chips = [replace(r.devices[0], chip=c) for r, c in ((one, "A100"), (two, "MI300X"))]
+        with pytest.raises(InputError, match="main programs differ") as caught:
+            timeline(replace(one, devices=(chips[0],)), replace(two, devices=(chips[1],)))
+        assert "A100, MI300X" in str(caught.value)
 
     def test_devices_of_two_kinds_are_refused(self) -> None:
         one, other = recording(four_steps(), host="a"), recording(four_steps(start=7), host="b")

@@ -143,15 +143,36 @@ def require_same_kind(hosts: Sequence[RecordingSummary], new: RecordingSummary) 
 
 
 def unrelated_hosts(
-    devices: Sequence[Device], hosts_of_program: Mapping[int, Collection[int]]
+    hosts: Sequence[RecordingSummary],
+    devices: Sequence[Device],
+    main_programs: Collection[int],
+    hosts_of_program: Mapping[int, Collection[int]],
 ) -> list[str]:
-    """Return a warning if no program ran on more than one host."""
-    hosts = {device.host for device in devices}
-    if len(hosts) < 2 or any(len(ran_on) > 1 for ran_on in hosts_of_program.values()):
+    """Return a warning if no host's main program ran on another, too.
+
+    `main_programs`: for each host that ran any, the program with most device time.
+
+    Stages of a pipeline may have programs of their own, so that alone is no error. With different
+    chips, or recorded at different times, the profiles are of different runs: raise.
+    """
+    if len({device.host for device in devices}) < 2:
         return []
+    if any(len(hosts_of_program[program]) > 1 for program in main_programs):
+        return []
+    chips = sorted({device.chip for device in devices if device.chip is not None})
+    differ = [
+        *([f"their chips differ ({', '.join(chips)})"] if len(chips) > 1 else []),
+        *other_times(hosts),
+    ]
+    if differ:
+        raise InputError(
+            "these profiles are not of one run: their main programs differ",
+            why=f"{differ[0]}; several profiles are read as the hosts of one run",
+            next="explain each separately",
+        )
     return [
         (
-            f"these {len(hosts)} profiles share no program: they are probably not of one run, and"
-            " figures over all of them mean little; explain each separately"
+            f"these {len(hosts)} profiles have different main programs: they are probably not of"
+            " one run, and figures over all of them mean little; explain each separately"
         )
     ]
