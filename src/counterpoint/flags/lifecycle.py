@@ -206,7 +206,7 @@ class FlagRemoval:
     last: str | None = None  # the newest release known to have it
     since: str | None = None  # the oldest release known not to have it
     use: tuple[str, ...] = ()  # the flags that replace it
-    note: str = "No replacement is known; remove it."
+    note: str = "No replacement is known."
 
     @property
     def history(self) -> str:

@@ -244,8 +244,8 @@ def _absent(verdict: ChannelVerdict) -> str:
 def _text(shown: SettingDescription) -> Section:
     about = shown.about
     if about is None:
-        known = "the facts of the release" if shown.reader in _XLA else "its reader"
-        note = f"Counterpoint has no description of it; only {known} is shown."
+        known = "the facts of the release are" if shown.reader in _XLA else "its reader is"
+        note = f"Counterpoint has no description of it; only {known} shown."
         return Section("What it does", "", (Prose(note, Tone.QUIET),))
     blocks: list[Block] = [Prose(about.does)]
     rows: list[Fact | None] = [
