@@ -96,6 +96,8 @@ def test_maxtexts_step_is_predicted_for_sixteen_gpus(tmp_path: Path) -> None:
 
     assert found["prediction"]["workload"] == "jit_train_step"
     assert any("2 values of slice_index" in note for note in found["notes"])
+    step = found["prediction"]
+    assert step["tokens_per_s"] * step["step_ms"] / 1e3 == pytest.approx(16 * 1 * 256)
     assert "all-reduce" in " ".join(mesh_axes(found))
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from counterpoint.core import Unknown, unused_path
 from counterpoint.core.arguments import option_words
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import Remedy
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -28,7 +27,7 @@ from counterpoint.report.json import At, CountOf, Pairs, Result, fill, json_text
 from counterpoint.runs import BURSTS, Outcome, OutcomeKind, Rank, Run
 from counterpoint.runs.reports import effective_flags, flags_by_module
 from counterpoint.runs.scores import seen_steps
-from counterpoint.trainers import find_trainer, tokens_of
+from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
 
 __all__ = [
     "TokensInStep",
@@ -257,25 +256,14 @@ def steps_line(run: Run) -> str:
     )
 
 
-@frozen
-class TokensInStep:
-    """The tokens of a step over all devices, and the trainer whose options tell them."""
-
-    count: int
-    devices: int
-    trainer: str
-
-
 def tokens_in_step(run: Run) -> TokensInStep | None:
     """Return the tokens of a step, where the trainer's options tell batch and sequence."""
     trainer = find_trainer(run.command)
-    tokens = None if trainer is None else tokens_of(trainer, run.command, Path(run.cwd))
     processes = [next((p for p in rank.processes if p.devices), None) for rank in run.ranks]
     devices = sum(len(process.devices) for process in processes if process)
-    if trainer is None or tokens is None or None in processes or not devices:
+    if trainer is None or None in processes or not devices:
         return None
-    count = tokens.count * (devices if tokens.per_device else 1)
-    return TokensInStep(count, devices, trainer.name)
+    return tokens_on(trainer, run.command, Path(run.cwd), devices)
 
 
 def _tokens_line(run: Run) -> str | None:

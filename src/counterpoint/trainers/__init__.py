@@ -5,8 +5,10 @@ ever imported.
 """
 
 from counterpoint.trainers.options import StepTokens as StepTokens
+from counterpoint.trainers.options import TokensInStep as TokensInStep
 from counterpoint.trainers.options import own_profile_option as own_profile_option
 from counterpoint.trainers.options import tokens_of as tokens_of
+from counterpoint.trainers.options import tokens_on as tokens_on
 from counterpoint.trainers.trainer import QuietVariable as QuietVariable
 from counterpoint.trainers.trainer import Trainer as Trainer
 from counterpoint.trainers.trainer import Trap as Trap

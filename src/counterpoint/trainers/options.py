@@ -23,6 +23,15 @@ class StepTokens:
     per_device: bool
 
 
+@frozen
+class TokensInStep:
+    """The tokens of a step over all devices, and the trainer whose options tell them."""
+
+    count: int
+    devices: int
+    trainer: str
+
+
 def option(command: Sequence[str], name: str, directory: Path) -> str | None:
     """Return the value of an option: the last one on the command line, else of a file it names.
 
@@ -72,6 +81,16 @@ def tokens_of(trainer: Trainer, command: Sequence[str], directory: Path) -> Step
         return None
     count = batch * sequence
     return StepTokens(round(count), keys.batch_is_per_device) if count >= 1 else None
+
+
+def tokens_on(
+    trainer: Trainer, command: Sequence[str], directory: Path, devices: int
+) -> TokensInStep | None:
+    """Return the tokens of a step on that many devices, if they are known."""
+    tokens = tokens_of(trainer, command, directory)
+    if tokens is None:
+        return None
+    return TokensInStep(tokens.count * (devices if tokens.per_device else 1), devices, trainer.name)
 
 
 def _number(command: Sequence[str], name: str, directory: Path) -> float | None:

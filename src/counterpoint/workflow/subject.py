@@ -36,6 +36,7 @@ from counterpoint.hlo import Program
 from counterpoint.hlo.work import made_for_tpus
 from counterpoint.lowering import lower_command
 from counterpoint.pgle.applying import locate_program as find_recorded
+from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
 from counterpoint.workflow.kept_program import keep_program, kept_about
 
 Say = Callable[[str], None]
@@ -63,6 +64,7 @@ class PredictionSubject:
     settings: Settings = field(default_factory=Settings)  # settings that the program applies itself
     others: tuple[str, ...] = ()  # other modules in the same place
     notes: tuple[str, ...] = ()
+    tokens: TokensInStep | None = None
 
     @property
     def devices(self) -> int:
@@ -185,12 +187,21 @@ def run_subject(  # noqa: PLR0913  as of `lower_command`
         settings=_own_settings(lowered.xla_flags, lowered.variables),
         others=lowered.others,
         notes=lowered.notes,
+        tokens=_tokens(command, subject.name, devices or target.devices),
     )
     if target.tpu is None:
         _checked(found)
     if keep is not None:
         keep_program(keep, workload.program, found.origin, found.settings, found.notes)
     return found
+
+
+def _tokens(command: Sequence[str], module: str, devices: int) -> TokensInStep | None:
+    """Return the tokens of a trainer's step, where its options tell batch and sequence."""
+    trainer = find_trainer(command)
+    if trainer is None or module.removeprefix("jit_") not in trainer.step.functions:
+        return None
+    return tokens_on(trainer, command, Path.cwd(), devices)
 
 
 def _own_settings(xla_flags: str, variables: Mapping[str, str]) -> Settings:

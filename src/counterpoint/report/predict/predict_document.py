@@ -87,7 +87,7 @@ def _step(prediction: Prediction) -> Section:
             f" {_exposed(prediction)}; the step without it:"
             f" {units.milliseconds(simulation.critical_path_s * 1e3)}",
         ),
-        Fact("tokens/s", f"{units.UNKNOWN} (a program does not define tokens)", Tone.QUIET),
+        _tokens(prediction),
     ]
     rows += _scatter(base)
     rows += [
@@ -102,6 +102,20 @@ def _step(prediction: Prediction) -> Section:
     ]
     summary = f"{range_text(base.step_s, base.range_s)} on {prediction.target}, not measured"
     return Section("Predicted step", summary, (FactList(tuple(rows)),))
+
+
+def _tokens(prediction: Prediction) -> Fact:
+    tokens, rate = prediction.tokens, prediction.tokens_per_s
+    if tokens is None or rate is None:
+        unknown = f"{units.UNKNOWN} (a program does not define tokens)"
+        return Fact("tokens/s", unknown, Tone.QUIET)
+    reach = prediction.base.range_s
+    low, high = (tokens.count / seconds for seconds in (reach.high, reach.low))
+    return Fact(
+        "tokens/s",
+        f"{rate:,.0f} ({low:,.0f} to {high:,.0f}) on all devices: {tokens.count:,} in a step, by"
+        f" {tokens.trainer}'s batch and sequence",
+    )
 
 
 def _exposed(prediction: Prediction) -> str:

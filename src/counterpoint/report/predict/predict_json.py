@@ -64,7 +64,7 @@ class PredictedStepJson(FiguresJson):
     settings: RequestedSettings
     versions: Annotated[dict[str, str] | None, At("forecast.compiled.versions")]
     range_covers: Annotated[RangeCovers | None, At("forecast.range_covers")]
-    tokens_per_s: None
+    tokens_per_s: float | None
     communication_ms: Annotated[float, At("forecast.simulation.communicating_ms")]
     exposed_ms: Annotated[float, At("forecast.simulation.exposed_ms")]
     critical_path_ms: Annotated[float, At("forecast.simulation.critical_path_ms")]
@@ -219,6 +219,7 @@ def _step(prediction: Prediction) -> PredictedStepJson:
         "workload": prediction.workload,
         "target": prediction.target,
         "settings": _settings(base.settings),
+        "tokens_per_s": prediction.tokens_per_s,
         "jitter": base.simulation.jittered,
     }
     return fill(PredictedStepJson, found)

@@ -208,6 +208,7 @@ def predict(
             unanswered=tuple(answer for answer in answered if isinstance(answer, UnansweredWhatIf)),
             gain=_gain(work, bench, base),
             against=compare(base, measured, str(options.against), where) if measured else None,
+            tokens=subject.tokens,
             notes=_notes(subject, bench, results, options),
             warnings=(
                 *(results.carried.warnings if results.carried else ()),

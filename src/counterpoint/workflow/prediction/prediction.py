@@ -21,6 +21,7 @@ from counterpoint.flags import Settings
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.timeline import Timeline
+from counterpoint.trainers import TokensInStep
 from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate
 from counterpoint.workflow.prediction.against import MeasurementComparison
 from counterpoint.workflow.prediction.gain import Gain, UnansweredWhatIf, WhatIfAnswer
@@ -43,6 +44,7 @@ class Prediction:
     unanswered: tuple[UnansweredWhatIf, ...] = ()
     gain: Gain | None = None
     against: MeasurementComparison | None = None
+    tokens: TokensInStep | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -60,6 +62,13 @@ class Prediction:
     @property
     def step_s(self) -> float:
         return self.base.step_s
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens per second on all devices; None if nothing tells the tokens of a step."""
+        if self.tokens is None or self.step_s <= 0:
+            return None
+        return self.tokens.count / self.step_s
 
     @property
     def timeline(self) -> Timeline:
