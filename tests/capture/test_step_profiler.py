@@ -149,14 +149,14 @@ print(profiler.state, profiler.reason)
             "log_dir='file/in/it'",
             {},
             "{cwd}/file/in/it can't be written: Not a directory",
-            "name a directory that can be",
+            "name a writable directory",
         ),
         (
             "",
             "",
             {"JAX_ENABLE_PGLE": "true", "JAX_PGLE_PROFILING_RUNS": "1"},
             (
-                "AutoPGLE profiles in this process (JAX_ENABLE_PGLE), and two at once JAX refuses "
+                "AutoPGLE profiles in this process (JAX_ENABLE_PGLE), and JAX refuses a second "
                 "in the middle of the program"
             ),
             "profile a second run, with JAX_COMPILATION_CACHE_EXPECT_PGLE=true instead",

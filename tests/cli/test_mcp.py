@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -74,7 +75,9 @@ class Place:
             async with Client(server) as client:
                 return await work(client)
 
-        return asyncio.run(conversation())
+        # In a thread of its own: the browser's tests leave an event loop in the main one.
+        with ThreadPoolExecutor(1) as own:
+            return own.submit(asyncio.run, conversation()).result()
 
     def calls(self, *calls: tuple[str, dict[str, Any]]) -> list[tuple[bool, str]]:
         """Return of each call whether it is an error, and its text."""

@@ -144,14 +144,20 @@ def test_a_stray_byte_in_a_comment_is_no_reason_to_refuse_a_script(tmp_path: Pat
     assert flags(read_source(path)) == [("xla_a", "true")]
 
 
-@pytest.mark.parametrize("source", ["", "   ", "no-such-recipe", "no/such/file.sh"])
+@pytest.mark.parametrize("source", ["", "   "])
 def test_a_source_that_is_nothing_is_refused(source: str) -> None:
     with pytest.raises(UsageError):
         read_source(source)
 
 
+@pytest.mark.parametrize("source", ["no-such-recipe", "no/such/file.sh"])
+def test_a_source_that_is_not_there_is_refused(source: str) -> None:
+    with pytest.raises(InputError, match="neither a file nor a recipe"):
+        read_source(source)
+
+
 def test_a_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a directory"):
+    with pytest.raises(InputError, match="a directory"):
         read_source(tmp_path)
 
 

@@ -94,7 +94,8 @@ def test_a_tpu_dump_with_everything() -> None:
     window = program.instruction("window")
     assert window
     assert window.convolution
-    assert (window.convolution.window, window.convolution.feature_groups) == ((3, 3), 2)
+    dimensions = [(it.size, it.padding_low) for it in window.convolution.window]
+    assert (dimensions, window.convolution.feature_groups) == ([(3, 1), (3, 1)], 2)
     assert window.convolution.kernel_output_feature == 3
     root = program.root("main.1")
     assert root

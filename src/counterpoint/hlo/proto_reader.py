@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
+from itertools import chain, repeat
 from sys import intern
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
@@ -26,6 +27,7 @@ from counterpoint.hlo.model.instruction import (
     Draft,
     Instruction,
     Shape,
+    WindowDimension,
     draft_class,
     finished,
 )
@@ -151,9 +153,26 @@ def _dot(message: Message) -> DotDimensions:
 
 
 def _convolution(it: Message) -> Convolution:
+    numbers = it.convolution_dimension_numbers
     return Convolution(
-        window=tuple(dimension.size for dimension in it.window.dimensions),
-        kernel_output_feature=it.convolution_dimension_numbers.kernel_output_feature_dimension,
+        window=tuple(
+            WindowDimension(
+                size=one.size,
+                stride=max(one.stride, 1),
+                padding_low=one.padding_low,
+                window_dilation=max(one.window_dilation, 1),
+                base_dilation=max(one.base_dilation, 1),
+                base=base,
+                result=result,
+            )
+            for one, base, result in zip(
+                it.window.dimensions,
+                chain(numbers.input_spatial_dimensions, repeat(None)),
+                chain(numbers.output_spatial_dimensions, repeat(None)),
+                strict=False,
+            )
+        ),
+        kernel_output_feature=numbers.kernel_output_feature_dimension,
         feature_groups=max(it.feature_group_count, 1),
         batch_groups=max(it.batch_group_count, 1),
     )

@@ -26,6 +26,7 @@ from counterpoint.hlo.model.instruction import (
     DotDimensions,
     Instruction,
     Shape,
+    WindowDimension,
     element_bits,
 )
 from counterpoint.hlo.model.program import Alias, Program, StackTable, validate_program
@@ -105,7 +106,7 @@ _CALLS = ("calls", "to_apply", "body", "condition", "select", "scatter", "branch
           "async_wrapped")  # fmt: skip
 _COLLECTIVES = ("all-", "reduce-scatter", "collective-", "ragged-all", "partition-")
 _PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
-_WINDOW_SIZE = re.compile(r"\bsize=([\dx]+)")
+_WINDOW = re.compile(r"\b(size|stride|pad|lhs_dilate|rhs_dilate)=([\d_x-]+)")
 _INTEGERS = ("s32", "s64", "u32", "u64")
 
 
@@ -209,12 +210,29 @@ def _dot(found: dict[str, str]) -> DotDimensions:
 def _convolution(found: dict[str, str]) -> Convolution:
     """Parse `window={size=3x3 stride=2x2}, dim_labels=b01f_01io->b01f`.
 
-    I and o are the features.
+    I and o are the features; the digits are the spatial dimensions, in the order of the window.
     """
-    size = _WINDOW_SIZE.search(found.get("window", ""))
-    kernel = found["dim_labels"].partition("_")[2].partition("->")[0]
+    window = {name: value.split("x") for name, value in _WINDOW.findall(found.get("window", ""))}
+    image, _, rest = found["dim_labels"].partition("_")
+    kernel, _, result = rest.partition("->")
+
+    def read(name: str, at: int, usual: int) -> int:
+        parts = window.get(name, [])
+        return int(parts[at].partition("_")[0]) if at < len(parts) else usual
+
     return Convolution(
-        window=tuple(int(part) for part in size[1].split("x")) if size else (),
+        window=tuple(
+            WindowDimension(
+                size=int(size),
+                stride=read("stride", at, 1),
+                padding_low=read("pad", at, 0),
+                window_dilation=read("rhs_dilate", at, 1),
+                base_dilation=read("lhs_dilate", at, 1),
+                base=image.index(str(at)) if str(at) in image else None,
+                result=result.index(str(at)) if str(at) in result else None,
+            )
+            for at, size in enumerate(window.get("size", ()))
+        ),
         kernel_output_feature=kernel.index("o"),
         feature_groups=int(found.get("feature_group_count", 1)),
         batch_groups=int(found.get("batch_group_count", 1)),

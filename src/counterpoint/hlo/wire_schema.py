@@ -149,8 +149,14 @@ Window
   1 dimensions WindowDimension*
 WindowDimension
   1 size int64
+  2 stride int64
+  3 padding_low int64
+  5 window_dilation int64
+  6 base_dilation int64
 ConvolutionDimensions
   4 kernel_output_feature_dimension int64
+  11 input_spatial_dimensions int64*
+  12 output_spatial_dimensions int64*
 DotDimensions
   1 lhs_contracting_dimensions int64*
   2 rhs_contracting_dimensions int64*

@@ -100,13 +100,29 @@ class DotDimensions:
 
 
 @frozen
+class WindowDimension:
+    """How a convolution's kernel moves over a spatial dimension.
+
+    `base` and `result` are the dimensions of the input and of the result; None: not recorded.
+    """
+
+    size: int
+    stride: int = 1
+    padding_low: int = 0
+    window_dilation: int = 1
+    base_dilation: int = 1
+    base: int | None = None
+    result: int | None = None
+
+
+@frozen
 class Convolution:
     """The properties that determine a convolution's arithmetic.
 
     `kernel_output_feature` is a dimension.
     """
 
-    window: tuple[int, ...]
+    window: tuple[WindowDimension, ...]
     kernel_output_feature: int
     feature_groups: int = 1
     batch_groups: int = 1
