@@ -157,7 +157,7 @@ print(profiler.state, profiler.reason)
             {"JAX_ENABLE_PGLE": "true", "JAX_PGLE_PROFILING_RUNS": "1"},
             (
                 "AutoPGLE profiles in this process (JAX_ENABLE_PGLE), and JAX refuses a second "
-                "in the middle of the program"
+                "profile in the middle of the program"
             ),
             "profile a second run, with JAX_COMPILATION_CACHE_EXPECT_PGLE=true instead",
         ),
