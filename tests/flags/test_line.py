@@ -88,9 +88,7 @@ def test_variables_that_something_reads_need_no_mark(name: str) -> None:
 def test_a_flag_set_as_a_variable_is_refused_and_ones_own_variable_is_not() -> None:
     assert parse_settings((), ["MY_SWITCH=1", "http_proxy=x"]).variables["MY_SWITCH"] == "1"
     for text in (f"{THRESHOLD[8:]}=1", f"{THRESHOLD}=1", "jax_enable_x64=1"):
-        with pytest.raises(
-            UsageError, match=r"not a variable|unknown flag"
-        ):
+        with pytest.raises(UsageError, match=r"not a variable|unknown flag"):
             parse_settings((), [text])
     assert parse_settings((), [f"env:{THRESHOLD}=1"]).variables == {THRESHOLD: "1"}
     with pytest.raises(UsageError, match="nope: unknown flag"):
