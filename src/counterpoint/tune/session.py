@@ -23,8 +23,8 @@ from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import Conclusion
 from counterpoint.tune.conclusion.results import foreign_devices
-from counterpoint.tune.executors.choose import choose_executor, named_here
-from counterpoint.tune.executors.executor import Executor
+from counterpoint.tune.executors.choose import choose_executor, executor_kind, named_here
+from counterpoint.tune.executors.executor import Executor, PlaceRequest
 from counterpoint.tune.race.budget import StudyCost, cost, refuse_small
 from counterpoint.tune.race.tuner import run_study
 from counterpoint.tune.recalibrate import fitted
@@ -362,7 +362,10 @@ def resolve_target(asked: TuneRequest, say: Say) -> TuneRequest:
     check(asked)
     if asked.measure:
         refuse_small(asked.online_plan)
+    elsewhere = _gpus_elsewhere(asked)
     by_hand = asked.arms or asked.plan.space_file is not None
+    if elsewhere is not None and asked.target is None and not by_hand:
+        raise _nothing_for_the_cluster(asked.plan.shape.nodes, elsewhere)
     if asked.target is not None or by_hand or not named_here(asked.executor):
         return asked
     gpus = own_gpus(asked.inherited)
@@ -374,6 +377,30 @@ def resolve_target(asked: TuneRequest, say: Say) -> TuneRequest:
         )
     say(f"using this machine's GPUs as the target: {gpus}")
     return replace(asked, target=gpus)
+
+
+def _gpus_elsewhere(asked: TuneRequest) -> int | None:
+    """Check the options of the place; return the GPUs of a node if trials do not run on these."""
+    if not asked.measure:
+        return None
+    options, environ = asked.executor_options, asked.inherited
+    kind = executor_kind(asked.executor, options, environ)
+    shape, study = asked.plan.shape, asked.directory
+    return kind.gpus_elsewhere(
+        PlaceRequest(shape=shape, options=options, environ=environ, study=study)
+    )
+
+
+def _nothing_for_the_cluster(nodes: int, gpus: int) -> UsageError:
+    """Return the error for trials elsewhere: this machine does not tell what they run on."""
+    size = f"{gpus}xH100" if nodes == 1 else f"{nodes}x{gpus}xH100"
+    return UsageError(
+        "nothing to try: neither settings nor a target were given",
+        why="the GPUs of the cluster are not known here, and there is no `arm=`",
+        next=Retry({"target": size}, remark="with the name of your GPUs")
+        if gpus
+        else Retry({"arm": "FLAGS"}, remark="flags or variables to try"),
+    )
 
 
 def _executor(asked: TuneRequest, say: Say, stopped: Stopped) -> Executor | None:

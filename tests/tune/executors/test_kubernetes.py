@@ -349,8 +349,8 @@ class TestTemplates:
         ("old", "new", "told"),
         [
             ("kind: JobSet", "kind: Job", "has to contain one JobSet, but has Job"),
-            ("v1alpha2", "v1", "apiVersion jobset.x-k8s.io/v1"),
-            ("containers:", "boxes:", "is not a complete JobSet"),
+            ("v1alpha2", "v1", "apiVersion is jobset.x-k8s.io/v1"),
+            ("containers:", "boxes:", "containers is missing"),
             (
                 "        spec:\n          template",
                 "        spec:\n          completions: 4\n          template",

@@ -186,6 +186,7 @@ class PlaceRequest:
         say: Receives reports while nodes are waited for.
         stopped: Ends such a wait once it is true.
         ending: How long processes have that are asked to end.
+        study: The directory of the study, if it is known.
     """
 
     shape: ProcessShape = field(default_factory=ProcessShape)
@@ -194,6 +195,7 @@ class PlaceRequest:
     say: Callable[[str], None] = lambda _: None
     stopped: Callable[[], bool] = lambda: False
     ending: EndingTimes = USUAL_TIMES
+    study: Path | None = None
 
 
 @frozen(kw_only=True)
@@ -209,6 +211,8 @@ class ExecutorKind:
         is_here: Its trials run on this machine, with its programs and on its GPUs.
         holds_nodes: It holds an allocation's nodes; if one is lost, so is the allocation.
         has_own_python: Its nodes may have another Python than this machine.
+        gpus_elsewhere: Checks the options by themselves, and returns the GPUs that they request on
+            each node (0: none are known); None if trials may run on this machine's GPUs.
         nodes_around: Returns how many nodes the environment has been given already, if any.
     """
 
@@ -220,6 +224,7 @@ class ExecutorKind:
     is_here: bool = False
     holds_nodes: bool = False
     has_own_python: bool = False
+    gpus_elsewhere: Callable[[PlaceRequest], int | None] = lambda _: None
     nodes_around: Callable[[Mapping[str, str]], int | None] = lambda _: None
 
 

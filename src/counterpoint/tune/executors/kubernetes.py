@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
@@ -20,25 +20,19 @@ from counterpoint.tune.executors.executor import (
     ProcessShape,
 )
 
+if TYPE_CHECKING:
+    from counterpoint.tune.executors.kubernetes_template import JobTemplate
+
 
 def _make(asked: PlaceRequest) -> Executor:
-    refuse_shape(asked.shape)
-    path = asked.options.get("job-template")
-    if path is None:
-        raise UsageError(
-            "`executor=kubernetes`: `job_template=` is missing",
-            why="image, volumes and resources of the pods are those of a JobSet of yours",
-            next=Retry({"job_template": "jobset.yaml"}),
-        )
+    template = _template(asked)
     if find_spec("kubernetes") is None:
         raise UsageError(
             "`executor=kubernetes`: the Kubernetes client is not installed here",
             next="pip install 'counterpoint[kubernetes]'",
         )
     from counterpoint.tune.executors.kubernetes_gang import Kubernetes
-    from counterpoint.tune.executors.kubernetes_template import read_template
 
-    template = read_template(Path(path), asked.shape.nodes)
     made = Kubernetes(
         name=KUBERNETES.name,
         shape=asked.shape,
@@ -47,6 +41,24 @@ def _make(asked: PlaceRequest) -> Executor:
     )
     made.refuse_what_the_cluster_would()
     return made
+
+
+def _template(asked: PlaceRequest) -> JobTemplate:
+    refuse_shape(asked.shape)
+    path = asked.options.get("job-template")
+    if path is None:
+        raise UsageError(
+            "`executor=kubernetes`: `job_template=` is missing",
+            why="image, volumes and resources of the pods are those of a JobSet of yours",
+            next=Retry({"job_template": "jobset.yaml"}),
+        )
+    from counterpoint.tune.executors.kubernetes_template import read_template
+
+    return read_template(Path(path), asked.shape.nodes, asked.study)
+
+
+def _gpus_of_a_node(asked: PlaceRequest) -> int:
+    return _template(asked).gpus
 
 
 def refuse_shape(shape: ProcessShape) -> None:
@@ -65,6 +77,7 @@ KUBERNETES: Final = ExecutorKind(
     name="kubernetes",
     summary="one JobSet on Kubernetes per trial",
     make=_make,
+    gpus_elsewhere=_gpus_of_a_node,
     options=("job-template",),
     has_own_python=True,
 )
