@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 import tune_conclusions
 from command_line import in_process
-from counterpoint.core import UsageError
+from counterpoint.core import Range, UsageError
 from counterpoint.diagnose.compare import compare
 from counterpoint.report.digest import BUDGET, LEAST, LOSS, Digest, DigestLine
 from counterpoint.report.explain import compare_digest, explain_digest
 from counterpoint.report.summary import summarize_study
 from counterpoint.report.tune import tune_digest
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
+from counterpoint.tune.statistics import ArmVerdict
 from real_profiles import explained_of
 from timelines import HLO
 
@@ -216,6 +217,27 @@ def test_arms_have_a_basis_only_where_something_is_known() -> None:
     assert text.count("; slower by 7.9% of the base's step\n") == 1
     (arms,) = (it for it in summarize_study(conclusion, "llama").figures if it.name == "arms")
     assert (arms.value, arms.basis) == (3, "predicted")
+
+
+def test_a_run_that_decided_nothing_is_not_called_slower_without_its_doubt() -> None:
+    reach, verdict = Range(-0.8, 0.29), ArmVerdict.OPEN
+    rows = (
+        ArmRow(
+            arm=tune_conclusions.arm("loud"),
+            status="not decided",
+            trials=2,
+            median_s=0.16,
+            raced=tune_conclusions.estimate("loud", -0.238, reach, verdict, 2),
+        ),
+        ArmRow(arm=tune_conclusions.arm("never"), status="no budget", why="7 trials are needed"),
+        ArmRow(arm=tune_conclusions.arm("later"), status="not tried"),
+    )
+    conclusion = replace(tune_conclusions.nothing(), rows=rows)
+    text = tune_digest(conclusion, "st1", "counterpoint x").text(4000)
+    doubt = "slower by 23.8% of the base's step in these runs, which may be noise, range"
+    assert doubt in text
+    assert "\narm never: no budget (7 trials are needed); not run\n" in text
+    assert "\narm later: not tried\n" in text
 
 
 def test_a_budget_that_is_too_small_is_refused() -> None:

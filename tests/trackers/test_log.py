@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -233,7 +235,7 @@ def test_trackio(profile: Path, tmp_path: Path) -> None:
         check=True,
     )
     (name,), (logged,) = json.loads(read.stdout.splitlines()[-1])
-    assert name == "of-<hidden>.xplane.pb"
+    assert name.startswith("of-<hidden>.xplane.pb-")
     check_numbers({key: value for key, value in logged.items() if isinstance(value, int | float)})
     rows = logged["counterpoint/findings"]["_value"]
     check_findings([*rows[0]], [[*row.values()] for row in rows])
@@ -250,12 +252,83 @@ def test_a_client_that_is_not_installed(profile: Path, monkeypatch: pytest.Monke
         assert "-m pip install wandb" in done.stderr
 
 
+def test_a_path_that_is_missing_is_named_before_the_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from counterpoint.trackers import tracker
+
+    monkeypatch.setattr(tracker, "TRACKERS", {"wandb": ("no_such_client",)})
+    for path, said in (("nope", "no such file or directory"), ("no*pe", "nothing matches")):
+        done = in_process("log", path, "--to", "wandb", cwd=tmp_path)
+        assert done.returncode == 3
+        assert f"error: {path}: {said}" in done.stderr
+
+
+def title_of(*words: object, cwd: Path) -> str:
+    done = in_process("log", *words, "--json", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["title"]
+
+
+@pytest.fixture
+def two_runs(tmp_path: Path) -> Path:
+    """A directory with two Runs of one script, r6 and r7."""
+    (tmp_path / "train.py").write_text("print(1)\n")
+    for name in ("r6", "r7"):
+        done = in_process("run", "-o", name, "--", sys.executable, "train.py", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def test_runs_of_one_script_have_names_of_their_own(two_runs: Path) -> None:
+    names = [title_of(name, cwd=two_runs) for name in ("r6", "r7", "r6", two_runs / "r6")]
+    assert re.fullmatch("r6-[0-9a-f]{6}", names[0])
+    assert re.fullmatch("r7-[0-9a-f]{6}", names[1])
+    assert names[2:] == names[:1] * 2
+    (two_runs / "r7").rename(two_runs / "other")
+    shutil.copytree(two_runs / "r6", two_runs / "r7")
+    assert title_of("r7", cwd=two_runs) != names[1]  # another Run in a directory of that name
+
+
+def test_profiles_of_one_file_name_have_names_of_their_own(profile: Path, tmp_path: Path) -> None:
+    names: set[str] = set()
+    for place in ("a", "b"):
+        (tmp_path / place).mkdir()
+        copied = shutil.copy(profile, tmp_path / place / "host.xplane.pb")
+        names |= {title_of(copied, cwd=tmp_path), title_of(copied, cwd=tmp_path / place)}
+    assert len(names) == 2
+    assert all(name.startswith("host.xplane.pb-") for name in names)
+
+
+def test_tensorboard_keeps_the_reports_of_two_results_apart(profile: Path, tmp_path: Path) -> None:
+    needs("tensorboardX")
+    other = shutil.copy(profile, tmp_path / "other.xplane.pb")
+
+    def logged(path: object, *words: object) -> None:
+        done = in_process("log", path, "--to", "tensorboard", *words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+
+    for path in (profile, other, profile):
+        logged(path)
+    pages = [*(tmp_path / "tensorboard").glob("*/*.html")]
+    assert len({page.parent for page in pages}) == len(pages) == 2
+    assert len({page.read_text("utf-8") for page in pages}) == 2
+    logged(profile, "--dir", "one")
+    (first,) = (tmp_path / "one").glob("*.html")
+    text = first.read_text("utf-8")
+    logged(other, "--dir", "one")
+    assert first.read_text("utf-8") == text
+    assert len([*(tmp_path / "one").glob("counterpoint-report-other*.html")]) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ((), "--to is missing: name the tracker"),
         (("--to", "wandb", "--dir", "x"), "--dir applies only to TensorBoard"),
         (("--to", "tensorboard", "--run-id", "x"), "--run-id applies only to"),
+        (("--to", "tensorboard", "--project", "x"), "--project applies only to"),
+        (("--json", "--project", "x"), "--project applies only to"),
     ],
 )
 def test_options_that_do_not_fit(profile: Path, words: tuple[str, ...], said: str) -> None:

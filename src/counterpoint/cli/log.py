@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -64,12 +65,13 @@ def log(
             tracker's variables name, else `counterpoint`.
         run_id: Log into this run of the tracker instead of a new one; by default the one that
             WANDB_RUN_ID or MLFLOW_RUN_ID names. Trackio identifies runs by name.
-        directory: Directory for TensorBoard's event file; by default tensorboard/NAME.
+        directory: Directory for TensorBoard's event file; by default tensorboard/NAME, with a NAME
+            of its own for each Run, study and profile.
         target: The machine it ran on, e.g. 8xH100; determines the link rates.
         json: Print the numbers and findings as JSON; without --to, nothing is logged.
     """
-    _check(to, run_id, directory, json=json)
-    if to is not None:
+    _check(to, project, run_id, directory, json=json)
+    if to is not None and paths and all(map(_is_there, paths)):  # else reading says what is missing
         require_client(to)
     summary, page = _read(paths, target)
     if json:
@@ -87,7 +89,18 @@ def log(
     say_line(f"logged {found} to {to}: {place}")
 
 
-def _check(to: str | None, run_id: str | None, directory: Path | None, *, json: bool) -> None:
+def _is_there(path: str) -> bool:
+    return "://" in path or Path(path).exists() or bool(glob.glob(path))  # noqa: PTH207
+
+
+def _check(
+    to: str | None,
+    project: str | None,
+    run_id: str | None,
+    directory: Path | None,
+    *,
+    json: bool,
+) -> None:
     if to is None and not json:
         raise UsageError(
             "--to is missing: name the tracker, wandb, tensorboard, mlflow or trackio",
@@ -101,6 +114,12 @@ def _check(to: str | None, run_id: str | None, directory: Path | None, *, json: 
             why="TensorBoard's runs are directories, which --dir names",
             next=Retry({}, without=("run_id",)),
         )
+    if project is not None and to in (None, "tensorboard"):
+        raise UsageError(
+            "--project applies only to W&B, MLflow and Trackio",
+            why="TensorBoard has no projects; --dir names the directory",
+            next=Retry({}, without=("project",)),
+        )
 
 
 def _read(paths: tuple[str, ...], target: str | None) -> _Made:
@@ -110,7 +129,7 @@ def _read(paths: tuple[str, ...], target: str | None) -> _Made:
     if len(paths) == 1 and is_run(paths[0]):
         run = read_run(paths[0])
         if not run.profiles:
-            return summarize_run(run), None
+            return replace(summarize_run(run), title=_name_of_run(run)), None
     return _profile(paths, None if target is None else _target(target))
 
 
@@ -128,7 +147,9 @@ def _study(directory: Path) -> _Made:
     study = read_study(directory)
     conclusion = conclude(study, plan_of(study))
     next_line = next_command(conclusion, study, directory)
-    summary = summarize_study(conclusion, directory.resolve().name)
+    began = study.began
+    name = _name(directory.resolve().name, began.at, began.cwd, began.question)
+    summary = summarize_study(conclusion, name)
     return summary, lambda: study_page(conclusion, directory, _ROWS, next_line)
 
 
@@ -145,9 +166,28 @@ def _profile(paths: tuple[str, ...], machine: Target | None) -> _Made:
         steps=None,
         last=None,
     )
-    title = run.name if run is not None else Path(paths[0]).name or paths[0]
+    title = _name_of_run(run) if run is not None else _name_of_profile(paths)
     summary = summarize_explanation(explanation, title, run)
     return summary, lambda: _explained(timeline, explanation, named, run, machine)
+
+
+def _name_of_run(run: Run) -> str:
+    """Return a name of this Run alone: `run.name` is that of its script."""
+    return _name(run.path.resolve().name, run.started.isoformat(), run.cwd, *run.command)
+
+
+def _name_of_profile(paths: tuple[str, ...]) -> str:
+    """Return a name of these files alone: those of one host have equal names in every run."""
+    files = [Path(path).resolve() for path in sorted(paths)]
+    written = [str(file.stat().st_mtime_ns) for file in files if file.exists()]
+    return _name(Path(paths[0]).name or paths[0], *map(str, files), *written)
+
+
+def _name(shown: str, *identity: str) -> str:
+    import hashlib
+
+    mark = hashlib.sha256("\0".join(identity).encode()).hexdigest()[:6]
+    return f"{shown}-{mark}"
 
 
 def _explained(

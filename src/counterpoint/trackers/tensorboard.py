@@ -34,7 +34,7 @@ def log(client: Any, result: LoggedResult, to: Destination) -> str:  # noqa: ANN
     if summary.findings:
         texts["findings"] = findings_markdown(summary)
     if result.page is not None:
-        page = directory / _PAGE
+        page = _page_path(directory, safe_name(summary.title), own=to.directory is None)
         page.write_text(result.page, encoding="utf-8")
         texts["report"] = f"The whole report is in `{page.name}`, beside this event file."
     scalars = {PREFIX + it.name: it.value for it in summary.figures}
@@ -44,6 +44,12 @@ def log(client: Any, result: LoggedResult, to: Destination) -> str:  # noqa: ANN
     else:
         _by_tensorboard(directory, scalars, tagged)
     return str(directory)
+
+
+def _page_path(directory: Path, name: str, *, own: bool) -> Path:
+    """Return the file of the page; a directory that the user named may have that of another run."""
+    page = directory / _PAGE
+    return page if own or not page.exists() else page.with_stem(f"{page.stem}-{name}")
 
 
 def _by_tensorboardx(

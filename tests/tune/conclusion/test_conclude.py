@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -274,9 +275,34 @@ def test_who_ran_and_was_dropped_for_the_budget_is_counted_as_not_decided() -> N
     made.dropped("a", "no effect").dropped("b", "no budget").dropped("c", "no budget")
     said = conclude(made.add(StudyEnded(why="the budget is spent", at=AT)).study, PLAN)
     assert said.sentence.startswith("no effect: 1 of 2 settings tried, it does not change the step")
-    assert said.sentence.endswith("; 1 not decided: no budget")
+    assert said.sentence.endswith("; 1 not decided: no budget; 1 not run")
     assert "the budget had no room for 1 arm: c" in said.notes
     assert "the budget had no room for more runs of 1 arm: b" in said.notes
+
+
+def test_the_verdict_says_nothing_of_an_arm_that_never_ran() -> None:
+    arms = [arm("a"), arm("never")]
+    made = Made(*arms).entered(*arms).noise(1.0, 1.02)
+    for number, (base, own) in enumerate([(1.0, 1.08), (1.03, 1.0)], 1):
+        made.row(Purpose.SCREEN, number, {BASE: base, "a": own})
+    plan = StudyPlan(rule=DecisionRule(cap=4, looks=(2,)))
+    end = StudyEnded(why="the budget is spent", at=AT)
+    said = conclude(made.dropped("never", "no budget").add(end).study, plan)
+    assert re.fullmatch(
+        "inconclusive: no gain was found, gains of more than [0-9.]+ % are ruled out"
+        " for 1 of 2 settings; 1 not decided; 1 not run",
+        said.sentence,
+    )
+
+
+def test_no_setting_is_faster_only_of_those_that_ran() -> None:
+    arms = [arm("a"), arm("never")]
+    made = Made(*arms).entered(*arms).noise(1.0, 1.0005)
+    for number in (1, 2):
+        made.row(Purpose.SCREEN, number, {BASE: 1.0, "a": 1.1})
+    made.dropped("a", "slower").dropped("never", "no budget")
+    said = conclude(made.add(StudyEnded(why="the budget is spent", at=AT)).study, PLAN)
+    assert said.sentence == "no setting that ran is faster; 1 slower or too far behind; 1 not run"
 
 
 def test_no_prediction_is_better_than_the_base() -> None:

@@ -14,14 +14,17 @@ from counterpoint.tune import share_text
 from counterpoint.tune.conclusion import (
     NOT_LOOKED_AT,
     NOT_PREDICTABLE,
+    NOT_TRIED,
     WORTH_A_TRIAL,
     ArmRow,
     Conclusion,
     lacks_profile,
 )
+from counterpoint.tune.statistics import ArmVerdict
+from counterpoint.tune.study import NO_BUDGET
 
 _ARMS: Final = 20
-_UNKNOWN: Final = (NOT_LOOKED_AT, NOT_PREDICTABLE, WORTH_A_TRIAL)
+_UNKNOWN: Final = (NOT_LOOKED_AT, NOT_PREDICTABLE, NOT_TRIED, NO_BUDGET, WORTH_A_TRIAL)
 """Of arms without a prediction: nothing is known about them."""
 
 
@@ -70,11 +73,13 @@ def _arm(row: ArmRow, rank: int) -> DigestLine:
     if not ran and predicted is None and row.status in _UNKNOWN:
         basis = None
         figures += ["not predicted"] if row.status == WORTH_A_TRIAL else []
+        figures += ["not run"] if row.status == NO_BUDGET else []
     if ran and row.step_s is not None:
         figures.append(f"step {units.milliseconds(row.step_s * 1e3)}")
         if estimate is not None and units.known(estimate.gain) is not None:
             reach = gain_range_text(estimate.range)
-            figures.append(f"{_saves(estimate.gain)}, range of the saving {reach}")
+            noise = " in these runs, which may be noise" if row.status == ArmVerdict.OPEN else ""
+            figures.append(f"{_saves(estimate.gain)}{noise}, range of the saving {reach}")
     elif predicted is not None and not ran:
         figures.append(f"step {units.milliseconds(predicted.step_s * 1e3)}")
         figures += [] if row.arm.is_base else [_saves(predicted.gain)]

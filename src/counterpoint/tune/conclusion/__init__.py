@@ -5,6 +5,7 @@ from counterpoint.tune.conclusion.conclude import FAILURES as FAILURES
 from counterpoint.tune.conclusion.conclude import conclude as conclude
 from counterpoint.tune.conclusion.conclusion import NOT_LOOKED_AT as NOT_LOOKED_AT
 from counterpoint.tune.conclusion.conclusion import NOT_PREDICTABLE as NOT_PREDICTABLE
+from counterpoint.tune.conclusion.conclusion import NOT_TRIED as NOT_TRIED
 from counterpoint.tune.conclusion.conclusion import WORTH_A_TRIAL as WORTH_A_TRIAL
 from counterpoint.tune.conclusion.conclusion import ArmRow as ArmRow
 from counterpoint.tune.conclusion.conclusion import Conclusion as Conclusion

@@ -24,6 +24,7 @@ from counterpoint.tune.arm import (
 from counterpoint.tune.conclusion.conclusion import (
     NOT_LOOKED_AT,
     NOT_PREDICTABLE,
+    NOT_TRIED,
     ArmRow,
     Conclusion,
     arm_rows,
@@ -148,6 +149,7 @@ def _state(study: Study) -> str:
 
 FAILURES = frozenset(map(str, TrialFailure)) | {"no profile"}
 _SAME = frozenset({"no effect", "same program"})
+_UNTRIED = frozenset({NO_BUDGET, NOT_TRIED})
 _OUT = frozenset({"slower", "behind", "below target", "can't win"})
 
 
@@ -158,7 +160,7 @@ def measured_sentence(
     ended = state.study.ended.why if state.study.ended is not None else ""
     if "the base itself fails" in ended:
         return f"nothing could be measured: {ended}"
-    others = _others(rows, found.winner or found.refuted)
+    others = [*_others(rows, found.winner or found.refuted), *_not_run(state, rows)]
     claim = found.claimed
     if found.winner is not None and claim is not None:
         head = f"{estimate_text(claim)} from {what_text(found.winner)}"
@@ -199,12 +201,14 @@ def _without_a_winner(
     judged = [row for row in tried if row.status in _SAME | _OUT]
     if not tried or not (found.raced or judged):
         return _nothing(state.study.ended, rows)
+    silent = list(_not_run(state, rows))
     if len(judged) < len(tried):
-        return "; ".join([_open(state, found, best, noise), *_others(rows, best)])
+        return "; ".join([_open(state, found, rows, best, noise), *_others(rows, best), *silent])
     within = _within(rows)
     if all(row.status in _SAME for row in tried) and within is not None:
-        return "; ".join([_no_effect(len(tried), len(ran), within), *_failed(rows)])
-    return "; ".join(["no setting is faster", *_others(rows, None)])
+        return "; ".join([_no_effect(len(tried), len(ran), within), *_failed(rows), *silent])
+    head = "no setting that ran is faster" if silent else "no setting is faster"
+    return "; ".join([head, *_others(rows, None), *silent])
 
 
 def _no_effect(same: int, ran: int, within: float) -> str:
@@ -216,24 +220,39 @@ def _no_effect(same: int, ran: int, within: float) -> str:
     return f"no effect: {same} of {ran} settings {verdict}; {ran - same} not decided: {NO_BUDGET}"
 
 
-def _open(state: RaceState, found: StudyResults, best: Arm | None, noise: RunNoise | None) -> str:
+def _open(
+    state: RaceState,
+    found: StudyResults,
+    rows: tuple[ArmRow, ...],
+    best: Arm | None,
+    noise: RunNoise | None,
+) -> str:
     if best is None and (hidden := _cannot_be_seen(found)) is not None:
         return f"{NOISY}: no gain was found, but {hidden} can't be seen here"
     if best is None:
-        undecided = [
-            estimate for estimate in found.raced.values() if estimate.verdict is ArmVerdict.OPEN
-        ]
         if state.study.ended is None:
             return "nothing is decided yet"
-        widest = max(
-            (estimate.range.high for estimate in undecided if isinstance(estimate.range, Range)),
-            default=None,
-        )
-        more = "" if widest is None else f", gains of more than {share_text(widest)} are ruled out"
-        return f"inconclusive: no gain was found{more}"
+        return f"inconclusive: no gain was found{_ruled_out(found, rows)}"
     estimate = found.raced[best.name]
     head = f"not decided: {what_text(best)} may save {estimate_text(estimate)}"
     return head + remedy(state, noise, estimate)
+
+
+def _ruled_out(found: StudyResults, rows: tuple[ArmRow, ...]) -> str:
+    """Return which gains the undecided arms can't have, and of how many arms that is known."""
+    undecided = [it.range for it in found.raced.values() if it.verdict is ArmVerdict.OPEN]
+    widest = max((reach.high for reach in undecided if isinstance(reach, Range)), default=None)
+    if widest is None:
+        return ""
+    ran = [row for row in _settings(rows) if row.status not in FAILURES]
+    settings = ran + _never_ran(rows)
+    reaches = [row.raced.range for row in settings if row.raced is not None]
+    within = sum(isinstance(reach, Range) and reach.high <= widest for reach in reaches)
+    within += sum(row.raced is None and row.status == "same program" for row in settings)
+    whose = (
+        "" if within == len(settings) else f" for {within} of {several(len(settings), 'setting')}"
+    )
+    return f", gains of more than {share_text(widest)} are ruled out{whose}"
 
 
 def _cannot_be_seen(found: StudyResults) -> str | None:
@@ -254,14 +273,23 @@ def _nothing(ended: StudyEnded | None, rows: tuple[ArmRow, ...]) -> str:
 
 def _settings(rows: tuple[ArmRow, ...]) -> list[ArmRow]:
     """Return the arms that took part, without the base, combinations and ablations."""
+    return [row for row in rows if _is_setting(row) and (row.trials or row.status in _OUT)]
+
+
+def _is_setting(row: ArmRow) -> bool:
     derived = (ArmOrigin.COMBINED, ArmOrigin.ABLATION)
-    return [
-        row
-        for row in rows
-        if not row.arm.is_base
-        and row.arm.origin not in derived
-        and (row.trials or row.status in _OUT)
-    ]
+    return not row.arm.is_base and row.arm.origin not in derived
+
+
+def _never_ran(rows: tuple[ArmRow, ...]) -> list[ArmRow]:
+    return [it for it in rows if _is_setting(it) and not it.trials and it.status in _UNTRIED]
+
+
+def _not_run(state: RaceState, rows: tuple[ArmRow, ...]) -> Iterator[str]:
+    """Count the arms that a finished study never ran: its verdict says nothing of them."""
+    left = len(_never_ran(rows))
+    if left and state.study.ended is not None:
+        yield f"{left} not run"
 
 
 def _others(rows: tuple[ArmRow, ...], winner: Arm | None) -> Iterator[str]:
@@ -282,7 +310,7 @@ def _others(rows: tuple[ArmRow, ...], winner: Arm | None) -> Iterator[str]:
     out = sum(row.status in _OUT for row in others)
     if out:
         yield f"{out} slower or too far behind"
-    left = sum(row.status in (str(ArmVerdict.OPEN), NO_BUDGET, "not tried") for row in others)
+    left = sum(row.status in (str(ArmVerdict.OPEN), NO_BUDGET, NOT_TRIED) for row in others)
     if left:
         yield f"{left} not decided"
     yield from _failed(tuple(others))

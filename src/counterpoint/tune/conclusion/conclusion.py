@@ -102,6 +102,7 @@ WINNER = "winner"
 NOT_CONFIRMED = "not confirmed"
 NOT_PREDICTABLE = "not predictable"
 NOT_LOOKED_AT = "not looked at"
+NOT_TRIED = "not tried"
 WORTH_A_TRIAL = "worth a trial"
 _ORDER = (WINNER, "base", str(ArmVerdict.FASTER), NOT_CONFIRMED, str(ArmVerdict.OPEN))
 
@@ -171,7 +172,7 @@ def _status(state: RaceState, arm: Arm, found: StudyResults) -> tuple[str, str]:
     if found.winner is not None and arm.name == found.winner.name:
         return WINNER, ""
     if arm.origin is ArmOrigin.ABLATION or estimate is None:
-        return str(ArmOrigin.ABLATION) if arm.origin is ArmOrigin.ABLATION else "not tried", ""
+        return str(ArmOrigin.ABLATION) if arm.origin is ArmOrigin.ABLATION else NOT_TRIED, ""
     unknown = estimate.range.reason if isinstance(estimate.range, Unknown) else ""
     why = estimate.why or unknown
     if arm.name in found.fresh and estimate.verdict is not ArmVerdict.FASTER:

@@ -1,5 +1,6 @@
 """Statistics of runs; the unit of observation is the run, never the step."""
 
+from counterpoint.tune.statistics.estimate import ArmVerdict as ArmVerdict
 from counterpoint.tune.statistics.estimate import DecisionRule as DecisionRule
 from counterpoint.tune.statistics.estimate import GainEstimate as GainEstimate
 from counterpoint.tune.statistics.estimate import Observation as Observation

@@ -7,5 +7,6 @@ from counterpoint.tune.study.directory import read_study as read_study
 from counterpoint.tune.study.journal import line_of as line_of
 from counterpoint.tune.study.journal import read_journal as read_journal
 from counterpoint.tune.study.records import Ablated as Ablated
+from counterpoint.tune.study.study import NO_BUDGET as NO_BUDGET
 from counterpoint.tune.study.study import Study as Study
 from counterpoint.tune.study.study import Trial as Trial
