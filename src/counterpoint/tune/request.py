@@ -346,11 +346,17 @@ def named_arms(asked: TuneRequest) -> tuple[Space, tuple[Arm, ...]]:
     ]
     arms = tuple(distinct(space.base, (*by_hand, *alone)))
     if not arms:
-        raise _nothing(space, _spoken_of(space_file) if space_file else frozenset[str]())
+        spoken_of = _spoken_of(space_file) if space_file else frozenset[str]()
+        raise _nothing(space, spoken_of, asked.plan.shape.nodes)
     return space, arms
 
 
-def _nothing(space: Space, spoken_of: frozenset[str]) -> UsageError:
+def example_target(nodes: int, gpus: int = 8) -> str:
+    """Return a target with that many nodes, for advice."""
+    return f"{gpus}xH100" if nodes == 1 else f"{nodes}x{gpus}xH100"
+
+
+def _nothing(space: Space, spoken_of: frozenset[str], nodes: int) -> UsageError:
     """Return the error that says why each named arm was left out."""
     out = [item for item in space.left_out if item.name in spoken_of or item.why == AS_THE_BASE]
     why = "; ".join(f"{item.name}: {item.why}" for item in out)
@@ -360,7 +366,7 @@ def _nothing(space: Space, spoken_of: frozenset[str]) -> UsageError:
         why=why or "without `target=` there is no search: name arms with `arm=`",
         next="name an arm that differs from the base (`set=`, `env=`, your environment)"
         if same
-        else Retry({"target": "8xH100"}),
+        else Retry({"target": example_target(nodes)}),
     )
 
 

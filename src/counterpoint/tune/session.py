@@ -33,6 +33,7 @@ from counterpoint.tune.request import (
     began,
     check,
     edited,
+    example_target,
     list_arms,
     named_arms,
     running,
@@ -373,7 +374,7 @@ def resolve_target(asked: TuneRequest, say: Say) -> TuneRequest:
         raise UsageError(
             "nothing to try: neither settings nor a target were given",
             why="this machine has no GPUs that Counterpoint knows, and there is no `arm=`",
-            next=Retry({"target": "8xH100"}),
+            next=Retry({"target": example_target(asked.plan.shape.nodes)}),
         )
     say(f"using this machine's GPUs as the target: {gpus}")
     return replace(asked, target=gpus)
@@ -393,11 +394,10 @@ def _gpus_elsewhere(asked: TuneRequest) -> int | None:
 
 def _nothing_for_the_cluster(nodes: int, gpus: int) -> UsageError:
     """Return the error for trials elsewhere: this machine does not tell what they run on."""
-    size = f"{gpus}xH100" if nodes == 1 else f"{nodes}x{gpus}xH100"
     return UsageError(
         "nothing to try: neither settings nor a target were given",
         why="the GPUs of the cluster are not known here, and there is no `arm=`",
-        next=Retry({"target": size}, remark="with the name of your GPUs")
+        next=Retry({"target": example_target(nodes, gpus)}, remark="with the name of your GPUs")
         if gpus
         else Retry({"arm": "FLAGS"}, remark="flags or variables to try"),
     )

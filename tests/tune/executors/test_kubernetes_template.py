@@ -163,3 +163,14 @@ def test_the_command_checks_it_before_all_else(
     error, _, line = capsys.readouterr().err.partition("next: ")
     assert told in error
     assert then in line
+
+
+def test_a_target_is_advised_that_has_as_many_nodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without the driver's tool, no GPUs are found
+    place = ("--ray-address", "ray://head:10001", "--nodes", "4", "-o", str(tmp_path / "study"))
+    assert main(["tune", *place, "--dry-run", "--", sys.executable, "train.py"]) == 2
+    error = capsys.readouterr().err
+    assert "nothing to try" in error
+    assert "--target 4x8xH100" in error
