@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.core.errors import UsageError
+from counterpoint.core.errors import ArgumentError, UsageError
 from counterpoint.cost import Price, PriceFamily, PriceSource
 from counterpoint.cost.build import build_model
 from counterpoint.cost.measured import MeasuredCosts
@@ -177,6 +177,21 @@ def test_one_instruction_can_be_free(build: Build) -> None:
     assert seconds(program, "op:it=0") == 0
     assert seconds(program, "op:other=0") == seconds(program)
     assert seconds(program, "op:%it=0.5") == pytest.approx(seconds(program) / 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "tpus", "instead"),
+    [
+        ("hbm=2x,nvlink=2x", True, "ici=2x"),
+        ("nic=3", True, "dcn=3"),
+        ("ici=2x", False, "nvlink=2x"),
+    ],
+)
+def test_a_link_of_other_devices_is_refused(text: str, tpus: bool, instead: str) -> None:
+    with pytest.raises(ArgumentError, match="the link in its place is") as caught:
+        parse_what_if(text, tpus=tpus)
+    assert caught.value.instead == instead
+    assert parse_what_if(text)  # of a target that is not known yet
 
 
 def test_names_of_parts_and_factors() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.core.errors import UsageError
+from counterpoint.core.errors import ArgumentError, UsageError
 from counterpoint.hardware import find_chip, find_tpu
 from counterpoint.hardware.targets import parse_devices, parse_target
 from counterpoint.hardware.tpu import Tpu, TpuSlice, tpus
@@ -68,6 +68,24 @@ def test_a_slice_that_does_not_exist_is_refused_with_those_that_do(text: str, sa
         parse_target(text, tpus=True)
     assert text in told.value.what
     assert said in f"{told.value.what} {told.value.why} {told.value.next}"
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("v5e", "v5e-8"),
+        ("v6e-8x", "v6e-8"),
+        ("v5p-127", "v5p-128"),
+        ("tpu7x-63", "tpu7x-64"),
+        ("v5e:3x5", "v5e-16"),
+        ("2xv5e-256:50GB/s", "2xv5e-256:400G"),
+    ],
+)
+def test_a_wrong_slice_is_answered_with_one_of_its_generation(text: str, instead: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        parse_target(text, tpus=True)
+    assert caught.value.instead == instead
+    assert parse_target(instead, tpus=True).tpu is not None
 
 
 @pytest.mark.parametrize("text", ["v5e-256", "2xv5p-128:200G", "256xTPUv5e", "tpu7x-8"])

@@ -23,6 +23,8 @@ _PARTS: Final[Mapping[str, PriceFamily]] = {
     "attention": PriceFamily.ATTENTION, "host": PriceFamily.HOST, "pcie": PriceFamily.HOST,
     "custom": PriceFamily.CUSTOM, "custom-call": PriceFamily.CUSTOM, "launch": PriceFamily.LAUNCH,
 }  # fmt: skip
+_OF_GPUS: Final = {"nvlink": "ici", "nic": "dcn"}
+_OF_TPUS: Final = {own: other for other, own in _OF_GPUS.items()}
 _REBUILT: Final = frozenset(
     {
         PriceFamily.NETWORK,
@@ -80,10 +82,11 @@ class WhatIf:
         return self.instructions.get(found.kind, 1.0) if found else 1.0
 
 
-def parse_what_if(text: str) -> WhatIf:
+def parse_what_if(text: str, *, tpus: bool | None = None) -> WhatIf:
     """Parse `nic=2x,hbm=1.5x,collective:all-gather-start.3=0`.
 
-    Raise UsageError if it is invalid.
+    Raise UsageError if it is invalid, or names a link that the target's devices don't have:
+    `tpus` is None if these are unknown.
     """
     speed: dict[PriceFamily, float] = {}
     instructions: dict[str, float] = {}
@@ -99,6 +102,8 @@ def parse_what_if(text: str) -> WhatIf:
             factor = _factor(part, value, least=0.0)
             instructions[own] = _unlike(part, instructions.get(own), factor)
         elif name.casefold() in _PARTS:
+            if tpus is not None:
+                _check_link(part, name, value, tpus=tpus)
             family = _PARTS[name.casefold()]
             speed[family] = _unlike(part, speed.get(family), _factor(part, value, least=1e-3))
         else:
@@ -106,6 +111,14 @@ def parse_what_if(text: str) -> WhatIf:
     if not speed and not instructions:
         raise _refused(text, "it is empty")
     return WhatIf(speed, instructions)
+
+
+def _check_link(part: str, name: str, factor: str, *, tpus: bool) -> None:
+    """Raise UsageError for a link that only the other kind of device has."""
+    own = (_OF_GPUS if tpus else _OF_TPUS).get(name.casefold())
+    if own is not None:
+        problem = f"{'TPUs' if tpus else 'GPUs'} have no {name}; the link in its place is {own}"
+        raise ArgumentError("what_if", part, problem, instead=f"{own}={factor}")
 
 
 def _unlike(part: str, before: float | None, factor: float) -> float:

@@ -6,6 +6,7 @@ one by its shape, `2xv5e-256` are two slices, and `2xv5e-256:200G` says the netw
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -24,6 +25,7 @@ _COUNTED: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _GBITS: Final = re.compile(r"[Gg](?:b|bps|b/s|bit|bit/s)?")
+_BEGUN: Final = re.compile(r"(?:\d+x)?(?P<name>v\d+[a-z]?|tpu\d+x?)(?![a-z\d])", re.IGNORECASE)
 _MOST_SLICES: Final = 4096
 _MOST_GBPS: Final = 12_800
 _EXAMPLE: Final = "v5e-256"
@@ -44,6 +46,10 @@ def parse_tpu_target(text: str) -> Target | None:
         find_tpu(counted["chip"]) or tpu_named(counted["chip"][3:].strip(" -")) if counted else None
     )
     if counted is None or tpu is None:
+        begun = _BEGUN.match(plain)
+        named = tpu_named(begun["name"]) if begun is not None else None
+        if named is not None:
+            raise _refused(text, "not a slice", instead=_near(named, 8 // named.devices))
         return None
     devices = int(counted["devices"])
     if devices % tpu.devices:
@@ -94,6 +100,7 @@ def _named(text: str, found: re.Match[str]) -> Target:
                 text,
                 f"{size:,} cores, but a chip of {tpu.name} has {tpu.cores}",
                 f"the size of a slice of {tpu.name} counts its cores",
+                _near(tpu, -(-size // tpu.counted_per_chip)),
             )
         return _sized(text, tpu, size // tpu.counted_per_chip, slices, gbps)
     shape = tuple(int(side) for side in found["shape"].lower().split("x"))
@@ -103,7 +110,8 @@ def _named(text: str, found: re.Match[str]) -> Target:
             if tpu.dimensions == 2
             else ("2x2x1, 2x2x2, 2x2x4, 2x4x4, or three sides that are multiples of 4")
         )
-        raise _refused(text, f"{tpu.name} has no slice of this shape", f"slices have {axes}")
+        problem = f"{tpu.name} has no slice of this shape"
+        raise _refused(text, problem, f"slices have {axes}", _near(tpu, math.prod(shape)))
     return _sliced(text, TpuSlice(tpu=tpu, shape=shape, slices=slices, dcn_gbps=gbps))
 
 
@@ -118,6 +126,12 @@ def _sliced(text: str, where: TpuSlice) -> Target:
     if not 0 < where.slices <= _MOST_SLICES:
         raise _refused(text, f"{where.slices:,} slices", f"the maximum is {_MOST_SLICES:,}")
     return target_of_slice(where)
+
+
+def _near(tpu: Tpu, chips: int) -> str:
+    """Return a slice of so many chips, or of nearly as many."""
+    shape = tpu.shape(chips)
+    return str(TpuSlice(tpu=tpu, shape=shape)) if shape else _nearest(tpu, chips)[1]
 
 
 def _nearest(tpu: Tpu, chips: int) -> tuple[str, str]:
@@ -142,7 +156,7 @@ def _gbps(text: str, found: re.Match[str]) -> float | None:
             text,
             f"network rates are in Gb/s (G), not {found['unit']}",
             f"{gbps:g} GB/s are {gbps * 8:g}G" if in_bytes else None,
-            "2xv5e-256:200G",
+            text[: found.start("rate")] + f"{gbps * 8 if in_bytes else gbps:g}G",
         )
     if not 0 < gbps <= _MOST_GBPS:
         raise _refused(

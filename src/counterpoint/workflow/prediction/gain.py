@@ -159,12 +159,12 @@ def _compiled_with(
     )
 
 
-def read_questions(texts: Sequence[str]) -> list[tuple[str, WhatIf]]:
+def read_questions(texts: Sequence[str], *, tpus: bool | None = None) -> list[tuple[str, WhatIf]]:
     """Parse each part of a text by itself, then all of them together; reject errors early."""
     found: list[tuple[str, WhatIf]] = []
     for text in texts:
         parts = [part.strip() for part in text.split(",") if part.strip()]
-        whole = parse_what_if(text)
+        whole = parse_what_if(text, tpus=tpus)
         if len(parts) > 1:
             found += [(part, parse_what_if(part)) for part in parts]
         found.append((", ".join(parts), whole))

@@ -173,13 +173,14 @@ def predict(
     """
     check_workload(workload, target)
     options = read_question(question, asked_for)
-    questions = read_questions(options.what_if)
+    where = parse_target(target, tpus=True) if isinstance(target, str) else target
+    on_tpus = None if where is None else where.tpu is not None
+    questions = read_questions(options.what_if, tpus=on_tpus)
+    if where is not None and where.tpu is not None:
+        _refuse_gpu_options(options, where)
     measured = None if options.against is None else read_measurement(options.against)
     tables = read_tables(options.nccl_tables, options.gemm_table, options.kernel_table)
     fitted = read_scalars(options.calibration) if options.calibration is not None else None
-    where = parse_target(target, tpus=True) if isinstance(target, str) else target
-    if where is not None and where.tpu is not None:
-        _refuse_gpu_options(options, where)
     with scratch_directory("predict") as scratch:
         subject = _subject(workload, where, program, options, scratch, say)
         where = where or _own_target(subject)
