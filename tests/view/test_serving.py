@@ -76,6 +76,8 @@ def test_it_prints_one_address_on_this_machine(stored: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_another_signal_ends_it_as_the_shell_expects(stored: Path, number: signal.Signals) -> None:
+    if signal.getsignal(number) is signal.SIG_IGN:
+        pytest.skip("whoever started the tests has this signal ignored, as nohup does")
     with started(stored) as (process, _):
         process.send_signal(number)
         assert ended(process) == (128 + number, "Ctrl-C ends it\n")
