@@ -148,18 +148,7 @@ def _folded(outer: Instruction, inner: Instruction) -> Instruction:
         groups = outer.groups if inner.groups is not None else None
         return replace(outer, opcode=inner.opcode + stage, calls=(), groups=groups)
     return replace(
-        inner,
-        name=outer.name,
-        opcode=inner.opcode + stage,
-        shape=outer.shape,
-        operands=outer.operands,
-        computation=outer.computation,
-        index=outer.index,
-        op_name=outer.op_name or inner.op_name,
-        source_file=outer.source_file or inner.source_file,
-        source_line=outer.source_line or inner.source_line,
-        stack_frame_id=outer.stack_frame_id or inner.stack_frame_id,
-        scheduling_name=outer.scheduling_name,
+        _as(outer, inner, stage, outer.operands),
         backend_config=outer.backend_config,
         frontend_attributes=outer.frontend_attributes,
     )
