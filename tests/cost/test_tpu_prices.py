@@ -173,6 +173,12 @@ def test_attention_runs_forward_also_where_the_backward_pass_recomputes_it(
     assert len(forward) == 1
 
 
+def test_a_product_of_unknown_flops_has_a_bound(price: Pricer) -> None:
+    found = price("  %it = bf16[8192,8192]{1,0} dot(%p, %p), lhs_contracting_dims={7}")
+    assert found.source is PriceSource.BOUND
+    assert "FLOPs are not known" in found.how
+
+
 def test_a_kernel_of_which_nothing_is_known_has_a_bound(price: Pricer) -> None:
     found = price(
         '  %it = bf16[8192,8192]{1,0} custom-call(%p), custom_call_target="tpu_custom_call",'

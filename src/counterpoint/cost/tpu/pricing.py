@@ -139,10 +139,7 @@ class TpuPrices:
             how = f"{moved / 1e6:.3g} MB, one element after another"
             return _around(seconds, "scattered", PriceSource.ANALYTIC, PriceFamily.MEMORY, how)
         if kind in (Category.MATMUL, Category.CONVOLUTION):
-            work = flops(program, instruction) or 0
-            seconds = max(work / (self.chip.bf16_flops * 0.9), moved / self._hbm)
-            how = f"{work / 1e9:.3g} GFLOP at 90% of the peak"
-            return _around(seconds, "kernel", PriceSource.ANALYTIC, PriceFamily.MATMUL, how)
+            return self._product(program, instruction, moved)
         seconds = self._moving_s(program, instruction) or 0.0
         how = f"{moved / 1e6:.3g} MB"
         return _around(
@@ -152,6 +149,14 @@ class TpuPrices:
             PriceFamily.MEMORY,
             how,
         )
+
+    def _product(self, program: Program, instruction: Instruction, moved: float) -> Price:
+        work = flops(program, instruction)
+        if work is None:
+            return self._at_least(moved, PriceFamily.MATMUL, "its FLOPs are not known")
+        seconds = max(work / (self.chip.bf16_flops * 0.9), moved / self._hbm)
+        how = f"{work / 1e9:.3g} GFLOP at 90% of the peak"
+        return _around(seconds, "kernel", PriceSource.ANALYTIC, PriceFamily.MATMUL, how)
 
     def _moving_s(self, program: Program, instruction: Instruction) -> float | None:
         """Return the time of bytes in HBM and of the vector unit; None if the work is unknown."""
@@ -196,14 +201,18 @@ class TpuPrices:
             seconds = max(stated[0] / (self.chip.bf16_flops * _KERNEL_SHARE), stated[1] / self._hbm)
             how = f"{stated[0] / 1e9:.3g} GFLOP and {stated[1] / 1e6:.3g} MB, as the kernel states"
             return _around(seconds, "kernel", PriceSource.ANALYTIC, PriceFamily.CUSTOM, how)
+        what = "what a kernel computes is not known"
+        return self._at_least(moved, PriceFamily.CUSTOM, what)
+
+    def _at_least(self, moved: float, family: PriceFamily, unknown: str) -> Price:
         least = moved / self._hbm
         return Price(
             seconds=least,
             low=least,
             high=4 * least,
             source=PriceSource.BOUND,
-            family=PriceFamily.CUSTOM,
-            how=f"at least its {moved / 1e6:.3g} MB; what a kernel computes is not known",
+            family=family,
+            how=f"at least its {moved / 1e6:.3g} MB; {unknown}",
         )
 
     def _collective(self, program: Program, instruction: Instruction) -> Price:
