@@ -9,6 +9,7 @@ choice of what the backward pass recomputes, bfloat16 beside float32 weights, Ad
 - is predicted for GPUs that are not at hand; no array is made, whatever its size:
       counterpoint predict examples/llama.py:make_step --target 64x8xH100
       LLAMA="size=70b batch=2" counterpoint predict examples/llama.py:make_step --target 8x8xH100
+      counterpoint predict examples/llama.py:make_step --target v5e-256
 
 Needs JAX 0.8 or later and nothing else. Older models of the GPT-3 kind are among the sizes, to be
 compared with what others published; their LayerNorm is an RMSNorm here, and biases are left out.
@@ -64,7 +65,7 @@ class Config:
     batch: float = 1.0  # sequences for each device
     remat: str = "full"  # a name in KEPT, or the names to keep: "query,key,value"
     scan: bool = True  # one compiled layer, run in a loop
-    attention: str = "auto"  # cudnn, xla, splash (TPUs), or auto: cudnn where the step is for GPUs
+    attention: str = "auto"  # cudnn, xla, splash (TPUs); auto: cudnn or splash for what compiles
     embedding: str = "lookup"  # or onehot, a matrix product
     dtype: str = "bfloat16"  # of activations and of the copies of weights computed with
     learning_rate: float = 1e-3
@@ -129,8 +130,15 @@ class Layout(NamedTuple):
 # The step, of arrays or of their shapes
 
 
-def make_step(devices: int | None = None, size: str = "8b", **settings: Any) -> tuple[Any, Any]:  # noqa: ANN401
+def make_step(
+    devices: int | None = None,
+    size: str = "8b",
+    platform: str = "gpu",
+    **settings: Any,  # noqa: ANN401
+) -> tuple[Any, Any]:
     """The jitted step and its abstract arguments, on so many devices, for a compiler.
+
+    Counterpoint gives the number of devices and the platform, "gpu" or "tpu", of its target.
 
     Settings are the fields of `Config`, as values or as text; they change what the size says. The
     variable LLAMA, as in LLAMA="size=70b batch=2", comes before both.
@@ -140,7 +148,7 @@ def make_step(devices: int | None = None, size: str = "8b", **settings: Any) -> 
     config = configure(asked.pop("size", size), {**settings, **asked})
     mesh = make_mesh(config, devices)
     if config.attention == "auto":
-        config = replace(config, attention="cudnn")  # what compiles for GPUs has it
+        config = replace(config, attention="splash" if platform == "tpu" else "cudnn")
     return jit_step(config, mesh), abstract_arguments(config, mesh)
 
 

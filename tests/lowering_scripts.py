@@ -219,6 +219,10 @@ print("coords", devices[2].coords, last.coords, last.core_on_chip)
 limit = last.memory_stats()["bytes_limit"] / 2**30
 print("slices", sorted({device.slice_index for device in devices}), "limit", limit)
 print("gpu attributes", hasattr(last, "compute_capability"))
+from jax.experimental import pallas as pl
+def double(x, y): y[...] = x[...] * 2
+kernel = pl.pallas_call(double, out_shape=jax.ShapeDtypeStruct((64, 128), jnp.float32))
+print("kernel", jax.jit(kernel)(jnp.ones((64, 128))).shape)
 def on_gpus(w): return w + 1
 def on_tpus(w): return w @ w
 def loss(w):

@@ -35,7 +35,8 @@ def reordered(devices):
     mesh = Mesh(np.array(jax.devices()).reshape(2, -1).T.reshape(-1), ("data",))
     return jax.jit(step, donate_argnums=0), shapes(mesh)
 
-def with_names(*, devices):
+def with_names(*, devices, platform):
+    assert platform == "gpu", platform
     return step, shapes(Mesh(np.array(jax.devices()), ("data",))), {"scale": 0.5}
 
 def whole(devices):

@@ -153,6 +153,7 @@ def test_virtual_devices_say_what_the_tpus_of_the_target_say(tmp_path: Path) -> 
         "coords [2, 0, 0] [3, 3, 0] 0",
         "slices [0, 1] limit 15.75",
         "gpu attributes False",
+        "kernel (64, 128)",
     ]
     assert found.platform == "tpu"
     assert b"on_tpus" in load_workload(found.directory).program

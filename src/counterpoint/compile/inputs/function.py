@@ -142,6 +142,11 @@ def _lowered(traced: Traced) -> Lowered:
             raise first from None
 
 
+def target_platform() -> str:
+    """Return what `jax.default_backend()` is on the target that functions are lowered for."""
+    return "tpu" if os.environ.get(_PLATFORM) == "tpu" else "gpu"
+
+
 def _custom(name: str) -> InputError:
     return InputError(
         f"{name} contains a custom_partitioning, which is Python code and can't leave this process",
@@ -178,6 +183,7 @@ def lower_function(
 
     `counterpoint predict file.py:make_step --target 64x8xH100` calls it with 512, in a child
     process that sees that many CPU devices, so a mesh of `jax.devices()` has the right size.
+    A parameter named `platform` is given "gpu" or "tpu", for kernels that only one of them has.
     """
     found = _PLACE.fullmatch(text)
     if found is None:

@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from counterpoint.compile.inputs.function import OUTCOME, program
+from counterpoint.compile.inputs.function import OUTCOME, program, target_platform
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core import CounterpointError, UsageError
 
@@ -100,13 +100,17 @@ def _imported(home: str) -> object:
 
 
 def _called(make: Callable[..., Made], devices: int) -> Made:
-    """Call with the number as the first parameter, or as the one called `devices`."""
+    """Call with the number as the first parameter, or as the one called `devices`.
+
+    A parameter called `platform` is "gpu" or "tpu", as `jax.default_backend()` is there.
+    """
     parameters = inspect.signature(make).parameters
+    named = {"platform": target_platform()} if "platform" in parameters else {}
     if "devices" in parameters:
-        return make(devices=devices)
-    if not parameters:
-        return make()
-    return make(devices)
+        return make(devices=devices, **named)
+    if not parameters.keys() - named:
+        return make(**named)
+    return make(devices, **named)
 
 
 def _workload(result: Made) -> Workload:

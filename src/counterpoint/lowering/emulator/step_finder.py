@@ -84,6 +84,8 @@ _AGAIN = 32
 """Calls of the heaviest function without any backward pass, after which it is taken as the step."""
 _NEVER = 1000
 """Calls of the heaviest function, without the one named by the user, after which to give up."""
+_NOT_ON_CPU = ("for platform cpu", "interpret mode is supported on CPU")
+"""In JAX's errors for what CPUs lack: kernels of cuDNN, and those of Pallas."""
 _TOO_LONG = RuntimeError("a step takes long to compile, and it is not run")
 
 current: StepFinder | None = None
@@ -158,8 +160,9 @@ class StepFinder:
 
             try:
                 lowered = original(*args, **named)
-            except NotImplementedError as error:
-                if named.get("lowering_platforms") or "for platform cpu" not in str(error):
+            except (NotImplementedError, ValueError) as error:
+                on_cpu = any(reason in str(error) for reason in _NOT_ON_CPU)
+                if named.get("lowering_platforms") or not on_cpu:
                     raise
                 lowered = original(*args, **{**named, "lowering_platforms": lowered_for()})
             module = lowered.stablehlo()
