@@ -1,6 +1,6 @@
 """`counterpoint flags check`: the help of the command; flags_check_run does the work.
 
-Simple command lines bypass this module and call flags_check_run directly (quick.py).
+Simple command lines bypass this module and call it through flags_check_start (quick.py).
 """
 
 from __future__ import annotations

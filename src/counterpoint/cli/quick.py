@@ -61,7 +61,7 @@ def _grouping(text: str) -> str:
 
 QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
     ("flags", "check"): Quick(
-        "counterpoint.cli.flags_check_run:run",
+        "counterpoint.cli.flags_check_start:run",
         "source",
         "command",
         {

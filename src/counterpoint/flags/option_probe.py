@@ -19,10 +19,11 @@ from typing import Any, Final, TypeAlias
 from counterpoint.core import CounterpointError
 from counterpoint.flags.catalogue.flag import similar
 from counterpoint.flags.catalogue.lookup import release
+from counterpoint.flags.flag_parser import ProbeError
 from counterpoint.flags.jaxlib import JaxlibInterpreter
 from counterpoint.flags.lifecycle import removal_of
 from counterpoint.flags.parsed import Occurrence
-from counterpoint.flags.probe import ProbeError, ProbeResult, RejectedFlag, interpreter, probe_flags
+from counterpoint.flags.probe import ProbeResult, RejectedFlag, interpreter, probe_flags
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text import render_xla_flags
 

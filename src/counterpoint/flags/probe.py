@@ -19,9 +19,10 @@ from typing import Final
 from counterpoint.core import UsageError, parse_json
 from counterpoint.core.documents import cache_directory
 from counterpoint.core.frozen import frozen
+from counterpoint.flags.flag_parser import FlagParser, ParserReply, ProbeError
 from counterpoint.flags.jaxlib import jaxlib_metadata
 from counterpoint.flags.lifecycle import unknown_hint
-from counterpoint.flags.text import expand_xla_flags, join_xla_flags, names, split_xla_flags
+from counterpoint.flags.text import expand_xla_flags, names, split_xla_flags
 
 __all__ = [
     "XLA_ABORTS",
@@ -119,26 +120,6 @@ _TYPE_HINTS: Final = {
 }
 
 
-_CHILD: Final = """
-import sys
-try:
-    import resource
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-except Exception:
-    pass
-try:
-    import jaxlib.version
-    import jaxlib.xla_client as client
-except ImportError as missing:
-    print("missing:", missing)
-    sys.exit(0)
-print("jaxlib:", jaxlib.version.__version__, flush=True)
-client.CompileOptions()
-print("taken")
-"""
-"""CompileOptions is the cheapest call that makes XLA read its flags; it loads no backend."""
-
-
 @frozen
 class ProbeResult:
     """The answer of one interpreter's XLA about flags. `note` says why it could not answer."""
@@ -146,60 +127,6 @@ class ProbeResult:
     rejected: tuple[RejectedFlag, ...] = ()
     version: str | None = None  # of jaxlib
     note: str | None = None
-
-
-@frozen
-class _Reply:
-    taken: bool
-    version: str | None
-    missing: str | None
-    log: str
-
-
-class ProbeError(Exception):
-    """The interpreter can't be queried; the text says why."""
-
-
-@frozen
-class _Child:
-    """An interpreter that is queried repeatedly."""
-
-    python: Path
-    environment: Mapping[str, str]
-    timeout_s: float
-
-    def ask(self, words: Sequence[str]) -> _Reply:
-        """Return its reply when started with these flags."""
-        child = {k: v for k, v in self.environment.items() if not k.startswith("COUNTERPOINT_")}
-        child |= {"XLA_FLAGS": join_xla_flags(words), "JAX_PLATFORMS": "cpu"}
-        child["TF_CPP_MIN_LOG_LEVEL"] = "2"  # errors must show, whatever the user chose
-        import subprocess  # imported here because `flags check` starts without it
-
-        try:
-            done = subprocess.run(  # noqa: S603 - the user's own interpreter
-                [self.python, "-c", _CHILD],
-                env=child,
-                cwd="/",  # keeps a user's file from shadowing a module
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=self.timeout_s,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise ProbeError(f"it did not answer within {self.timeout_s:g} s") from None
-        except OSError as failure:
-            raise ProbeError(failure.strerror or str(failure)) from None
-        return _reply(done.stdout, done.stderr)
-
-
-def _reply(out: str, log: str) -> _Reply:
-    fields: dict[str, str] = {}
-    for line in out.splitlines():
-        key, _, value = line.partition(": ")
-        fields[key] = value
-    return _Reply("taken" in fields, fields.get("jaxlib"), fields.get("missing"), log)
 
 
 def probe(
@@ -228,7 +155,7 @@ def probe_flags(
         kept = _place_of_answer(path, words, inherited)
         answer = _kept_answer(kept)
         if answer is None:
-            answer = _query(_Child(path, inherited, timeout_s), words)
+            answer = _query(FlagParser(path, inherited, timeout_s), words)
             _keep_answer(kept, answer)
     except ProbeError as failure:
         return ProbeResult(note=f"XLA_FLAGS could not be checked with {python}: {failure}")
@@ -293,7 +220,7 @@ def _keep_answer(place: Path | None, answer: ProbeResult) -> None:
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
         if len(os.listdir(place.parent)) > _MOST_ANSWERS:  # noqa: PTH208 - names only
-            for old in place.parent.glob("*.json"):
+            for old in place.parent.glob("*.*"):
                 old.unlink(missing_ok=True)
         part.write_text(json.dumps(to_plain(answer)))
         part.replace(place)
@@ -309,7 +236,7 @@ def interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:
     return Path(found).absolute()  # not resolved: a venv's link selects that venv
 
 
-def _query(child: _Child, words: Sequence[str]) -> ProbeResult:
+def _query(child: FlagParser, words: Sequence[str]) -> ProbeResult:
     rejected: list[RejectedFlag] = []
     left = list(words)
     while True:
@@ -324,7 +251,7 @@ def _query(child: _Child, words: Sequence[str]) -> ProbeResult:
 
 
 def _refused_words(
-    child: _Child, words: Sequence[str], reply: _Reply
+    child: FlagParser, words: Sequence[str], reply: ParserReply
 ) -> tuple[frozenset[str], list[RejectedFlag]]:
     """Return at least one flag at which the child ends; NoReplyError if there is none."""
     strangers = unknown_words(reply.log, words)
@@ -338,7 +265,7 @@ def _refused_words(
     return frozenset(wrong), [misread(word) for word in wrong]
 
 
-def _culprit(child: _Child, words: Sequence[str]) -> str:
+def _culprit(child: FlagParser, words: Sequence[str]) -> str:
     """Find, by bisection, one value that the parser refuses without naming it."""
     while len(words) > 1:
         half = words[: len(words) // 2]

@@ -1,0 +1,144 @@
+"""XLA's own parser of flags, in a process of the interpreter that will run the program.
+
+Loading XLA takes the process a tenth of a second, and the flags are not needed for that: a parser
+can be loaded ahead, while Counterpoint itself still loads and reads what was written.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core.frozen import frozen
+
+__all__ = ["dismiss_loaded", "load_ahead"]
+
+_PROGRAM: Final = """
+import os, sys
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+except Exception:
+    pass
+try:
+    import jaxlib.version
+    import jaxlib.xla_client as client
+except ImportError as missing:
+    print("missing:", missing)
+    sys.exit(0)
+print("jaxlib:", jaxlib.version.__version__, flush=True)
+flags = os.fsdecode(sys.stdin.buffer.read())
+if flags:
+    os.environ["XLA_FLAGS"] = flags
+client.CompileOptions()
+print("taken", flush=True)
+os._exit(0)
+"""
+"""CompileOptions is the cheapest call that makes XLA read its flags; it loads no backend.
+
+Leaving without the interpreter's clean-up saves a tenth of the time.
+"""
+
+_MATRIX_THREADS: Final = "OPENBLAS_NUM_THREADS"
+"""numpy, which jaxlib needs, otherwise starts threads for matrices: a third of the time."""
+
+
+class ProbeError(Exception):
+    """The interpreter can't be queried; the text says why."""
+
+
+@frozen
+class ParserReply:
+    """What the process said of its flags."""
+
+    taken: bool
+    version: str | None
+    missing: str | None
+    log: str
+
+
+@frozen
+class FlagParser:
+    """An interpreter that is queried repeatedly."""
+
+    python: Path
+    environment: Mapping[str, str]
+    timeout_s: float
+
+    def ask(self, words: Sequence[str]) -> ParserReply:
+        """Return its reply when started with these flags."""
+        from counterpoint.flags.text import join_xla_flags
+
+        flags = join_xla_flags(words)
+        process = _loaded(self.python, self.environment) if flags else None
+        try:
+            if process is None:
+                process, flags = _start(self.python, self.environment, flags), ""
+        except OSError as failure:
+            raise ProbeError(failure.strerror or str(failure)) from None
+        try:
+            out, log = process.communicate(os.fsencode(flags), self.timeout_s)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise ProbeError(f"it did not answer within {self.timeout_s:g} s") from None
+        return _reply(out.decode(errors="replace"), log.decode(errors="replace"))
+
+
+def _reply(out: str, log: str) -> ParserReply:
+    fields: dict[str, str] = {}
+    for line in out.splitlines():
+        key, _, value = line.partition(": ")
+        fields[key] = value
+    return ParserReply("taken" in fields, fields.get("jaxlib"), fields.get("missing"), log)
+
+
+def _start(python: Path, environment: Mapping[str, str], flags: str) -> subprocess.Popen[bytes]:
+    child = {k: v for k, v in environment.items() if not k.startswith("COUNTERPOINT_")}
+    child |= {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    child["TF_CPP_MIN_LOG_LEVEL"] = "2"  # errors must show, whatever the user chose
+    child[_MATRIX_THREADS] = "1"
+    return subprocess.Popen(  # noqa: S603 - the user's own interpreter
+        [python, "-c", _PROGRAM],
+        env=child,
+        cwd="/",  # keeps a user's file from shadowing a module
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+_ahead: dict[Path, tuple[Mapping[str, str], subprocess.Popen[bytes]]] = {}
+
+
+def load_ahead(python: Path) -> None:
+    """Let this interpreter load XLA, for the first question in this process's environment."""
+    if python not in _ahead:
+        environment = dict(os.environ)
+        try:
+            _ahead[python] = environment, _start(python, environment, "")
+        except OSError:
+            return  # the question says why
+
+
+def dismiss_loaded() -> None:
+    """End the processes that nobody asked."""
+    while _ahead:
+        _, (_, process) = _ahead.popitem()
+        _end(process)
+
+
+def _loaded(python: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
+    """Return the process that was loaded ahead; None if there is none for this environment."""
+    known, process = _ahead.get(python, (None, None))
+    if process is None or known != dict(environment):
+        return None
+    del _ahead[python]
+    return process
