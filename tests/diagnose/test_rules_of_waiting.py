@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from host_side import Event, Run, case, loop, made, most
+from host_side import PS, Event, Run, case, loop, made, most
 
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.host.hosts import IdleCause
@@ -48,6 +48,8 @@ def test_blocking_read() -> None:
     (finding,) = blocking_read.check(looked)
     assert most(finding) == pytest.approx(0.060)
     assert "waits 0.09 ms per step" in finding.detail
+    assert {gap.dur_ps // PS for gap in finding.evidence[0].gaps} == {60}
+    assert {gap.start_ps // PS % 150 for gap in finding.evidence[0].gaps} == {90}
     assert not list(host_bound.check(looked))
 
 
@@ -127,6 +129,8 @@ def test_kernel_gaps() -> None:
     assert finding.title == "devices are idle for 0.00 ms per step between kernels"
     assert most(finding) == pytest.approx(0.002)
     assert "the host had launched them" in finding.detail
+    lengths = {(gap.dur_ps // PS, gap.start_ps // PS % 100) for gap in finding.evidence[0].gaps}
+    assert lengths == {(2, 48)}
 
 
 def test_kernels_that_follow_closely() -> None:
@@ -139,6 +143,15 @@ def test_gaps_of_a_prediction_are_between_kernels() -> None:
     (finding,) = kernel_gaps.check(case(replace(loop([]), basis=Basis.PREDICTED)))
     assert "late launches by the host are not predicted" in finding.detail
     assert most(finding) == pytest.approx(0.060)
+    assert {gap.dur_ps // PS for gap in finding.evidence[0].gaps} == {60}
+
+
+def test_the_longest_gap_comes_first() -> None:
+    runs = [Run(n * 100, 100, busy=((0, 40), (42, 40), (90, 10))) for n in range(4)]
+    (finding,) = kernel_gaps.check(case(made(runs, [], [(n * 100, 100) for n in range(4)])))
+    lengths = [gap.dur_ps // PS for gap in finding.evidence[0].gaps]
+    assert lengths == sorted(lengths, reverse=True)
+    assert (lengths[0], lengths[-1]) == (8, 2)
 
 
 def test_gaps_before_late_launches_are_not_the_devices() -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import zlib
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import polars as pl
 import pytest
 
 import counterpoint
+import timelines
 from counterpoint.core import Basis, Range
 from counterpoint.report.explain import explain_json
 from counterpoint.timeline import Timeline
@@ -24,6 +26,7 @@ from counterpoint.timeline.model import MEMORY
 from counterpoint.view import prepared
 from counterpoint.view.page import LivePage, PageContent, one_file
 from counterpoint.view.prepared import find_page, keep_page, key_of
+from counterpoint.view.timeline_page import TimelinePage
 from recordings import Span, recording
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\x1b]0;x\x07\u202e"
@@ -175,6 +178,46 @@ def test_memory_is_thinned_out_and_keeps_what_was_most() -> None:
     assert (curve["limit"], curve["peak"]) == (10 * most, None)
     (none,) = json.loads(LivePage(content(of)).page_json())["timelines"]
     assert none["memory"] == []
+
+
+def test_a_finding_about_idle_time_leads_to_its_longest_gap() -> None:
+    page = page_in(one_file(content(timelines.two_devices())))
+    (made,) = page["timelines"]
+    (waits,) = (it for it in made["findings"] if it["code"] == "STEP301")
+    first = waits["places"][0]
+    assert (first["op"], first["start"], first["dur"]) == (None, 29_500_000_000, 1_500_000_000)
+    track = made["tracks"][first["track"]]
+    assert (track["kind"], track["device"]) == ("summary", 0)
+
+
+def test_phases_are_stretches_of_kernels() -> None:
+    (made,) = page_in(one_file(content(timelines.two_devices())))["timelines"]
+    ms = 1_000_000_000
+    assert made["phases"]["phase"] == ["forward", "backward"] * 3
+    assert made["phases"]["start"] == [at * ms for at in (10, 16, 20, 26, 31, 37)]
+    assert made["phases"]["end"] == [at * ms for at in (14, 19, 24, 29, 35, 40)]
+
+
+def test_one_phase_alone_is_not_worth_a_row() -> None:
+    made = timelines.two_devices()
+    ops = made.ops.with_columns(phase=pl.lit("forward"))
+    (shown,) = page_in(one_file(content(replace(made, ops=ops))))["timelines"]
+    assert shown["phases"] == {"phase": [], "start": [], "end": []}
+
+
+def test_of_very_many_phases_the_longest_stay() -> None:
+    made = timelines.two_devices()
+    count = 20_000
+    start = np.arange(count) * 100
+    spans = made.spans[np.tile([1, 2], count // 2)].with_columns(
+        device=pl.lit(0, made.spans["device"].dtype),
+        start_ps=pl.Series(start, dtype=pl.Int64),
+        dur_ps=pl.Series(10 + 80 * (np.arange(count) % 5 == 0), dtype=pl.Int64),
+    )
+    page = TimelinePage(number=0, timeline=replace(made, spans=spans))
+    found = page.describe()["phases"]
+    assert 1000 < len(found["phase"]) <= 8000
+    assert all(one != other for one, other in pairwise(found["phase"]))
 
 
 def test_a_timeline_without_steps_or_spans_makes_a_page() -> None:

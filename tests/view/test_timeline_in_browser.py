@@ -116,6 +116,22 @@ def test_a_finding_opens_where_it_is_worst(timeline: Visit) -> None:
     assert "all-gather" in details.inner_text()
 
 
+def test_a_finding_about_idle_time_opens_at_the_gap(timeline: Visit, visit: Visitor) -> None:
+    timeline.page.get_by_label("Go to a finding").select_option("STEP301")
+    details = timeline.page.get_by_role("complementary", name="Details of the selection")
+    details.get_by_text("Idle time").wait_for()
+    text = " ".join(details.inner_text().split())
+    assert "GPU 0 measured" in text
+    assert "Duration 1.500 ms measured" in text
+    assert "STEP301" in text
+    rest(timeline, timeline.page.url)
+    start, end = window(timeline)
+    assert start < 29_500_000_000
+    assert end > 31_000_000_000
+    again = visit(address_of(timeline))
+    again.page.get_by_text("Idle time").wait_for()
+
+
 def test_an_address_leads_to_the_same_place_and_op(timeline: Visit, visit: Visitor) -> None:
     timeline.page.locator("canvas.tl-top").focus()
     press(timeline, "w", 4)

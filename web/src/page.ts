@@ -40,6 +40,8 @@ export interface TimelinePage {
   memory: MemoryCurve[];
   /** The step's programs on the first device. */
   programs: { name: string; start: number[]; end: number[] }[];
+  /** Stretches of one phase on the first device, by its kernels; empty if fewer than two are known. */
+  phases: { phase: string[]; start: number[]; end: number[] };
   tracks: Track[];
   /** Block of JSON: OpTable. */
   ops: string;
@@ -104,8 +106,8 @@ export type Columns = Record<string, Float64Array | Uint32Array | Uint16Array | 
 export interface FindingPlaces {
   code: string;
   title: string;
-  /** The largest first. */
-  places: { track: number; start: number; dur: number; op: number; what: string }[];
+  /** The worst first; without an op: time in which the device of a summary is idle. */
+  places: { track: number; start: number; dur: number; op: number | null; what: string }[];
 }
 
 /** Attributes of the ops by row; a missing value is null. */

@@ -29,11 +29,25 @@ class Finding:
 
 @frozen(kw_only=True)
 class Evidence:
-    """An op that shows the finding, its cost in a median step, and rows of a few of its spans."""
+    """What shows the finding, and its cost in a median step.
+
+    Of an op, `spans` are rows of a few of its spans; of idle time, which has none, `gaps` are the
+    worst gaps.
+    """
 
     what: str
     ms: float | None
     spans: tuple[int, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+@frozen
+class Gap:
+    """A time in which a device is idle; `start_ps` as in the Timeline's spans."""
+
+    device: int
+    start_ps: int
+    dur_ps: int
 
 
 @frozen

@@ -8,7 +8,9 @@ from pathlib import PurePath
 from statistics import median_low
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import select
@@ -19,6 +21,8 @@ from counterpoint.view.picture import Picture, PictureTrack, extent
 
 _MOST_RUNS: Final = 4000
 """Runs of programs that are shown; of more, the longest."""
+_MOST_PHASES: Final = 8000
+"""Stretches of a phase that a page has; of more, the shortest are left out."""
 _MOST_CHANGES: Final = 16_000
 """Changes of memory that a page has, of all devices together."""
 _OP_COLUMNS: Final = (
@@ -93,6 +97,7 @@ class TimelinePage:
             "typical": None if self.preview else self.typical[0],
             "chosen": self.step is not None,
             "programs": self._programs(since),
+            "phases": self._phases(since),
             "tracks": [
                 track.describe(None if has is None else has.get(number, {}))
                 for number, track in enumerate(tracks)
@@ -163,6 +168,28 @@ class TimelinePage:
             for program, start, end in found.rows()
         ]
 
+    def _phases(self, since: int) -> dict[str, list[Any]]:
+        """Return the phases of the first device that computes, as stretches of its kernels."""
+        found: dict[str, list[Any]] = {"phase": [], "start": [], "end": []}
+        ops, spans = self.timeline.ops, self.timeline.spans
+        names = ops["phase"].drop_nulls().unique().sort()
+        if len(names) <= 1 or spans.is_empty():
+            return found
+        phase_of = ops.select(
+            pl.when(pl.col("lane") == Lane.COMPUTE)
+            .then(pl.col("phase").replace_strict(names, range(len(names)), default=None))
+            .fill_null(-1)
+            .cast(pl.Int64)
+        )["phase"].to_numpy()
+        own = spans.filter(pl.col("device") == spans["device"][0]).sort("start_ps")
+        phase = phase_of[own["op"].to_numpy()]
+        known = phase >= 0
+        start = own["start_ps"].to_numpy()[known] - since
+        stretches = _stretches(phase[known], start, start + own["dur_ps"].to_numpy()[known])
+        found["phase"] = [names[number] for number in stretches[0].tolist()]
+        found["start"], found["end"] = stretches[1].tolist(), stretches[2].tolist()
+        return found
+
     def _memory(self, since: int, end: int) -> list[dict[str, Any]]:
         """Return what the allocator of each device gave out; of close changes the highest stays."""
         table = self.timeline.memory.filter(pl.col("start_ps") <= end)
@@ -218,23 +245,36 @@ class TimelinePage:
         return encode_table(table)
 
     def _finding_places(self, since: int) -> Iterable[dict[str, Any]]:
-        """Yield the findings with the spans that show them, the longest first."""
-        spans = self.timeline.spans
+        """Yield the findings with what shows them: the worst gaps, and spans, the longest first."""
+        count = len(self.timeline.spans)
         for finding in self.findings:
-            rows = [
-                (row, str(evidence.get("what", "")))
-                for evidence in finding.get("evidence", ())
-                for row in evidence.get("spans", ())
-                if row < len(spans)
+            evidence = finding.get("evidence", ())
+            gaps = [
+                self._gap(gap, str(it.get("what", "")), since)
+                for it in evidence
+                for gap in it.get("gaps", ())
+            ]
+            spans = [
+                self._place(row, str(it.get("what", "")), since)
+                for it in evidence
+                for row in it.get("spans", ())
+                if row < count
             ]
             yield {
                 "code": finding.get("code", ""),
                 "title": finding.get("title", ""),
-                "places": sorted(
-                    (self._place(row, what, since) for row, what in rows),
-                    key=lambda place: -place["dur"],
-                ),
+                "places": [*gaps, *sorted(spans, key=lambda place: -place["dur"])],
             }
+
+    def _gap(self, gap: Mapping[str, int], what: str, since: int) -> dict[str, Any]:
+        """Return idle time of a device: a place in its summary, without an op."""
+        return {
+            "track": self._track_of.get((gap["device"], None), 0),
+            "start": gap["start_ps"] - since,
+            "dur": gap["dur_ps"],
+            "op": None,
+            "what": what,
+        }
 
     def _place(self, row: int, what: str, since: int) -> dict[str, Any]:
         span = self.timeline.spans.row(row, named=True)
@@ -250,3 +290,19 @@ class TimelinePage:
     def _track_of(self) -> dict[tuple[int | None, int | None], int]:
         tracks: Sequence[PictureTrack] = () if self.picture is None else self.picture.tracks
         return {(track.device, track.line): number for number, track in enumerate(tracks)}
+
+
+_Longs = NDArray[np.int64]
+
+
+def _stretches(kinds: _Longs, start: _Longs, end: _Longs) -> tuple[_Longs, _Longs, _Longs]:
+    """Return where one kind follows itself: kinds, first starts, latest ends."""
+    while len(kinds):
+        first = np.flatnonzero(np.append(True, kinds[1:] != kinds[:-1]))
+        kinds, start, end = kinds[first], start[first], np.maximum.reduceat(end, first)
+        if len(kinds) <= _MOST_PHASES:
+            break
+        length = end - start
+        long = length > np.median(length)
+        kinds, start, end = kinds[long], start[long], end[long]
+    return kinds, start, end

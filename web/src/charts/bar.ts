@@ -67,5 +67,5 @@ export function stackedBar(of: readonly Part[], whole: number, label: string): H
 export function meter(share: number, kind = "accent"): HTMLElement {
   const inner = h("span", { class: `fill-${kind}` });
   inner.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
-  return h("span", { class: "meter", "aria-hidden": "true" }, inner);
+  return h("span", { class: "meter", "aria-hidden": "true" }, share > 0 && inner);
 }

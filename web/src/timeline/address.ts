@@ -41,7 +41,7 @@ export class Address {
       track: selection ? String(selection.track) : null,
       at: selection ? String(selection.start) : null,
       side: selection && selection.side.index > 0 ? String(selection.side.index) : null,
-      finding: null,
+      finding: selection?.finding ?? null,
       search: null,
     });
   }

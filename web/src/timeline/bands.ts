@@ -1,16 +1,17 @@
-/** The ruler above the tracks: the axis, then the steps and programs of each side. */
+/** The ruler above the tracks: the axis, then the steps, programs and phases of each side. */
 
 import { visible } from "../text";
 import { axisOf, length, ticks } from "./axis";
 import type { Scene } from "./scene";
 import { type Side, stepRow } from "./sides";
+import type { Viewport } from "./viewport";
 
 const AXIS = 24;
 const BAND = 19;
 
 export interface Band {
   side: Side;
-  kind: "steps" | "programs";
+  kind: "steps" | "programs" | "phases";
   y: number;
   height: number;
   title: string;
@@ -26,6 +27,8 @@ export function bandsOf(sides: Side[], scale: number): Band[] {
       found.push({ side, kind: "steps", y: y(), height, title: `${letter}steps` });
     if (side.page.programs.length > 0)
       found.push({ side, kind: "programs", y: y(), height, title: `${letter}programs` });
+    if (side.page.phases.phase.length > 0)
+      found.push({ side, kind: "phases", y: y(), height, title: `${letter}phases` });
   }
   return found;
 }
@@ -39,6 +42,8 @@ interface Bar {
   end: number;
   text: () => string;
   strong: boolean;
+  /** How dark it is, from 0 to 1; null: as its band is. */
+  shade?: number;
 }
 
 export function drawRuler(context: CanvasRenderingContext2D, scene: Scene, bands: Band[]): void {
@@ -49,8 +54,7 @@ export function drawRuler(context: CanvasRenderingContext2D, scene: Scene, bands
   context.textBaseline = "middle";
   drawAxis(context, scene);
   for (const band of bands) {
-    const bars = band.kind === "steps" ? stepBars(band.side) : programBars(band.side);
-    drawBars(context, scene, bars, band);
+    drawBars(context, scene, barsOf(scene, band), band);
   }
   context.fillStyle = palette.css.line;
   context.fillRect(0, rulerHeight(bands, palette.scale) - 1, viewport.width, 1);
@@ -68,6 +72,11 @@ function drawAxis(context: CanvasRenderingContext2D, { viewport, palette, sides 
   }
 }
 
+function barsOf({ viewport }: Scene, { kind, side }: Band): Iterable<Bar> {
+  if (kind === "steps") return stepBars(side);
+  return kind === "programs" ? programBars(side) : phaseBars(side, viewport);
+}
+
 function drawBars(
   context: CanvasRenderingContext2D,
   { viewport, palette }: Scene,
@@ -82,8 +91,9 @@ function drawBars(
     last = end;
     const left = Math.max(x, -2);
     const right = Math.min(end, viewport.width + 2);
-    context.fillStyle = band.kind === "steps" ? palette.css.idle : palette.css.panel;
-    context.globalAlpha = bar.strong ? 1 : 0.55;
+    context.fillStyle =
+      bar.shade !== undefined ? palette.css.muted : band.kind === "steps" ? palette.css.idle : palette.css.panel;
+    context.globalAlpha = bar.shade ?? (bar.strong ? 1 : 0.55);
     context.fillRect(left, band.y + 1, Math.max(right - left - 1, 0.5), band.height - 3);
     context.globalAlpha = 1;
     context.fillStyle = palette.css.line;
@@ -118,6 +128,40 @@ function* programBars({ page }: Side): Iterable<Bar> {
     const text = () => visible(program.name);
     for (let at = 0; at < program.start.length; at++)
       yield { start: program.start[at]!, end: program.end[at]!, text, strong: true };
+  }
+}
+
+const SHADES: Record<string, number> = { forward: 0.08, backward: 0.2, remat: 0.32, optimizer: 0.14 };
+/** Pixels in which the phase with most time counts: phases alternate from kernel to kernel. */
+const PATCH = 2;
+
+/** The phases on the screen; where short ones alternate, those with most time. */
+function* phaseBars({ page, offset }: Side, viewport: Viewport): Iterable<Bar> {
+  const { phase, start, end } = page.phases;
+  const names = [...new Set(phase)];
+  const width = PATCH * viewport.unit;
+  // The grid stands still while the window moves.
+  const first = Math.floor((viewport.start + offset) / width);
+  const patches = Math.ceil((viewport.end + offset) / width) - first;
+  const times = names.map(() => new Float64Array(patches));
+  for (let row = 0; row < phase.length; row++) {
+    const of = times[names.indexOf(phase[row]!)]!;
+    const [from, to] = [start[row]! / width - first, end[row]! / width - first];
+    const last = Math.min(Math.ceil(to), patches);
+    for (let at = Math.max(Math.floor(from), 0); at < last; at++)
+      of[at]! += Math.min(to, at + 1) - Math.max(from, at);
+  }
+  let began = 0;
+  let kind = -1;
+  for (let at = 0; at <= patches; at++) {
+    let most = -1;
+    for (let each = 0; at < patches && each < names.length; each++)
+      if (times[each]![at]! > (most < 0 ? 0 : times[most]![at]!)) most = each;
+    if (most === kind) continue;
+    const name = names[kind];
+    const [from, to] = [(first + began) * width, (first + at) * width];
+    if (name) yield { start: from, end: to, text: () => visible(name), strong: true, shade: SHADES[name] ?? 0 };
+    [began, kind] = [at, most];
   }
 }
 

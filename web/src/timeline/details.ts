@@ -47,7 +47,7 @@ export class Details {
       },
       "×",
     );
-    fill(this.element, close, ...(isSpan(spot) ? this.span(scene, spot) : this.sum(scene, spot)));
+    fill(this.element, close, ...(isSpan(spot) ? this.span(scene, spot) : this.sum(spot)));
   }
 
   private span(scene: Scene, spot: Spot): Child[] {
@@ -90,13 +90,13 @@ export class Details {
   }
 
   /** A bucket, an interval of the summary, or one of a fold. */
-  private sum(scene: Scene, spot: Spot): Child[] {
+  private sum(spot: Spot): Child[] {
+    if (spot.finding) return this.gap(spot);
     const track = spot.side.page.tracks[spot.track];
     const devices = track?.kind === "fold" ? spot.side.page.devices.length : 1;
     const name = spot.op === null ? null : (spot.side.ops?.name[spot.op] ?? null);
     const busy = spot.busy?.map((each) => percent(each / spot.dur)).join(" · ");
     const zoom = h("button", { type: "button", onclick: () => this.actions.zoom() }, "Zoom to the spans");
-    void scene;
     return [
       h("h2", {}, spot.level === 0 && track?.kind === "summary" ? "Interval" : "Time summed up"),
       h(
@@ -113,6 +113,17 @@ export class Details {
       ]),
       classTable(spot.times ?? {}, spot.dur * devices, devices),
       zoom,
+    ];
+  }
+
+  private gap(spot: Spot): Child[] {
+    const device = spot.side.page.devices[spot.side.page.tracks[spot.track]?.device ?? -1];
+    return [
+      h("h2", {}, "Idle time"),
+      h("p", { class: "tl-kind" }, device ? `${device.name} ` : "", badge(spot.side.page.basis)),
+      facts(time(spot)),
+      h("div", { class: "tl-walk" }, h("button", { type: "button", onclick: () => this.actions.zoom() }, "Zoom")),
+      this.findings(spot),
     ];
   }
 
@@ -135,13 +146,17 @@ export class Details {
 
   private findings(spot: Spot): Child {
     const found = spot.side.page.findings.filter(({ places }) =>
-      places.some((place) => place.op === spot.op),
+      places.some(
+        (place) =>
+          place.op === spot.op &&
+          (place.op !== null || (place.track === spot.track && place.start === spot.start)),
+      ),
     );
     if (found.length === 0) return null;
     const link = (code: string, title: string) =>
       h("button", { type: "button", class: "link", onclick: () => this.actions.finding(code) }, title);
     const items = found.map(({ code, title }) => h("li", {}, h("code", {}, code), " ", link(code, title)));
-    return h("section", {}, h("h3", {}, "Findings that name it"), h("ul", { class: "tl-found" }, ...items));
+    return h("section", {}, h("h3", {}, spot.finding ? "Findings" : "Findings that name it"), h("ul", { class: "tl-found" }, ...items));
   }
 }
 

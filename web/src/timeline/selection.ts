@@ -121,7 +121,7 @@ export class Selection {
 export function sentence(spot: Spot): string {
   const { side } = spot;
   const track = side.page.tracks[spot.track];
-  const name = spot.op === null ? "time" : visible(side.ops?.name[spot.op] ?? "an op");
+  const name = spot.finding ? "idle" : spot.op === null ? "time" : visible(side.ops?.name[spot.op] ?? "an op");
   const step = stepAt(side.page, stepRow(side.page, spot.start));
   const inside =
     step && spot.start < step.end ? `, ${length(spot.start - step.start)} into step ${step.number}` : "";

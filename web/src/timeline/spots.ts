@@ -25,6 +25,14 @@ export interface Spot {
   count: number | null;
   /** Of a fold: the least, the median and the most time that a device computes. */
   busy: [number, number, number] | null;
+  /** Of idle time, in which nothing is drawn: the finding that it shows. */
+  finding: string | null;
+}
+
+/** Idle time of a device, the place of a finding. */
+export function gapSpot(side: Side, track: number, start: number, dur: number, finding: string): Spot {
+  const empty = { op: null, exposed: null, times: {}, count: null, busy: null };
+  return { side, track, level: 0, row: 0, start, dur, ...empty, finding };
 }
 
 export function spotOf(side: Side, tile: Tile, at: number): Spot {
@@ -47,6 +55,7 @@ export function spotOf(side: Side, tile: Tile, at: number): Spot {
       : Object.fromEntries(classes.filter((name) => columns[name]).map((name) => [name, value(name)])),
     count: isSpan || !columns.count ? null : value("count"),
     busy: columns.busy_min ? [value("busy_min"), value("busy_median"), value("busy_max")] : null,
+    finding: null,
   };
 }
 

@@ -15,9 +15,9 @@ import { Pointer } from "./pointer";
 import { showRange } from "./ranges";
 import { Scene } from "./scene";
 import { Search } from "./search";
-import { Selection, sentence } from "./selection";
+import { Selection, sentence, SHARE } from "./selection";
 import { stepAt, stepRow } from "./sides";
-import type { Spot } from "./spots";
+import { gapSpot, type Spot } from "./spots";
 import { Stage } from "./stage";
 import { Toolbar } from "./toolbar";
 import { Tooltip } from "./tooltip";
@@ -332,13 +332,16 @@ class TimelineView implements Mounted {
     const side = this.scene.sides[0];
     const place = side?.page.findings.find((finding) => finding.code === code)?.places[0];
     if (!side || !place) return false;
+    const { track, start, dur, op } = place;
     this.toolbar.choose(code);
-    this.scene.uncover(side, place.track);
-    this.scene.viewport.fit(place.start, place.start + place.dur, 0.2);
+    this.scene.uncover(side, track);
+    this.scene.viewport.fit(start, start + dur, SHARE);
     this.moved();
-    void nearest(this.scene, side, place.track, place.start + place.dur / 2).then((spot) =>
-      this.selection.zoom(spot),
-    );
+    if (op === null) this.selection.zoom(gapSpot(side, track, start, dur, code));
+    else
+      void nearest(this.scene, side, track, start + dur / 2, null, op).then((spot) =>
+        this.selection.zoom(spot),
+      );
     return true;
   }
 

@@ -9,13 +9,14 @@ import type { Tile } from "./tile";
 /** Tiles that are looked through at most for one answer. */
 export const MOST_TILES = 384;
 
-/** The span of a track at a moment (own time) or else the nearest; `row`: only in this row. */
+/** The span of a track at a moment (own time) or else the nearest; `row`, `op`: only of these. */
 export async function nearest(
   scene: Scene,
   side: Side,
   track: number,
   time: number,
   row: number | null = null,
+  op: number | null = null,
 ): Promise<Spot | null> {
   const tiles = await around(scene, side, track, time);
   let best: Spot | null = null;
@@ -28,6 +29,7 @@ export async function nearest(
       for (const candidate of [at, next]) {
         if (candidate === undefined || candidate < 0) continue;
         const spot = spotOf(side, tile, candidate);
+        if (op !== null && spot.op !== op) continue;
         const far = Math.max(spot.start - time, time - spot.start - spot.dur, 0);
         if (far < least) [best, least] = [spot, far];
       }

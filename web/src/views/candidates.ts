@@ -195,6 +195,7 @@ const SOURCES: Record<string, string> = {
   table: "shipped tables of measurements",
   analytic: "formulas",
   bound: "bounds only",
+  compiler: "estimates of the compiler",
 };
 
 function prices({ basis, unpriced }: Predicted): HTMLElement {

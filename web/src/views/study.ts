@@ -28,12 +28,33 @@ export const study: View = {
         section("All arms", null, arms(found)),
         dropped(found),
         ablation(found),
+        timelines(found),
         notes("Notes", found.notes),
       ),
     );
     return { show() {}, unmount: plot.stop };
   },
 };
+
+/** Why there is no timeline, and how to get one. */
+function timelines(found: Tuned): HTMLElement {
+  return section(
+    "Timelines",
+    null,
+    h(
+      "p",
+      { class: "fine" },
+      "None here: a study keeps the step time of each arm, not its timeline. ",
+      wasRun(found)
+        ? "To see two arms, profile them: "
+        : "To see the base and an arm, predict each and keep its timeline: ",
+      h("code", {}, wasRun(found) ? "counterpoint run -o DIRECTORY" : "counterpoint predict -o DIRECTORY"),
+      " with each arm's settings, then ",
+      h("code", {}, "counterpoint view BASE --with ARM"),
+      ".",
+    ),
+  );
+}
 
 const gainText = (gain: number) => signed(gain, (value) => percent(value));
 
@@ -102,8 +123,9 @@ function estimates(found: Tuned): { element: HTMLElement; stop(): void } {
   const key = h(
     "ul",
     { class: "legend" },
-    h("li", {}, h("span", { class: "dot-key big fill-measured" }), "measured, with its range"),
-    h("li", {}, h("span", { class: "dot-key small fill-control" }), "a row: arm and base side by side"),
+    wasRun(found) && h("li", {}, h("span", { class: "dot-key big fill-measured" }), "measured, with its range"),
+    wasRun(found) &&
+      h("li", {}, h("span", { class: "dot-key small fill-control" }), "a row: arm and base side by side"),
     h("li", {}, h("span", { class: "dot-key fill-predicted" }), "predicted, with its range"),
     noise && h("li", {}, h("span", { class: "swatch fill-band" }), `within ${percent(noise)}: no effect`),
   );
@@ -127,6 +149,11 @@ function interval(arm: TuneArm): Interval {
   };
 }
 
+/** Whether anything was measured: a study may only predict. */
+function wasRun(found: Tuned): boolean {
+  return found.arms.some((arm) => arm.trials > 0 || estimate(arm));
+}
+
 function arms(found: Tuned): HTMLElement {
   const columns: Column<TuneArm>[] = [
     { title: "arm", value: (arm) => arm.name, cell: (arm) => arm.name },
@@ -135,6 +162,52 @@ function arms(found: Tuned): HTMLElement {
       value: (arm) => arm.status,
       cell: (arm) => h("span", { class: `outcome ${tone(arm.status)}` }, arm.status),
     },
+    ...(wasRun(found) ? measured() : predicted()),
+  ];
+  return table({
+    caption: "Arms of the study",
+    columns,
+    rows: found.arms,
+    text: (arm) => `${arm.name} ${arm.status} ${arm.why ?? ""}`,
+  });
+}
+
+function predicted(): Column<TuneArm>[] {
+  const unpredicted = (arm: TuneArm) => arm.why ?? "it was not predicted";
+  return [
+    {
+      title: "gain",
+      numeric: true,
+      value: (arm) => arm.predicted?.gain ?? null,
+      cell: (arm) => (arm.origin === "base" ? "–" : figure(arm.predicted?.gain, gainText, unpredicted(arm))),
+    },
+    {
+      title: "range",
+      value: (arm) => arm.predicted?.gain_range[0] ?? null,
+      cell: (arm) =>
+        arm.origin === "base"
+          ? "–"
+          : arm.predicted
+            ? rangeText(arm.predicted.gain_range)
+            : unknown(unpredicted(arm)),
+    },
+    {
+      title: "step, ms",
+      numeric: true,
+      value: (arm) => arm.predicted?.step_ms ?? null,
+      cell: (arm) => figure(arm.predicted?.step_ms, ms, unpredicted(arm)),
+    },
+    {
+      title: "range of the step, ms",
+      value: (arm) => arm.predicted?.range_ms[0] ?? null,
+      cell: (arm) =>
+        arm.predicted ? arm.predicted.range_ms.map(ms).join(" to ") : unknown(unpredicted(arm)),
+    },
+  ];
+}
+
+function measured(): Column<TuneArm>[] {
+  return [
     {
       title: "gain",
       numeric: true,
@@ -183,12 +256,6 @@ function arms(found: Tuned): HTMLElement {
       cell: (arm) => figure(arm.peak_bytes, bytes, "not recorded"),
     },
   ];
-  return table({
-    caption: "Arms of the study",
-    columns,
-    rows: found.arms,
-    text: (arm) => `${arm.name} ${arm.status} ${arm.why ?? ""}`,
-  });
 }
 
 function gainCell(arm: TuneArm): Child {

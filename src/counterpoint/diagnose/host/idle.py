@@ -6,10 +6,6 @@ been launched, or if the gap is no longer than a launch takes. The rest is the h
 to what the launching thread does at that moment, or, if that thread waits, to what the other
 threads do. Every moment of idle time has one cause, so the causes add up to it.
 
-The k-th call of `f` belongs to the k-th run of `jit_f`, minus the calls from before the profile: as
-few as keep every call before its run. That is the latest a call can have been, so a run that counts
-as launched in time was.
-
 From the moment at which the host waits for a result, a gap is *held*: the host could have called
 the next run instead, and what it does in the rest of the gap would have been hidden.
 """
@@ -25,21 +21,26 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.columns import EMPTY, Intervals, union, values_of
+from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.core.frozen import frozen
 from counterpoint.core.threads import on_threads
-from counterpoint.diagnose.finding import Evidence
+from counterpoint.diagnose.finding import Evidence, Gap
 from counterpoint.diagnose.host.hosts import (
     HostActivity,
     IdleCause,
     IdleEvent,
     host_activities,
-    matching,
+)
+from counterpoint.diagnose.host.launches import (
+    NEVER,
+    CallReturns,
+    calling_names,
+    launched_at,
+    while_launching,
 )
 from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane, Timeline
-from counterpoint.timeline.step_range import CALL
+from counterpoint.timeline import Lane
 
 _READ: Final = re.compile(r"(?i)d2h|dtoh|device ?to ?host")
 
@@ -140,7 +141,7 @@ TOPS: Final = {"cause": pl.String, "held": pl.Boolean, "what": pl.String, "ms": 
 WORTH: Final = 0.01
 """Share of a step below which idle time is not reported."""
 
-_HIDEABLE: Final = (
+HIDEABLE: Final = (
     IdleCause.BLOCKED,
     IdleCause.RUNTIME,
     IdleCause.TRANSFER,
@@ -172,14 +173,14 @@ class IdleTime:
     `parts` has one row per device, cause and whether the gap was held, `tops` the host events by
     cause. `seen`: the launching thread is known on every host. `blocked_ms`: how long that thread
     waits for results, whether devices are busy or not; if no thread is known, the length of gaps
-    that follow a read. `after` are rows of the spans that end the longest of the host's gaps.
+    that follow a read. `worst` are the gaps in which most time has a cause, with that time.
     """
 
     parts: pl.DataFrame
     tops: pl.DataFrame
     seen: bool
     blocked_ms: float
-    after: tuple[int, ...]
+    worst: Sequence[tuple[IdleCause, bool, Gap, int]]
 
     def ms(self, *causes: IdleCause, held: bool | None = None) -> float:
         """Return the time of these causes, in total, or in held or in other gaps only."""
@@ -197,17 +198,17 @@ class IdleTime:
 
         The host could be ahead by as long as it waited, no longer.
         """
-        return min(self.ms(*_HIDEABLE, held=True), self.blocked_ms)
+        return min(self.ms(*HIDEABLE, held=True), self.blocked_ms)
 
     def host_ms(self, cause: IdleCause) -> float:
         """Return the time of this cause that would remain if the host did not wait for results."""
-        left = self._left if cause in _HIDEABLE else 1.0
+        left = self._left if cause in HIDEABLE else 1.0
         return self.ms(cause, held=False) + left * self.ms(cause, held=True)
 
     @property
     def _left(self) -> float:
         """The share of held gaps that would remain if the host did not wait for results."""
-        held = self.ms(*_HIDEABLE, held=True)
+        held = self.ms(*HIDEABLE, held=True)
         return 1 - self.hidden_by_not_waiting_ms / held if held else 1.0
 
     @property
@@ -221,7 +222,7 @@ class IdleTime:
         As in `host_ms`, without what would be hidden if the host did not wait; waits themselves in
         full.
         """
-        counted = pl.col("held") & pl.col("cause").is_in(_HIDEABLE)
+        counted = pl.col("held") & pl.col("cause").is_in(HIDEABLE)
         counted &= pl.col("cause") != IdleCause.BLOCKED
         rows = (
             self.tops.filter(pl.col("cause").is_in(causes))
@@ -233,9 +234,18 @@ class IdleTime:
         )
         return [(what, ms) for what, ms in rows.head(count).rows()]
 
+    def gaps(self, *causes: IdleCause, held: bool | None = None) -> tuple[Gap, ...]:
+        """Return the worst gaps of these causes; each is whole, whatever else happens in it."""
+        summed: dict[Gap, int] = {}
+        for cause, is_held, gap, ps in self.worst:
+            if cause in causes and held in (None, is_held):
+                summed[gap] = summed.get(gap, 0) + ps
+        return tuple(sorted(summed, key=lambda gap: -summed[gap])[:_ROWS])
+
     def evidence(self, cause: IdleCause) -> tuple[Evidence, ...]:
         """Return the gaps in which the host is late for this cause, and what it does in them."""
-        gaps = Evidence(what="gaps before the next step", ms=self.host_ms(cause), spans=self.after)
+        ms, found = self.host_ms(cause), self.gaps(cause)
+        gaps = Evidence(what="gaps before the next step", ms=ms, gaps=found)
         return (gaps, *(Evidence(what=what, ms=ms) for what, ms in self.top(cause)))
 
 
@@ -270,7 +280,6 @@ def idle_of(data: StepData) -> IdleTime:
             tops[behind] = tops.get(behind, 0) + ps
     names = data.timeline.host_names
     parts = [(*key, ps * scale) for one in found for key, ps in one.parts]
-    ends = sorted((end for one in found for end in one.ends), reverse=True)
     named = [
         (event.cause, is_held, event.text(names), ps * scale)
         for (event, is_held), ps in tops.items()
@@ -280,7 +289,7 @@ def idle_of(data: StepData) -> IdleTime:
         tops=pl.DataFrame(named, schema=TOPS, orient="row"),
         seen=all(side.known for side in sides.values()),
         blocked_ms=sum(one.blocked for one in found) * scale,
-        after=tuple(row for _, row in ends[:_ROWS]),
+        worst=[row for one in found for row in one.worst],
     )
 
 
@@ -290,7 +299,7 @@ class _Split:
 
     parts: list[tuple[tuple[int, IdleCause, bool], int]]
     tops: dict[tuple[IdleEvent, bool], int]
-    ends: list[tuple[int, int]]
+    worst: list[tuple[IdleCause, bool, Gap, int]]
     blocked: int
 
 
@@ -325,31 +334,49 @@ class _Given:
             blocked_here = after_reads(self.reading, late, spans)
         held = _from_wait(late, blocked_here)
         free = late - held
-        parts = [
-            ((device, cause, is_held), piece.total)
-            for pieces, is_held in (
+        pieces = [
+            (cause, is_held, piece)
+            for found, is_held in (
                 (own, False),
                 (side.attribute(free, self.anywhere), False),
                 (side.attribute(held, self.anywhere), True),
             )
-            for cause, piece in pieces.items()
+            for cause, piece in found.items()
+        ]
+        parts = [((device, cause, is_held), piece.total) for cause, is_held, piece in pieces]
+        worst = [
+            (cause, is_held, gap, ps)
+            for cause, is_held, piece in pieces
+            for gap, ps in _worst(device, gaps, piece)
         ]
         tops = {
             (behind, is_held): ps
             for gap, is_held in ((free, False), (held, True))
             for behind, ps in side.tops(gap).items()
         }
-        return _Split(parts, tops, _ended(late, spans), blocked_here.total)
+        return _Split(parts, tops, worst, blocked_here.total)
 
 
-def _ended(gaps: Intervals, spans: pl.DataFrame) -> list[tuple[int, int]]:
-    """Return the lengths of the longest gaps, each with the row of the span that ends it."""
-    length = gaps.end - gaps.start
-    longest = np.argsort(-length, kind="stable")[:_ROWS]
-    positions = np.searchsorted(spans["start_ps"].to_numpy(), gaps.end[longest])
-    inside = positions < len(spans)
-    rows = spans["row"].to_numpy()[positions[inside]]
-    return list(zip(length[longest][inside].tolist(), rows.tolist(), strict=True))
+def idle_gaps(data: StepData) -> tuple[Gap, ...]:
+    """Return the longest gaps of the typical steps, whatever their cause."""
+    found: dict[Gap, int] = {}
+    for device, windows, spans in by_device(data):
+        gaps = union(*windows) - busy(data, spans)
+        found.update(_worst(device, gaps, gaps))
+    return tuple(sorted(found, key=lambda gap: -found[gap])[:_ROWS])
+
+
+def _worst(device: int, gaps: Intervals, pieces: Intervals) -> list[tuple[Gap, int]]:
+    """Return the gaps with most of these pieces of gaps, and their time."""
+    if not len(pieces):
+        return []
+    inside = pieces.covered(gaps.start, gaps.end)
+    most = np.arange(len(gaps))
+    if len(most) > _ROWS:
+        most = np.sort(np.argpartition(-inside, _ROWS)[:_ROWS])
+    start, length = gaps.start[most], (gaps.end - gaps.start)[most]
+    rows = zip(start.tolist(), length.tolist(), inside[most].tolist(), strict=True)
+    return [(Gap(device, at, dur), ps) for at, dur, ps in rows if ps > 0]
 
 
 def _from_wait(gaps: Intervals, blocked: Intervals) -> Intervals:
@@ -384,7 +411,7 @@ def _split(
     between = gaps - inside
     short = between.end - between.start <= _LAUNCH_PS
     following = np.searchsorted(start, between.start, side="right")
-    launched = np.append(launched_at(data.timeline, runs, returns), _NEVER)
+    launched = np.append(launched_at(data.timeline, runs, returns), NEVER)
     # The gap after the profile's last run has no run behind it.
     own = short | (launched[following] <= between.start)
     device_own = (inside - launching) | union(between.start[own], between.end[own])
@@ -392,98 +419,3 @@ def _split(
         {IdleCause.DEVICE: device_own, IdleCause.LAUNCHING: launching},
         union(between.start[~own], between.end[~own]),
     )
-
-
-_JIT: Final = re.compile(r"^p?jit_(.*)$")
-
-
-_NEVER: Final = int(np.iinfo(np.int64).max)
-
-
-def calling_names(timeline: Timeline) -> Mapping[str, Sequence[int]]:
-    """Return the names of the events that call each jitted function."""
-    names: dict[str, list[int]] = {}
-    for index in matching(timeline.host_names, CALL):
-        if found := CALL.match(timeline.host_names[index]):
-            names.setdefault(found[1], []).append(index)
-    return names
-
-
-class CallReturns:
-    """The calls of jitted functions by a host's launching thread, of the whole profile."""
-
-    def __init__(self, calls: pl.DataFrame, calls_of: Mapping[str, Sequence[int]]) -> None:
-        self._calls = calls
-        self._calls_of = calls_of
-        self._found: dict[str, tuple[Longs, Longs]] = {}
-
-    def of(self, function: str) -> tuple[Longs, Longs]:
-        """Return begin and end of the calls of a function."""
-        if function not in self._found:
-            named = self._calls_of.get(function, ())
-            self._found[function] = _outermost(self._calls.filter(pl.col("name").is_in(named)))
-        return self._found[function]
-
-
-def launched_at(timeline: Timeline, runs: pl.DataFrame, returns: CallReturns) -> Longs:
-    """Return when the call that launched each run had returned; never if no call is known.
-
-    `runs` are those of one device in order of start. Both must cover the whole profile: a run after
-    the last call would look as if a call was lost.
-    """
-    found = np.full(len(runs), _NEVER, np.int64)
-    program, start = runs["program"].to_numpy(), runs["start_ps"].to_numpy()
-    known: list[int] = values_of(program).tolist()
-    programs: dict[str, list[int]] = {}
-    for number in known:
-        programs.setdefault(_function(timeline.programs[number].name), []).append(number)
-    for function, numbers in programs.items():
-        begin, end = returns.of(function)
-        if function and len(begin):
-            of_function = np.flatnonzero(np.isin(program, numbers))
-            found[of_function] = _matched(begin, end, start[of_function])
-    return found
-
-
-def _matched(begin: Longs, end: Longs, runs: Longs) -> Longs:
-    """Return the ends of the calls of these runs; no call begins after its run."""
-    before = np.searchsorted(begin, runs, side="right")
-    missing = max(0, int((np.arange(1, len(runs) + 1) - before).max()))
-    call = np.arange(len(runs)) - missing
-    known = (call >= 0) & (call < len(end))
-    return np.where(known, end[np.clip(call, 0, len(end) - 1)], _NEVER)
-
-
-def _outermost(calls: pl.DataFrame) -> tuple[Longs, Longs]:
-    """Return calls without nested ones: `jit` within `jit`, and a wrapper's own event."""
-    ordered = calls.sort("start_ps", "dur_ps", descending=[False, True])
-    begin = ordered["start_ps"].to_numpy()
-    end = begin + ordered["dur_ps"].to_numpy()
-    latest_end = np.maximum.accumulate(end) if len(end) else end
-    outer = np.ones(len(begin), bool)
-    outer[1:] = end[1:] > latest_end[:-1]
-    return begin[outer], end[outer]
-
-
-def while_launching(runs: pl.DataFrame, enqueues: pl.DataFrame) -> Intervals:
-    """Return the parts of runs in which their own kernels were still being launched.
-
-    The event that enqueues a run is in progress when its first kernel starts; an event that began
-    later belongs to a later run.
-    """
-    begin = enqueues["start_ps"].to_numpy()
-    order = np.argsort(begin, kind="stable")
-    begin = begin[order]
-    end = (enqueues["start_ps"] + enqueues["dur_ps"]).to_numpy()[order]
-    start, stop = runs["start_ps"].to_numpy(), runs["end_ps"].to_numpy()
-    if not len(begin):
-        return union(start, start)
-    latest_end = np.maximum.accumulate(end)
-    last = np.searchsorted(begin, start, side="right") - 1
-    until = np.where(last >= 0, latest_end[np.maximum(last, 0)], start)
-    return union(start, np.minimum(until, stop))
-
-
-def _function(program: str) -> str:
-    found = _JIT.match(program)
-    return found[1] if found else ""

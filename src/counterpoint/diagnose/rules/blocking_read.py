@@ -53,7 +53,7 @@ from typing import Final
 from counterpoint.core import Range
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.hosts import IdleCause
-from counterpoint.diagnose.host.idle import WORTH, idle_of
+from counterpoint.diagnose.host.idle import HIDEABLE, WORTH, idle_of
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP304"
@@ -87,7 +87,11 @@ def check(data: StepData) -> Iterator[Finding]:
         saves_ms=Range(0.0, waiting),
         basis=data.basis,
         evidence=(
-            Evidence(what="gaps from the start of the wait", ms=waiting, spans=idle.after),
+            Evidence(
+                what="gaps from the start of the wait",
+                ms=waiting,
+                gaps=idle.gaps(*HIDEABLE, held=True),
+            ),
             *(Evidence(what=what, ms=ms) for what, ms in rows),
         ),
         remedy=Remedy(

@@ -118,7 +118,7 @@ def check(data: StepData) -> Iterator[Finding]:
         saves_ms=Range(0.0, total),
         basis=data.basis,
         evidence=(
-            Evidence(what=gaps, ms=total, spans=idle.after),
+            Evidence(what=gaps, ms=total, gaps=idle.gaps(*_CAUSES)),
             *(Evidence(what=what, ms=ms) for what, ms in idle.top(*_CAUSES)),
         ),
         remedy=_remedy(data, ranked[0]),

@@ -49,7 +49,7 @@ from typing import Final
 from counterpoint.core import Basis, Range
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.hosts import IdleCause
-from counterpoint.diagnose.host.idle import WORTH, idle_of
+from counterpoint.diagnose.host.idle import WORTH, idle_gaps, idle_of
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP306"
@@ -65,6 +65,7 @@ def check(data: StepData) -> Iterator[Finding]:
     gaps = data.breakdown.idle_ms if predicted else data.cached(idle_of).ms(IdleCause.DEVICE)
     if gaps <= WORTH * data.step_ms:
         return
+    longest = idle_gaps(data) if predicted else data.cached(idle_of).gaps(IdleCause.DEVICE)
     yield Finding(
         code=CODE,
         title=f"devices are idle for {gaps:,.2f} ms per step between kernels",
@@ -80,7 +81,7 @@ def check(data: StepData) -> Iterator[Finding]:
         ),
         saves_ms=Range(0.0, gaps),
         basis=data.basis,
-        evidence=(Evidence(what="gaps between kernels", ms=gaps),),
+        evidence=(Evidence(what="gaps between kernels", ms=gaps, gaps=longest),),
         remedy=Remedy("fewer and larger kernels: more work per device, or settings that fuse more"),
         doubt=None if predicted else "tracing each kernel lengthens the gaps between them",
     )

@@ -146,12 +146,21 @@ class UtilizationJson(Result):
     hbm_share: float | None
 
 
+class GapJson(Result):
+    """A time in which a device, a row of `Timeline.devices`, is idle."""
+
+    device: int
+    start_ps: int
+    dur_ps: int
+
+
 class EvidenceJson(Result):
-    """The evidence of a finding, with rows of `Timeline.spans`."""
+    """The evidence of a finding: rows of `Timeline.spans`, or gaps between them."""
 
     what: str
     ms: float | None
     spans: tuple[int, ...]
+    gaps: tuple[GapJson, ...]
 
 
 class RemedySettings(Result):
