@@ -113,7 +113,7 @@ def test_neither_the_source_nor_another_file_is_overwritten(
     assert checked(job, "--fix", "-o", job, "--force") == 2
     assert "never changed" in capsys.readouterr().err
     assert checked(job, "--fix", "-o", other) == 2
-    assert "pass --force to overwrite it" in capsys.readouterr().err
+    assert "--force overwrites it" in capsys.readouterr().err
 
 
 def test_a_fix_of_a_script_is_its_assignments_with_what_only_the_shell_knows(

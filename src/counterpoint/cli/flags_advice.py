@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.output import check_number, write_output
+from counterpoint.cli.output import check_number, check_output, write_output
 from counterpoint.cli.printing import print_report, say_line, say_wrote, write_file, write_result
 from counterpoint.cli.settings_source import SettingsContext, check_version, read_source
 from counterpoint.cli.wording import in_options
@@ -348,7 +348,6 @@ def _write(text: str, out: Path | None, source: tuple[str, ...], *, force: bool)
         return
     if any(Path(name).exists() and out.exists() and out.samefile(name) for name in source):
         raise UsageError(f"{out} is a source", next="name another file")
-    if out.exists() and not force:
-        raise UsageError(f"{out} exists", next="pass --force to overwrite it")
+    check_output(out, force=force, endings=(out.suffix,))
     write_output(out, text)
     say_wrote(out)

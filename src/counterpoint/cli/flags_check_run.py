@@ -146,10 +146,9 @@ def _check_out(out: Path, source: str | None, *, force: bool) -> None:
         raise UsageError(
             f"-o {out}: this is the source, which is never changed", next="name another file"
         )
-    if out.exists() and not force:
-        raise UsageError(f"{out} exists", next="pass --force to overwrite it")
-    if not out.parent.is_dir():
-        raise UsageError(f"can't write {out}: no directory {out.parent}")
+    from counterpoint.cli.output import check_output
+
+    check_output(out, force=force, endings=(out.suffix,))
 
 
 def _asker():  # noqa: ANN202 - flags.confirm.Ask

@@ -1,19 +1,18 @@
-"""Result files: checked before the work starts, and written completely or not at all.
-
-The text is written to a temporary file that is then renamed, so an interrupted command leaves
-neither a partial file nor a damaged old one.
-"""
+"""Result files: checked before the work starts, and written completely or not at all."""
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
 from pathlib import Path
+from typing import Final
 
 from counterpoint.cli.wording import argument_of
 from counterpoint.core import UsageError, refuse_url
 from counterpoint.core.arguments import Retry
+from counterpoint.core.outputs import write_whole
+
+_free: Final[set[Path]] = set()
+"""Outputs that did not exist when they were checked: what is there at the end is another's."""
 
 
 def check_output(
@@ -39,6 +38,7 @@ def check_output(
         raise UsageError(f"can't write {path}: it is a directory")
     if path.exists() and not force:
         raise UsageError(f"{path} exists", why="--force overwrites it", next=Retry({"force": True}))
+    (_free.discard if force else _free.add)(path.absolute())
     if not path.parent.is_dir():
         raise UsageError(
             f"can't write {path}: the directory {path.parent} does not exist",
@@ -93,19 +93,19 @@ def check_number(
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write the whole text, or nothing. A file that is replaced keeps its mode, a link stays."""
-    place = path.resolve() if path.is_symlink() else path
-    part = place.with_name(f".{place.name}.{os.getpid()}.part")
+    """Write the whole text, or nothing; refuse if another process wrote the file meanwhile."""
+    content = text.encode(errors="backslashreplace")
     try:
-        if place.exists() and not place.is_file():  # a pipe or a terminal
-            place.write_text(text, encoding="utf-8", errors="backslashreplace")
-            return
-        try:
-            part.write_text(text, encoding="utf-8", errors="backslashreplace")
-            if place.exists():
-                shutil.copymode(place, part)
-            part.replace(place)
-        finally:
-            part.unlink(missing_ok=True)
+        if path.exists() and not path.is_file():  # a pipe or a terminal
+            path.write_bytes(content)
+        else:
+            write_whole(path, content, overwrite=path.absolute() not in _free)
+            _free.discard(path.absolute())
+    except FileExistsError:
+        raise UsageError(
+            f"{path} exists",
+            why="another process wrote it meanwhile",
+            next=Retry({"force": True}),
+        ) from None
     except OSError as failure:
         raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from typing import Any, Final
 from counterpoint.compile.task import CompileOutput, CompileTask, planned_bytes
 from counterpoint.compile.worker_process import outcome_of
 from counterpoint.core.documents import cache_directory
+from counterpoint.core.outputs import whole_file
 
 FORMAT: Final = 1
 """Version of the hashed data and of the stored format. Each version has its own cache."""
@@ -171,19 +171,13 @@ def _entry(task: CompileTask) -> Path | None:
 
 def _write(entry: Path, recorded: CompileOutput) -> None:
     about = {"outcome": asdict(recorded.outcome), "taken": dict(recorded.taken)}
-    handle, part = tempfile.mkstemp(dir=entry.parent, suffix=".part")
-    try:
-        with (
-            os.fdopen(handle, "wb") as file,
-            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as kept,
-        ):
-            kept.writestr(_ABOUT, json.dumps(about))
-            kept.writestr(_MODULE, recorded.module)
-            kept.writestr(_LOG, recorded.log)
-        Path(part).replace(entry)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
+    with (
+        whole_file(entry, overwrite=True, mode=0o600) as part,
+        zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as kept,
+    ):
+        kept.writestr(_ABOUT, json.dumps(about))
+        kept.writestr(_MODULE, recorded.module)
+        kept.writestr(_LOG, recorded.log)
 
 
 def _tidy(directory: Path) -> None:

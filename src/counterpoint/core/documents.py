@@ -8,7 +8,6 @@ one of the interpreter.
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import re
@@ -21,7 +20,6 @@ from counterpoint.core.errors import UsageError
 
 __all__ = [
     "cache_directory",
-    "name_new",
     "parse_json",
     "parse_toml",
     "refuse_url",
@@ -84,20 +82,6 @@ def unused_path(path: Path) -> Path:
     stem, first = (stem, int(last) + 1) if again else (path.name, 2)
     names = (path.with_name(f"{stem}-{number}") for number in count(first))
     return next(name for name in names if not name.exists())
-
-
-def name_new(part: Path, path: Path) -> None:
-    """Give a finished file its name; raise FileExistsError if another took it meanwhile."""
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
-        if path.exists():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
-        part.replace(path)
-    else:
-        part.unlink()
 
 
 def refuse_url(path: str | Path) -> None:

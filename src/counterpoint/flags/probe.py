@@ -19,6 +19,7 @@ from typing import Final
 from counterpoint.core import UsageError, parse_json
 from counterpoint.core.documents import cache_directory
 from counterpoint.core.frozen import frozen
+from counterpoint.core.outputs import write_whole
 from counterpoint.flags.flag_parser import FlagParser, ParserReply, ProbeError
 from counterpoint.flags.jaxlib import jaxlib_metadata
 from counterpoint.flags.lifecycle import unknown_hint
@@ -216,14 +217,12 @@ def _keep_answer(place: Path | None, answer: ProbeResult) -> None:
         return
     from counterpoint.core.records import to_plain
 
-    part = place.with_name(f".{place.name}.{os.getpid()}.part")
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
         if len(os.listdir(place.parent)) > _MOST_ANSWERS:  # noqa: PTH208 - names only
             for old in place.parent.glob("*.*"):
                 old.unlink(missing_ok=True)
-        part.write_text(json.dumps(to_plain(answer)))
-        part.replace(place)
+        write_whole(place, json.dumps(to_plain(answer)).encode())
 
 
 def interpreter(python: str | Path, environment: Mapping[str, str]) -> Path:

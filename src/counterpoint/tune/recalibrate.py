@@ -14,6 +14,7 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
 from counterpoint.core.frozen import frozen
+from counterpoint.core.outputs import write_whole
 from counterpoint.cost import Scalars, default_scalars
 from counterpoint.hardware import Target, find_chip
 from counterpoint.hlo import Program, read_program
@@ -92,7 +93,7 @@ def recalibrate(
     if not calibration.fitted:
         return Unknown("no step depends on any scalar of the model")
     path = directory / CALIBRATION
-    path.write_text(calibration.toml(), encoding="utf-8")
+    write_whole(path, calibration.toml().encode())
     count = len(calibration.steps)
     return Recalibrated(
         calibration=calibration,

@@ -6,14 +6,13 @@ the file ends with comments that do.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
-import os
 from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core import UsageError
+from counterpoint.core.outputs import write_whole
 from counterpoint.flags import Settings
 
 _MARK: Final = b"// counterpoint.kept = "
@@ -30,15 +29,10 @@ def keep_program(
         "notes": list(notes),
     }
     data = program.rstrip(b"\n") + b"\n" + _MARK + json.dumps(about).encode() + b"\n"
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-        part.replace(path)
+        write_whole(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     except OSError as failure:
         raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 def kept_about(program: bytes) -> tuple[str, Settings, tuple[str, ...]] | None:

@@ -24,6 +24,7 @@ import msgspec
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.outputs import write_whole
 from counterpoint.core.rules import DocumentedRule
 from counterpoint.doctor.cluster import hosts_differ, missing_ranks
 from counterpoint.doctor.facts import HostFacts
@@ -132,9 +133,7 @@ def _file(directory: Path, rank: int) -> Path:
 
 def _write(path: Path, content: msgspec.Struct) -> None:
     """Write a file atomically, so that no reader sees half of it."""
-    part = path.with_suffix(f".{uuid4().hex}")
-    part.write_bytes(msgspec.json.encode(content))
-    part.replace(path)
+    write_whole(path, msgspec.json.encode(content))
 
 
 def _read(path: Path, kind: type[_File]) -> _File | None:

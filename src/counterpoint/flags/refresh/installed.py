@@ -24,6 +24,7 @@ from typing import Any, Final
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.outputs import write_whole
 from counterpoint.flags.catalogue.flag import (
     Flag,
     FlagFacts,
@@ -446,12 +447,7 @@ def read_table(path: Path) -> FlagTable:
 
 
 def _write(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        try:
-            part.write_text(text, encoding="utf-8")
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        write_whole(path, text.encode())
     except OSError as failure:
         raise UsageError(f"cannot write {path}: {failure.strerror or failure}") from None

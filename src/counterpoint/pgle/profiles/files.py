@@ -8,10 +8,8 @@ profile.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shlex
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +20,7 @@ from google.protobuf.message import DecodeError
 
 from counterpoint.core import InputError, UsageError, refuse_url
 from counterpoint.core.arguments import Retry
+from counterpoint.core.outputs import whole_directory, write_whole
 from counterpoint.hlo import Message
 from counterpoint.pgle.profiles.profile import (
     BINARY,
@@ -333,12 +332,7 @@ def _is_module_file(path: Path) -> bool:
 
 
 def _write_file(profile: Profile, path: Path) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(_encoded(profile, path.suffix))
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(path, _encoded(profile, path.suffix))
 
 
 def _encoded(profile: Profile, ending: str) -> bytes:
@@ -353,21 +347,10 @@ def _encoded(profile: Profile, ending: str) -> bytes:
 
 
 def _write_directory(profile: Profile, directory: Path) -> None:
-    """Write one text file per module, into a temporary directory that is moved into place."""
-    modules = dict(_by_module(profile))
-    directory = directory.resolve()  # keep a symbolic link
-    part = directory.with_name(f".{directory.name}.{os.getpid()}.part")
-    old = directory.with_name(f".{directory.name}.{os.getpid()}.old")
-    try:
-        part.mkdir()
-        for fingerprint, own in modules.items():
-            _write_file(own, part / f"{fingerprint}{TEXT}")
-        if directory.exists():
-            directory.rename(old)
-        part.rename(directory)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+    """Write one text file per module."""
+    with whole_directory(directory, overwrite=True) as part:
+        for fingerprint, own in _by_module(profile):
+            (part / f"{fingerprint}{TEXT}").write_bytes(_encoded(own, TEXT))
 
 
 def _by_module(profile: Profile) -> Iterator[tuple[str, Profile]]:

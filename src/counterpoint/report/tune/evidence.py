@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import tarfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core import UsageError, parse_json
 from counterpoint.core.frozen import frozen
+from counterpoint.core.outputs import whole_file
 from counterpoint.core.records import from_plain, to_plain
 from counterpoint.flags import is_setting
 from counterpoint.runs import layout
@@ -150,17 +150,12 @@ def write_bundle(study: Path, path: Path) -> list[str]:
     """Write the bundle, and return the names of variables whose values were redacted."""
     hidden = hidden_values(read_study(study), study)
     items = [item for item in evidence(study) if (study / item.path).resolve() != path.resolve()]
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        try:
-            with tarfile.open(part, "w:gz") as archive:
-                root = study.resolve().name
-                _add(archive, f"{root}/{_CONTENTS}", _words(items, hidden).encode(), time.time())
-                for item in items:
-                    _put(archive, root, study, item, hidden)
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        with whole_file(path, overwrite=True) as part, tarfile.open(part, "w:gz") as archive:
+            root = study.resolve().name
+            _add(archive, f"{root}/{_CONTENTS}", _words(items, hidden).encode(), time.time())
+            for item in items:
+                _put(archive, root, study, item, hidden)
     except OSError as failure:
         raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
     return sorted(set(hidden.values()))

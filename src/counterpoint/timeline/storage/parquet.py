@@ -7,10 +7,7 @@ nothing behind.
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
@@ -21,6 +18,7 @@ import polars as pl
 
 from counterpoint.core import Basis, InputError, Range, parse_json, refuse_url
 from counterpoint.core.arguments import Retry
+from counterpoint.core.outputs import whole_directory
 from counterpoint.core.records import RecordError, from_plain
 from counterpoint.timeline.model import (
     HOST_EVENTS,
@@ -91,28 +89,16 @@ def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = Fal
             why="it is not overwritten" + (": it is not a stored Timeline" if overwrite else ""),
             next="choose another name" if overwrite else Retry({"force": True}),
         )
-    place = path.resolve() if path.is_symlink() else path  # keep a symbolic link
-    partial = place.with_name(f".{place.name}.partial-{os.getpid()}")
-    old = place.with_name(f".{place.name}.old-{os.getpid()}")
     try:
-        partial.mkdir(parents=True)
-        _write(timeline, partial)
-        if overwrite and place.exists():
-            place.rename(old)
-        partial.rename(place)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_directory(path, overwrite=overwrite) as part:
+            _write(timeline, part)
+    except FileExistsError:
+        raise InputError(
+            f"{path} exists", why="another process wrote it meanwhile", next=Retry({"force": True})
+        ) from None
     except (OSError, pl.exceptions.PolarsError) as failure:
-        if isinstance(failure, OSError) and failure.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            raise InputError(
-                f"{path} exists",
-                why="another process wrote it meanwhile",
-                next=Retry({"force": True}),
-            ) from None
         raise InputError(f"{path} could not be written: {_reason(failure)}") from None
-    finally:
-        if old.exists() and not place.exists():
-            old.rename(place)  # not replaced after all
-        for rest in (partial, old):
-            shutil.rmtree(rest, ignore_errors=True)
     return path
 
 

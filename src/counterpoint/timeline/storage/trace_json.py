@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 from counterpoint import __version__
 from counterpoint.core import InputError, UsageError, refuse_url
 from counterpoint.core.arguments import Retry
-from counterpoint.core.documents import name_new
+from counterpoint.core.outputs import whole_file
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.storage.trace_layout import (
     NO_STEP,
@@ -127,16 +126,9 @@ def write_perfetto(timeline: Timeline, path: str | Path, *, overwrite: bool = Fa
             why="it is a directory" if path.is_dir() else "existing files are not overwritten",
             next="choose another name" if path.is_dir() else Retry({"force": True}),
         )
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
-        try:
-            _write(partial, blocks, packed=path.suffix == ".gz")
-            if overwrite:
-                partial.replace(path)
-            else:
-                name_new(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        with whole_file(path, overwrite=overwrite) as part:
+            _write(part, blocks, packed=path.suffix == ".gz")
     except FileExistsError:
         raise InputError(
             f"{path} exists", why="another process wrote it meanwhile", next=Retry({"force": True})

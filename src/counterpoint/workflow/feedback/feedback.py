@@ -19,6 +19,7 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, Range, Unknown
 from counterpoint.core.frozen import frozen
+from counterpoint.core.outputs import write_whole
 from counterpoint.flags.versions import (
     PROFILE,
 )
@@ -307,7 +308,7 @@ def existing_profile(task: FeedbackTask, path: Path) -> ProfileMeasurement:
     if path.is_file():
         data = path.read_bytes()
         path = task.directory / content_addressed_name(data, ending=path.suffix)
-        path.write_bytes(data)
+        write_whole(path, data)
     return ProfileMeasurement(
         path=path.resolve(),
         profile=profile,
