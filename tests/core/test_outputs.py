@@ -28,18 +28,28 @@ def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
 def test_an_error_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(RuntimeError), whole_file(path, overwrite=True) as part:
-        part.write_text("half of")
-        raise RuntimeError
+
+    def fail() -> None:
+        with whole_file(path, overwrite=True) as part:
+            part.write_text("half of")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert path.read_text() == "old"
     assert names(tmp_path) == ["a.txt"]
 
 
 def test_another_s_file_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    with pytest.raises(FileExistsError), whole_file(path, overwrite=False) as part:
-        part.write_text("mine")
-        path.write_text("of another")
+
+    def write() -> None:
+        with whole_file(path, overwrite=False) as part:
+            part.write_text("mine")
+            path.write_text("of another")
+
+    with pytest.raises(FileExistsError):
+        write()
     assert path.read_text() == "of another"
     assert names(tmp_path) == ["a.txt"]
 
@@ -72,10 +82,15 @@ def test_a_directory_is_replaced_as_a_whole(
 
 def test_a_directory_of_another_is_not_replaced(tmp_path: Path) -> None:
     place = tmp_path / "many"
-    with pytest.raises(FileExistsError), whole_directory(place, overwrite=False) as part:
-        (part / "mine").touch()
-        place.mkdir()
-        (place / "of another").touch()
+
+    def write() -> None:
+        with whole_directory(place, overwrite=False) as part:
+            (part / "mine").touch()
+            place.mkdir()
+            (place / "of another").touch()
+
+    with pytest.raises(FileExistsError):
+        write()
     assert names(place) == ["of another"]
     assert names(tmp_path) == ["many"]
 
