@@ -9,7 +9,6 @@ from typing import Final
 from counterpoint.cli.wording import argument_of
 from counterpoint.core import UsageError, refuse_url
 from counterpoint.core.arguments import Retry
-from counterpoint.core.outputs import write_whole
 
 _free: Final[set[Path]] = set()
 """Outputs that did not exist when they were checked: what is there at the end is another's."""
@@ -94,6 +93,8 @@ def check_number(
 
 def write_output(path: Path, text: str) -> None:
     """Write the whole text, or nothing; refuse if another process wrote the file meanwhile."""
+    from counterpoint.core.outputs import write_whole
+
     content = text.encode(errors="backslashreplace")
     try:
         if path.exists() and not path.is_file():  # a pipe or a terminal

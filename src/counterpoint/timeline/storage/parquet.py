@@ -18,7 +18,6 @@ import polars as pl
 
 from counterpoint.core import Basis, InputError, Range, parse_json, refuse_url
 from counterpoint.core.arguments import Retry
-from counterpoint.core.outputs import whole_directory
 from counterpoint.core.records import RecordError, from_plain
 from counterpoint.timeline.model import (
     HOST_EVENTS,
@@ -89,6 +88,8 @@ def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = Fal
             why="it is not overwritten" + (": it is not a stored Timeline" if overwrite else ""),
             next="choose another name" if overwrite else Retry({"force": True}),
         )
+    from counterpoint.core.outputs import whole_directory
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_directory(path, overwrite=overwrite) as part:
