@@ -212,9 +212,11 @@ def test_one_path_is_too_few(run: Run, arguments: tuple[str, ...]) -> None:
     assert err.endswith("next: counterpoint convert IN... OUT\n")
 
 
-def test_a_cut_profile_is_told(run: Run, profile: Path, tmp_path: Path) -> None:
+def test_a_cut_profile_is_told(run: Run, tmp_path: Path) -> None:
     cut = tmp_path / "cut.trace.json.gz"
-    cut.write_bytes(profile.read_bytes()[:-20])
+    many = [span((3, 3), 10 * at, 5, f"fusion.{at}") for at in range(20_000)]
+    whole = packed([process(3, "/device:TPU:0"), thread(3, 3, "XLA Ops"), *many])
+    cut.write_bytes(whole[: len(whole) * 3 // 4])
     code, _, err = run(cut, tmp_path / "out")
     assert code == 0
     assert "the profile is truncated" in err
@@ -232,3 +234,15 @@ def test_no_memory_is_not_enough(run: Run, profile: Path, tmp_path: Path) -> Non
     code, _, err = run(profile, tmp_path / "out", "--memory", "0")
     assert code == 2
     assert "--memory takes a number of at least 0.1, not 0" in err
+
+
+@pytest.mark.parametrize("output", ["out.json.gz", "out"])
+def test_a_trace_that_was_cut_before_any_work_is_an_error_and_writes_nothing(
+    run: Run, profile: Path, tmp_path: Path, output: str
+) -> None:
+    cut = tmp_path / "cut.trace.json.gz"
+    cut.write_bytes(profile.read_bytes()[:-20])
+    code, _, err = run(cut, tmp_path / output)
+    assert code == 3
+    assert "nothing was written" in err
+    assert not (tmp_path / output).exists()

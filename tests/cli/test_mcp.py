@@ -133,11 +133,13 @@ def test_the_tools_are_commands_in_the_words_of_their_help(place: Place) -> None
 
 
 def test_answers_are_those_of_the_command_line_as_digests(place: Place) -> None:
-    explained, compared, skill, cut = place.calls(
+    explained, compared, skill, part, cut, checked = place.calls(
         ("explain", {"paths": ["a.xplane.pb"], "last": 3}),
         ("compare", {"paths": [str(place.root / "a.xplane.pb"), "b.xplane.pb"]}),
         ("skill", {}),
+        ("skill", {"budget": 500}),
         ("flags_check", {"source": "--xla_gpu_nonsense=1", "budget": 500}),
+        ("flags_check", {"source": "--xla_gpu_nonsense=1", "jaxlib": "0.8.99"}),
     )
     path = str(place.root / "a.xplane.pb")
     said = in_process("explain", path, "--last", 3, "--as", "digest", cwd=place.root).stdout
@@ -146,6 +148,9 @@ def test_answers_are_those_of_the_command_line_as_digests(place: Place) -> None:
     assert not compared[0], compared[1]
     assert "0.0120" in compared[1]
     assert skill[1] == in_process("skill").stdout
+    assert len(part[1]) <= 500
+    assert part[1][:100] == skill[1][:100]
+    assert "the nearest release" in checked[1]
     assert not cut[0]
     assert "xla_gpu_nonsense" in cut[1]
     assert len(cut[1]) <= 500

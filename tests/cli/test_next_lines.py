@@ -26,6 +26,8 @@ LONGEST = 120
 """Characters of a line beyond the words that the user gave."""
 SHELL = ("less", "cd", "watch")
 
+PROFILE_FLAG = "xla_gpu_pgle_profile_file_or_directory_path"
+
 Said = Callable[..., str]
 
 
@@ -346,3 +348,37 @@ def test_after_a_lowered_step_was_kept_the_same_command_has_to_overwrite_it(
     assert isinstance(caught.value.next, Retry)
     assert caught.value.next.given == {"timeout": "100"} | ({"force": True} if is_kept else {})
     assert (str(path) in capsys.readouterr().err) is is_kept
+
+
+@pytest.mark.parametrize(
+    ("words", "next_"),
+    [
+        (
+            ("predict", "nothere", "--target", "v5e-8"),
+            "counterpoint predict --target v5e-8 -- python train.py",
+        ),
+        (
+            ("predict", "--target=64x8xH100:400G"),
+            "counterpoint predict --target 64x8xH100:400G -- python train.py",
+        ),
+        (("explain", "nothere", "--target", "v5e-8"), "counterpoint explain nothere"),
+        (
+            ("predict", "--pgle", "s.pbtxt", "s.py:step", "--target", "v5e-8"),
+            "counterpoint predict s.py:step --target v5e-8",
+        ),
+        (
+            ("predict", "s.py:step", "--pgle", "s.pb", "--target", "8xH100"),
+            f"counterpoint predict s.py:step --target 8xH100 --set {PROFILE_FLAG}=s.pb",
+        ),
+        (
+            ("predict", "s.py:step", "other", "--target", "8xH100"),
+            "counterpoint predict s.py:step --target 8xH100",
+        ),
+    ],
+)
+def test_the_next_line_keeps_the_target_and_drops_what_is_wrong(
+    place: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], next_: str
+) -> None:
+    assert place
+    assert main(list(words)) in (2, 3)
+    assert capsys.readouterr().err.splitlines()[-1] == f"  next: {next_}"

@@ -129,3 +129,23 @@ ENTRY main {
 def test_copies_without_any_computing_are_told_all_the_same() -> None:
     (finding,) = check(made(None, {"MemcpyH2D": 1_000}))
     assert priced(finding).high == pytest.approx(1.0)
+
+
+def test_copies_of_less_than_what_is_printed_are_not_told() -> None:
+    lines = {"loop_fusion": 500, "MemcpyD2H": 4}
+    assert not list(check(made(None, lines)))
+    (finding,) = check(made(None, lines | {"MemcpyD2H": 6}))
+    assert finding.title == "exposed copies take 0.01 ms per step"
+
+
+def test_a_rate_above_the_peak_is_no_utilization() -> None:
+    case = made(None, {"fusion": 1_000})
+    fast, slow = (
+        utilization(case.selection, case.ops.with_columns(flops=pl.lit(flops)), None)
+        for flops in (1e16, 1e9)
+    )
+    assert fast.mfu is None
+    assert fast.above_peak is not None
+    assert fast.above_peak > 1
+    assert slow.above_peak is None
+    assert slow.mfu is not None

@@ -360,6 +360,8 @@ def _not_accepted(error: CoercionError, given: str) -> str:
     name = error.token.keyword if error.token else None
     if name is None:
         name = error.argument.name.lstrip("-").upper() if error.argument else "the argument"
+    if error.target_type is bool:
+        return f"{name} is a switch and takes no value, but {given!r} was given"
     choices = [str(choice) for choice in _choices(error.target_type)]
     if choices:
         *others, last = choices
@@ -372,7 +374,6 @@ def _not_accepted(error: CoercionError, given: str) -> str:
 _PLAIN_TYPES: Final[dict[object, str]] = {
     int: "a whole number",
     float: "a number",
-    bool: "true or false",
     Path: "a path",
 }
 

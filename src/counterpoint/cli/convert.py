@@ -21,13 +21,13 @@ from counterpoint.cli.profiles import (
     is_trace,
     memory_in_bytes,
     read_and_analyze,
+    recorded_on,
     write_answer,
     write_timeline,
 )
 from counterpoint.cli.progress import Progress
-from counterpoint.core import UsageError, refuse_url
+from counterpoint.core import InputError, UsageError, refuse_url
 from counterpoint.diagnose.network import NetworkAnalysis, analyze_network
-from counterpoint.hardware.targets import parse_target
 from counterpoint.report import Document
 from counterpoint.report.explain import network_document, network_json
 from counterpoint.runs.timeline import read
@@ -76,9 +76,20 @@ def convert(
             steps=steps,
             last=last,
         )
+        _refuse_nothing(timeline)
         progress.say(f"writing {out}")
         write_timeline(timeline, out, force=force)
     _tell(timeline, out)
+
+
+def _refuse_nothing(timeline: Timeline) -> None:
+    """Refuse to write an output without spans, which looks like a successful conversion."""
+    if not len(timeline.spans):
+        raise InputError(
+            f"{', '.join(timeline.inputs)}: no spans to convert, so nothing was written",
+            why="; ".join(timeline.notes) or "it contains no work of a device or of the host",
+            next="capture again while steps run, e.g. from step 3 on, after compilation",
+        )
 
 
 def _tell(timeline: Timeline, out: Path) -> None:
@@ -148,7 +159,7 @@ def network(  # noqa: PLR0913 - the options of the command
     check_options(paths, top, out, "network", json=json, force=force)
     check_page(html, full=full, force=force)
     run = find_run(paths)
-    machine = None if target is None else parse_target(target)
+    machine = recorded_on(target)
     analyze = partial(analyze_network, step=step, devices=devices, run=run, target=machine)
     analysis, timeline = read_and_analyze(
         paths,

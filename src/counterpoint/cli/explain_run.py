@@ -14,6 +14,7 @@ from counterpoint.cli.profiles import (
     device_numbers,
     find_run,
     read_and_analyze,
+    recorded_on,
     write_answer,
     write_digest,
 )
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from counterpoint.diagnose import Explanation, Grouping
-    from counterpoint.hardware import Target
     from counterpoint.report import Document
     from counterpoint.runs import Run
 
@@ -57,7 +57,7 @@ def run(  # noqa: PLR0913 - the options of the command
     check_options(paths, top, out, "explain", json=json, force=force)
     check_page(html, full=full, force=force)
     size = check_digest(as_, budget, json=json, out=out)
-    recorded, machine = find_run(paths), None if target is None else _target(target)
+    recorded, machine = find_run(paths), recorded_on(target)
     stopwatch = Stopwatch(time.perf_counter)
     analyze = partial(explain_timeline, step=step, devices=devices, run=recorded, target=machine)
     with stopwatch.measure("reading"):
@@ -90,12 +90,6 @@ def run(  # noqa: PLR0913 - the options of the command
         write_answer(document, text, out, json=json)
     else:
         write_digest(_as_digest(explanation, recorded, named, size), out)
-
-
-def _target(text: str) -> Target:
-    from counterpoint.hardware.targets import parse_target
-
-    return parse_target(text)
 
 
 def _as_document(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -170,11 +171,16 @@ def _chip(target: str | None, chip: str | None) -> str | None:
     return parse_devices(target).chip
 
 
+_TPU: Final = re.compile(r"(?i)v\d+[a-z]{0,2}")
+
+
 def _known_chip(chip: str | None) -> str | None:
     if chip is None or chip_family(chip) is not None:
         return chip
     if chip_family(chip.upper()) is not None:
         return chip.upper()
+    if _TPU.fullmatch(chip):
+        return f"TPU {chip.lower()}"
     from counterpoint.hardware import find_chip
 
     known = find_chip(chip)

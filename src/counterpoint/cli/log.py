@@ -12,7 +12,13 @@ from cyclopts import Parameter
 
 from counterpoint.cli.pages import explained_page, study_page
 from counterpoint.cli.printing import say_line, write_result
-from counterpoint.cli.profiles import as_typed, check_options, find_run, read_and_analyze
+from counterpoint.cli.profiles import (
+    as_typed,
+    check_options,
+    find_run,
+    read_and_analyze,
+    recorded_on,
+)
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.report.summary import (
@@ -130,13 +136,7 @@ def _read(paths: tuple[str, ...], target: str | None) -> _Made:
         run = read_run(paths[0])
         if not run.profiles:
             return replace(summarize_run(run), title=_name_of_run(run)), None
-    return _profile(paths, None if target is None else _target(target))
-
-
-def _target(text: str) -> Target:
-    from counterpoint.hardware.targets import parse_target
-
-    return parse_target(text)
+    return _profile(paths, recorded_on(target))
 
 
 def _study(directory: Path) -> _Made:

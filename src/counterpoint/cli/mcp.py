@@ -138,7 +138,8 @@ class _Tools:
 
         summary = next(one.summary for one in COMMANDS if one.name == tool.command)
         arguments = self._arguments[tool.name]
-        budget = {"type": "integer", "description": f"Characters; default {self._budget}."}
+        usual = "all of it" if tool.command == "skill" else self._budget
+        budget = {"type": "integer", "description": f"Characters; default {usual}."}
         shown = {name: one.schema for name, one in arguments}
         return {
             "name": tool.name,
@@ -163,8 +164,9 @@ class _Tools:
         words = self._words(tool, {n: v for n, v in given.items() if n != "budget"})
         if tool.digest:
             words += ["--as", "digest", "--budget", str(budget)]
-        text = await self._run(words, confined=bool(tool.paths))
-        return text if tool.command == "skill" else _cut(text, budget)
+        text, said = await self._run(words, confined=bool(tool.paths))
+        whole = text if tool.digest else text + said
+        return whole if tool.command == "skill" and "budget" not in given else _cut(whole, budget)
 
     def _words(self, tool: Tool, given: Mapping[str, Any]) -> list[str]:
         known = dict(self._arguments[tool.name])
@@ -206,8 +208,11 @@ class _Tools:
             raise _Refused(f"{name}: {text} is a program, and no tool runs one")
         return str(found)
 
-    async def _run(self, words: Sequence[str], *, confined: bool) -> str:
-        """Run a command. What takes no paths, as the doctor, looks at this machine as it is."""
+    async def _run(self, words: Sequence[str], *, confined: bool) -> tuple[str, str]:
+        """Run a command; return its result, and what it said beside it.
+
+        What takes no paths, as the doctor, looks at this machine as it is.
+        """
         scratch = tempfile.mkdtemp(prefix="counterpoint-mcp-")
         given = (json.dumps([str(root) for root in self._roots]), scratch, json.dumps(words))
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
@@ -232,7 +237,7 @@ class _Tools:
         text, said = (part.decode("utf-8", errors="replace") for part in (out, err))
         if child.returncode and (child.returncode != 1 or not text.strip()):
             raise _Refused(_cut(said.strip() or text.strip(), max(self._budget, BUDGET)))
-        return text
+        return text, said
 
 
 def run_confined(roots: str, scratch: str, words: str) -> None:

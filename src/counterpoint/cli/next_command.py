@@ -7,6 +7,7 @@ decides how many words belong to the old option: only command lines that it acce
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -26,6 +27,8 @@ def with_whole_command(
 ) -> CounterpointError:
     """Return the error with a `next` to paste; `is_taken` says whether a line is valid."""
     retry = error.next
+    if isinstance(retry, str):
+        error.next = _for_own_target(retry, error.what, words)
     if not isinstance(retry, Retry):
         return error
     change = [_words(name, value) for name, value in retry.given.items()]
@@ -39,6 +42,14 @@ def with_whole_command(
     else:
         error.next = ("the same command with " if change else "") + in_options(str(retry))
     return error
+
+
+def _for_own_target(example: str, problem: str, words: Sequence[str]) -> str:
+    """Return an example command with the target that was given, unless that is the problem."""
+    target = next((_value_at(words, at) for at in _places(words, "--target")), "")
+    if not target or target in problem:
+        return example
+    return re.sub(r"--target \d*xH100\b", f"--target {shlex.quote(target)}", example)
 
 
 def _words(name: str, value: object) -> list[str]:

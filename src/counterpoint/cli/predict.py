@@ -19,6 +19,7 @@ from counterpoint.cli.predict_options import (
     DigestOptions,
     PriceOptions,
     Switch,
+    checked_prices,
     make_question,
 )
 from counterpoint.cli.printing import print_report, say_line, say_wrote, write_result
@@ -75,14 +76,14 @@ def predict(  # noqa: PLR0913 - the options of the command
         force: Overwrite existing output.
     """
     workload = _named(workload)
-    check_number("--top", top, 1)
     check_page(html, full=full, force=force)
-    _check_timeline(out, workload, force=force)
+    _check_shown(top, out, workload, force=force)
     size = (short or DigestOptions()).size(json=json)
     compile_options = compile_ or CompileOptions()
     target = None if compile_options.target is None else _target(compile_options.target)
+    asked = checked_prices(prices, [workload, *command], target)
     words = _command(workload, command)
-    question = make_question(compile_options, prices or PriceOptions(), target, force=force)
+    question = make_question(compile_options, asked, target, force=force)
     _check_kept(keep_program, words, force=force)
     with kept_whatever_happens(keep_program), Progress("reading the program") as progress:
         told = (target, compile_options.program, question, progress.say)
@@ -101,7 +102,8 @@ def predict(  # noqa: PLR0913 - the options of the command
     return _exit_code(prediction, out)
 
 
-def _check_timeline(out: Path | None, workload: str, *, force: bool) -> None:
+def _check_shown(top: int, out: Path | None, workload: str, *, force: bool) -> None:
+    check_number("--top", top, 1)
     if out is not None:
         check_timeline_output(out, [workload], force=force)
 
@@ -165,7 +167,10 @@ def _command(workload: str, rest: Sequence[str]) -> list[str] | None:
     if not rest:
         script = path.is_file() and os.access(path, os.X_OK) and path.read_bytes()[:2] == b"#!"
         return [workload] if script else None
-    if path.is_dir() or (path.is_file() and not os.access(path, os.X_OK)):
+    from counterpoint.workflow import is_function
+
+    is_file = path.is_file() and not os.access(path, os.X_OK)
+    if path.is_dir() or is_file or is_function(workload):
         raise UsageError(
             f"two workloads: {workload}, and {shlex.join(rest)}",
             next=f"counterpoint predict {shlex.quote(workload)} --target 8xH100",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_digest, check_number
-from counterpoint.core import UsageError
+from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 
@@ -87,7 +88,7 @@ class PriceOptions:
         calibration: Output of `counterpoint calibrate`.
         what_if: Other hardware, same schedule: nic=2x,hbm=1.5x,collective:all-gather=0.
         against: Compare with a measurement: a Run or a recording.
-        pgle: Estimate the maximum gain from a profile of real costs (PGLE).
+        pgle: Estimate the maximum gain from a profile of real costs (PGLE); takes no file.
         pgle_out: Save the predicted costs as a profile: .pbtxt or .pb.
         jitter: Add random variation between devices, with this seed.
     """
@@ -102,6 +103,33 @@ class PriceOptions:
     pgle: Switch = False
     pgle_out: Path | None = None
     jitter: MaybeWholeNumber = None
+
+
+_PROFILES: Final = (".pbtxt", ".pb")
+_COMPILED_WITH: Final = "xla_gpu_pgle_profile_file_or_directory_path"
+
+
+def checked_prices(
+    prices: PriceOptions | None, words: Sequence[str], target: Target | None
+) -> PriceOptions:
+    """Refuse a profile after --pgle, which would be taken for the workload or its command."""
+    if prices is None:
+        return PriceOptions()
+    alone = len(words) == 1
+    last = words[1:] if len(words) == 2 else ()
+    taken = next(
+        (it for it in (words[0], *last) if it.endswith(_PROFILES[:1] if alone else _PROFILES)), None
+    )
+    if not prices.pgle or taken is None:
+        return prices
+    if target is not None and target.tpu is not None:
+        raise UsageError("--pgle is for GPUs", next=Retry(without=("pgle",)))
+    raise UsageError(
+        f"--pgle takes no file, but {taken} follows it",
+        why="it estimates what a profile of real costs could gain. --profile FILE gives the costs"
+        f" of one to the prices, and --set {_COMPILED_WITH}=FILE gives it to the compiler",
+        next=Retry({"set": f"{_COMPILED_WITH}={taken}"}, without=("pgle",)),
+    )
 
 
 def make_question(
@@ -122,8 +150,16 @@ def make_question(
     if prices.pgle_out is not None:
         check_gain_place(prices.pgle_out, overwrite=force)
     chip = target.gpu if target is not None else None
+    settings = base_settings(compile_.recipe, compile_.set_, compile_.env, chip=chip)
+    given = settings.flags.get(_COMPILED_WITH)
+    if given and not Path(given).exists():
+        raise InputError(
+            f"--set {_COMPILED_WITH}={given}: no such file or directory",
+            why="XLA logs an error at most and compiles without the profile",
+            next="counterpoint pgle make PROFILE... -o FILE.pbtxt",
+        )
     return PredictionOptions(
-        settings=base_settings(compile_.recipe, compile_.set_, compile_.env, chip=chip),
+        settings=settings,
         recipes=compile_.recipe,
         candidates=compile_.candidate,
         profile=prices.profile,

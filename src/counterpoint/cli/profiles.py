@@ -21,6 +21,7 @@ from counterpoint.runs import find_runs, is_run
 from counterpoint.runs.timeline import read
 
 if TYPE_CHECKING:
+    from counterpoint.hardware import Target
     from counterpoint.report import Document
     from counterpoint.runs import Run
     from counterpoint.timeline import Timeline
@@ -40,6 +41,22 @@ def find_run(paths: Sequence[str]) -> Run | None:
             next=_how_to_get_one(run, named[0]),
         )
     return run
+
+
+def recorded_on(text: str | None) -> Target | None:
+    """Return the Target that a profile was recorded on; of TPUs the profile names it itself."""
+    if text is None:
+        return None
+    from counterpoint.hardware.targets import parse_target
+
+    where = parse_target(text, tpus=True)
+    if where.tpu is not None:
+        raise UsageError(
+            f"--target {text}: for a recorded profile, it gives the links of GPUs",
+            why="a profile of TPUs names its chips",
+            next=Retry(without=("target",)),
+        )
+    return where
 
 
 def refuse_directory_of_runs(paths: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from counterpoint.cli.profiles import (
     check_options,
     find_run,
     memory_in_bytes,
+    recorded_on,
     refuse_directory_of_runs,
 )
 from counterpoint.cli.progress import Progress
@@ -106,12 +107,10 @@ def _nobody(message: str) -> None:
 
 def _explained(paths: tuple[str, ...], options: ViewOptions) -> Callable[[Tell], Read]:
     """Check the options; return what reads the input."""
-    from counterpoint.hardware.targets import parse_target
-
     step_range(options.steps, options.last)
     check_options(paths, _ROWS, None, "view", json=False, force=False)
     run = find_run(paths)
-    target = None if options.target is None else parse_target(options.target)
+    target = recorded_on(options.target)
 
     def read_it(tell: Tell) -> Read:
         timeline = _with_devices(_read(paths, options, tell))

@@ -17,7 +17,7 @@ from counterpoint.compile.installed import (
 from counterpoint.compile.worker_process import CompileOutcome, FailureKind
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags.lifecycle import unknown_hint
+from counterpoint.flags.lifecycle import reads_libtpu, unknown_hint
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import resize_advice
 
@@ -26,6 +26,8 @@ _FRAME: Final = re.compile(r"\s*@\s+0x|\*\*\* (Begin|End) stack trace")
 _FATAL: Final = re.compile(r"F\d{4} |.*: F .*\] |Fatal ")
 _HEADING: Final = re.compile(r"\AUnable to parse module assembly:\s*(error: )?")
 _TOO_LARGE: Final = re.compile(r"memory on HBM.*?\(([\d.]+[KMGT])\).*?\(([\d.]+[KMGT])\)")
+_UNKNOWN_TO_LIBTPU: Final = re.compile(r"^ERROR: Unknown command line flag '(\w+)'", re.MULTILINE)
+_UNFIT_VALUE: Final = re.compile(r"Failed to parse '([^']*)' into flag (\w+)")
 _CUSTOM_PARTITIONER: Final = "custom_partitioner"
 
 
@@ -54,7 +56,7 @@ def refused(outcome: CompileOutcome, workload: Workload, target: Target) -> Coun
         case FailureKind.NO_LIBTPU:
             return no_libtpu()
         case FailureKind.NO_OPTION:
-            return _no_option(outcome.option or "")
+            return _no_option(outcome.option or "", target)
         case FailureKind.BAD_VALUE:
             return _bad_value(outcome)
         case FailureKind.UNREADABLE | FailureKind.DEVICES | FailureKind.TARGET:
@@ -71,6 +73,12 @@ def died(status: int | None, log: str, workload: Workload, timeout_s: float) -> 
             f"compiling {workload.name} took more than {timeout_s:g} s and was stopped",
             why=f"the compiler's last lines:\n       {lines}",
             next=Retry({"timeout": f"{10 * timeout_s:g}"}),
+        )
+    if unknown := _UNKNOWN_TO_LIBTPU.search(log):
+        return UsageError(
+            f"LIBTPU_INIT_ARGS: libtpu {installed_version('libtpu')} has no flag {unknown[1]}",
+            why="libtpu ends its process on an unknown name",
+            next="omit it",
         )
     if status == -signal.SIGKILL:
         return CompileKilled(
@@ -108,8 +116,21 @@ def _misfit(outcome: CompileOutcome, workload: Workload, target: Target) -> Coun
     )
 
 
-def _no_option(name: str) -> UsageError:
+def _no_option(name: str, target: Target) -> UsageError:
     version = installed_version("jaxlib")
+    if target.tpu is not None and reads_libtpu(name):
+        return UsageError(
+            f"libtpu {installed_version('libtpu')} has no compile option {name}",
+            why="other flags of libtpu are read only as it starts",
+            next="omit it, or, if libtpu has a flag of that name, pass"
+            f" `env=LIBTPU_INIT_ARGS=--{name}=...`",
+        )
+    if reads_libtpu(name):
+        return UsageError(
+            f"the compiler of jaxlib {version} has no option {name}",
+            why=f"libtpu, the compiler for TPUs, reads it, and {target} has GPUs",
+            next="omit it",
+        )
     return UsageError(
         f"the compiler of jaxlib {version} has no option {name}",
         why=unknown_hint(name, version),
@@ -134,6 +155,12 @@ def _compiler_error(detail: str, workload: Workload) -> CounterpointError:
             f"module {workload.name} can't be compiled outside the process that lowered it",
             why=f"{first_line(detail)}: its custom_partitioning is Python code",
             next="call that function within jax.shard_map",
+        )
+    if found := _UNFIT_VALUE.search(detail):
+        return UsageError(
+            f"{found[2]}: invalid value {found[1]!r}",
+            why=f"libtpu {installed_version('libtpu')} can't parse it",
+            next="use a value of that flag's type",
         )
     if found := _TOO_LARGE.search(detail):
         return CompileFailed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -249,6 +249,7 @@ def _explained(
     data = StepData(selection=selection, context=context, stopwatch=stopwatch)
     attributed, ops, collectives = data.attributed, data.ops, data.cached(collective_profile)
     parts = data.breakdown if selection.occurrences else None
+    use = utilization(selection, ops, parts.idle_ms if parts else None)
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
     findings, failures = judge(data) if parts else ((), ())
     return Explanation(
@@ -258,6 +259,7 @@ def _explained(
             *timeline.notes,
             *check_target(data),
             *_more_notes(timeline, selection),
+            *_above_peak(use),
             *startup(data),
             *failures,
         ),
@@ -278,7 +280,7 @@ def _explained(
         device_breakdowns=device_breakdowns(selection, attributed),
         ops=ops,
         collectives=collectives,
-        utilization=utilization(selection, ops, parts.idle_ms if parts else None),
+        utilization=use,
         findings=findings,
         timeline=timeline if len(timeline.spans) <= _KEPT else None,
     )
@@ -320,6 +322,16 @@ def _per_device(attributed: pl.DataFrame) -> pl.DataFrame:
         .agg((pl.col("ps").sum() / 1e9).alias("ms"))
         .sort("device", "step", "state")
     )
+
+
+def _above_peak(use: Utilization) -> Iterator[str]:
+    """Yield a note on a rate of operations that no chip has."""
+    if use.above_peak is not None:
+        yield (
+            f"the ops' FLOP/s are {use.above_peak:.0%} of the peak of {use.chip}, which is"
+            " impossible, so no MFU is given: the recorded FLOPs or the name of the chip are"
+            " wrong, or the work is in a format with a higher peak than bfloat16 (FP8, sparse)"
+        )
 
 
 def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:

@@ -187,6 +187,7 @@ class Utilization:
     flops_per_s: float | None
     flops_known_share: float | None  # of compute time, in ops whose operations are known
     mfu: float | None
+    above_peak: float | None  # FLOP/s over the peak, if more: then there is no mfu
     bytes_per_s: float | None
     hbm_share: float | None
 
@@ -202,6 +203,7 @@ def utilization(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) 
     )
     flops = _rate(computing, "flops", seconds)
     accessed = _rate(computing, "bytes_accessed", seconds)
+    share = flops / peak_flops if flops is not None and peak_flops else None
     known = float(computing.filter(pl.col("flops").is_not_null())["self_ms"].sum())
     total = float(computing["self_ms"].sum())
     return Utilization(
@@ -209,7 +211,8 @@ def utilization(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) 
         busy_share=None if idle_ms is None or not seconds else 1 - idle_ms / 1e3 / seconds,
         flops_per_s=flops,
         flops_known_share=known / total if total and flops is not None else None,
-        mfu=flops / peak_flops if flops is not None and peak_flops else None,
+        mfu=share if share is not None and share <= 1 else None,
+        above_peak=share if share is not None and share > 1 else None,
         bytes_per_s=accessed,
         hbm_share=accessed / peak_bytes if accessed is not None and peak_bytes else None,
     )

@@ -26,6 +26,7 @@ __all__ = [
     "LifecycleStatus",
     "consequence_of_rejection",
     "lifecycle_of",
+    "reads_libtpu",
     "removal_of",
     "replacements",
     "unknown_hint",
@@ -244,6 +245,11 @@ def removal_of(name: str) -> FlagRemoval | None:
 
 def _entry(written: dict[str, Any]) -> dict[str, Any]:
     return {**written, "use": tuple(written.get("use", ()))}
+
+
+def reads_libtpu(name: str) -> bool:
+    """Return whether libtpu reads a flag, by its prefix: XLA's other compilers do not."""
+    return name.startswith(LIBTPU)
 
 
 UNKNOWN_TO_ALL: Final = "No known jaxlib release has this flag."

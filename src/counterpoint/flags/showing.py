@@ -34,7 +34,7 @@ from counterpoint.flags.lifecycle import FlagRemoval, all_removals, is_default_n
 from counterpoint.flags.recipe import recipes
 from counterpoint.flags.rules import RULES
 from counterpoint.flags.settings import Channel
-from counterpoint.flags.text import Pairs
+from counterpoint.flags.text import LIBTPU, Pairs
 from counterpoint.flags.values import as_option, refusal
 from counterpoint.flags.versions import chip_family
 
@@ -270,7 +270,14 @@ def _channel(typed: str) -> UsageError:
 
 
 def _unknown_name(typed: str, release: Release) -> UsageError:
-    near = _similar(typed.lstrip("-"), release) if len(typed) <= _LONGEST else []
+    bare = typed.lstrip("-")
+    if bare.startswith(LIBTPU) and len(typed) <= _LONGEST:
+        return UsageError(
+            f"{_quoted(typed)}: a flag of libtpu, by its prefix",
+            why="the catalogue has XLA's flags; libtpu publishes no list of its own",
+            next=f"counterpoint predict step.py:make_step --target v5e-8 --set {bare}=VALUE",
+        )
+    near = _similar(bare, release) if len(typed) <= _LONGEST else []
     kind = "flag" if typed.startswith(_PREFIXES) else "setting"
     return UsageError(
         f"{_quoted(typed)}: unknown {kind}",

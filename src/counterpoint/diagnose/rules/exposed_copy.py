@@ -80,6 +80,7 @@ SINCE: Final = "0.1"
 _HOST_MEMORY: Final = 5  # XLA's number for host memory in a layout
 _LEAST_SHARE: Final = 0.001
 """Minimum share of the step worth explaining."""
+_LEAST_SHOWN_MS: Final = 0.005  # less is printed as 0.00 ms
 _WORTH_NAMING: Final = 0.01
 
 
@@ -115,7 +116,7 @@ _NAMES: Final = (
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all copies."""
     exposed, rows = _exposed(data)
-    if exposed <= _LEAST_SHARE * data.step_ms or not rows:
+    if exposed <= max(_LEAST_SHARE * data.step_ms, _LEAST_SHOWN_MS) or not rows:
         return
     known = {
         (copy.row["program"], copy.row["op"]): copy

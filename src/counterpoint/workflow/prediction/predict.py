@@ -155,7 +155,9 @@ _EXAMPLE: Final = Retry({"target": "8xH100"})
 # Rules of thumb: the scatter of executions of one kernel, and of whole devices.
 _NOISE: Final = 0.02
 _STRAGGLING: Final = 0.01
+_SHOWN_FLAGS: Final = 4
 _UNMODELLED: Final = ("NCCL_", "CUDA_", "RCCL_", "UCX_", "LIBTPU_", "MEGASCALE_")
+_OF_LIBTPU: Final = "LIBTPU_INIT_ARGS"  # the worker's libtpu reads it as it starts
 
 
 def predict(
@@ -367,6 +369,29 @@ def _target_notes(target: Target, base: Forecast) -> Iterator[str]:
     yield from (note for note in target.notes if not of_compile or of_compile not in note)
 
 
+_OTHERS_FLAGS: Final = {True: ("xla_gpu_", "xla_cpu_"), False: ("xla_cpu_",)}
+"""Prefixes of the flags that the compiler accepts and does not read, on TPUs and on GPUs."""
+
+
+def _unread_flags(target: Target, batch: ForecastBatch) -> Iterator[str]:
+    """Yield a note on flags for XLA's compiler of other devices, which change nothing."""
+    if batch.base.compiled is None:
+        return
+    every = [batch.base.settings, *(it.settings for it in batch.standings if it.error is None)]
+    prefixes = _OTHERS_FLAGS[target.tpu is not None]
+    names = dict.fromkeys(
+        name
+        for settings in every
+        for name in [*settings.flags, *dict(settings.options)]
+        if name.startswith(prefixes)
+    )
+    if names:
+        shown = ", ".join([*names][:_SHOWN_FLAGS])
+        more = f" and {len(names) - _SHOWN_FLAGS} more" if len(names) > _SHOWN_FLAGS else ""
+        devices = "TPUs" if target.tpu is not None else "GPUs"
+        yield f"XLA's compiler for {devices} does not read {shown}{more}: without effect here"
+
+
 def _notes(
     subject: PredictionSubject,
     bench: PricingContext,
@@ -390,7 +415,9 @@ def _notes(
     exported = shell_note(question.inherited, settings.variables)
     if exported is not None:
         notes.insert(0, exported)
-    ignored = [name for name in settings.variables if name.startswith(_UNMODELLED)]
+    notes += _unread_flags(target, batch)
+    read = _OF_LIBTPU if target.tpu is not None else None
+    ignored = [name for name in settings.variables if name.startswith(_UNMODELLED) and name != read]
     if ignored:
         notes.append(f"not modeled, so without effect here: {', '.join(ignored)}")
     return tuple(dict.fromkeys(notes))
