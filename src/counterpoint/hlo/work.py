@@ -15,7 +15,8 @@ from pathlib import PurePath
 from typing import Any, Final, cast
 
 from counterpoint.hlo.collectives import collective, may_communicate
-from counterpoint.hlo.model.instruction import Instruction, Shape, WindowDimension
+from counterpoint.hlo.convolution import convolution_flops
+from counterpoint.hlo.model.instruction import Instruction, Shape
 from counterpoint.hlo.model.program import Program, cached_on_program, launches
 from counterpoint.hlo.origin import provenance, scope
 from counterpoint.hlo.phase import has_path_name
@@ -243,7 +244,7 @@ def _multiply_adds(
         return _custom_call(instruction, operands, kind)
     if opcode == "convolution":
         image = next(iter(operands), None)
-        return _convolution(instruction, instruction.shape, operands[1:2], image)
+        return convolution_flops(instruction, instruction.shape, operands[1:2], image)
     dims = instruction.dot.lhs_contracting if instruction.dot else None
     return _contraction(instruction.shape, operands, dims)
 
@@ -286,55 +287,6 @@ def _contraction(
     return 2 * result.elements * math.prod(lhs[dim] for dim in contracting)
 
 
-_MOST_TAPS: Final = 1 << 16
-
-
-def _convolution(
-    instruction: Instruction, result: Shape, kernels: list[Shape], image: Shape | None = None
-) -> int | None:
-    dims = instruction.convolution
-    if dims is None or not kernels or dims.kernel_output_feature >= len(kernels[0].dims):
-        return None
-    outputs = kernels[0].dims[dims.kernel_output_feature]
-    if not outputs:
-        return 0
-    whole = 2 * result.elements * kernels[0].elements // outputs
-    if image is None:
-        return whole
-    for dimension in dims.window:
-        met, of = _taps(dimension, image, result)
-        whole = whole * met // of
-    return whole
-
-
-def _taps(dimension: WindowDimension, image: Shape, result: Shape) -> tuple[int, int]:
-    """Return how many of a kernel's taps meet data, not padding, and how many there are.
-
-    libtpu writes products of matrices as convolutions of which most taps meet padding; the
-    compiler's own count of FLOPs leaves those out, too.
-    """
-    if dimension.base is None or dimension.result is None or dimension.size > _MOST_TAPS:
-        return 1, 1
-    if dimension.base >= len(image.dims) or dimension.result >= len(result.dims):
-        return 1, 1
-    outputs = result.dims[dimension.result]
-    last = (image.dims[dimension.base] - 1) * dimension.base_dilation
-    met = sum(_meets(dimension, tap, outputs, last) for tap in range(dimension.size))
-    return met, max(outputs * dimension.size, 1)
-
-
-def _meets(dimension: WindowDimension, tap: int, outputs: int, last: int) -> int:
-    """Return at how many outputs a tap meets an element of the input, which ends at `last`."""
-    offset = tap * dimension.window_dilation - dimension.padding_low
-    lowest = max(-(offset // dimension.stride), 0)
-    highest = min((last - offset) // dimension.stride, outputs - 1)
-    for first in range(lowest, min(lowest + dimension.base_dilation, highest + 1)):
-        if (first * dimension.stride + offset) % dimension.base_dilation == 0:
-            apart = dimension.base_dilation // math.gcd(dimension.stride, dimension.base_dilation)
-            return (highest - first) // apart + 1
-    return 0
-
-
 def _custom_call(instruction: Instruction, operands: list[Shape], kind: Category) -> int | None:
     result = next(instruction.shape.leaves, instruction.shape)
     if kind is Category.MATMUL:
@@ -342,9 +294,9 @@ def _custom_call(instruction: Instruction, operands: list[Shape], kind: Category
     if kind is Category.CONVOLUTION and len(operands) > 1:
         target = instruction.custom_call_target
         if "BackwardFilter" in target:
-            return _convolution(instruction, operands[1], [result])
+            return convolution_flops(instruction, operands[1], [result])
         image = operands[0] if "BackwardInput" in target else result
-        return _convolution(instruction, image, operands[1:2])
+        return convolution_flops(instruction, image, operands[1:2])
     return None
 
 

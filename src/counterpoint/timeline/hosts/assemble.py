@@ -295,12 +295,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
     hosts = _hosts(gathered.hosts)
     messages = [
         *suspect_copies(gathered.hosts),
-        *unrelated_hosts(
-            gathered.hosts,
-            gathered.devices,
-            _main_programs(tables.runs, gathered.devices),
-            gathered.hosts_of_program,
-        ),
+        *unrelated_hosts(gathered.hosts, gathered.devices, tables.runs, gathered.hosts_of_program),
         *notes,
         *gathered.damaged.values(),
         *gathered.notes,
@@ -345,16 +340,6 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         target=gathered.hosts[0].target if gathered.hosts else None,
         predicted_range=gathered.hosts[0].predicted_range if gathered.hosts else None,
     )
-
-
-def _main_programs(runs: pl.DataFrame, devices: Sequence[Device]) -> set[int]:
-    """Return each host's program with most device time."""
-    host = np.array([device.host for device in devices], dtype=np.int64)
-    if len(np.unique(host)) < 2:
-        return set()  # the one question it answers is whether hosts differ
-    by_host = host[runs["device"].to_numpy()] if len(runs) else host[:0]
-    found = (dominant(runs.filter(by_host == one)) for one in np.unique(by_host))
-    return {program for program in found if program is not None}
 
 
 def _host_notes(gathered: Gathered, program: int | None) -> list[str]:

@@ -8,10 +8,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+import numpy as np
+import polars as pl
+
 from counterpoint.core import Basis, InputError
 from counterpoint.hlo import Program
 from counterpoint.timeline.model import Device
 from counterpoint.timeline.recording import RecordingSummary
+from counterpoint.timeline.steps import dominant
 
 _LISTED: Final = 3
 _NUMBER: Final = re.compile(r"(.*?)(\d+)(\D*)$")
@@ -145,19 +149,17 @@ def require_same_kind(hosts: Sequence[RecordingSummary], new: RecordingSummary) 
 def unrelated_hosts(
     hosts: Sequence[RecordingSummary],
     devices: Sequence[Device],
-    main_programs: Collection[int],
+    runs: pl.DataFrame,
     hosts_of_program: Mapping[int, Collection[int]],
 ) -> list[str]:
     """Return a warning if no host's main program ran on another, too.
-
-    `main_programs`: for each host that ran any, the program with most device time.
 
     Stages of a pipeline may have programs of their own, so that alone is no error. With different
     chips, or recorded at different times, the profiles are of different runs: raise.
     """
     if len({device.host for device in devices}) < 2:
         return []
-    if any(len(hosts_of_program[program]) > 1 for program in main_programs):
+    if any(len(hosts_of_program[program]) > 1 for program in _main_programs(runs, devices)):
         return []
     chips = sorted({device.chip for device in devices if device.chip is not None})
     differ = [
@@ -176,3 +178,11 @@ def unrelated_hosts(
             " one run, and figures over all of them mean little; explain each separately"
         )
     ]
+
+
+def _main_programs(runs: pl.DataFrame, devices: Sequence[Device]) -> set[int]:
+    """Return each host's program with most device time."""
+    host = np.array([device.host for device in devices], dtype=np.int64)
+    by_host = host[runs["device"].to_numpy()] if len(runs) else host[:0]
+    found = (dominant(runs.filter(by_host == one)) for one in np.unique(by_host))
+    return {program for program in found if program is not None}
