@@ -70,7 +70,7 @@ trainers: $(VENV)/installed-all-dev ## real trainers, run in environments of the
 	export COUNTERPOINT_LEVANTER="$$(tests/install_trainer.sh levanter)"; \
 	$(BIN)/python -m pytest tests/trainers
 
-fast: $(VENV)/installed-all-dev ## the tests that start few programs and no compiler
+fast: $(VENV)/installed-all-dev ## the quick tests: few programs, no compiler, less than 0.4 CPU seconds each
 	$(BIN)/python -m pytest -n $(FAST_WORKERS) --dist worksteal -m 'not slow and not compiler'
 
 lint: $(VENV)/installed-all-dev ## ruff, pyright, import-linter and the documentation site only

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+from counterpoint.diagnose.compare import compare
+from counterpoint.diagnose.compare.comparison import Comparison
 from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.reading import read
@@ -20,6 +22,11 @@ def explained_of(*paths: str | Path) -> Explanation:
     return _explained(*_files(paths))
 
 
+def compared_of(a: str | Path, b: str | Path) -> Comparison:
+    """Two of them compared."""
+    return _compared(str(a), str(b))
+
+
 def _files(paths: tuple[str | Path, ...]) -> list[str]:
     """The files that patterns stand for, in order: however they are named, they are read once."""
     return sorted(
@@ -27,11 +34,16 @@ def _files(paths: tuple[str | Path, ...]) -> list[str]:
     )
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=24)
 def _opened(*paths: str) -> Timeline:
     return read(*paths)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=24)
 def _explained(*paths: str) -> Explanation:
     return explain(_opened(*paths))
+
+
+@lru_cache(maxsize=2)
+def _compared(a: str, b: str) -> Comparison:
+    return compare(a, b)

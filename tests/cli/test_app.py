@@ -127,6 +127,7 @@ def test_a_signal_that_is_ignored_stays_so(run: Run) -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.slow
 def test_a_predict_that_is_ended_leaves_no_directory_and_no_process(tmp_path: Path) -> None:
     slow, ready, scratch = tmp_path / "slow.py", tmp_path / "ready", tmp_path / "scratch"
     os.mkfifo(ready)

@@ -136,6 +136,7 @@ def test_a_function_that_can_not_be_lowered_says_why(
         lower_function(f"{file}:{name}", devices=4, directory=tmp_path / "lowered")
 
 
+@pytest.mark.slow
 def test_the_command_line_that_a_file_reads_holds_none_of_our_words(
     tmp_path: Path, file: Path
 ) -> None:

@@ -21,14 +21,21 @@ from counterpoint.core.unpacking import UNPACK_VARIABLE, member, open_archive, u
 PACKERS: tuple[Callable[[bytes], bytes], ...] = (gzip.compress, lzma.compress, bz2.compress)
 NAMES = ("gzip", "xz", "bzip2")
 BOMB = 80 << 20
+SMALL_BOMB = 5 << 20
 
 
 @pytest.fixture(scope="module", params=PACKERS, ids=NAMES)
-def bomb(request: pytest.FixtureRequest) -> bytes:
-    return request.param(bytes(BOMB))
+def small_bomb(request: pytest.FixtureRequest) -> bytes:
+    return request.param(bytes(SMALL_BOMB))
 
 
-def test_a_bomb(bomb: bytes) -> None:
+@pytest.fixture
+def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(UNPACK_VARIABLE, "4MiB")
+
+
+def test_a_bomb() -> None:
+    bomb = gzip.compress(bytes(BOMB))
     tracemalloc.start()
     with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
         unpack(bomb, "x")
@@ -37,34 +44,39 @@ def test_a_bomb(bomb: bytes) -> None:
     assert peak < 150 << 20
 
 
+@pytest.mark.usefixtures("small_limit")
 @pytest.mark.parametrize("name", ["x.xplane.pb.gz", "x.sqlite.gz", "x.hlo.pb.gz"])
-def test_a_bomb_as_an_input(bomb: bytes, name: str, tmp_path: Path) -> None:
+def test_a_bomb_as_an_input(small_bomb: bytes, name: str, tmp_path: Path) -> None:
     path = tmp_path / name
-    path.write_bytes(bomb)
-    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+    path.write_bytes(small_bomb)
+    with pytest.raises(InputError, match="unpacks to more than 4 MiB"):
         counterpoint.read(path)
-    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+    with pytest.raises(InputError, match="unpacks to more than 4 MiB"):
         counterpoint.read_program(path)
-    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+    with pytest.raises(InputError, match="unpacks to more than 4 MiB"):
         artifacts(path)[0].read()
 
 
+@pytest.mark.usefixtures("small_limit")
 @pytest.mark.parametrize("endings", ["x.xplane.pb", "nvtx_gpu_proj_trace/trace.parquet"])
 def test_an_archive_that_unpacks_to_everything(endings: str, tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for number in range(3):  # none of them alone is too large
-            archive.writestr(endings if number == 0 else f"{number}", bytes(BOMB // 3))
-        archive.writestr("rest", bytes(1 << 20))
-    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+            archive.writestr(endings if number == 0 else f"{number}", bytes(SMALL_BOMB // 3))
+        archive.writestr("rest", bytes(1 << 16))
+    with pytest.raises(InputError, match="unpacks to more than 4 MiB"):
         counterpoint.read(path)
-    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+    with pytest.raises(InputError, match="unpacks to more than 4 MiB"):
         artifacts(path)
 
 
-def test_the_limit_can_be_raised(bomb: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(UNPACK_VARIABLE, "100MiB")
-    assert len(unpack(bomb, "x")) == BOMB
+def test_the_limit_can_be_moved(small_bomb: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(UNPACK_VARIABLE, "4MiB")
+    with pytest.raises(InputError, match="unpacks to more than 4 MiB"):
+        unpack(small_bomb, "x")
+    monkeypatch.setenv(UNPACK_VARIABLE, "5MiB")
+    assert len(unpack(small_bomb, "x")) == SMALL_BOMB
     for text, size in (("7", 7), ("2K", 2048), ("20GiB", 20 << 30), ("1 TB", 1 << 40)):
         monkeypatch.setenv(UNPACK_VARIABLE, text)
         assert unpack_limit(1) == size

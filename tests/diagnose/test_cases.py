@@ -65,6 +65,7 @@ def _number(text: str) -> float:
     return float(text.replace(",", "").split()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [

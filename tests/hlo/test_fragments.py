@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.reader import Fragment, program_from_fragments
@@ -36,6 +37,7 @@ def test_a_text_that_was_cut_off_is_left_out() -> None:
     assert program.instruction("all-reduce.1") is None
 
 
+@pytest.mark.slow
 def test_a_tpus_matrix_products_are_matmuls(shared: Path) -> None:
     """The profiler calls them convolution fusions; the user wrote einsum("mn,pn->mp")."""
     explained = explained_of(shared / "data/traces/vllm_qwen3_2tpu.trace.json.gz")

@@ -62,6 +62,7 @@ def fingerprint_of(timeline: Timeline, program_id: int) -> str:
     return program.fingerprint
 
 
+@pytest.mark.slow
 def test_gemms_of_five_modules_keep_a_cost_each(shared: Path) -> None:
     path = shared / "data/traces/jax_gemm_mi300x.xplane.pb"
     timeline = read(path)
@@ -84,6 +85,7 @@ print(Path(sys.argv[2]).write_bytes(get_profiled_instructions_proto(sys.argv[1])
 """
 
 
+@pytest.mark.slow
 def test_the_converter_of_jax_makes_one_cost_of_them(shared: Path, tmp_path: Path) -> None:
     path = shared / "data/traces/jax_gemm_mi300x.xplane.pb"
     shutil.copy(path, tmp_path)
@@ -98,6 +100,7 @@ def test_the_converter_of_jax_makes_one_cost_of_them(shared: Path, tmp_path: Pat
     assert merged["custom-call.1"] == pytest.approx(214.59, abs=0.01)
 
 
+@pytest.mark.slow
 def test_kernels_of_one_instruction_add_up_within_a_run(shared: Path) -> None:
     path = shared / "data/traces/jax_conv_mi300x_8gpu.xplane.pb"
     kernels = kernels_of(path)

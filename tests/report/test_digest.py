@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 import tune_conclusions
 from command_line import in_process
 from counterpoint.core import Range, UsageError
-from counterpoint.diagnose.compare import compare
 from counterpoint.report.digest import BUDGET, LEAST, LOSS, Digest, DigestLine
 from counterpoint.report.explain import compare_digest, explain_digest
 from counterpoint.report.summary import summarize_study
 from counterpoint.report.tune import tune_digest
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.statistics import ArmVerdict
-from real_profiles import explained_of
+from real_profiles import compared_of, explained_of
 from timelines import HLO
 
 FIGURE = re.compile(r"\d (ms|s|GiB|MiB|node hours)\b|\d%")
@@ -83,6 +82,7 @@ def check_lines(lines: list[str]) -> None:
             assert BASIS.search(line) or line.startswith("B against A"), line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRACES)
 def test_real_profiles(shared: Path, name: str) -> None:
     explanation = explained_of(shared / "data/traces" / name)
@@ -102,7 +102,7 @@ def test_real_profiles(shared: Path, name: str) -> None:
 
 def test_two_real_profiles_compared(shared: Path) -> None:
     traces = shared / "data/traces"
-    found = compare(traces / "pax_fsdp4_4proc_proc0.zip", traces / "pax_fsdp4_4proc_proc1.zip")
+    found = compared_of(traces / "pax_fsdp4_4proc_proc0.zip", traces / "pax_fsdp4_4proc_proc1.zip")
     digest = compare_digest(found)
     check(digest, "pax")
     assert "ops: no difference is known to exceed noise" in digest.text()
@@ -111,7 +111,7 @@ def test_two_real_profiles_compared(shared: Path) -> None:
 
 def test_a_step_of_the_profile_is_told_from_those_of_the_verdict(shared: Path) -> None:
     traces = shared / "data/traces"
-    found = compare(traces / "pax_fsdp4_4proc_proc0.zip", traces / "pax_fsdp4_4proc_proc1.zip")
+    found = compared_of(traces / "pax_fsdp4_4proc_proc0.zip", traces / "pax_fsdp4_4proc_proc1.zip")
     assert "\nstep [measured]: A " in compare_digest(found).text()
     assert found.a.times is not None
     times = replace(found.a.times, source="log")
@@ -121,6 +121,7 @@ def test_a_step_of_the_profile_is_told_from_those_of_the_verdict(shared: Path) -
     assert "\nstep of the profile, which the parts add up to [measured]: A " in text
 
 
+@pytest.mark.slow
 def test_losses_of_a_prediction_come_before_its_details(tmp_path: Path) -> None:
     program = tmp_path / "step.hlo.txt"
     program.write_text(HLO)

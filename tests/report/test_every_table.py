@@ -287,6 +287,7 @@ def makers() -> set[str]:
     return found - {"document.table"}
 
 
+@pytest.mark.slow
 def test_every_table_was_met(met: Met) -> None:
     assert len(makers()) > 20
     assert makers() - met.makers == set()
@@ -324,6 +325,7 @@ def test_answers_stay_names_stay_apart_and_numbers_stay_whole(met: Met, width: i
     check_all(met, width)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -6,6 +6,7 @@ What is then said of the wanted ones is what the whole capture says of them, or 
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -188,10 +189,14 @@ CAPTURES = {
 
 @pytest.fixture(params=[*CAPTURES])
 def capture(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, bool]:
-    make, is_cut = CAPTURES[request.param]
     path = tmp_path / "made.xplane.pb"
-    path.write_bytes(make())
-    return path, is_cut
+    path.write_bytes(made(request.param))
+    return path, CAPTURES[request.param][1]
+
+
+@cache
+def made(name: str) -> bytes:
+    return CAPTURES[name][0]()
 
 
 def figures(timeline: Timeline) -> dict[str, Any]:

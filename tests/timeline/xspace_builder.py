@@ -41,8 +41,13 @@ Module = tuple[str, int]
 """A module's name and its program id."""
 
 
+_SHORT = [bytes([value]) for value in range(0x80)]
+
+
 def varint(value: int) -> bytes:
     """A number as protobuf writes it; negative ones take ten bytes."""
+    if 0 <= value < len(_SHORT):
+        return _SHORT[value]
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:

@@ -43,6 +43,7 @@ def asked(directory: Path, *arms: str, plan: StudyPlan = PLAN) -> TuneRequest:
     )
 
 
+@pytest.mark.slow
 def test_a_planted_gain_is_found_and_a_copy_of_the_base_is_none(tmp_path: Path) -> None:
     said: list[str] = []
     made = tune(asked(tmp_path, "env:SAVES=0.2", "env:OTHER=name"), said.append)

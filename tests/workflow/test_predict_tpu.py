@@ -39,11 +39,13 @@ def test_a_scheduled_step_is_predicted_with_its_memory_and_basis() -> None:
     assert predict_json(prediction)
 
 
+@pytest.mark.slow
 def test_text_and_proto_give_one_step() -> None:
     text = predict(DATA / "tpu_step.txt.xz", target="v5e-8").base.step_s
     assert text == pytest.approx(predict(STEP, target="v5e-8").base.step_s)
 
 
+@pytest.mark.slow
 def test_a_faster_network_shortens_the_step_of_two_slices() -> None:
     slow = predict(SLICES, target="2xv5e-4:100G")
     fast = predict(SLICES, target="2xv5e-4:400G")

@@ -424,6 +424,7 @@ def test_a_study_of_which_nothing_is_known_says_so() -> None:
     assert conclude(begun.study, PLAN).sentence == "nothing is measured yet"
 
 
+@pytest.mark.slow
 def test_it_can_be_concluded_at_any_time() -> None:
     race = Race(Made(*map(arm, "abc")), StudyPlan(ablate=True), gains={"a": 0.02, "b": 0.03})
     race.run()

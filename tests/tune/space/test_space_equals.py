@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +60,7 @@ def meant(arm: Arm, space: Space) -> Hashable:
     return frozenset(found), arm.per, arm.profile
 
 
+@pytest.mark.slow
 @given(
     base=bases(),
     version=st.sampled_from(["0.8.3", "0.10.2", "0.12.0"]),
