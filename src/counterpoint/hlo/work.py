@@ -12,7 +12,7 @@ import re
 from enum import StrEnum
 from functools import cache
 from pathlib import PurePath
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from counterpoint.hlo.collectives import collective, may_communicate
 from counterpoint.hlo.convolution import convolution_flops
