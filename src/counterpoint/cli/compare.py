@@ -10,10 +10,16 @@ from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_digest, check_output, check_page, write_output
-from counterpoint.cli.printing import document_text, print_report, say_line, say_wrote, write_result
+from counterpoint.cli.printing import (
+    add_step_summary,
+    document_text,
+    print_report,
+    say_line,
+    say_wrote,
+    write_result,
+)
 from counterpoint.cli.profiles import refuse_directory_of_runs, write_digest
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.step_summary import add_step_summary
 from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry

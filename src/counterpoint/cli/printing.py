@@ -7,14 +7,20 @@ passes it on unchanged.
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from counterpoint.cli.wording import in_options, worded
 from counterpoint.core.printable import printable, printable_lines
 
 if TYPE_CHECKING:
     from counterpoint.report import Document
+
+STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+"""Names the file of what the page of a job shows in GitHub Actions, at most one MiB."""
+_LARGEST_SUMMARY: Final = 200_000
 
 
 def print_report(document: Document) -> None:
@@ -66,3 +72,15 @@ def say_wrote(path: object) -> None:
 def flush_result() -> None:
     """Write out what was printed to stdout, so that it precedes what is said on stderr."""
     sys.stdout.flush()
+
+
+def add_step_summary(markdown: str) -> None:
+    """Add Markdown to the step summary if there is one; a failure is said, and changes nothing."""
+    name = os.environ.get(STEP_SUMMARY)
+    if not name or len(markdown) > _LARGEST_SUMMARY:
+        return
+    try:
+        with Path(name).open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{in_options(markdown)}\n")
+    except OSError as failure:
+        say_line(f"the step summary was not written: {failure}")

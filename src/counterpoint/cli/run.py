@@ -16,8 +16,7 @@ from counterpoint.capture import launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.output import check_page
-from counterpoint.cli.printing import print_report, say_line, write_result
-from counterpoint.cli.step_summary import add_step_summary
+from counterpoint.cli.printing import add_step_summary, print_report, say_line, write_result
 from counterpoint.cli.wording import in_options
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
 from counterpoint.core import InputError

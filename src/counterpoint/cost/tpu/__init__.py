@@ -1,6 +1,6 @@
 """Prices on TPUs: XLA's own estimates where it wrote them, else bytes, FLOPs, and links of a slice.
 
-Read estimates.py, then pricing.py; ici.py has the formulas of collectives.
+pricing.py has the cost model, and ici.py the formulas of collectives.
 """
 
 from __future__ import annotations

@@ -5,11 +5,15 @@ plain fusions, copies, adds      the shorter of XLA's estimate and what their by
 kernels in Mosaic                FLOPs and bytes, as the kernel states them or by its shapes
 collectives                      the links of the slice; between slices, the network
 copies within the chip           bytes over HBM's rate
+
+libtpu writes XLA's estimate into the scheduled HLO: fusions, convolutions and most plain operations
+have one; collectives, kernels in Mosaic, sorts, gathers and scatters do not.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
@@ -24,13 +28,6 @@ from counterpoint.cost.model import (
     PriceSource,
     price_around,
 )
-from counterpoint.cost.tpu.estimates import (
-    HOST,
-    estimated_cycles,
-    hbm_share,
-    is_plain,
-    names_memory,
-)
 from counterpoint.cost.tpu.ici import TransferTime, between_slices, within_slice
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import Transfer, collective, transfer_of
@@ -43,6 +40,14 @@ if TYPE_CHECKING:
     from counterpoint.cost.what_if import WhatIf
     from counterpoint.hardware import Chip, TpuSlice
 
+_HOST: Final = 5
+_HBM: Final = 0
+"""Memory spaces of a TPU's layouts; S(1) is VMEM, on the chip, and others are small."""
+_CYCLES: Final = re.compile(r'"estimated_cycles":\s*"?(\d{1,18})')
+_FREE: Final = frozenset(
+    {"AllocateBuffer", "ConcatBitcast", "AssumeGatherIndicesInBound", "SliceId"}
+)
+_PLAIN: Final = frozenset({Category.ELEMENTWISE, Category.COPY, Category.REDUCTION, Category.OTHER})
 _HBM_SHARE: Final = 0.8
 """Share of the data sheet's rate that plain fusions reach: v6e, loop fusions of 10.7 GB (measured
 over estimated 0.98 to 1.01 with it) and a broadcast of 5.4 GB."""
@@ -95,7 +100,7 @@ class TpuPrices:
         return prices[key]
 
     def _price(self, program: Program, instruction: Instruction) -> Price:
-        if not launches(instruction) or is_done(instruction) or names_memory(instruction):
+        if not launches(instruction) or is_done(instruction) or _names_memory(instruction):
             return FREE
         found = collective(program, instruction)
         if self.measured is not None:
@@ -105,14 +110,14 @@ class TpuPrices:
                 return price
         if found is not None:
             return self._collective(program, instruction)
-        cycles = estimated_cycles(instruction)
+        cycles = _estimated_cycles(instruction)
         if cycles is not None:
             return self._estimated(program, instruction, cycles)
         return self._without_estimate(program, instruction)
 
     def _estimated(self, program: Program, instruction: Instruction, cycles: int) -> Price:
         seconds = cycles / self._hertz
-        if is_plain(program, instruction):
+        if _is_plain(program, instruction):
             moved = self._moving_s(program, instruction)
             if moved is not None and moved < seconds:
                 how = (
@@ -165,7 +170,7 @@ class TpuPrices:
             return None
         cores = self.where.tpu.cores / self.where.tpu.devices
         vector = work / (_VECTOR_OPS * cores * self._hertz)
-        return max(moved * hbm_share(program, instruction) / self._hbm, vector)
+        return max(moved * _hbm_share(program, instruction) / self._hbm, vector)
 
     def _copy(self, program: Program, instruction: Instruction) -> Price:
         moved = (bytes_accessed(program, instruction) or 0) / 2  # read on one side, written here
@@ -175,7 +180,7 @@ class TpuPrices:
 
     def _on_host(self, program: Program, instruction: Instruction) -> bool:
         shapes = [instruction.shape, *(it.shape for it in program.operands(instruction))]
-        return any(leaf.memory_space == HOST for shape in shapes for leaf in shape.leaves)
+        return any(leaf.memory_space == _HOST for shape in shapes for leaf in shape.leaves)
 
     def _host(self, program: Program, instruction: Instruction) -> Price:
         moved = (bytes_accessed(program, instruction) or 0) / 2
@@ -275,3 +280,27 @@ def _stated(instruction: Instruction) -> tuple[float, float] | None:
         return float(found.get("flops", 0)), float(cast("str", found.get("bytes_accessed", 0)))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _estimated_cycles(instruction: Instruction) -> int | None:
+    """Return the cycles that XLA estimates; None if it wrote none."""
+    found = _CYCLES.search(instruction.backend_config)
+    return int(found[1]) or None if found else None
+
+
+def _names_memory(instruction: Instruction) -> bool:
+    """Return whether it only names a part of memory, which takes no time."""
+    return instruction.custom_call_target in _FREE
+
+
+def _is_plain(program: Program, instruction: Instruction) -> bool:
+    """Return whether its time is that of moving and adding, without the matrix unit."""
+    return category(program, instruction) in _PLAIN
+
+
+def _hbm_share(program: Program, instruction: Instruction) -> float:
+    """Return the share of an operation's operands and results that are in HBM, by bytes."""
+    shapes = [instruction.shape, *(operand.shape for operand in program.operands(instruction))]
+    leaves = [leaf for shape in shapes for leaf in shape.leaves]
+    whole = sum(leaf.bytes for leaf in leaves)
+    return sum(leaf.bytes for leaf in leaves if leaf.memory_space == _HBM) / whole if whole else 0.0
