@@ -70,10 +70,9 @@ def test_touching_intervals_join() -> None:
     assert joined.end.tolist() == [10, 12]
 
 
-def test_the_empty_set_has_no_hull() -> None:
-    assert EMPTY.hull is None
-    assert make([(3, 0), (4, -1)]).hull is None
-    assert make([(3, 2), (9, 1)]).hull == (3, 10)
+def test_what_has_no_length_covers_nothing() -> None:
+    assert len(EMPTY) == len(make([(3, 0), (4, -1)])) == 0
+    assert make([(3, 2), (9, 1), (12, 0)]).total == 3
 
 
 @pytest.mark.parametrize("operator", ["__and__", "__or__", "__sub__"])

@@ -27,7 +27,6 @@ from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import (
     content_addressed,
     content_addressed_name,
-    is_content_addressed,
     read_profile,
     write_profile,
 )
@@ -339,9 +338,8 @@ def test_a_name_by_content_is_stable_and_takes_the_place_of_an_older_one(tmp_pat
     assert re.fullmatch(r"step-[0-9a-f]{12}\.pbtxt", name)
     path = tmp_path / name
     path.write_bytes(b"costs")
-    assert is_content_addressed(path)
+    assert content_addressed(path) == path
     path.write_bytes(b"other costs")
-    assert not is_content_addressed(path)
     assert content_addressed(path).name == content_addressed_name(b"other costs", "step")
     with pytest.raises(ValueError, match="txt"):
         content_addressed_name(b"costs", ending=".txt")

@@ -35,11 +35,6 @@ class Intervals:
         """The time covered."""
         return int((self.end - self.start).sum())
 
-    @property
-    def hull(self) -> tuple[int, int] | None:
-        """First start and last end, or None for the empty set."""
-        return (int(self.start[0]), int(self.end[-1])) if len(self.start) else None
-
     def __and__(self, other: Intervals) -> Intervals:
         return _common(self, other) if len(self) <= len(other) else _common(other, self)
 

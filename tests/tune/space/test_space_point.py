@@ -14,7 +14,6 @@ from counterpoint.tune.space.space import (
     Space,
     arm_of,
     changes_at,
-    choices_of,
     completed,
     new_fault,
     point_of,
@@ -103,7 +102,6 @@ def test_each_choice_alone_comes_with_what_it_needs() -> None:
     covered = {(name, choice) for it in alone for name, choice in it.items()}
     for dimension in space.dimensions:
         assert {(dimension.name, it.choice) for it in dimension.choices} <= covered
-        assert choices_of(dimension)[0] is None
     assert all(why_not(space, it) is None for it in alone)
 
 

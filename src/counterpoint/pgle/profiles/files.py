@@ -403,10 +403,5 @@ def content_addressed(path: Path) -> Path:
     return path.with_name(content_addressed_name(path.read_bytes(), _stem(path), path.suffix))
 
 
-def is_content_addressed(path: Path) -> bool:
-    """Return whether a file has its content-addressed name."""
-    return path == content_addressed(path)
-
-
 def _stem(path: Path) -> str:
     return _ADDRESSED.sub("", path.stem)

@@ -110,11 +110,6 @@ ANYTHING: Final = "on"
 _LONGEST: Final = 60
 
 
-def choices_of(dimension: Dimension) -> tuple[str | None, ...]:
-    """Return None (unchanged) and the names of its choices."""
-    return (None, *(change.choice for change in dimension.choices))
-
-
 def dimension_of(space: Space, name: str) -> Dimension:
     """Return the dimension of that name; raise a UsageError if there is none."""
     for dimension in space.dimensions:
