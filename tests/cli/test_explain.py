@@ -417,7 +417,7 @@ class TestFile:
     def test_a_failure_leaves_the_old_file_whole(self, tmp_path: Path) -> None:
         out = tmp_path / "out.json"
         out.write_text("old")
-        with pytest.raises(TypeError):
+        with pytest.raises(AttributeError):
             write_output(out, None)  # type: ignore[arg-type]
         assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [
             ("out.json", "old")

@@ -34,7 +34,7 @@ LIMITS: Final = {
     "--help": Limit(12, (*JAX, *FRAMES, "yaml", "msgspec")),
     "flags check": Limit(96, (*JAX, *FRAMES, *TERMINAL)),
     "explain --help": Limit(20, (*JAX, *FRAMES, "yaml", "msgspec")),
-    "explain": Limit(192, (*JAX, "cyclopts", "attrs", "yaml")),
+    "explain": Limit(193, (*JAX, "cyclopts", "attrs", "yaml")),
 }
 
 
