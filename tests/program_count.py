@@ -19,11 +19,11 @@ MOST_STARTING = 845
 """Tests that start programs, all fixtures that they are first to need counted in."""
 MOST_COMPILING_ANEW = 43
 """Tests that do without the cache of this run: `compiled_anew`."""
-MOST_PROGRAMS = 4000
+MOST_PROGRAMS = 1300
 """Pythons that they start themselves; how often a queue is asked depends on the time it takes."""
-MOST_COMPILES = 600
+MOST_COMPILES = 150
 """Compiles that the cache of this run keeps, so each was made once."""
-MOST_EXPLANATIONS = 5000
+MOST_EXPLANATIONS = 600
 """Steps that are explained in the processes of the tests."""
 
 _STARTING: Final = "tests started programs"

@@ -14,7 +14,7 @@ from recipe_verdict import Effect, RecipeVerdict, judge_published, remains_of
 VERSIONS: Final = ("0.6.2", "0.8.3", "0.10.2", "0.12.0")
 
 _INTRODUCTION: Final = """\
-# Recipes of others
+# Recipes from other projects
 
 Flags that other projects publish for JAX on GPUs, checked against four releases of jaxlib: which
 flags abort the process, which have no effect, and what remains. The recipes are taken from public

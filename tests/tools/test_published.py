@@ -1,4 +1,4 @@
-"""Recipes of others: true to what their repositories say, and to each release's names."""
+"""Published recipes: true to what their repositories say, and to each release's names."""
 
 from __future__ import annotations
 

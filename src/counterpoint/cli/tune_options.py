@@ -61,9 +61,9 @@ class SearchOptions:
     """The prediction: its workload, target and prices.
 
     Args:
-        predict: Run no steps: a file, a dump, a Run; file.py:function, which runs that file.
-            Without a value, the command after `--` is lowered, not trained. With both, the
-            search uses the workload, and the command is measured.
+        predict: Predict from this workload: a file, a dump, a Run, or file.py:function, which runs
+            that file. Without a value, the command after `--` is lowered, not trained. With both,
+            the search uses the workload, and the command is measured.
         target: Devices: 8xH100, 64x8xH100:400G for 64 hosts with one NIC per GPU, or a .toml.
         candidates: Maximum number of candidates to compile.
         shortlist: Maximum number of candidates to measure.
