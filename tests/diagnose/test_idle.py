@@ -139,6 +139,7 @@ def test_a_profile_without_host_events_says_that_it_does_not_know() -> None:
 )
 def test_names_tell_causes(name: str, cause: IdleCause | None) -> None:
     assert causes_of([name]) == [cause]
+    assert causes_of([name] * 1000) == [cause] * 1000  # of many names, polars finds them
 
 
 NAMES = (

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from counterpoint.core.frozen import frozen
@@ -69,12 +70,14 @@ def outliers(data: StepData) -> tuple[Outlier, ...]:
     devices = dict(windows.group_by("step").agg(pl.len()).iter_rows())
     chosen = replace(data.selection, windows=windows)
     spans = chosen.spans()
-    parts = _by_state(attribute(chosen, spans))
+    parts: dict[int, dict[str, int]] = {}
+    for step, state, ps in _by_state(attribute(chosen, spans)).iter_rows():
+        parts.setdefault(step, {})[state] = ps
     grew = _Growth(data, spans)
     usual = dict(_by_state(data.attributed).group_by("state").agg(pl.col("ps").sum()).iter_rows())
     result: list[Outlier] = []
     for step, ms in sorted(longer.items()):
-        own = dict(parts.filter(pl.col("step") == step).select("state", "ps").iter_rows())
+        own = parts.get(step, {})
         more = {
             state: own.get(state, 0) / PS_PER_MS / devices[step]
             - usual.get(state, 0) * data.selection.scale
@@ -112,15 +115,18 @@ class _Growth:
     """The time that the ops took in long steps and in typical ones."""
 
     def __init__(self, data: StepData, spans: pl.DataFrame) -> None:
-        typical = data.spans.filter(pl.col("step").is_not_null())
-        self._usual_ps = dict(typical.group_by("op").agg(pl.col("dur_ps").sum()).iter_rows())
-        self._scale = data.selection.scale
         names = data.named_ops
+        total = np.zeros(len(names), np.int64)
+        typical = data.spans["step"].is_not_null().to_numpy()
+        op, ps = (data.spans[name].to_numpy()[typical] for name in ("op", "dur_ps"))
+        np.add.at(total, op, ps)
+        self._usual_ps = dict(enumerate(total.tolist()))
+        self._scale = data.selection.scale
         self._shown = [*zip(names["lane"].to_list(), names["shown"].to_list(), strict=True)]
         self._own_ps: dict[int, dict[int, int]] = {}
         taken = spans.filter(pl.col("step").is_not_null()).group_by("step", "op")
-        for step, op, ps in taken.agg(pl.col("dur_ps").sum()).iter_rows():
-            self._own_ps.setdefault(step, {})[op] = ps
+        for step, its, ps_of_it in taken.agg(pl.col("dur_ps").sum()).iter_rows():
+            self._own_ps.setdefault(step, {})[its] = ps_of_it
 
     def most(self, step: int, devices: int, state: str) -> str | None:
         """Return the op of a lane whose time grew most."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
 
 from counterpoint.core.frozen import frozen
@@ -53,9 +54,8 @@ def at_ends(data: StepData, rows: list[dict[str, Any]]) -> Mapping[str, StepEnd]
     ]
     if not large:
         return {}
-    compute = _around(data, [row["op"] for row in large])
     ends: dict[str, StepEnd] = {}
-    for name, runs, before, after in compute.iter_rows():
+    for name, runs, before, after in _around(data, [row["op"] for row in large]):
         whole = before + after
         if after <= _AT_THE_END * whole:
             ends[name] = StepEnd("end", after / runs / PS_PER_MS)
@@ -64,37 +64,41 @@ def at_ends(data: StepData, rows: list[dict[str, Any]]) -> Mapping[str, StepEnd]
     return ends
 
 
-def _around(data: StepData, names: list[str]) -> pl.DataFrame:
-    """Return, per name, its runs on all devices and the compute (ps) before and after it.
+def _around(data: StepData, names: list[str]) -> Iterator[tuple[str, int, int, int]]:
+    """Yield, per name, its runs on all devices and the compute (ps) before and after it.
 
     The number of windows may differ from the number of runs they show parts of.
     """
     ops = data.named_ops
-    spans = data.spans.filter(pl.col("run").is_not_null())
+    spans = data.spans.select("op", "run", "start_ps", "dur_ps").drop_nulls("run")
     own = ops.filter(pl.col("shown").is_in(names) & (pl.col("lane") == Lane.COLLECTIVE))
     collectives = (
         spans.join(own.select("op_row", "shown"), left_on="op", right_on="op_row")
-        .group_by("device", "run", "shown")
+        .group_by("run", "shown")
         .agg(
             pl.col("start_ps").min().alias("from_ps"),
             (pl.col("start_ps") + pl.col("dur_ps")).max().alias("to_ps"),
         )
-    )
-    work = ops.filter(pl.col("lane") == Lane.COMPUTE)["op_row"]
-    computing = spans.filter(pl.col("op").is_in(work.implode())).select(
-        "device", "run", "start_ps", "dur_ps"
-    )
-    return (
-        collectives.join(computing, on=["device", "run"])
-        .group_by("shown")
-        .agg(
-            pl.struct("device", "run").n_unique().alias("runs"),
-            pl.col("dur_ps").filter(pl.col("start_ps") < pl.col("from_ps")).sum().alias("before"),
-            pl.col("dur_ps").filter(pl.col("start_ps") >= pl.col("to_ps")).sum().alias("after"),
-        )
         .sort("shown")
     )
+    work = ops.filter(pl.col("lane") == Lane.COMPUTE)["op_row"]
+    computing = spans.filter(pl.col("op").is_in(work.implode()))
+    run, start, length = (computing[name].to_numpy() for name in ("run", "start_ps", "dur_ps"))
+    size = 1 + int(max(run.max(initial=0), collectives["run"].to_numpy().max(initial=0)))
+    computes = np.zeros(size, bool)
+    computes[run] = True
+    # Each run is of one device: its number finds its collective sooner than a join.
+    for (name,), part in collectives.group_by("shown", maintain_order=True):
+        its = part["run"].to_numpy()
+        begin, end = np.full(size, _LEAST), np.full(size, _MOST)
+        begin[its], end[its] = part["from_ps"].to_numpy(), part["to_ps"].to_numpy()
+        if runs := int(computes[its].sum()):
+            before, after = length[start < begin[run]], length[start >= end[run]]
+            yield str(name), runs, int(before.sum()), int(after.sum())
 
+
+_LEAST: Final = np.iinfo(np.int64).min
+_MOST: Final = np.iinfo(np.int64).max
 
 SMALL_BYTES: Final = 1 << 20
 """Size up to which starting a collective outweighs its transfer: NCCL reaches half its bandwidth at

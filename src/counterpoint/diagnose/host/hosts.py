@@ -77,13 +77,24 @@ def _plain(entry: dict[str, list[str]]) -> list[str]:
     ]
 
 
+_FEW: Final = 300
+"""Names up to which Python tries the patterns sooner than polars has compiled them."""
+
+
 def causes_of(names: Sequence[str]) -> list[IdleCause | None]:
     """Return the cause that events of each name indicate.
 
-    A profile has thousands of names; polars tries the patterns on all of them at once.
+    Some profiles have thousands of names; polars tries the patterns on all of them at once.
     """
+    if len(names) <= _FEW:
+        patterns = [(cause, re.compile(pattern)) for cause, pattern in _patterns()]
+        bare_names = (name.removeprefix(_NVTX_DOMAIN) for name in names)
+        return [
+            next((cause for cause, pattern in patterns if pattern.search(name)), None)
+            for name in bare_names
+        ]
     bare = pl.DataFrame({"name": names}, schema={"name": pl.String}).select(
-        pl.col("name").str.strip_prefix("TSL:")
+        pl.col("name").str.strip_prefix(_NVTX_DOMAIN)
     )
     first = pl.coalesce(
         pl.when(pl.col("name").str.contains(pattern)).then(pl.lit(str(cause)))
@@ -93,6 +104,7 @@ def causes_of(names: Sequence[str]) -> list[IdleCause | None]:
     return [None if cause is None else IdleCause(cause) for cause in found]
 
 
+_NVTX_DOMAIN: Final = "TSL:"
 Longs = NDArray[np.int64]
 CAUSES: Final = tuple(IdleCause)
 _NONE: Final = -1
@@ -449,5 +461,7 @@ def enqueuing(events: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
 
 def matching(names: Sequence[str], pattern: re.Pattern[str]) -> list[int]:
     """Return the indices of the names in which the pattern is found."""
+    if len(names) <= _FEW:
+        return [index for index, name in enumerate(names) if pattern.search(name)]
     found = pl.Series(names, dtype=pl.String).str.contains(pattern.pattern)
     return found.arg_true().to_list()
