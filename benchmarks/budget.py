@@ -7,6 +7,9 @@ that becomes dearer fails by its name, on any machine. The operations on sets of
 everything is made of, are counted one by one on sets of their own: a sort in one of them alone
 would be lost in the parts that use it.
 
+One share is counted, too: the bytes of events that threads decode, outside the interpreter's lock.
+What a second core gains depends on it, but no less on the machine, so that gain itself is none.
+
 Two figures are measured: memory above that of the loaded program, per byte of the capture, and
 processor time after reading, as a share of reading. Their limits leave room for noise.
 
@@ -25,7 +28,7 @@ import tomllib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Lock
+from threading import Lock, current_thread, main_thread
 from typing import Any, Final, ParamSpec, TypeVar, cast
 from unittest import mock
 
@@ -38,6 +41,7 @@ from counterpoint.core.columns import union, values_of
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose import explain
 from counterpoint.timeline import Timeline, read
+from counterpoint.timeline.xplane import native
 from synthetic_hosts import Cluster, host_spaces
 
 LIMITS: Final = Path(__file__).with_name("budget.toml")
@@ -112,7 +116,7 @@ def main() -> int:
         path = Path(directory) / "made.xplane.pb"
         path.write_bytes(next(data for _, data in host_spaces(CAPTURE)))
         size = path.stat().st_size
-        timeline = read(path)
+        timeline, on_threads = read_counted(path)
         explain(timeline)
         memory = (peak() - loaded) / size
         counts = count(timeline)
@@ -129,6 +133,11 @@ def main() -> int:
         print(f"{name}: {found:.2f}, limit {limit}")
         if found > limit:
             exceeded.append(f"{name}: {found:.2f} exceeds {limit}")
+    least = limits["counted_share"]["decoded_on_threads"]
+    if on_threads is not None:
+        print(f"decoded_on_threads: {on_threads:.4f}, at least {least}")
+        if on_threads < least:
+            exceeded.append(f"decoded_on_threads: {on_threads:.4f} is less than {least}")
     totals = (f"{sum(row[what] for row in counts.values()):,} {what}" for what in COUNTED)
     print(f"{len(counts)} parts of explain: {', '.join(totals)}")
     for line in exceeded:
@@ -136,6 +145,24 @@ def main() -> int:
     if exceeded:
         print("  next: make it cheaper, or accept it: python benchmarks/budget.py --write")
     return 1 if exceeded else 0
+
+
+def read_counted(path: Path) -> tuple[Timeline, float | None]:
+    """Read; also return the share of the events' bytes that threads took; None: not compiled."""
+    if not native.is_available():
+        return read(path), None
+    sizes, lock = {True: 0, False: 0}, Lock()
+    measure: Callable[..., tuple[int, int]] = vars(native)["_measure"]
+
+    def counted(data: native.Bytes) -> tuple[int, int]:
+        size, events = measure(data)
+        with lock:
+            sizes[current_thread() is main_thread()] += size
+        return size, events
+
+    with mock.patch.object(native, "_measure", counted):
+        timeline = read(path)
+    return timeline, sizes[False] / max(1, sum(sizes.values()))
 
 
 def count(timeline: Timeline) -> Counts:
@@ -192,8 +219,14 @@ def compare(counts: Counts, limits: Counts) -> Iterator[str]:
 
 def as_toml(counts: Counts, before: dict[str, Any]) -> str:
     """The table of limits."""
-    lines = ["# Written by benchmarks/budget.py --write, but for [measured].", "", "[measured]"]
+    lines = [
+        "# Written by benchmarks/budget.py --write, but for [measured] and [counted_share].",
+        "",
+        "[measured]",
+    ]
     lines += [f"{name} = {value}" for name, value in before["measured"].items()]
+    lines += ["", "[counted_share]"]
+    lines += [f"{name} = {value}" for name, value in before["counted_share"].items()]
     lines += ["", "[counted]"]
     for part, row in sorted(counts.items()):
         cells = ", ".join(f"{what} = {row[what]}" for what in COUNTED)

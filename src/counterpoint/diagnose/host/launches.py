@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -44,13 +45,15 @@ class CallReturns:
         self._calls = calls
         self._calls_of = calls_of
         self._found: dict[str, tuple[Longs, Longs]] = {}
+        self._lock = Lock()  # the devices of a host, on threads, ask for the same functions
 
     def of(self, function: str) -> tuple[Longs, Longs]:
         """Return begin and end of the calls of a function."""
-        if function not in self._found:
-            named = self._calls_of.get(function, ())
-            self._found[function] = _outermost(self._calls.filter(pl.col("name").is_in(named)))
-        return self._found[function]
+        with self._lock:
+            if function not in self._found:
+                named = self._calls_of.get(function, ())
+                self._found[function] = _outermost(self._calls.filter(pl.col("name").is_in(named)))
+            return self._found[function]
 
 
 def launched_at(timeline: Timeline, runs: pl.DataFrame, returns: CallReturns) -> Longs:
