@@ -22,7 +22,7 @@ FAST_WORKERS ?= 3  # these tests hardly wait, and each worker imports and collec
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
-.PHONY: trainers help demo test newest fast lint web web-check golden budget fuzz docs docs-site tutorial tools clean lock
+.PHONY: trainers help demo test newest fast lint web web-check golden budget fuzz growth docs docs-site tutorial tools clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -114,6 +114,9 @@ budget: $(VENV)/installed-all-dev ## what explain costs, counted, against its li
 
 fuzz: $(VENV)/installed-all-dev ## damaged inputs for MINUTES (default 1): what ends badly is kept in build/fuzz
 	$(BIN)/python tests/fuzz/fuzz.py --minutes $(or $(MINUTES),1)
+
+growth: $(VENV)/installed-all-dev ## how the time of a command grows with the size of 42 shapes of text
+	$(BIN)/python tests/fuzz/growth.py
 
 docs: $(VENV)/installed-all-dev ## the pages that are generated from the catalogue, the recipes and the rules
 	$(BIN)/python tools/make_docs.py docs

@@ -22,21 +22,22 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from mutators import by_name, raw
 from seeds import Seed, all_seeds
-from worker import Ending, run_case
+from shapes import mixed
+from worker import Ending, load_commands, run_case
 
 
 def main() -> int:
     """Run until the time is over; print a table of verdicts."""
     options = argparse.ArgumentParser()
     options.add_argument("--minutes", type=float, default=1.0)
-    options.add_argument("--seed", type=int, default=int(time.time()))
+    options.add_argument("--seed", type=int, default=int(time.time()), help="of random numbers")
     options.add_argument("--only", default="")
     options.add_argument("--keep", type=Path, default=Path("build/fuzz"))
     options.add_argument("--limit", type=float, default=20.0)
     given = options.parse_args()
     warnings.simplefilter("ignore")
     scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))
-    _load()
+    load_commands()
     try:
         apart(lambda: _save_seeds(scratch))
         with (scratch / "seeds.pickle").open("rb") as file:
@@ -68,17 +69,6 @@ def apart(work: Callable[[], object]) -> None:
         raise RuntimeError("could not be made")
 
 
-def _load() -> None:
-    """Import what the commands need, once."""
-    import importlib
-
-    from counterpoint.cli.commands import COMMANDS
-
-    importlib.import_module("polars")
-    for command in COMMANDS:
-        importlib.import_module(command.function.partition(":")[0])
-
-
 def _campaign(seeds: list[Seed], given: argparse.Namespace, scratch: Path) -> int:
     rng = random.Random(given.seed)
     until = time.monotonic() + given.minutes * 60
@@ -86,10 +76,14 @@ def _campaign(seeds: list[Seed], given: argparse.Namespace, scratch: Path) -> in
     kept: dict[str, int] = {}
     while time.monotonic() < until:
         seed = rng.choices(seeds, [s.weight for s in seeds])[0]
+        shaped = None if given.only or rng.random() > _SHAPED else mixed(rng)
+        if shaped is not None:
+            files = {shaped.file: shaped.text(0)}
+            seed = Seed(f"shape {shaped.file}", files, shaped.file, (shaped.command,))
         place = scratch / "case"
         number = rng.randrange(2**40)
         try:
-            apart(partial(_make, place, seed, number))
+            apart(partial(_make, place, seed, number, damaged=shaped is None))
         except RuntimeError:
             continue
         words = [seed.path if word == "@" else word for word in rng.choice(seed.commands)]
@@ -119,8 +113,12 @@ def _campaign(seeds: list[Seed], given: argparse.Namespace, scratch: Path) -> in
     return int(any(verdict != "ok" for _, verdict in table))
 
 
-def _make(place: Path, seed: Seed, number: int) -> None:
-    write(place, damage(seed, random.Random(number)))
+_SHAPED = 0.15
+"""How many of the cases are mixed shapes and no damaged seeds."""
+
+
+def _make(place: Path, seed: Seed, number: int, *, damaged: bool) -> None:
+    write(place, damage(seed, random.Random(number)) if damaged else seed.files)
 
 
 def damage(seed: Seed, rng: random.Random) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -28,11 +29,21 @@ class Ending:
 
     verdict: str
     seconds: float = 0.0
+    cpu: float = 0.0
     peak: int = 0
     out: str = ""
     err: str = ""
     code: int = 0
     words: list[str] = field(default_factory=list[str])
+
+
+def load_commands() -> None:
+    """Import what the commands need, once."""
+    from counterpoint.cli.commands import COMMANDS
+
+    importlib.import_module("polars")
+    for command in COMMANDS:
+        importlib.import_module(command.function.partition(":")[0])
 
 
 def run_case(words: list[str], directory: Path, limit_s: float, memory: int = MEMORY) -> Ending:
@@ -53,6 +64,7 @@ def run_case(words: list[str], directory: Path, limit_s: float, memory: int = ME
     ending = Ending(
         "",
         seconds,
+        used.ru_utime + used.ru_stime,
         used.ru_maxrss << 10,
         _text(out),
         _text(err),
