@@ -320,3 +320,15 @@ def test_the_step_that_was_to_be_explained_is_the_one_in_the_file() -> None:
     page = page_in(one_file(replace(content(timeline()), step=1)))["timelines"][0]
     assert (page["typical"], page["chosen"]) == (1, True)
     assert not page_in(one_file(content(timeline())))["timelines"][0]["chosen"]
+
+
+def test_a_cache_that_cannot_be_read_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERPOINT_CACHE", str(tmp_path))
+    made = LivePage(content(timeline()))
+    made.compute()
+    unreadable = "0" * 300  # no file system has such a name: looking for it is an error
+    assert find_page(unreadable) is None
+    keep_page(unreadable, made)
+    assert list(tmp_path.rglob("*.json")) == []

@@ -124,6 +124,17 @@ def test_what_cannot_be_shown_is_said(words: list[str], reason: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_study_is_shown_alone(tmp_path: Path) -> None:
+    study = tmp_path / "a study"
+    study.mkdir()
+    (study / "journal.jsonl").touch()
+    for words in ((study, tmp_path / "b"), (tmp_path / "b", "--with", study)):
+        done = in_process("view", *words, "--no-browser")
+        assert done.returncode == 2
+        assert "is a study, which is shown alone" in done.stderr
+        assert f"next: counterpoint view '{study}'" in done.stderr
+
+
 def large(content: bytes, directory: Path) -> Path:
     """A profile with a field that nobody reads, so large that it is served before it is read."""
     path = directory / "large.xplane.pb"

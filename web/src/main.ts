@@ -94,7 +94,7 @@ class App {
   private wait(): void {
     if (this.done) return fail("The page holds nothing to show.", null);
     this.shell.update(this.context.page, [], null);
-    const notice = h("p", { class: "waiting" }, "Steps appear here as soon as the profile names them.");
+    const notice = h("p", { class: "waiting" }, "Steps appear here as soon as they are known.");
     fill(this.shell.panel, notice);
   }
 

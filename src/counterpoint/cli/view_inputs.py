@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -84,6 +85,7 @@ def open_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) 
         paths, other = paths[:1], paths[1]
     if other is None and len(paths) == 1 and (study := _study(Path(paths[0]))):
         return _at_once(study, key)
+    _refuse_studies((*paths, *([] if other is None else [other])))
     if other is None:
         reader = _explained(paths, options)
         preview = None if options.steps or options.last else partial(marked_steps, paths)
@@ -189,6 +191,22 @@ def _compared(paths: tuple[str, ...], other: str, options: ViewOptions) -> Calla
         return Read(content=compared_page(found, document, compare_json(found)))
 
     return read_them
+
+
+def _refuse_studies(paths: tuple[str, ...]) -> None:
+    """Refuse a study among other inputs: it keeps no timeline that could stand beside one."""
+    directories = [path for path in paths if Path(path).is_dir()]
+    if not directories:
+        return
+    from counterpoint.tune.study import is_study
+
+    for path in directories:
+        if is_study(Path(path)):
+            raise UsageError(
+                f"{path} is a study, which is shown alone",
+                why="it keeps the step time of each arm, and no timeline",
+                next=f"counterpoint view {shlex.quote(path)}",
+            )
 
 
 def _study(directory: Path) -> Read | None:

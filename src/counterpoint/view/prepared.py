@@ -103,9 +103,11 @@ def _files(path: Path) -> Iterator[Path]:
 def find_page(key: str | None) -> PreparedPage | None:
     """Return the page that was kept, if it is there and whole."""
     directory = _directory(key)
-    if directory is None or not directory.is_dir():
+    if directory is None:
         return None
     try:
+        if not directory.is_dir():  # which fails in a cache that belongs to somebody else
+            return None
         page = PreparedPage(directory)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
@@ -117,9 +119,11 @@ def find_page(key: str | None) -> PreparedPage | None:
 def keep_page(key: str | None, page: LivePage) -> None:
     """Write a page whose levels are computed; a cache that can't be written is left alone."""
     directory = _directory(key)
-    if directory is None or directory.exists():
+    if directory is None:
         return
     with contextlib.suppress(OSError):
+        if directory.exists():
+            return
         directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _sweep(directory.parent)
         part = Path(tempfile.mkdtemp(prefix=_PART, dir=directory.parent))
