@@ -88,8 +88,8 @@ def _force(jax: ModuleType, remarks: ChangedRequests) -> None:
         (name, value) for name, value in os.environ.items() if name.startswith(_KEPT)
     )
     given = os.environ.get("XLA_FLAGS", "")
-    if given.startswith(_QUICK):  # perhaps followed by flags that the program has added since
-        given = remarks.variables.get("XLA_FLAGS", "") + given[len(_QUICK) :]
+    # Perhaps between flags that the program has added since, as `chex.set_n_cpu_devices` does.
+    given = given.replace(_QUICK, remarks.variables.get("XLA_FLAGS", ""), 1)
     remarks.variables["XLA_FLAGS"] = given
     os.environ["XLA_FLAGS"] = _QUICK
     for name, value in inside.OPTIONS:
@@ -108,7 +108,7 @@ def own_writes(facts: dict[str, Any], remarks: ChangedRequests) -> dict[str, Any
     home = os.path.dirname(__file__)  # noqa: PTH120
     given = remarks.variables.get("XLA_FLAGS", "")
     writes = [
-        {**write, "value": f"{given} {value[len(_QUICK) :]}"} if value.startswith(_QUICK) else write
+        {**write, "value": value.replace(_QUICK, given, 1).strip()} if _QUICK in value else write
         for write in facts["writes"]
         for value in [write["value"] or ""]
         if not (write["where"] or "").startswith(home)
