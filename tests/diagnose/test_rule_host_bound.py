@@ -26,7 +26,7 @@ def test_python_between_steps() -> None:
     assert "in Python 0.04 ms" in finding.detail
     assert most(finding) == pytest.approx(0.060)
     assert "out of the training loop" in finding.remedy.text
-    assert finding.evidence[0].spans
+    assert {gap.dur_ps for gap in finding.evidence[0].gaps} == {60_000_000}
     assert any(it.what == "$train.py:88 log_metrics" for it in finding.evidence)
     assert finding.doubt is not None
     assert "Python tracer" in finding.doubt
