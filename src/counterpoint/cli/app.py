@@ -32,6 +32,8 @@ from counterpoint.core import CounterpointError, UsageError
 
 if TYPE_CHECKING:
     from cyclopts import App, CoercionError, CycloptsError
+    from cyclopts.help import HelpPanel
+    from rich.console import Console, ConsoleOptions
 
 
 _ASKED: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -269,6 +271,7 @@ def app_of(commands: Iterable[Command], called: str = "") -> App:
         version=__version__,
         help="Find the communication a JAX training step waits for, and hide it.",
         help_format="plaintext",
+        help_formatter=_FilledHelp(),
         default_parameter=Parameter(negative=()),  # no --no-json beside --json
         group_commands=Group("Commands", sort_key=len(SECTIONS)),
     )
@@ -309,6 +312,30 @@ def app_of(commands: Iterable[Command], called: str = "") -> App:
                 group=None if group else sections.get(name),
             )
     return app
+
+
+class _FilledHelp:
+    """The format of the help, with lines that end at its width and not as in the source."""
+
+    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+        from cyclopts.help import DefaultFormatter
+        from rich.text import Text
+
+        for entry in panel.entries:
+            text = getattr(entry.description, "primary_renderable", None)
+            if isinstance(text, Text):
+                text.plain = " ".join(text.plain.split())
+        DefaultFormatter()(console, options, panel)
+
+    def render_usage(self, console: Console, options: ConsoleOptions, usage: object) -> None:
+        from cyclopts.help import DefaultFormatter
+
+        DefaultFormatter().render_usage(console, options, usage)
+
+    def render_description(self, console: Console, options: ConsoleOptions, text: object) -> None:
+        from cyclopts.help import DefaultFormatter
+
+        DefaultFormatter().render_description(console, options, text)
 
 
 def _examples(command: Command) -> str | None:

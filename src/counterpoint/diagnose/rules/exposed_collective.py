@@ -7,7 +7,7 @@ have overlapped them.
 
 ## Why it costs time
 
-A collective that ends after the work beside it stops the main stream at its done. The links may be
+A collective that ends after the work beside it makes the main stream wait. The links may be
 fast enough: then the schedule starts it too late, or waits for it too early.
 
 ## How it is detected
