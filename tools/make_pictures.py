@@ -61,19 +61,21 @@ PICTURES = (
 
 
 def pages(bundles: Sequence[Path], directory: Path) -> dict[str, Path]:
-    """Write the pages with the commands that a reader would type."""
-    measured, compared = directory / "measured.html", directory / "compared.html"
-    predicted = directory / "predicted"
-    counterpoint("explain", *bundles, "--html", measured)
-    counterpoint("predict", step_of(bundles[0], directory), "--target", TARGET, "-o", predicted)
-    counterpoint("compare", bundles[0], predicted, "--html", compared)
-    return {"measured": measured, "compared": compared}
+    """Write the pages with the commands that a reader would type: pictures show them."""
+    for bundle in bundles:
+        (directory / bundle.name).symlink_to(bundle.resolve())
+    names = [bundle.name for bundle in bundles]
+    step = step_of(bundles[0], directory).name
+    counterpoint(directory, "explain", *names, "--html", "measured.html")
+    counterpoint(directory, "predict", step, "--target", TARGET, "-o", "predicted")
+    counterpoint(directory, "compare", names[0], "predicted", "--html", "compared.html")
+    return {name: directory / f"{name}.html" for name in ("measured", "compared")}
 
 
-def counterpoint(*words: str | Path) -> None:
+def counterpoint(directory: Path, *words: str) -> None:
     """Run a command without its output."""
-    command = [sys.executable, "-m", "counterpoint", *map(str, words)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "counterpoint", *words]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=directory)
 
 
 def step_of(bundle: Path, directory: Path) -> Path:

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 Visitor = Callable[..., Visit]
 TITLE = "two devices"
 NOTHING = re.compile(r"^$")
+_MORE_ROWS = "least => document.querySelectorAll('.tl-gutter .tl-row').length > least"
 
 
 def content(*, explained: bool) -> PageContent:
@@ -105,7 +106,8 @@ def test_steps_are_shown_while_the_profile_is_read_and_lanes_while_they_are_draw
 
         def grew() -> None:
             shown.say("drawing the timeline")
-            visited.page.wait_for_timeout(400)
+            if len(grown) < len(whole.timelines[0].devices):
+                visited.page.wait_for_function(_MORE_ROWS, arg=grown[-1] if grown else 0)
             grown.append(titles.count())
 
         page.compute(grew)
