@@ -55,6 +55,9 @@ def codes(text: str, version: str = "0.10.2", chip: str | None = None) -> list[s
         ("--jax_enable_pgle=true", "0.10.2", "FLAG107"),
         ("--NCCL_DEBUG=INFO", "0.10.2", "FLAG107"),
         ("export LIBTPU_INIT_ARGS=--xla_gpu_autotune_level=4", "0.10.2", "FLAG107"),
+        ("export LIBTPU_INIT_ARGS=--xla_tpu_scoped_vmem_limit=65536", "0.10.2", "FLAG112"),
+        ("export LIBTPU_INIT_ARGS=--xla_tpu_scoped_vmem_limit_kib=64k", "0.10.2", "FLAG112"),
+        ("export LIBTPU_INIT_ARGS=--xla_enable_async_all_gather=maybe", "0.10.2", "FLAG112"),
         ("--exec_time_optimization_effort=1", "0.10.2", "FLAG110"),
         ("--xla_gpu_enable_triton_gemm=yes", "0.10.2", "FLAG201"),
         ("--xla_gpu_autotune_level", "0.10.2", "FLAG201"),
@@ -88,11 +91,56 @@ def test_a_fault_has_its_code(text: str, version: str, code: str) -> None:
         ("--xla_gpu_enable_triton_gemm --xla_gpu_autotune_level=' 4'", "0.10.2"),
         ("--xla_dump_to='/a b' --xla_dump_hlo_pass_re=.*", "0.10.2"),
         ("export LIBTPU_INIT_ARGS=--xla_tpu_scoped_vmem_limit_kib=65536", "0.10.2"),
+        ("export LIBTPU_INIT_ARGS=--xla_enable_async_all_gather=ENABLED", "0.10.2"),
+        ("export LIBTPU_INIT_ARGS=--2a886c8_chip_config_name=megachip_tccontrol", "0.10.2"),
         ("", "0.10.2"),
     ],
 )
 def test_what_a_release_takes_is_not_spoken_of(text: str, version: str) -> None:
     assert codes(text, version) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "chip", "said"),
+    [
+        ("--xla_tpu_scoped_vmem_limit=1", None, "no known release of libtpu has this flag"),
+        ("--xla_tpu_enable_async_collective_fusion_fuse_all_gather=true", "TPU v5p", "refuses"),
+        (
+            "--xla_tpu_enable_latency_hiding_layer_scheduler=true",
+            None,
+            "core_collective_aggregator",
+        ),
+    ],
+)
+def test_what_libtpu_refuses_is_said_with_the_reason(
+    flags: str, chip: str | None, said: str
+) -> None:
+    (found,) = remarks_on(f"export LIBTPU_INIT_ARGS={flags}", "0.12.0", chip)
+    assert found.code == "FLAG112"
+    assert said in found.message
+
+
+def test_what_one_generation_refuses_is_not_said_of_others() -> None:
+    flag = "--xla_tpu_enable_async_collective_fusion_fuse_all_gather=true"
+    assert codes(f"export LIBTPU_INIT_ARGS={flag}", "0.12.0", "TPU v5e") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "chip", "expected"),
+    [
+        ("xla_tpu_enable_async_collective_fusion", "TPU v5e", []),
+        ("xla_tpu_enable_async_collective_fusion", None, []),
+        ("xla_tpu_enable_async_collective_fusion", "H100", ["FLAG107"]),
+        ("xla_tpu_impure_dump_critical_path", "TPU v5e", ["FLAG112"]),
+    ],
+)
+def test_a_compile_option_of_libtpu_is_for_tpus(
+    name: str, chip: str | None, expected: list[str]
+) -> None:
+    text = f'import jax\nstep = jax.jit(f, compiler_options={{"{name}": True}})\n'
+    written = read_text(text, "train.py", form="python", reach=ANYWHERE)
+    found = [one.code for one in check(written, version="0.12.0", chip=chip)]
+    assert [code for code in found if code.startswith(NAMES_AND_VALUES)] == expected
 
 
 def test_a_remark_stands_at_the_line_of_its_flag() -> None:

@@ -10,6 +10,7 @@ from counterpoint.core import ArgumentError
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.about import SettingReader
 from counterpoint.flags.catalogue.flag import Flag, Release, flag_of
+from counterpoint.flags.catalogue.libtpu import libtpu_setting
 from counterpoint.flags.catalogue.lookup import names_ever, releases, states
 from counterpoint.flags.catalogue.variable import DocumentedSetting, arguments, variables
 from counterpoint.flags.settings import Channel
@@ -350,7 +351,7 @@ def state_of(name: str, release: Release) -> FlagState:
         return _of_flag(flag)
     if name in release.jax:
         return FlagState.TAKEN
-    variable = variables().get(name) or arguments().get(name)
+    variable = variables().get(name) or arguments().get(name) or libtpu_setting(name)
     if variable is not None and variable.reader is not SettingReader.JAX:
         return _of_variable(variable, release)
     if name.startswith("NCCL_"):
@@ -399,7 +400,7 @@ def default_of(name: str, release: Release) -> str | None:
         return None if flag.alias_of or flag.no_op else flag.default
     if name in release.jax:
         return release.jax[name]
-    variable = variables().get(name) or arguments().get(name)
+    variable = variables().get(name) or arguments().get(name) or libtpu_setting(name)
     if variable is None or variable.reader is SettingReader.JAX:  # JAX's options are in the release
         return None
     return variable.default
@@ -412,7 +413,7 @@ def is_default(name: str, value: str, release: Release) -> bool:
         return _alias_is_default(flag, value, release)
     if flag is not None:
         return flag.is_default(value)
-    variable = variables().get(name) or arguments().get(name)
+    variable = variables().get(name) or arguments().get(name) or libtpu_setting(name)
     return variable is not None and variable.is_default(value)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.about import SettingReader, documentation_of
 from counterpoint.flags.catalogue.flag import Release, similar
+from counterpoint.flags.catalogue.libtpu import libtpu_flag
 from counterpoint.flags.catalogue.lookup import names_ever, releases
 from counterpoint.flags.catalogue.lookup import release as newest_release
 from counterpoint.flags.catalogue.variable import variables
@@ -156,7 +157,11 @@ def _foreign(name: str, *, compile_option: bool) -> FlagLifecycle | None:
         return FlagLifecycle(
             kind=LifecycleStatus.FOREIGN, reader="one compile", home=Channel.COMPILER_OPTIONS
         )
-    if name.startswith(LIBTPU) or (text is not None and text.kind is SettingReader.LIBTPU):
+    if (
+        name.startswith(LIBTPU)
+        or libtpu_flag(name)
+        or (text is not None and text.kind is SettingReader.LIBTPU)
+    ):
         return FlagLifecycle(
             kind=LifecycleStatus.FOREIGN, reader="libtpu", home=Channel.LIBTPU_INIT_ARGS
         )
@@ -260,8 +265,8 @@ def unknown_hint(name: str, version: str | None = None) -> str:
     removed = removal_of(name)
     if removed:
         return f"{removed.history}. {removed.note}"
-    if name.startswith(LIBTPU):
-        return "This is a libtpu flag; set it in LIBTPU_INIT_ARGS."
+    if name.startswith(LIBTPU) or libtpu_flag(name) is not None:
+        return _libtpu_hint(name)
     if name.startswith("tf_"):
         return "This is a TensorFlow flag; set it in TF_XLA_FLAGS."
     known = names().get(name)
@@ -271,6 +276,12 @@ def unknown_hint(name: str, version: str | None = None) -> str:
     if candidates:
         return f"Did you mean {' or '.join(candidates)}?"
     return UNKNOWN_TO_ALL
+
+
+def _libtpu_hint(name: str) -> str:
+    if libtpu_flag(name) is not None:
+        return "This is a flag of libtpu, and no XLA for GPUs has it."
+    return "It has the name of a flag of libtpu, but no known release of libtpu has it."
 
 
 def _known_hint(first: str, kind: str, version: str | None) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import Flag, Release
+from counterpoint.flags.catalogue.libtpu import libtpu_flag
 from counterpoint.flags.lifecycle import FlagLifecycle, lifecycle_of
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource, SyntaxIssue
 from counterpoint.flags.settings import Channel
@@ -63,6 +64,13 @@ class LintContext:
             return None
         option = one.channel is Channel.COMPILER_OPTIONS
         return flag if (flag.compile_option if option else flag.xla_flags) else None
+
+    def is_for_libtpu(self, one: Occurrence) -> bool:
+        """Return whether it is a compile option that only libtpu has, and the chip may be a TPU."""
+        if one.channel is not Channel.COMPILER_OPTIONS or one.name in self.release.flags:
+            return False
+        on_tpu = self.chip is None or chip_is(self, ChipFamily.TPU)
+        return on_tpu and libtpu_flag(one.name) is not None
 
     @cached_property
     def flags(self) -> Mapping[str, str]:

@@ -23,6 +23,12 @@ from counterpoint.flags.catalogue.about import (
     pages,
 )
 from counterpoint.flags.catalogue.flag import Flag, Release
+from counterpoint.flags.catalogue.libtpu import (
+    libtpu_flag,
+    libtpu_of,
+    libtpu_setting,
+    similar_libtpu_flags,
+)
 from counterpoint.flags.catalogue.variable import (
     DocumentedSetting,
     arguments,
@@ -125,7 +131,11 @@ def show(text: str, release: Release, chip: str | None = None) -> SettingDescrip
     if name is None:
         raise _unknown_name(typed.strip(), release)
     flag = release.flags.get(name)
-    variable = variables().get(name) or arguments().get(name) or _undescribed(name, release)
+    variable = (
+        variables().get(name)
+        or arguments().get(name)
+        or (_undescribed(name, release) if flag is None else None)
+    )
     return SettingDescription(
         name=name,
         value=value if equals else None,
@@ -176,11 +186,16 @@ def _exists(name: str, release: Release) -> bool:
         return True
     if name in variables() or name in arguments() or name in nccl_names():
         return True
+    if libtpu_flag(name) is not None:
+        return True
     return history(name) is not None or documentation_of(name) is not None
 
 
 def _undescribed(name: str, release: Release) -> DocumentedSetting | None:
     """Return a variable without a description: JAX's from the release; for NCCL only the name."""
+    libtpu = libtpu_setting(name)
+    if libtpu is not None:
+        return libtpu
     option = release.jax_options.get(name)
     if option is not None:
         kind = _TYPES.get(option.type, "string")
@@ -307,4 +322,6 @@ def _similar(name: str, release: Release) -> list[str]:
     by_lower = {name.lower(): name for name in sorted(known)}
     tried = name.lower().replace("-", "_")
     near = difflib.get_close_matches(tried, by_lower, n=3, cutoff=_NEAR)
+    if tried.startswith(LIBTPU):
+        return list(similar_libtpu_flags(tried, libtpu_of(release.asked), 3))
     return [by_lower[lower] for lower in near]

@@ -1,7 +1,7 @@
 """The catalogue: the flags and options of each release of jaxlib, read from the releases.
 
 `flag` stores releases as changes, `lookup` builds a Release from them, and `flags.history` follows
-one name.
+one name. `libtpu` has the flags of libtpu's releases.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from counterpoint.flags.catalogue.about import all_documentation as all_documentation
     from counterpoint.flags.catalogue.flag import Flag as Flag
     from counterpoint.flags.catalogue.flag import Release as Release
+    from counterpoint.flags.catalogue.libtpu import libtpu_flag as libtpu_flag
     from counterpoint.flags.catalogue.lookup import path_of as path_of
     from counterpoint.flags.catalogue.lookup import release as release
     from counterpoint.flags.catalogue.lookup import releases as releases
@@ -27,6 +28,7 @@ __getattr__ = lazy(
         "SettingReader": "counterpoint.flags.catalogue.about",
         "Release": "counterpoint.flags.catalogue.flag",
         "all_documentation": "counterpoint.flags.catalogue.about",
+        "libtpu_flag": "counterpoint.flags.catalogue.libtpu",
         "path_of": "counterpoint.flags.catalogue.lookup",
         "release": "counterpoint.flags.catalogue.lookup",
         "releases": "counterpoint.flags.catalogue.lookup",

@@ -98,10 +98,14 @@ def confirm(
         return Confirmation(remarks=remarks, note=note)
     queried = {
         channel: tuple(
-            occurrence for occurrence in case.written.through(channel) if _askable(occurrence)
+            occurrence
+            for occurrence in case.written.through(channel)
+            if _askable(occurrence) and not case.is_for_libtpu(occurrence)
         )
         for channel in (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS)
     }
+    if not any(queried.values()):
+        return Confirmation(remarks=remarks, note="its compile options are those of libtpu")
     answer = ask(interpreter, queried)
     if answer.note is not None or answer.version is None:
         return Confirmation(remarks=remarks, note=answer.note or "it did not report its version")

@@ -66,6 +66,8 @@ _HOMES: Final = {
 def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         fate = case.fate(setting)
+        if case.is_for_libtpu(setting):
+            continue  # FLAG112
         if fate.kind is LifecycleStatus.FOREIGN and fate.home is not Channel.COMPILER_OPTIONS:
             yield _stranger(setting, fate)
         elif fate.kind is LifecycleStatus.KNOWN and case.chip is not None:

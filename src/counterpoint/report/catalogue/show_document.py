@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from counterpoint.flags import Channel
-from counterpoint.flags.catalogue import SettingReader, releases
+from counterpoint.flags.catalogue import SettingReader, libtpu_flag, releases
 from counterpoint.flags.history import FlagChange, FlagState, release_added
 from counterpoint.flags.lifecycle import LifecycleStatus as FateKind
 from counterpoint.flags.lifecycle import consequence_of_rejection, lifecycle_of
@@ -147,10 +147,20 @@ def _place(shown: SettingDescription) -> str | None:
         SettingReader.LOG: "the environment, before jax is imported",
         SettingReader.NCCL: "the environment, or /etc/nccl.conf; the same on all ranks",
         SettingReader.CUDA: "the environment, before CUDA starts",
-        SettingReader.LIBTPU: f'LIBTPU_INIT_ARGS="--{name}=..."',
+        SettingReader.LIBTPU: _place_of_libtpu(name),
         SettingReader.LEVANTER: f"Levanter's command line (--{name}) or its YAML",
         SettingReader.KERNEL: "the host, or the container if it has its own network",
     }.get(shown.reader)
+
+
+def _place_of_libtpu(name: str) -> str:
+    variable = f'LIBTPU_INIT_ARGS="--{name}=..."'
+    flag = libtpu_flag(name)
+    if flag is None:
+        return variable
+    if flag.per_compile:
+        return f"{variable}; or compiler_options, for one compile"
+    return f"{variable}, for the whole process only: no compile takes it as an option"
 
 
 def _since(shown: SettingDescription) -> str | None:
