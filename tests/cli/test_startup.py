@@ -32,7 +32,7 @@ class Limit(NamedTuple):
 LIMITS: Final = {
     "--version": Limit(12, (*JAX, *FRAMES, *TERMINAL, "msgspec")),
     "--help": Limit(12, (*JAX, *FRAMES, "yaml", "msgspec")),
-    "flags check": Limit(96, (*JAX, *FRAMES, *TERMINAL)),
+    "flags check": Limit(98, (*JAX, *FRAMES, *TERMINAL)),
     "explain --help": Limit(20, (*JAX, *FRAMES, "yaml", "msgspec")),
     "explain": Limit(193, (*JAX, "cyclopts", "attrs", "yaml")),
 }
