@@ -56,6 +56,13 @@ def test_a_line_that_a_trainer_printed_is_read(trainer: str) -> None:
     assert {name: value for name, value in match.groupdict().items() if value} == expected
 
 
+def test_each_line_of_a_trainer_has_a_word_without_which_no_step_is_looked_for() -> None:
+    for trainer in trainers():
+        for pattern in trainer.step.lines:
+            words = re.sub(r"\(\?P<\w+>", "(", pattern).lower()
+            assert "step" in words or "loss" in words, (trainer.name, pattern)
+
+
 def test_once_a_trainer_states_its_step_times_only_its_lines_are_steps() -> None:
     lines = StepLines()
     seen = [

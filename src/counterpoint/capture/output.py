@@ -80,11 +80,18 @@ class Output:
             self.tail = (self.tail + chunk)[-_TAIL:]
 
     def _lines(self, chunk: bytes) -> None:
-        *lines, self._rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
+        text = (self._rest + chunk).replace(b"\r", b"\n")
+        done, _, self._rest = text.rpartition(b"\n")
         self._rest = self._rest[-_LONGEST:]
-        for line in lines:
-            if line:
+        if _may_name_a_step(done):  # a program may print 100 MB/s, but a few steps at most
+            for line in filter(_may_name_a_step, done.split(b"\n")):
                 self._see(line.decode("utf-8", errors="replace"))
+
+
+def _may_name_a_step(text: bytes) -> bool:
+    """Return whether any pattern of capture/steps.py can match: each needs one of these words."""
+    low = text.lower()
+    return b"step" in low or b"loss" in low
 
 
 class PrintedSteps:
