@@ -201,6 +201,20 @@ def test_predictions_alone_have_to_be_measured() -> None:
     ]
 
 
+@pytest.mark.parametrize(("gain", "chosen"), [(0.015, "simple"), (0.006, "best")])
+def test_a_simpler_tied_arm_is_chosen_only_if_it_gains_as_much(gain: float, chosen: str) -> None:
+    best = arm("best", change("x"), change("y"), predicted=predicted(0.019))
+    simple = arm("simple", change("x"), predicted=predicted(gain, tied=True))
+    made = Made(shortlist=False).add(
+        *(CandidateSeen(arm=it, at=AT) for it in (best, simple)),
+        SearchEnded(why="done", shortlist=("best", "simple"), seconds=1.0, at=AT),
+        StudyEnded(why="done", at=AT),
+    )
+    winner = conclude(made.study, PLAN).winner
+    assert winner is not None
+    assert winner.name == chosen
+
+
 def test_who_is_tied_is_counted_once_for_all() -> None:
     arms = [arm(it, predicted=predicted(0.03 - i / 1000)) for i, it in enumerate("abcd")]
     made = Made(shortlist=False).add(

@@ -339,7 +339,10 @@ def _within(rows: tuple[ArmRow, ...]) -> float | None:
 
 
 def predicted_best(state: RaceState) -> Arm | None:
-    """Return the listed arm with the largest predicted gain, or a simpler one tied with it."""
+    """Return the listed arm with the largest predicted gain, or a simpler one tied with it.
+
+    The simpler one gives up no more of the gain than `indifferent`, as among measured arms.
+    """
     predicted = [arm for arm in state.to_enter if arm.predicted is not None]
     if not predicted or _predicted_gain(predicted[0]) <= 0:
         return None
@@ -347,6 +350,7 @@ def predicted_best(state: RaceState) -> Arm | None:
         arm
         for arm in predicted
         if arm.predicted and arm.predicted.tied and _predicted_gain(arm) > 0
+        if _predicted_gain(predicted[0]) - _predicted_gain(arm) <= state.plan.rule.indifferent
     ]
     return min((predicted[0], *tied), key=lambda arm: len(arm.changes) or math.inf)
 
