@@ -91,7 +91,9 @@ def test_each_view_of_a_study(tmp_path: Path, visit: Visitor) -> None:
 def test_each_view_of_a_report_without_timeline(tmp_path: Path, visit: Visitor) -> None:
     out = tmp_path / "page.html"
     assert in_process("doctor", "--only", "DOC5", "--no-probe", "--html", out).returncode in (0, 1)
-    assert walk(visit(out)) == {"report"}
+    visited = visit(out)
+    assert walk(visited) == {"report"}
+    assert visited.page.locator("header.shell .badge").count() == 0  # nothing says what it is
 
 
 def test_an_address_leads_to_the_same_view(stored: Path, tmp_path: Path, visit: Visitor) -> None:

@@ -355,9 +355,14 @@ export function explained(page: Page): Explained | null {
 
 /** What the figures of the explanation are. */
 export function basisOf(page: Page): string {
+  return saidBasis(page) ?? "measured";
+}
+
+/** The basis that a result or a timeline states; null for a page of documents alone. */
+export function saidBasis(page: Page): string | null {
   const said = result<{ basis?: unknown }>(page, "explain")?.basis;
   if (typeof said === "string") return said;
   if (predicted(page)) return "predicted";
   const others = [network(page)?.basis, tuned(page)?.basis, page.timelines[0]?.basis];
-  return others.find((basis) => basis !== undefined) ?? "measured";
+  return others.find((basis) => basis !== undefined) ?? null;
 }

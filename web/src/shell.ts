@@ -3,7 +3,7 @@
 import { fill, h } from "./dom";
 import type { Page } from "./page";
 import { badge, copyable } from "./pieces";
-import { basisOf, compared } from "./results";
+import { compared, saidBasis } from "./results";
 import { visible } from "./text";
 import { onTheme, theme, toggleTheme } from "./theme";
 import type { View } from "./view";
@@ -72,7 +72,8 @@ export function buildShell(onChoose: (view: View) => void): Shell {
 function basesOf(page: Page): string[] {
   if (compared(page) && page.timelines.length > 1)
     return [...new Set(page.timelines.map(({ basis }) => basis))];
-  return Object.keys(page.results).length + page.timelines.length > 0 ? [basisOf(page)] : [];
+  const said = saidBasis(page);
+  return said === null ? [] : [said];
 }
 
 function tab(view: View, chosen: boolean, onChoose: (view: View) => void): HTMLElement {
