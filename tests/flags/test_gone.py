@@ -54,7 +54,7 @@ def test_what_became_of_flags_that_guides_still_name() -> None:
         ("xla_gpu_enable_triton_gem", "0.10.2", "Did you mean xla_gpu_enable_triton_gemm"),
         ("xla-gpu-autotune-level", "0.10.2", "Did you mean xla_gpu_autotune_level?"),
         ("xla_gpu_autotune_level", "0.10.2", "needs a value of type int32"),
-        ("xla_tpu_enable_x", None, "LIBTPU_INIT_ARGS"),
+        ("xla_tpu_enable_x", None, "no known release of libtpu has it"),
         ("tf_xla_auto_jit", None, "TF_XLA_FLAGS"),
         ("quite_another_thing", None, "No known jaxlib release"),
     ],

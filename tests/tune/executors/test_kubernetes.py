@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -149,8 +150,14 @@ class TestFaults:
             shape=ProcessShape(nodes=nodes),
             limits=limits,
         )
+        deadline = time.monotonic() + 300
+
+        def stop_or_late() -> bool:
+            assert time.monotonic() < deadline, "it neither ended nor said what it waits for"
+            return stop()
+
         try:
-            return wait_for(allocation.start(job), limits, stop)
+            return wait_for(allocation.start(job), limits, stop_or_late)
         finally:
             allocation.close()
 

@@ -195,17 +195,19 @@ class JobSetGang:
         if jobset is None:
             return GangEnd(kind=GangEndKind.PREEMPTED, detail="somebody deleted its JobSet")
         pods = self._cluster.pods(self._name)
-        was_here = len(self._pods)
         if pods:
             self._pods = pods
         phases = [pod["status"].get("phase", "Pending") for pod in pods]
-        self._started = self._started or any(phase != "Pending" for phase in phases)
+        # Pods may have run and gone between two looks: then their Run tells that they started.
+        self._started = (
+            self._started or any(phase != "Pending" for phase in phases) or is_run(self._directory)
+        )
         conditions = _conditions(jobset)
         if "Completed" in conditions or "Failed" in conditions:
             if set(phases) & {"Pending", "Running"}:
                 return None  # the other pods are being ended
             return self._judge(conditions)
-        if self._started and jobset["spec"].get("suspend") and was_here and not pods:
+        if self._started and jobset["spec"].get("suspend") and not pods:
             detail = f"its JobSet was suspended: {_message(conditions, 'Suspended')}"
             return GangEnd(kind=GangEndKind.PREEMPTED, detail=detail)
         if not self._started:
