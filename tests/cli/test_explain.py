@@ -17,7 +17,7 @@ import pytest
 from xspace_builder import US, hlo_proto, host, kernel, metadata, nvidia, xspace
 
 from command_line import in_process
-from counterpoint.cli.output import check_output, write_output
+from counterpoint.cli.output import check_output
 from counterpoint.cli.quick import QUICK, quick
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import Outcome, OutcomeKind
@@ -414,15 +414,6 @@ class TestRun:
 
 
 class TestFile:
-    def test_a_failure_leaves_the_old_file_whole(self, tmp_path: Path) -> None:
-        out = tmp_path / "out.json"
-        out.write_text("old")
-        with pytest.raises(AttributeError):
-            write_output(out, None)  # type: ignore[arg-type]
-        assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [
-            ("out.json", "old")
-        ]
-
     def test_a_directory_is_no_file(self, tmp_path: Path) -> None:
         (tmp_path / "out.json").mkdir()
         with pytest.raises(UsageError, match="directory"):
