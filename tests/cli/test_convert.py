@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from trace_builder import packed, process, span, thread
+from xspace_builder import US, host, step_marker, xspace
 
 from counterpoint.cli.app import Command, main
 from counterpoint.timeline.reading import read
@@ -246,3 +247,16 @@ def test_a_trace_that_was_cut_before_any_work_is_an_error_and_writes_nothing(
     assert code == 3
     assert "nothing was written" in err
     assert not (tmp_path / output).exists()
+
+
+def test_what_only_the_host_did_is_written(run: Run, tmp_path: Path) -> None:
+    threads = host()
+    for number in range(3):
+        step_marker(threads, "python", number, number * 1000 * US, 990 * US)
+    (tmp_path / "h.xplane.pb").write_bytes(xspace(threads))
+    code, out, _ = run(tmp_path / "h.xplane.pb", tmp_path / "out.json.gz")
+    assert code == 0
+    assert "out.json.gz: 3 host events, 0 devices" in out
+    code, out, _ = run(tmp_path / "h.xplane.pb", tmp_path / "out")
+    assert code == 0
+    assert "explain" not in out  # which needs what devices did

@@ -143,6 +143,8 @@ def test_a_fix_of_a_script_is_its_assignments_with_what_only_the_shell_knows(
 def test_a_chip_is_known_in_small_letters(capsys: Captured) -> None:
     assert checked("--xla_gpu_autotune_level=3", "--no-probe", "--chip", "h100") == 0
     assert "on H100" in capsys.readouterr().err
+    assert checked("--xla_gpu_autotune_level=3", "--no-probe", "--chip", "v4") == 0
+    assert "the target is TPU v4" in capsys.readouterr().out
 
 
 def test_a_fix_of_a_dockerfile_is_its_instructions(tmp_path: Path, capsys: Captured) -> None:
@@ -286,6 +288,7 @@ def test_bad_input_is_one_clear_line(
         (["--env", "--target", "8xCray"], "Cray"),
         (["--env", "--jaxlib", "banana"], "--jaxlib banana: not a release"),
         (["--env", "--chip", "H1000"], "--chip H1000: unknown chip"),
+        (["--env", "--chip", "v9"], "--chip v9: unknown chip"),
         (["--env", "--chip", "H100", "--target", "8xA100"], "both specify the chip"),
         (["--env", "-o", "x"], "-o requires --fix"),
         (["a", "--bogus"], "Unknown option"),

@@ -206,14 +206,15 @@ def test_one_phase_alone_is_not_worth_a_row() -> None:
     assert shown["phases"] == {"phase": [], "start": [], "end": []}
 
 
-def test_of_very_many_phases_the_longest_stay() -> None:
+@pytest.mark.parametrize("longer", [80, 0], ids=["some are longer", "all are alike"])
+def test_of_very_many_phases_the_longest_stay(longer: int) -> None:
     made = timelines.two_devices()
     count = 20_000
     start = np.arange(count) * 100
     spans = made.spans[np.tile([1, 2], count // 2)].with_columns(
         device=pl.lit(0, made.spans["device"].dtype),
         start_ps=pl.Series(start, dtype=pl.Int64),
-        dur_ps=pl.Series(10 + 80 * (np.arange(count) % 5 == 0), dtype=pl.Int64),
+        dur_ps=pl.Series(10 + longer * (np.arange(count) % 5 == 0), dtype=pl.Int64),
     )
     page = TimelinePage(number=0, timeline=replace(made, spans=spans))
     found = page.describe()["phases"]

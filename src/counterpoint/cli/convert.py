@@ -83,8 +83,8 @@ def convert(
 
 
 def _refuse_nothing(timeline: Timeline) -> None:
-    """Refuse to write an output without spans, which looks like a successful conversion."""
-    if not len(timeline.spans):
+    """Refuse to write an empty output, which looks like a successful conversion."""
+    if not len(timeline.spans) and not len(timeline.host_events):
         raise InputError(
             f"{', '.join(timeline.inputs)}: no spans to convert, so nothing was written",
             why="; ".join(timeline.notes) or "it contains no work of a device or of the host",
@@ -93,8 +93,11 @@ def _refuse_nothing(timeline: Timeline) -> None:
 
 
 def _tell(timeline: Timeline, out: Path) -> None:
+    host_alone = not len(timeline.spans)
     parts = (
-        _count(len(timeline.spans), "span"),
+        _count(len(timeline.host_events), "host event")
+        if host_alone
+        else _count(len(timeline.spans), "span"),
         _count(len(timeline.devices), "device"),
         _count(timeline.steps["step"].n_unique(), "step"),
         f"{_size(out) / 1e6:,.1f} MB",
@@ -102,11 +105,10 @@ def _tell(timeline: Timeline, out: Path) -> None:
     if timeline.truncated:
         say_line("\n  ".join(("the profile is truncated:", *timeline.notes)))
     say_result(f"{out}: {', '.join(parts)}")
-    say_result(
-        "open it at https://ui.perfetto.dev"
-        if is_trace(out)
-        else f"next: counterpoint explain {shlex.quote(str(out))}"
-    )
+    if is_trace(out):
+        say_result("open it at https://ui.perfetto.dev")
+    elif not host_alone:
+        say_result(f"next: counterpoint explain {shlex.quote(str(out))}")
 
 
 def _count(number: int, noun: str) -> str:

@@ -171,19 +171,19 @@ def _chip(target: str | None, chip: str | None) -> str | None:
     return parse_devices(target).chip
 
 
-_TPU: Final = re.compile(r"(?i)v\d+[a-z]{0,2}")
+_TPU: Final = re.compile(r"(?i)v\d[a-z]?")
+"""A TPU as XPK and GKE name it; V100 is a GPU."""
 
 
 def _known_chip(chip: str | None) -> str | None:
-    if chip is None or chip_family(chip) is not None:
+    on_tpu = chip is not None and _TPU.fullmatch(chip)
+    if chip is None or (not on_tpu and chip_family(chip) is not None):
         return chip
-    if chip_family(chip.upper()) is not None:
+    if not on_tpu and chip_family(chip.upper()) is not None:
         return chip.upper()
-    if _TPU.fullmatch(chip):
-        return f"TPU {chip.lower()}"
     from counterpoint.hardware import find_chip
 
-    known = find_chip(chip)
+    known = find_chip(f"TPU {chip.lower()}" if on_tpu else chip)
     if known is None:
         raise UsageError(f"--chip {chip}: unknown chip", next=Retry({"chip": "H100"}))
     return known.name

@@ -157,11 +157,7 @@ def _foreign(name: str, *, compile_option: bool) -> FlagLifecycle | None:
         return FlagLifecycle(
             kind=LifecycleStatus.FOREIGN, reader="one compile", home=Channel.COMPILER_OPTIONS
         )
-    if (
-        name.startswith(LIBTPU)
-        or libtpu_flag(name)
-        or (text is not None and text.kind is SettingReader.LIBTPU)
-    ):
+    if reads_libtpu(name) or (text is not None and text.kind is SettingReader.LIBTPU):
         return FlagLifecycle(
             kind=LifecycleStatus.FOREIGN, reader="libtpu", home=Channel.LIBTPU_INIT_ARGS
         )
@@ -253,8 +249,8 @@ def _entry(written: dict[str, Any]) -> dict[str, Any]:
 
 
 def reads_libtpu(name: str) -> bool:
-    """Return whether libtpu reads a flag, by its prefix: XLA's other compilers do not."""
-    return name.startswith(LIBTPU)
+    """Return whether libtpu reads a flag, by its prefix or because a known release has it."""
+    return name.startswith(LIBTPU) or libtpu_flag(name) is not None
 
 
 UNKNOWN_TO_ALL: Final = "No known jaxlib release has this flag."
@@ -265,7 +261,7 @@ def unknown_hint(name: str, version: str | None = None) -> str:
     removed = removal_of(name)
     if removed:
         return f"{removed.history}. {removed.note}"
-    if name.startswith(LIBTPU) or libtpu_flag(name) is not None:
+    if reads_libtpu(name):
         return _libtpu_hint(name)
     if name.startswith("tf_"):
         return "This is a TensorFlow flag; set it in TF_XLA_FLAGS."

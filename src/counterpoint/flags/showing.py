@@ -285,14 +285,7 @@ def _channel(typed: str) -> UsageError:
 
 
 def _unknown_name(typed: str, release: Release) -> UsageError:
-    bare = typed.lstrip("-")
-    if bare.startswith(LIBTPU) and len(typed) <= _LONGEST:
-        return UsageError(
-            f"{_quoted(typed)}: a flag of libtpu, by its prefix",
-            why="the catalogue has XLA's flags; libtpu publishes no list of its own",
-            next=f"counterpoint predict step.py:make_step --target v5e-8 --set {bare}=VALUE",
-        )
-    near = _similar(bare, release) if len(typed) <= _LONGEST else []
+    near = _similar(typed.lstrip("-"), release) if len(typed) <= _LONGEST else []
     kind = "flag" if typed.startswith(_PREFIXES) else "setting"
     return UsageError(
         f"{_quoted(typed)}: unknown {kind}",
@@ -310,6 +303,9 @@ def _quoted(typed: str) -> str:
 
 
 def _similar(name: str, release: Release) -> list[str]:
+    tried = name.lower().replace("-", "_")
+    if tried.startswith(LIBTPU):
+        return list(similar_libtpu_flags(tried, libtpu_of(release.asked), 3))
     known = {
         *(name for name, flag in release.flags.items() if flag.xla_flags),
         *release.jax,
@@ -320,8 +316,5 @@ def _similar(name: str, release: Release) -> list[str]:
         *all_documentation(),
     }
     by_lower = {name.lower(): name for name in sorted(known)}
-    tried = name.lower().replace("-", "_")
     near = difflib.get_close_matches(tried, by_lower, n=3, cutoff=_NEAR)
-    if tried.startswith(LIBTPU):
-        return list(similar_libtpu_flags(tried, libtpu_of(release.asked), 3))
     return [by_lower[lower] for lower in near]

@@ -302,7 +302,6 @@ def _stretches(kinds: _Longs, start: _Longs, end: _Longs) -> tuple[_Longs, _Long
         kinds, start, end = kinds[first], start[first], np.maximum.reduceat(end, first)
         if len(kinds) <= _MOST_PHASES:
             break
-        length = end - start
-        long = length > np.median(length)
-        kinds, start, end = kinds[long], start[long], end[long]
+        longest = np.sort(np.argpartition(start - end, _MOST_PHASES)[:_MOST_PHASES])
+        kinds, start, end = kinds[longest], start[longest], end[longest]
     return kinds, start, end

@@ -114,7 +114,7 @@ def _in_arguments(case: LintContext, setting: Occurrence, release: str) -> Itera
 def _unknown(name: str, release: str) -> str:
     span = libtpu_span(name)
     if span is None:
-        return f"no known release of libtpu has this flag, nor has {release}"
+        return "no known release of libtpu has this flag"
     if version_number(span[0]) > version_number(release):
         return f"libtpu {release} does not have it yet; {span[0]} does"
     return f"libtpu {release} has removed it; {span[1]} is the last known release with it"

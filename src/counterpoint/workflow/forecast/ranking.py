@@ -233,10 +233,12 @@ def memory_fit(
     """Compare the memory plan of a compile with a target's memory."""
     if target.tpu is not None:
         # libtpu refuses a program that does not fit, so a compiled one does. The sizes that it
-        # reports add up to more for some that it accepts, such as MaxText's 22B on v4.
+        # reports add up to more for some that it accepts, such as MaxText's 22B on v4: their peak
+        # is not known.
         peak = memory.peak if memory is not None else None
+        known = peak is not None and peak <= target.memory_bytes
         return MemoryFit(
-            peak_bytes=None if peak is None else min(peak, target.memory_bytes),
+            peak_bytes=peak if known else None,
             memory_bytes=target.memory_bytes,
             fraction=1.0,
             fraction_source=LIBTPU,
