@@ -127,6 +127,8 @@ _DAMAGE: Final = (
     OSError, EOFError, ValueError, KeyError, TypeError, zlib.error, zipfile.BadZipFile,
     NotImplementedError, RuntimeError,
 )  # fmt: skip
+"""What json, zipfile and the records raise for a damaged entry; zipfile raises the last two for
+methods that it does not know and for encrypted members."""
 
 
 def find(task: CompileTask) -> CompileOutput | None:

@@ -199,7 +199,7 @@ def _devices(job: CompileJob, log: Path) -> tuple[list[Device], list[str]]:
     """Return the absent devices, leaving out configuration fields that this XLA does not know."""
     config, left_out = job.config, list[str]()
     while True:
-        try:
+        try:  # JAX raises NotImplementedError where the plugin describes no topologies
             topology = topologies.get_topology_desc(
                 platform="cuda",
                 target_config=config,

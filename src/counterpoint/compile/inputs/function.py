@@ -132,7 +132,10 @@ def _jax() -> Any:  # noqa: ANN401  the module
 
 
 def _lowered(traced: Traced) -> Lowered:
-    """Lower for CUDA (or TPUs), or for the local platform if a rule needs its device."""
+    """Lower for CUDA (or TPUs), or for the local platform if a rule needs its device.
+
+    JAX raises NotImplementedError for a primitive without a rule for that platform.
+    """
     try:
         return traced.lower(lowering_platforms=(os.environ.get(_PLATFORM, "cuda"),))
     except (RuntimeError, NotImplementedError, KeyError) as first:
