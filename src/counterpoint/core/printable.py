@@ -12,6 +12,7 @@ from typing import Final
 __all__ = ["printable", "printable_lines"]
 
 _LINES: Final = "\n\t"
+_WITHOUT_LINES: Final = str.maketrans("", "", _LINES)
 
 
 def printable(text: str) -> str:
@@ -21,7 +22,7 @@ def printable(text: str) -> str:
 
 def printable_lines(text: str) -> str:
     """Return lines of text; ends of lines and tabs stay as they are."""
-    if text.isprintable():
+    if text.translate(_WITHOUT_LINES).isprintable():
         return text
     return "".join(sign if sign in _LINES else _shown(sign) for sign in text)
 
