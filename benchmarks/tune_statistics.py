@@ -5,9 +5,9 @@
 The first arm has the gain of the line, all others none. `claimed` is how often a win is claimed:
 wrongly where the gain is 0, else of that arm. `race` is the same without a confirmation. The
 statistics see medians of runs only. Beside them stand the tests that people use, on the race's
-runs, over four full rows, one-sided at 2.5 %, corrected for the number of arms (Bonferroni).
+runs, over four full rows, one-sided at 2.5%, corrected for the number of arms (Bonferroni).
 `off` is the mean error of the gain of the first arm where it came out best, by the race and by the
-fresh runs. Shares are per cent of studies, with Wilson's 95 % range.
+fresh runs. Shares are per cent of studies, with Wilson's 95% range.
 
 The file is not called statistics.py: Python would take it for its own module of this name (the one
 that is, in this folder, runs this one, and hands Python's to everybody else).

@@ -19,7 +19,7 @@ device 1: 3.5), exposed gather 2, exposed copy 0.5, idle 1.5. Together 11.
 The gather takes 6 on device 0, which waits 1 for device 1, where it takes 5: median 5.5, wait 0.5,
 transfer 5, slack 4 and 3 (to the end of fusion.1): 3.5. It makes 200 MiB of 2 x 100 MiB: 41.94 GB/s
 by algorithm, 20.97 by bus. Each fusion multiplies 8192 x 8192 matrices, 2 x 8192^3 operations:
-2.199e12 in 11 ms are 199.9 TFLOP/s, 20.2 % of what an H100 can do in bf16.
+2.199e12 in 11 ms are 199.9 TFLOP/s, 20.2% of what an H100 can do in bf16.
 """
 
 from __future__ import annotations

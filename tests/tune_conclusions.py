@@ -97,7 +97,7 @@ NVLS_ROW = ArmRow(
 def found() -> Conclusion:
     """A winner, confirmed, and others of each kind."""
     return Conclusion(
-        sentence=f"+3.1 % [2.3, 3.9] from {BOTH}; 1 other setting: no effect within 0.6 %",
+        sentence=f"+3.1% [2.3, 3.9] from {BOTH}; 1 other setting: no effect within 0.6%",
         basis="measured",
         state="done",
         winner=WINNER,
@@ -122,7 +122,7 @@ def found() -> Conclusion:
             ArmRow(
                 arm=arm("double buffering"),
                 status="slower",
-                why="dropped after 2 rows: at least 1.2 % slower",
+                why="dropped after 2 rows: at least 1.2% slower",
                 trials=2,
                 median_s=0.1339,
                 raced=estimate(
@@ -175,7 +175,7 @@ def found() -> Conclusion:
 def nothing() -> Conclusion:
     """No effect: the base is as good as anything that was tried."""
     return Conclusion(
-        sentence="no effect: 1 setting changes the step by no more than 0.6 %",
+        sentence="no effect: 1 setting changes the step by no more than 0.6%",
         basis="measured",
         state="done",
         verdict=ArmVerdict.SAME,
@@ -198,7 +198,7 @@ def foreseen() -> Conclusion:
         why="its peak of 70.1 GiB is over the 60.0 GiB that JAX's allocator has",
     )
     return Conclusion(
-        sentence=f"+3.4 % [1.1, 5.8] predicted from {BOTH}; nothing was run",
+        sentence=f"+3.4% [1.1, 5.8] predicted from {BOTH}; nothing was run",
         basis="predicted",
         state="done",
         winner=WINNER,
@@ -214,7 +214,7 @@ def unfinished() -> Conclusion:
     """Interrupted after a row: nobody knows anything yet."""
     raced = estimate(BOTH, 0.03, Unknown("one row tells no range"), ArmVerdict.OPEN, rows=1)
     return Conclusion(
-        sentence=f"not decided: {BOTH} looks 3.0 % faster after 1 row",
+        sentence=f"not decided: {BOTH} looks 3.0% faster after 1 row",
         basis="measured",
         state="interrupted",
         verdict=ArmVerdict.OPEN,

@@ -44,7 +44,7 @@ def stored(directory: Path, name: str, by: float = 1.0) -> Path:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> tuple[Path, Path]:
-    """B is 5 % slower."""
+    """B is 5% slower."""
     return stored(tmp_path, "a"), stored(tmp_path, "b", 1.05)
 
 

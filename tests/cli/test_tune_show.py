@@ -57,7 +57,7 @@ def write(path: Path, made: Made) -> Path:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    """Done: one arm is 10 % faster, in the race and in fresh runs."""
+    """Done: one arm is 10% faster, in the race and in fresh runs."""
     made = Made(FAST, base=BASE_SETTINGS).entered(FAST).noise()
     for row in range(1, 7):
         made.row(Purpose.RACE, row, {"base": 1.0 + 1e-4 * (row % 2), "NVLS off": 0.9})

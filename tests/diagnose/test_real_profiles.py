@@ -2,7 +2,7 @@
 
 The figures of the Pax run (four hosts, one A100 each) are those of nsys-jax's own analysis of the
 same files, over the same three steps. It takes rank 3, whose module has another fingerprint, for a
-program of its own; bandwidths with all four ranks together are up to 5 % higher than it prints.
+program of its own; bandwidths with all four ranks together are up to 5% higher than it prints.
 """
 
 from __future__ import annotations

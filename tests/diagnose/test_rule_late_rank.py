@@ -64,7 +64,7 @@ def test_a_device_whose_own_work_takes_longer_is_slow() -> None:
     assert "Its compute takes 18.00 ms per step, 3.00 ms more than that" in found.detail
     assert "it is slow. At their speed a step would be 2.85 to 3.00" in found.detail
     assert isinstance(found.saves_ms, Range)
-    # 3 are what it costs, 5 % less what a measured time may be off; without the simulator 1.5 to 3.
+    # 3 are what it costs, 5% less what a measured time may be off; without the simulator 1.5 to 3.
     assert found.saves_ms.low == pytest.approx(2.85)
     assert found.saves_ms.high == pytest.approx(3)
     assert found.basis is Basis.PREDICTED

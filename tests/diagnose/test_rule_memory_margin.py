@@ -50,7 +50,7 @@ def test_a_usual_margin_is_fine(tmp_path: Path, peak: float) -> None:
 
 
 def test_a_peak_alone_says_nothing_of_a_limit(tmp_path: Path) -> None:
-    """It may be 75 % of the device or 95 %: what the Run inherited is not kept."""
+    """It may be 75% of the device or 95%: what the Run inherited is not kept."""
     assert not list(check(step(run_with(tmp_path, peak=58.8))))
 
 

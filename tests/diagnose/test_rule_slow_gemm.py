@@ -57,7 +57,7 @@ def test_a_product_at_the_rate_of_its_shape_is_fine() -> None:
 
 
 def test_a_flat_product_is_bound_by_memory_and_not_slow() -> None:
-    # 16 x 8192 x 8192 is 2 % of the peak at best: 134 MB of weights at 3.35 TB/s are 40 us.
+    # 16 x 8192 x 8192 is 2% of the peak at best: 134 MB of weights at 3.35 TB/s are 40 us.
     assert not list(check(made(product(16, 8192, 8192), {"gemm": 65})))
 
 

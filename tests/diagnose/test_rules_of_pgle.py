@@ -154,7 +154,7 @@ def test_a_collective_without_a_cost_is_found(tmp_path: Path) -> None:
 
 
 def test_so_is_work_that_takes_much_time(tmp_path: Path) -> None:
-    # work.1 takes 5 of the 25 ms that are measured: 80 % are covered.
+    # work.1 takes 5 of the 25 ms that are measured: 80% are covered.
     (found,) = all_of(case(profile(tmp_path, ("start", "work.2", "work.3", "work.4"))))
     assert found.code == "STEP604"
     assert "20% of the measured time" in found.title

@@ -101,7 +101,7 @@ def test_of_what_is_hidden_in_part_the_rest_is_saved() -> None:
     found = savings().without(["gather"])
     assert found is not None
     assert found.low == pytest.approx(3 * 0.95)
-    # At most, 5 of compute run freely then: a collective slows down what runs beside it by 12 %.
+    # At most, 5 of compute run freely then: a collective slows down what runs beside it by 12%.
     assert found.high == pytest.approx(3 * 1.05 + 5 * 0.12)
 
 

@@ -104,10 +104,10 @@ def out(name: str, why: str) -> ArmRow:
 
 def test_no_arm_is_told_with_the_figures_of_another() -> None:
     made = tune_conclusions.found()
-    rows = (out("a", "-0.1 % after 2 rows"), out("b", "-2.8 % after 2 rows"))
+    rows = (out("a", "-0.1% after 2 rows"), out("b", "-2.8% after 2 rows"))
     text = text_of(replace(made, rows=(*made.rows, *rows)))
-    assert "a: -0.1 % after 2 rows\n" in text
-    assert "b: -2.8 % after 2 rows\n" in text
+    assert "a: -0.1% after 2 rows\n" in text
+    assert "b: -2.8% after 2 rows\n" in text
 
 
 def test_many_of_one_kind_are_told_by_their_first() -> None:

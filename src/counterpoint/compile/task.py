@@ -204,7 +204,7 @@ def planned_bytes(config: str, environment: Mapping[str, str]) -> int | None:
 
     A client passes its allocator's limit to the compiler (`PyClient::CompileAndLoadIfrtProgram` in
     jaxlib/py_client.cc), and XLA's scheduler, combiners and rematerialization plan with it. Without
-    a client XLA assumes 80 % of the memory, so tight programs would get a different schedule.
+    a client XLA assumes 80% of the memory, so tight programs would get a different schedule.
     """
     size = _SIZE.search(config)
     if size is None or environment.get(_ALLOCATOR, "").lower() == _WITHOUT_LIMIT:

@@ -48,7 +48,7 @@ class Price:
     high: float
     source: PriceSource
     family: PriceFamily
-    # A short description: "4096x8192x8192 bf16 at 71 % of peak", "ring, 2 x 8 ranks, Simple".
+    # A short description: "4096x8192x8192 bf16 at 71% of peak", "ring, 2 x 8 ranks, Simple".
     how: str = ""
     # Of a collective, whether time or size decides: "latency" or "bandwidth".
     bound_by: str = ""

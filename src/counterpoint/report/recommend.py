@@ -28,7 +28,7 @@ __all__ = ["recommendation_document", "recommendation_json", "recommendation_tex
 
 _LEGEND: Final = (
     "Candidates; confirm by measuring. On a well-tuned run most single flags have no effect or cost"
-    " time (published sweeps: -4 % to +1 % each, repeated runs 1.3 % apart). Compare whole runs,"
+    " time (published sweeps: -4% to +1% each, repeated runs 1.3% apart). Compare whole runs,"
     " several of each."
 )
 

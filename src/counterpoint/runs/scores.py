@@ -184,7 +184,7 @@ def student_t(freedom: int, comparisons: int = 1) -> float:
 
 
 def assumed_noise(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return how much the logarithms of two medians may differ by chance (95 %).
+    """Return how much the logarithms of two medians may differ by chance (95%).
 
     `a` and `b` are the steps of one run each. Their scatter and drift are taken as if between runs,
     combined in quadrature with the difference between the quietest runs.

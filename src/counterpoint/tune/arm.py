@@ -145,16 +145,16 @@ def merged(base: Settings, changes: tuple[ArmChange, ...]) -> Settings:
 
 
 def gain_text(gain: float, reach: Range | Unknown | None = None) -> str:
-    """Format a gain with its range: `+3.1 % [2.3, 3.9]`."""
-    text = f"{100 * gain:+.1f} %"
+    """Format a gain with its range: `+3.1% [2.3, 3.9]`."""
+    text = f"{100 * gain:+.1f}%"
     if not isinstance(reach, Range):
         return text
     return f"{text} [{100 * reach.low:.1f}, {100 * reach.high:.1f}]"
 
 
 def share_text(share: float) -> str:
-    """Format a share, rounded up: `0.6 %`."""
-    return f"{100 * share + 0.04999:.1f} %"
+    """Format a share, rounded up: `0.6%`."""
+    return f"{100 * share + 0.04999:.1f}%"
 
 
 def hidden_text(reaches: Sequence[Range]) -> str:

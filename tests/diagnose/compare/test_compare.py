@@ -63,7 +63,7 @@ def test_only_what_exceeds_noise_is_clear() -> None:
     work = work_of(timeline(HLO, A_SPANS), timeline(HLO, B_SPANS))
     clear = {row.shown.op for row in work.ops if row.clear}
     assert clear == {"first", "reduce"}
-    near = (("first", 0, 2.02, 0), *A_SPANS[1:])  # 1 % of itself: identical runs differ by more
+    near = (("first", 0, 2.02, 0), *A_SPANS[1:])  # 1% of itself: identical runs differ by more
     assert not any(row.clear for row in work_of(timeline(HLO, A_SPANS), timeline(HLO, near)).ops)
 
 

@@ -30,7 +30,7 @@ def test_ranks_of_one_run_do_not_differ(shared: Path) -> None:
         traces / "pax_fsdp4_4proc_proc0.zip", traces / "pax_fsdp4_4proc_proc3.zip"
     )
     assert isinstance(found.step, StepChange)
-    assert found.step.verdict is StepVerdict.OPEN  # three steps of each, 4 % apart
+    assert found.step.verdict is StepVerdict.OPEN  # three steps of each, 4% apart
     assert found.same_experiment
     assert [(it.about, it.what) for it in found.differs] == [
         (DifferenceKind.PROGRAM, "fingerprint")

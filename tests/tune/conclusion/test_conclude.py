@@ -86,7 +86,7 @@ def test_a_program_like_the_base_s_has_no_effect() -> None:
     said = concluded(race)
     assert row(said, "same").status == "same program"
     assert said.sentence == (
-        "no effect: 1 setting tried, it does not change the step by more than 0.0 %"
+        "no effect: 1 setting tried, it does not change the step by more than 0.0%"
     )
 
 
@@ -144,7 +144,7 @@ def test_luck_of_the_race_does_not_stand() -> None:
     made.add(StudyEnded(why="every arm is decided", at=AT))
     said = conclude(made.study, PLAN)
     assert said.winner is None
-    assert "+4.0 % in the race, not confirmed by fresh runs" in said.sentence
+    assert "+4.0% in the race, not confirmed by fresh runs" in said.sentence
     assert row(said, "lucky").status == "not confirmed"
 
 
@@ -171,7 +171,7 @@ def test_undecided_says_how_many_rows_it_takes() -> None:
     made.add(StudyEnded(why="the budget is spent", at=AT))
     said = conclude(made.study, PLAN)
     assert said.winner is None
-    assert said.sentence.startswith("not decided: noisy may save +1.1 % [")
+    assert said.sentence.startswith("not decided: noisy may save +1.1% [")
     assert "rows would be needed" in said.sentence
 
 
@@ -190,7 +190,7 @@ def test_predictions_alone_have_to_be_measured() -> None:
     said = conclude(made.study, PLAN)
     assert said.basis == "predicted"
     assert said.sentence == (
-        "+3.1 % predicted [2.1, 5.1] from x; tied with 1 other; confirm it by a measurement"
+        "+3.1% predicted [2.1, 5.1] from x; tied with 1 other; confirm it by a measurement"
     )
     assert said.winner == best
     assert not said.confirmed
@@ -303,7 +303,7 @@ def test_the_verdict_says_nothing_of_an_arm_that_never_ran() -> None:
     end = StudyEnded(why="the budget is spent", at=AT)
     said = conclude(made.dropped("never", "no budget").add(end).study, plan)
     assert re.fullmatch(
-        "inconclusive: no gain was found, gains of more than [0-9.]+ % are ruled out"
+        "inconclusive: no gain was found, gains of more than [0-9.]+% are ruled out"
         " for 1 of 2 settings; 1 not decided; 1 not run",
         said.sentence,
     )

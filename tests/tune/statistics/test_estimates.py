@@ -284,7 +284,7 @@ def test_no_effect_at_the_cap_says_how_large_one_could_be() -> None:
 
 
 def test_a_real_gain_inside_the_floor_is_not_called_none() -> None:
-    """Identical runs differ by 2 %; many rows show a gain of 1 % all the same."""
+    """Identical runs differ by 2%; many rows show a gain of 1% all the same."""
     rng = np.random.default_rng(2)
     base, arm = np.exp(rng.normal([[0.0], [math.log(0.99)]], 0.007, (2, 40)))
     seen = paired(base, arm)

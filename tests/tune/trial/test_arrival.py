@@ -124,7 +124,7 @@ def test_a_base_that_has_no_settings_ends_the_study() -> None:
 
 
 def test_the_same_program_with_the_same_options_is_no_effect_by_construction() -> None:
-    """Whatever the clock says: 48.5 % were measured between identical programs."""
+    """Whatever the clock says: 48.5% were measured between identical programs."""
     flag = ArmChange(
         dimension="by hand",
         choice="on",

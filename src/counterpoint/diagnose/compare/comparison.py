@@ -290,7 +290,7 @@ class Comparison:
         )
 
     def slower_by_more_than(self, limit: float) -> bool:
-        """Return whether B is slower by more than `limit` (0.02: 2 %) and certainly slower at all.
+        """Return whether B is slower by more than `limit` (0.02: 2%) and certainly slower at all.
 
         True if the likely change exceeds the limit and the whole range of the change is above zero.
         """

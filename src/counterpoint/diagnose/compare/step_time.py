@@ -67,9 +67,9 @@ class RunSteps:
 
 @frozen(kw_only=True)
 class StepChange:
-    """The step of B relative to that of A: `change` is -0.03 if B is 3 % faster.
+    """The step of B relative to that of A: `change` is -0.03 if B is 3% faster.
 
-    `range` contains the true value with 95 % confidence, run-to-run noise included; `of_steps` is
+    `range` contains the true value with 95% confidence, run-to-run noise included; `of_steps` is
     the range from the steps of single runs alone. `runs_differ` is the assumed difference of two
     identical runs: 0.0 for predictions, infinite if there is no estimate.
     """
@@ -233,7 +233,7 @@ def _around(middle: float, half: float) -> Range:
 
 
 _NARROW = 2.4
-"""A range wider than this many times the difference between runs is inconclusive: 3 %."""
+"""A range wider than this many times the difference between runs is inconclusive: 3%."""
 
 
 def _verdict(

@@ -21,7 +21,7 @@ Predictions, whose times come from the cost model, are not judged.
 ## Example
 
 ```text
-all-reduce.7   4 KiB among 64 devices, 48 us: 0.2 % of what the links carry
+all-reduce.7   4 KiB among 64 devices, 48 us: 0.2% of what the links carry
 ```
 
 ## Fix

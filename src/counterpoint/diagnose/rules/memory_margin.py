@@ -57,7 +57,7 @@ NAME: Final = "memory-margin"
 SINCE: Final = "0.1"
 
 _NEAR: Final = 0.95
-"""Share of the limit: XLA's own scheduler keeps 5 % free (xla_gpu_memory_limit_slop_factor=95)."""
+"""Share of the limit: XLA's own scheduler keeps 5% free (xla_gpu_memory_limit_slop_factor=95)."""
 _LITTLE: Final = 0.5
 _FRACTION: Final = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _MORE: Final = 0.92

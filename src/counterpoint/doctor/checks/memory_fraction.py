@@ -118,7 +118,7 @@ def _value(facts: HostFacts, name: str, text: str) -> Iterator[CheckResult]:
 
 
 def _advised(sizes: list[int]) -> float:
-    """Return a share that leaves 10 %, or 2 GiB if that is more."""
+    """Return a share that leaves 10%, or 2 GiB if that is more."""
     return min(0.9, 1 - _LEAST / min(sizes)) if sizes and min(sizes) > 2 * _LEAST else 0.9
 
 

@@ -30,7 +30,7 @@ export XLA_FLAGS="--xla_gpu_enable_while_loop_double_buffering=true
 ## Fix
 
 Compile once and compare the peak with the device's memory (`counterpoint explain`), or leave 5 to
-10 % free.
+10% free.
 
 ## Fix safety
 

@@ -94,7 +94,7 @@ def _reach(comparison: RunComparison | Unknown) -> str:
     low, high = comparison.range.low, comparison.range.high
     pairs = len(comparison.without_s)
     return (
-        f"measured; 95 % range of the change, from {pairs} pairs of runs: {low:+.1%} to {high:+.1%}"
+        f"measured; 95% range of the change, from {pairs} pairs of runs: {low:+.1%} to {high:+.1%}"
     )
 
 

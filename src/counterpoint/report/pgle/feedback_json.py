@@ -51,7 +51,7 @@ def _run(run: Run | None, score: Score | Unknown | None) -> TimedRun | None:
 
 
 class Compared(Result):
-    """The step with the profile against that without: -0.03 is 3 % faster."""
+    """The step with the profile against that without: -0.03 is 3% faster."""
 
     change: float | None
     why_not: Annotated[str | None, ReasonUnknown()]

@@ -379,7 +379,7 @@ def predicted_sentence(state: RaceState) -> str:
             return "nothing is measured yet"
         return f"none of {several(predicted, 'candidate')} is predicted to be faster than the base"
     figures = best.predicted
-    text = gain_text(figures.gain, figures.gain_range).replace(" %", " % predicted", 1)
+    text = gain_text(figures.gain, figures.gain_range).replace("%", "% predicted", 1)
     tied = [
         candidate
         for candidate in candidates

@@ -347,7 +347,7 @@ def _at_run_note(listed: Sequence[str], left: Sequence[str]) -> str:
 
 def _share(of_step: float, sign: str = "+") -> str:
     """Format a share of the step."""
-    return f"{100 * of_step:{sign}.1f} %"
+    return f"{100 * of_step:{sign}.1f}%"
 
 
 def _range(reach: Range) -> str:

@@ -55,7 +55,7 @@ class Pair:
 class GainEstimate:
     """The gain of an arm, with its range and verdict.
 
-    `gain` is the share of the base's step that the arm saves: 0.03 is 3 % faster. It is computed
+    `gain` is the share of the base's step that the arm saves: 0.03 is 3% faster. It is computed
     from `pairs` alone: 1 - `step_s` / `base_s`, their geometric means, which is the mean of the
     logarithms of their ratios.
 
@@ -263,5 +263,5 @@ def _power(rows: int, size: float, level: float) -> float:
 
 
 def estimate_text(estimate: GainEstimate) -> str:
-    """Format the gain of an estimate with its range: `+3.1 % [2.3, 3.9]`."""
+    """Format the gain of an estimate with its range: `+3.1% [2.3, 3.9]`."""
     return gain_text(estimate.gain, estimate.range)

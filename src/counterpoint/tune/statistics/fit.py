@@ -43,7 +43,7 @@ _PRIOR: Final = 4
 """The weight of the pool beside an arm's own scatter, in degrees of freedom: `Blocks.contrast`.
 
 Chosen by simulation: 20 arms of which one scatters four times as much as the rest are called
-different where none is in 2 to 8 % of studies with it, and in 18 % with the pool alone. It costs
+different where none is in 2 to 8% of studies with it, and in 18% with the pool alone. It costs
 little for arms that scatter as the pool does (docs/concepts/statistics.md).
 """
 _RANK: Final = 1e-9
@@ -162,7 +162,7 @@ def blocks(observations: Sequence[Observation]) -> Blocks:
     )
 
 
-_BOTH_SIDES: Final = 1.96  # sigmas, for 95 %
+_BOTH_SIDES: Final = 1.96  # sigmas, for 95%
 _LEAST_FREEDOM: Final = 2
 """The minimum degrees of freedom. For one, the first pair alone, Student's t is 13 sigmas.
 
@@ -258,7 +258,7 @@ def _usual(fit: Blocks, indifferent: float) -> float:
     """Return the range of an arm without effect: two sigmas, whatever the degrees of freedom.
 
     Student's t belongs in the report of the noise. Here it would mean that the less is known of the
-    noise, the more arms have no effect: in simulated studies, one of eight that gain 2 %.
+    noise, the more arms have no effect: in simulated studies, one of eight that gain 2%.
     """
     variance = fit.variance
     if isinstance(variance, Unknown):

@@ -110,7 +110,7 @@ PLAUSIBLE: Final[Mapping[str, tuple[float, float]]] = {
 }  # fmt: skip
 """Ranges of plausible values.
 
-Slowdown: 18.9 % on average and 40 % at most were measured on four kinds of GPU (arXiv:2507.03114);
+Slowdown: 18.9% on average and 40% at most were measured on four kinds of GPU (arXiv:2507.03114);
 more is waiting for something else. Network: a cloud's without RDMA reaches little.
 """
 _KINDS: Final = 2

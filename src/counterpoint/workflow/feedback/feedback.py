@@ -63,7 +63,7 @@ class RunComparison:
 
     without_s: tuple[float, ...]
     with_s: tuple[float, ...]
-    change: float  # of the step time: -0.03 is 3 % faster
+    change: float  # of the step time: -0.03 is 3% faster
     range: Range | Unknown
     verdict: SpeedVerdict
 
