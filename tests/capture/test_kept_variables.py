@@ -141,6 +141,44 @@ def test_loops_that_empty_the_environment_end() -> None:
     assert dict(os.environ) == {}
 
 
+def hiding(own: dict[str, str], passed: str) -> KeptVariables:
+    os.environ.update(own)
+    os.environ["XLA_FLAGS"] = passed
+    kept = KeptVariables({"XLA_FLAGS": [ASKED]}, passed={"XLA_FLAGS": passed}, before=own)
+    kept.install()
+    return kept
+
+
+def test_a_default_that_the_program_sets_counts_as_it_does_without_us() -> None:
+    kept = hiding({}, "--xla_a=1")
+    os.environ.setdefault("XLA_FLAGS", "--xla_b=2")
+    assert os.environ["XLA_FLAGS"] == "--xla_b=2 --xla_a=1"
+    (write,) = kept.writes
+    assert write["value"] == "--xla_b=2 --xla_a=1", "the flag that was hidden is not removed by it"
+
+
+def test_until_jax_is_there_the_program_finds_its_own_flags() -> None:
+    own = {"XLA_FLAGS": "--xla_b=2"}
+    kept = hiding(own, "--xla_b=2 --xla_a=1")
+    assert os.environ["XLA_FLAGS"] == "--xla_b=2"
+    # In a process that the program starts, they are hidden already.
+    passed = {**os.environ, "XLA_FLAGS": "--xla_b=2 --xla_a=1"}
+    child = KeptVariables({"XLA_FLAGS": [ASKED]}, passed=passed, before=own)
+    child.install()
+    assert os.environ["XLA_FLAGS"] == "--xla_b=2"
+    assert child.at_start == {}
+    kept.restore()
+    assert os.environ["XLA_FLAGS"] == "--xla_b=2 --xla_a=1"
+    assert kept.writes == []
+
+
+def test_a_value_of_a_hidden_flag_that_the_program_sets_is_noted() -> None:
+    kept = hiding({}, "--xla_a=1")
+    os.environ["XLA_FLAGS"] = "--xla_a=0"
+    assert os.environ["XLA_FLAGS"] == "--xla_a=0 --xla_a=1"
+    assert [write["value"] for write in kept.writes] == ["--xla_a=0"]
+
+
 def test_without_settings_nothing_is_set() -> None:
     KeptVariables({"XLA_FLAGS": []}).install()
     assert "XLA_FLAGS" not in os.environ

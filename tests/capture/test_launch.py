@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import resource
@@ -87,9 +86,10 @@ class TestKept:
     def test_the_environment_is_theirs_with_ours_behind(self, tmp_path: Path) -> None:
         settings = Settings((("xla_gpu_autotune_level", "3"),), (("NCCL_DEBUG", "INFO"),))
         environment = {**PLAIN, "XLA_FLAGS": "--xla_gpu_autotune_level=4", "PYTHONPATH": "/mine"}
-        program = "import os, json; print(json.dumps(dict(os.environ)))"
-        made = run(tmp_path, program, settings=settings, environment=environment)
-        told = json.loads(made.ranks[0].stdout.read_text())
+        asked = request(tmp_path, "", settings=settings, environment=environment)
+        made = launch(replace(asked, command=("env", "-0")))
+        lines = made.ranks[0].stdout.read_text().split("\0")
+        told = dict(line.split("=", 1) for line in lines if line)
         flags = told["XLA_FLAGS"].split()
         assert flags[:2] == ["--xla_gpu_autotune_level=4", "--xla_gpu_autotune_level=3"]
         assert f"--xla_dump_to={made.ranks[0].path / 'xla'}" in flags
@@ -102,9 +102,8 @@ class TestKept:
 
     def test_flags_in_a_file(self, tmp_path: Path) -> None:
         (tmp_path / "flags").write_text("--xla_gpu_autotune_level=4\n--xla_disable_hlo_passes=''\n")
-        program = "import os; print(os.environ['XLA_FLAGS'])"
-        environment = {**PLAIN, "XLA_FLAGS": str(tmp_path / "flags")}
-        made = run(tmp_path, program, environment=environment)
+        asked = request(tmp_path, "", environment={**PLAIN, "XLA_FLAGS": str(tmp_path / "flags")})
+        made = launch(replace(asked, command=("printenv", "XLA_FLAGS")))
         assert (
             made.ranks[0]
             .stdout.read_text()

@@ -121,6 +121,7 @@ def _kept(
         "optional": [name for name, _ in dump.xla],
         "variables": variables,
         "passed": {name: value for name, value in passed.items() if name.startswith(NOTED)},
+        "before": {name: inherited[name] for name in kept if name in inherited},
     }
 
 

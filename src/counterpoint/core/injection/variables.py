@@ -2,8 +2,9 @@
 
 A launch script that exports XLA_FLAGS, or a module that sets it when it is imported, replaces what
 `counterpoint run` passed. XLA and NCCL read the environment only when they are first needed, so the
-requested settings are put back in the program's own process: when Python starts, after each write
-or deletion by the program, and when jax has been imported.
+requested settings are put back in the program's own process: after each write or deletion by the
+program, and when jax has been imported. Until then the program finds the flags of its own
+environment alone, so that `os.environ.setdefault("XLA_FLAGS", ...)` does what it does without us.
 
 This file runs in the program's interpreter: `core/injection`.
 """
@@ -63,6 +64,7 @@ class KeptVariables:
         optional: Names of flags that are left out if the program sets them itself.
         variables: Variables to set.
         passed: The environment's values as they were passed to the command; None if unknown.
+        before: Those of variables with flags as they were before the settings were added.
     """
 
     def __init__(
@@ -71,19 +73,24 @@ class KeptVariables:
         optional: tuple[str, ...] = (),
         variables: dict[str, str] | None = None,
         passed: dict[str, str] | None = None,
+        before: dict[str, str] | None = None,
     ) -> None:
         self._flags = flags or {}
         self._optional = frozenset(optional)
         self._variables = variables or {}
         self._passed = passed or {}
+        self._before = before or {}
+        self._hidden: set[str] = set()
         self._busy = False
         self._deletions = 0
         self.writes: list[dict[str, str | None]] = []
-        self.at_start = {} if passed is None else _changes(passed)
+        self.at_start = {} if passed is None else self._changes()
 
     def install(self) -> None:
-        """Put the settings back, and from now on after each write or deletion."""
-        self.restore()
+        """Put the settings back after each write or deletion from now on; hide flags until then."""
+        for name in (*self._flags, *self._variables):
+            if not self._hide(name):
+                self._put_back(name)
         environ: Any = type(os.environ)
         own_set, own_delete = environ.__setitem__, environ.__delitem__
         own_clear, own_popitem = environ.clear, environ.popitem
@@ -136,15 +143,47 @@ class KeptVariables:
         }
 
     def restore(self) -> None:
-        """Put back all settings that something replaced."""
+        """Put back all settings that something replaced, or that were hidden."""
+        self._hidden.clear()
         for name in (*self._flags, *self._variables):
             self._put_back(name)
+
+    def _hide(self, name: str) -> bool:
+        """Show the program what it would find without flags, unless a script has set its own."""
+        if name in self._flags and os.environ.get(name, "") == self._passed.get(name):
+            if name in self._before:
+                os.environ[name] = self._before[name]
+            else:
+                os.environ.pop(name, None)
+        if self._is_hidden(name):
+            self._hidden.add(name)
+        return name in self._hidden
+
+    def _is_hidden(self, name: str) -> bool:
+        """Return whether this process, or one that started it, has hidden the flags."""
+        own = self._before.get(name)
+        return name in self._flags and name in self._passed and os.environ.get(name) == own
+
+    def _changes(self) -> dict[str, str | None]:
+        """Return the noted variables that something changed before Python started."""
+        names = {name for name in (*os.environ, *self._passed) if name.startswith(NOTED)}
+        found = {name: os.environ.get(name) for name in sorted(names) if not self._is_hidden(name)}
+        return {name: value for name, value in found.items() if value != self._passed.get(name)}
 
     def _written(self, name: str, value: str) -> None:
         if self._busy:
             return
-        self._note(name, value)
+        self._note(name, self._with_hidden(name, value))
         self._put_back(name)
+
+    def _with_hidden(self, name: str, value: str) -> str:
+        """Return what a program that could not see the flags would have written beside them."""
+        if name not in self._hidden:
+            return value
+        self._hidden.discard(name)
+        had = flags_in(value, name)
+        unseen = [written for flag, _, written in self._flags[name] if flag not in had]
+        return " ".join([value.strip(), *unseen])
 
     def _deleted(self, name: str) -> None:
         self._note(name, None)
@@ -183,13 +222,6 @@ class KeptVariables:
     def _note(self, name: str, value: str | None) -> None:
         if len(self.writes) < _MOST and (name.startswith(NOTED) or name in self._variables):
             self.writes.append({"name": name, "value": value, "where": _caller()})
-
-
-def _changes(passed: dict[str, str]) -> dict[str, str | None]:
-    """Return the noted variables that something changed before Python started."""
-    names = {name for name in (*os.environ, *passed) if name.startswith(NOTED)}
-    found = {name: os.environ.get(name) for name in sorted(names)}
-    return {name: value for name, value in found.items() if value != passed.get(name)}
 
 
 def _content(path: str) -> str:
