@@ -277,7 +277,7 @@ def test_the_command_tells_all_as_json_and_text(
     assert main(["flags", "recommend", *words]) == 0
     shown = capsys.readouterr().out
     assert "predicted" in shown
-    assert "Candidates; confirm by measuring" in shown
+    assert "confirm them by measuring" in shown
 
 
 @pytest.mark.parametrize("target", ["8xH100", "2x8xH100"])
