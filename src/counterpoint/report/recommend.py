@@ -27,9 +27,9 @@ from counterpoint.report.units import counted_noun
 __all__ = ["recommendation_document", "recommendation_json", "recommendation_text"]
 
 _LEGEND: Final = (
-    "These are candidates; confirm them by measuring. On a well-tuned run, most single flags have no"
-    " effect or cost time (in published sweeps, between 4% slower and 1% faster; repeated runs were"
-    " 1.3% apart). Compare several whole runs of each."
+    "These are candidates; confirm them by measuring. On a well-tuned run, most single flags have"
+    " no effect or cost time (in published sweeps, between 4% slower and 1% faster; repeated runs"
+    " were 1.3% apart). Compare several whole runs of each."
 )
 
 _NONE: Final = "None: the recommendations of the guides are defaults here, or have no effect."

@@ -7,15 +7,15 @@ their links.
 
 ## Why it costs time
 
-No schedule hides a transfer that takes longer than all the work beside it.
+No schedule can hide a transfer that takes longer than all the work that could overlap it.
 
 ## How it is detected
 
-The bytes that one device sends, divided by the slack (the time until the result is needed) and by
-the time of the transfer, compared with the capacity of the links, from `--target` or the chip in
-the profile. A transfer near that rate is limited by it. In a prediction the rate is an input of the
-cost model and proves nothing: there the rule reports only links that are in use for 90% of the
-step.
+The bytes that one device sends are divided by the slack (the time until the result is needed) and
+by the time of the transfer. Both rates are compared with the capacity of the links, from `--target`
+or the chip in the profile. A transfer near that rate is limited by it. In a prediction the rate is
+an input of the cost model and proves nothing: there the rule reports only links that are in use for
+90% of the step.
 
 ## Example
 
@@ -25,10 +25,10 @@ reduce-scatter-start.3   1.9 GB in 9.6 ms of slack needs 198 GB/s; 8 x 400 Gb/s 
 
 ## Fix
 
-Fewer bytes: gradients and gathered weights in bfloat16 or float8, a sharding in which less crosses
-slow links (FSDP within hosts, data parallel across), accumulation over several micro-batches before
-sending. More bandwidth: use all NICs, GPUDirect RDMA, SHARP. More work per byte: a larger batch per
-device.
+Send fewer bytes: gradients and gathered weights in bfloat16 or float8, a sharding in which less
+data crosses slow links (FSDP within hosts, data parallel across), accumulation over several
+micro-batches before sending. Get more bandwidth: use all NICs, GPUDirect RDMA, SHARP. Do more work
+per byte: use a larger batch per device.
 
 ## Fix safety
 

@@ -15,8 +15,9 @@ processed it, and the next call is launched.
 
 Idle time between two runs, from the moment at which the launching thread starts such a wait, except
 for input and compiling. Without the wait the host could be ahead by as long as it waited; the
-saving is the smaller of the two. If no launching thread is recorded: idle time that starts when a
-copy to the host ends that is no op of a program, as `float(loss)` leaves after each step.
+saving is the smaller of the two. If no launching thread is recorded, the rule counts idle time that
+starts when a copy to the host ends, if the copy is not an op of a program: `float(loss)` leaves
+such a copy after each step.
 
 ## Example
 
@@ -28,8 +29,8 @@ for batch in batches:
 
 ## Fix
 
-Look at results one or more steps later, or at every hundredth: keep `loss` as an array, and read
-that of the previous step after calling the next. Use `block_until_ready` only in benchmarks.
+Read results one or more steps later, or only at every hundredth step: keep `loss` as an array, and
+read that of the previous step after calling the next. Use `block_until_ready` only in benchmarks.
 
 ## Fix safety
 

@@ -7,8 +7,8 @@ common with the first one's, uncertain clocks, and clocks that run faster than o
 
 ## Why it costs time
 
-It costs none. But late ranks, waits and transfer times between hosts can't be determined from times
-on different clocks.
+It costs no time. But late ranks, waits and transfer times between hosts can't be determined from
+times on different clocks.
 
 ## How it is detected
 

@@ -6,8 +6,8 @@ Reports how much of a step is spent in kernels of CUDA graphs without an instruc
 
 ## Why it costs time
 
-It costs none: a CUDA graph launches faster. But the purpose of such a kernel, its source line, and
-the collective it waits for are unknown. Findings cover the rest of the step only, and a PGLE
+It costs no time: a CUDA graph launches faster. But the purpose of such a kernel, its source line,
+and the collective it waits for are unknown. Findings cover the rest of the step only, and a PGLE
 profile made from this recording lacks those costs.
 
 ## How it is detected

@@ -38,7 +38,7 @@ The host's memory is occupied permanently.
 
 ## False alarms
 
-Copies of small control messages.
+Copies of small control messages are harmless.
 
 ## References
 

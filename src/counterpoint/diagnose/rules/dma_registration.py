@@ -45,8 +45,8 @@ The host's memory is occupied permanently.
 
 ## False alarms
 
-Buffers of a few bytes, which cost microseconds; registrations on threads that run ahead of the
-device, for which nothing waits.
+Buffers of a few bytes cost only microseconds, and nothing waits for registrations on threads that
+run ahead of the device.
 
 ## References
 

@@ -7,20 +7,20 @@ have overlapped them.
 
 ## Why it costs time
 
-A collective that ends after the work beside it makes the main stream wait. The links may be
+A collective that ends after the work that overlaps it makes the main stream wait. The links may be
 fast enough: then the schedule starts it too late, or waits for it too early.
 
 ## How it is detected
 
-The time of a collective during which its device does not compute, minus the wait for the last
-device (STEP105). Collectives that a more specific rule explains are left out: synchronous ones
-(STEP102), small ones that could be merged (STEP103), large ones at an end of the step (STEP104),
-and those limited by their links (STEP106, STEP107).
+The rule takes the time of a collective during which its device does not compute, minus the wait for
+the last device (STEP105). Collectives that a more specific rule explains are left out: synchronous
+ones (STEP102), small ones that could be merged (STEP103), large ones at an end of the step
+(STEP104), and those limited by their links (STEP106, STEP107).
 
 Independent work is in the same computation, and neither feeds the collective nor needs its result.
 The saving is at most what that work covers, and at most what the simulator gains for the same
-schedule without these collectives. The detail also states the gain if, in the current order, all
-work that does not need them went on. A collective with many operands that is far slower than others
+schedule without these collectives. The detail also states the gain if all work that does not need
+them continued in the current order. A collective with many operands that is far slower than others
 of its kind and size is described as such. In a prediction, transfer times come from the cost model;
 collectives with too little work beside them form a finding of their own, with their price.
 

@@ -22,14 +22,15 @@ computes the gain; otherwise it is at most the exposed time.
 ## Example
 
 ```python
-step = jax.jit(train_step)                        # and not donate_argnums=0
+step = jax.jit(train_step)                        # without donate_argnums=0
 state, loss = step(state, batch)
 ```
 
 ## Fix
 
-Donate arguments that the step returns updated: `jax.jit(step, donate_argnums=0)`. Offloading: fewer
-bytes, or fetched a layer ahead. Input: `jax.device_put` of the next batch while this step runs.
+Donate arguments that the step returns updated: `jax.jit(step, donate_argnums=0)`. Offloading: move
+fewer bytes, or fetch them a layer ahead. Input: `jax.device_put` of the next batch while this step
+runs.
 
 ## Fix safety
 
@@ -37,7 +38,7 @@ A donated array can't be used after the call.
 
 ## False alarms
 
-Copies added by a profiler; offloading without which the step does not fit into memory.
+A profiler may add copies, and offloading may be needed for the step to fit into memory.
 
 ## References
 

@@ -40,8 +40,8 @@ routers may be float32 on purpose.
 
 ## False alarms
 
-Necessary precision. The rule is silent on TPUs: they multiply float32 in one bfloat16 pass unless
-configured otherwise, and the profile does not record that.
+The precision may be necessary. The rule is silent on TPUs: they multiply float32 in one bfloat16
+pass unless configured otherwise, and the profile does not record that.
 
 ## References
 

@@ -13,8 +13,8 @@ device waits for the difference in each step, however fast the program is.
 
 ## How it is detected
 
-Idle time between two runs whose later call came late, while the innermost known event on the
-launching thread belongs to the input pipeline. diagnose/host/causes.toml lists the names.
+The rule counts idle time between two runs if the later call came late and the innermost known event
+on the launching thread belongs to the input pipeline. diagnose/host/causes.toml lists the names.
 
 ## Example
 

@@ -12,8 +12,8 @@ short kernels per step leave thousands of gaps. On a TPU these are waits within 
 
 ## How it is detected
 
-Idle time within runs of programs whose kernels had been enqueued, and between runs that had been
-launched before the gap began.
+The rule counts idle time within runs of programs whose kernels had been enqueued, and between runs
+that had been launched before the gap began.
 
 ## Example
 
@@ -23,8 +23,8 @@ launched before the gap began.
 
 ## Fix
 
-Fewer and larger kernels: more work per device, settings that fuse more, command buffers that launch
-many kernels at once.
+Use fewer and larger kernels: more work per device, settings that fuse more, or command buffers that
+launch many kernels at once.
 
 ## Fix safety
 

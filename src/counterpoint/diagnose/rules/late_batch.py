@@ -12,8 +12,9 @@ has nothing to hide it; one that starts a step ahead costs nothing.
 
 ## How it is detected
 
-Idle time between two runs whose later call came late, while the launching thread (or, if that
-waits, another one) is in a transfer to devices. Exposed copies on devices are STEP505.
+The rule counts idle time between two runs if the later call came late and the launching thread (or,
+if that thread waits, another one) is in a transfer to devices. Exposed copies on devices are
+STEP505.
 
 ## Example
 

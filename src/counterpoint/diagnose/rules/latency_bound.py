@@ -14,9 +14,9 @@ ranks each part is so small that even a large message is mostly rounds.
 ## How it is detected
 
 The achieved rate is compared with the capacity of the links and with what latency alone explains.
-If the links are unknown: at most 64 KiB that take ten times as long as the slowest link needs.
-Collectives that could be merged are STEP103; the HLO shows how long a chain of dependent ones is.
-Predictions, whose times come from the cost model, are not judged.
+If the links are unknown, a collective counts if it has at most 64 KiB and takes ten times as long
+as the slowest link would. Collectives that could be merged are STEP103; the HLO shows how long a
+chain of dependent ones is. Predictions, whose times come from the cost model, are not judged.
 
 ## Example
 
@@ -26,8 +26,8 @@ all-reduce.7   4 KiB among 64 devices, 48 us: 0.2% of what the links carry
 
 ## Fix
 
-Fewer collectives: one all-reduce of stacked values (losses, norms, statistics) instead of several,
-once per step instead of once per layer or micro-batch. For a chain: make it shorter. For large
+Use fewer collectives: one all-reduce of stacked values (losses, norms, statistics) instead of
+several, once per step instead of once per layer or micro-batch. Make chains shorter. For large
 collectives among many ranks: shard over fewer ranks (within a host or a domain, with replicas
 across), or use a larger batch per step. On NVIDIA: NVLink SHARP (`NCCL_NVLS_ENABLE`), which needs
 NVSwitch of Hopper or newer, and the low-latency protocols that NCCL chooses unless `NCCL_PROTO`
@@ -40,7 +40,7 @@ Stacking does not change sums. Norms computed less often do change.
 ## False alarms
 
 A small collective that waits for a late device looks slow. The wait is subtracted if the profile
-holds all devices of a group, which is impossible with one of them.
+contains all devices of a group; with a single device this is impossible.
 
 ## References
 

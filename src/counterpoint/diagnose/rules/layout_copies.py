@@ -12,11 +12,11 @@ copy.
 
 ## How it is detected
 
-On the device: HLO copies into another layout, transposes, and fusions of nothing else; copies in
-the same layout (a buffer that must not change) are STEP505. Profiles without HLO show transposes by
-name. On the host: `Transpose` events, which the runtime records while it converts arrays to or from
-the device's layout. Only events within steps count, and overlapping threads count once: at startup
-there are hundreds, and they cost no step.
+On the device, the rule finds HLO copies into another layout, transposes, and fusions of only these;
+copies in the same layout (a buffer that must not change) are STEP505. Profiles without HLO show
+transposes by name. On the host, it finds `Transpose` events, which the runtime records while it
+converts arrays to or from the device's layout. Only events within steps count, and overlapping
+threads count once: at startup there are hundreds, and they cost no step.
 
 ## Example
 

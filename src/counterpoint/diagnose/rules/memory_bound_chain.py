@@ -14,11 +14,12 @@ written in jnp writes and reads its scores, quadratic in the sequence length, ma
 
 ## How it is detected
 
-In the HLO, with the bytes and operations of each kernel and the chip's rates: a kernel is
-memory-bound if its bytes take longer. Two kernels of one part of the step (forward; backward with
-its recomputation) form a chain if one reads more than 64 MiB from the other. The saving is at most
-each kernel's time in proportion to the bytes that it passes on. A chain with batched products is
-attention; its saving is at most its time minus that of a flash attention kernel.
+The rule uses the HLO, with the bytes and operations of each kernel, and the chip's rates: a kernel
+is memory-bound if its bytes take longer than its operations. Two kernels of one part of the step
+(forward; backward with its recomputation) form a chain if one reads more than 64 MiB from the
+other. The saving is at most each kernel's time in proportion to the bytes that it passes on. A
+chain with batched products is attention; its saving is at most its time minus that of a flash
+attention kernel.
 
 ## Example
 
@@ -36,13 +37,13 @@ large vocabulary: compute it in parts over the tokens.
 
 ## Fix safety
 
-Sums in another order: results differ in the last bits. Flash kernels support certain head sizes
-only.
+Sums are computed in another order, so results differ in the last bits. Flash kernels support
+certain head sizes only.
 
 ## False alarms
 
-No fused kernel exists for the computation. A chain that already moves data at the memory's rate is
-still a chain: it moves too many bytes.
+There may be no fused kernel for the computation. A chain that already moves data at the memory's
+rate is still a chain: it moves too many bytes.
 
 ## References
 

@@ -6,15 +6,16 @@ Compares the peak memory of the fullest device with what the program may use.
 
 ## Why it costs time
 
-Nearly full: fragmentation can make the run exceed its memory after hours, XLA's scheduler keeps
-fewer collectives in flight to stay below its limit, and its rematerialization repeats work. Half
-empty: recomputation and small batches per device cost time for nothing.
+If memory is nearly full, fragmentation can make the run exceed its memory after hours, XLA's
+scheduler keeps fewer collectives in flight to stay below its limit, and its rematerialization
+repeats work. If it is half empty, recomputation and small batches per device cost time needlessly.
 
 ## How it is detected
 
-From a Run: JAX's allocator reports the peak and the limit of each device. Above 95% of the limit is
-too close; below half of the chip is unused. Silent without a Run, and if neither the allocator nor
-`XLA_PYTHON_CLIENT_MEM_FRACTION` gives the limit.
+In a Run, JAX's allocator reports the peak and the limit of each device. A peak above 95% of the
+limit is too close; with a peak below half of the chip's memory, memory is unused. The rule is
+silent without a Run, and if neither the allocator nor `XLA_PYTHON_CLIENT_MEM_FRACTION` gives the
+limit.
 
 ## Example
 
@@ -24,8 +25,9 @@ peak 71.9 GiB of 74.4 GiB (H100, XLA_PYTHON_CLIENT_MEM_FRACTION=0.94)
 
 ## Fix
 
-Too close: a larger share if the chip has more; otherwise donate the state, set a checkpoint policy,
-or shard more. Unused: a larger batch per device, or a policy that keeps more.
+Too close: set a larger share if the chip has more memory; otherwise donate the state, set a
+checkpoint policy, or shard more. Unused: use a larger batch per device, or a policy that keeps
+more.
 
 ## Fix safety
 

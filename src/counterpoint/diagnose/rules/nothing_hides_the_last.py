@@ -25,7 +25,7 @@ communication                                            all-reduce of all gradi
 
 ## Fix
 
-A smaller combine threshold for the kind, so that the first parts are sent while the others are
+Set a smaller combine threshold for the kind, so that the first parts are sent while the others are
 computed; the proposed value splits it into about four. If it is a single value: reduce it by layer,
 or pipeline it over micro-batches. If most of its time is its start and its rounds, smaller
 collectives cost more: use fewer and larger ones, or fewer devices in each.
@@ -36,7 +36,7 @@ Numbers do not change. Each additional collective costs a start.
 
 ## False alarms
 
-Profiles that show only a part of the program. A collective whose whole result the optimizer needs
+The profile may show only a part of the program. A collective whose whole result the optimizer needs
 first (a global norm) can't overlap with the rest of it.
 
 ## References

@@ -13,10 +13,10 @@ collective without a cost well, and it does not use a long kernel without a cost
 ## How it is detected
 
 On GPUs, if the profile of the step holds the HLO, and the PGLE profile is still at its path and
-belongs to this program (otherwise STEP603). Costs are looked up as XLA does. Reported if fewer than
-nine of ten collectives, or less than nine tenths of the measured time, have a cost, in a step that
-waits for asynchronous collectives. The saving is at most their exposed time (also part of STEP101;
-the two do not add up).
+belongs to this program (otherwise STEP603). Costs are looked up as XLA does. The rule reports if
+fewer than nine of ten collectives, or less than nine tenths of the measured time, have a cost, in a
+step that waits for asynchronous collectives. The saving is at most their exposed time (also part of
+STEP101; the two do not add up).
 
 ## Example
 

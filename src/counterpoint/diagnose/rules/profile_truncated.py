@@ -6,14 +6,14 @@ Reports that the profiler dropped events or that a file was cut off, so its tota
 
 ## Why it costs time
 
-It costs none by itself. Steps at the end or single kernels may be missing, and idle time may be
+It costs no time by itself. Steps at the end or single kernels may be missing, and idle time may be
 unrecorded work.
 
 ## How it is detected
 
-The rule looks for signs in the file: a trace.json with the maximum number of events that XLA writes
-(1,000,000), or one that ends in the middle; profiler warnings of dropped events; planes that end
-early.
+The rule looks for signs of this in the file: a trace.json with the maximum number of events that
+XLA writes (1,000,000), or one that ends in the middle; profiler warnings of dropped events; planes
+that end early.
 
 ## Example
 
@@ -23,7 +23,7 @@ trace.json.gz    1,000,000 events    the latest are left out
 
 ## Fix
 
-Read the `.xplane.pb` beside the trace.json. Profile fewer steps (three suffice) or fewer devices,
+Read the `.xplane.pb` next to the trace.json. Profile fewer steps (three suffice) or fewer devices,
 without the Python tracer (`python_tracer_level=0`), or with a lower `host_tracer_level`.
 
 ## Fix safety

@@ -13,12 +13,12 @@ If shapes differ from batch to batch, it recurs.
 
 ## How it is detected
 
-Compiler events longer than a millisecond that start between the first steady step and the end of
-the last. Their cost is the excess of the steps they touch over the others, spread over all steps.
-For a Run: compiles of a function that had been compiled before, after its third step. Earlier ones
-cost time once and are reported without a saving per step: those of the step's own function, and
-others that one source line compiles again for a second or more. The lowered programs that a Run
-keeps show the arguments of each build.
+The rule finds compiler events longer than a millisecond that start between the first steady step
+and the end of the last. Their cost is the excess of the steps they touch over the others, spread
+over all steps. In a Run, it finds compiles, after the third step, of a function that had been
+compiled before. Earlier ones cost time once and are reported without a saving per step: those of
+the step's own function, and others that one source line compiles again for a second or more. The
+lowered programs that a Run keeps show the arguments of each build.
 
 ## Example
 

@@ -47,8 +47,8 @@ into them. Sums in bfloat16 round.
 
 ## False alarms
 
-The first steps after a compile or a checkpoint; slices that run different programs on purpose
-(pipelining), where waiting is the bubble of the schedule.
+The first steps after a compile or a checkpoint may wait longer. If slices run different programs on
+purpose (pipelining), the wait is the bubble of the schedule.
 
 ## References
 

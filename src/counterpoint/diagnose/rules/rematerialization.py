@@ -13,11 +13,11 @@ FSDP's parameters again) can cost more than that.
 
 ## How it is detected
 
-The rule looks for JAX's mark in the op's name (`rematted_computation`). The time is each op's own;
-for collectives, the exposed part. If the profile holds the HLO, the simulator computes the gain
-without them. Keeping a result takes its bytes once for each execution in a step (each iteration of
-a `lax.scan`). If the Run recorded how much memory was never used, the saving of what fits into it
-(most time per byte first) is certain; otherwise the lower bound is 0.
+The rule looks for JAX's mark in the op's name (`rematted_computation`). It counts the time of each
+op itself, and for collectives the exposed part. If the profile holds the HLO, the simulator
+computes the gain without them. Keeping a result takes its bytes once for each execution in a step
+(each iteration of a `lax.scan`). If the Run recorded how much memory was never used, the saving of
+what fits into it (most time per byte first) is certain; otherwise the lower bound is 0.
 
 ## Example
 
@@ -39,7 +39,7 @@ Results stay the same except for the last bits. It needs memory: increase it ste
 
 ## False alarms
 
-Recomputation that is needed to fit into memory. The unused memory is known only from a Run, and the
+Recomputation may be needed to fit into memory. The unused memory is known only from a Run, and the
 peak may be outside of this step.
 
 ## References

@@ -12,13 +12,13 @@ of the matrix unit's, or rows that are not aligned to 16 bytes cost a factor, no
 
 ## How it is detected
 
-Not by the distance to the chip's peak, which small or flat products never reach, but by the cost
-model, which counts tiles in waves over the cores, and memory traffic if that is slower. A product
-is slow if it exceeds 1.5 times the model's upper bound. On TPUs, whose tiling is not modeled, the
-bound is 1.6 times the time of the counted operations or bytes at the chip's rates, so a product
-there is slow from 2.4 times on. Products that overlap a collective for more than a tenth of their
-time are left out, because it takes cores from them, and so are predictions, whose times come from
-the model itself.
+The measure is not the chip's peak, which small or flat products never reach, but the cost model,
+which counts tiles in waves over the cores, and memory traffic if that is slower. A product is slow
+if it exceeds 1.5 times the model's upper bound. On TPUs, whose tiling is not modeled, the bound is
+1.6 times the time of the counted operations or bytes at the chip's rates, so a product there is
+slow from 2.4 times on. Products that overlap a collective for more than a tenth of their time are
+left out, because it takes cores from them, and so are predictions, whose times come from the model
+itself.
 
 ## Example
 
@@ -38,8 +38,8 @@ Padding changes no result if the padded part is masked. Autotuning takes compile
 
 ## False alarms
 
-Chips that run below their clock (power, heat), other work on the same chip, and fused epilogues
-that read much more than the operands.
+The chip may run below its clock (power, heat) or do other work, or a fused epilogue may read much
+more than the operands.
 
 ## References
 

@@ -2,7 +2,7 @@
 
 ## What it does
 
-Reports the latency of remote calls over the profile: whether it is high always or only sometimes,
+Reports the latency of remote calls over the profile: whether it is always high or only sometimes,
 between which hosts, and how long devices wait for it.
 
 ## Why it costs time
@@ -32,8 +32,8 @@ NetworkReceive   8.4 MB    61.0 ms               step 5: a lost packet, and a ti
 ## Fix
 
 Run `counterpoint doctor --cluster` on the hosts: TCP buffers, slow start after idle, congestion
-control, MTU. If latency is high throughout, also check that the runtime uses all NICs. If
-occasionally, look for lost packets (`nstat`) and for other traffic at those times.
+control, MTU. If latency is high throughout, also check that the runtime uses all NICs. If it is
+high occasionally, look for lost packets (`nstat`) and for other traffic at those times.
 
 ## Fix safety
 

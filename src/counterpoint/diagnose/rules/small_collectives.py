@@ -12,11 +12,11 @@ ranks. Ten small collectives pay that ten times.
 
 ## How it is detected
 
-In the HLO, with the combiner's own rules: collectives of one computation, kind and group of devices
-(for reductions also of one type and operation), none of which depends on another. Collectives in a
-loop body merge only with those of the same body. If the current threshold is known, only larger
-ones are tried. TPUs have another combiner and are not examined. The saving is bounded by the fixed
-cost of each collective removed, taken from the fastest of its set.
+In the HLO, the rule applies the combiner's own rules: it merges collectives of one computation,
+kind and group of devices (for reductions also of one type and operation), none of which depends on
+another. Collectives in a loop body merge only with those of the same body. If the current threshold
+is known, only larger ones are tried. TPUs have another combiner and are not examined. The saving is
+bounded by the fixed cost of each collective removed, taken from the fastest of its set.
 
 ## Example
 

@@ -10,8 +10,8 @@ A synchronous collective hides nothing: all of its time is added to the step.
 
 ## How it is detected
 
-In the program's HLO: a collective without a done, or one that XLA marked synchronous. The cause is
-found by exclusion:
+In the program's HLO, the rule finds collectives without a done, or that XLA marked synchronous. The
+cause is found by exclusion:
 
 - A flag requests it (`xla_gpu_disable_async_collectives`).
 - XLA runs it as a kernel of its own.
@@ -43,8 +43,8 @@ Numbers do not change. Asynchronous collectives hold their buffers longer: compa
 
 ## False alarms
 
-A collective of a few microseconds is faster on the main stream than beside it. One whose result is
-needed at once is synchronous for good reason.
+A collective of a few microseconds is faster on the main stream than on another stream. One whose
+result is needed at once is synchronous for good reason.
 
 ## References
 
