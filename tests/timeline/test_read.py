@@ -193,12 +193,6 @@ class TestRefusals:
         with pytest.raises(UsageError):
             read(path)
 
-    @pytest.mark.parametrize("url", ["memory://dir", "memory://dir/*.pb"])
-    def test_a_url_names_one_file(self, url: str) -> None:
-        fsspec.filesystem("memory").pipe("/dir/x.pb", b"x")
-        with pytest.raises(InputError, match="a URL must name one file"):
-            read(url)
-
     def test_a_missing_driver_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "adlfs", None)
         with pytest.raises(InputError, match="can't be opened") as refused:

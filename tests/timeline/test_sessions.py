@@ -27,7 +27,7 @@ def test_hosts_whose_stamps_differ_by_seconds_are_one_run(tmp_path: Path) -> Non
     for host, second in (("host-0", "07"), ("host-1", "05"), ("host-2", "59")):
         session(tmp_path, f"2026_01_01_10_00_{second}", host)
     paths, notes = found(tmp_path)
-    assert [path.rpartition("/")[2] for path in paths] == ["host-1", "host-0", "host-2"]
+    assert [path.rpartition("/")[2] for path in paths] == ["host-0", "host-1", "host-2"]
     assert "3 sessions are read as one run" in notes[0]
     assert "within 54 s" in notes[0]
 

@@ -25,6 +25,7 @@ from counterpoint.timeline.model import (
     Schema,
     Timeline,
 )
+from counterpoint.timeline.parallel_reading import size_of
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.source import find_sources
 from counterpoint.timeline.step_markers import most_frequent, numbered
@@ -52,7 +53,7 @@ def is_large(paths: Sequence[str]) -> bool:
             if not is_timeline(Path(path))
             for source in find_sources(path)[0]
         ]
-        return sum(source.path.stat().st_size for source in sources if source.is_file) >= LARGE
+        return sum(size_of(source) for source in sources) >= LARGE
     except (InputError, OSError):
         return False  # `read` will tell
 
@@ -66,7 +67,7 @@ def marked_steps(paths: Sequence[str]) -> Timeline | None:
         return None
     try:
         sources, _ = find_sources(paths[0])
-        if len(sources) != 1 or sources[0].is_url:
+        if len(sources) != 1 or sources[0].url is not None:
             return None
         with sources[0].opened() as (data, _):
             if len(data) < LARGE or not is_xplane(bytes(data[:_HEAD])):

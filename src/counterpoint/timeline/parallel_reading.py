@@ -45,8 +45,13 @@ _WORTH: Final = 32 << 20
 
 def worthwhile_jobs(sources: Sequence[ProfileSource]) -> int:
     """Return how many processes are worthwhile: at most one per core, and fewer for little data."""
-    size = sum(source.path.stat().st_size for source in sources if source.is_file)
+    size = sum(size_of(source) for source in sources)
     return max(1, min(cores(), len(sources), size // _WORTH))
+
+
+def size_of(source: ProfileSource) -> int:
+    """Return the bytes of a file, here or behind a URL; 0 if that is unknown."""
+    return source.path.stat().st_size if source.is_file else source.size or 0
 
 
 def is_little(sources: Sequence[ProfileSource]) -> bool:
@@ -102,6 +107,7 @@ def read_in_parallel(
             try:
                 task = {
                     "name": sources[number].name,
+                    "url": sources[number].url,
                     "number": number,
                     "memory_bytes": memory_bytes,
                 }

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final, cast
@@ -144,7 +145,16 @@ def _timeline(
         empty.clear()
     notes += [f"left out: {failure.what}" for failure in failures]
     notes += [f"left out: {recording.source}: it holds no device activity" for recording in empty]
-    return finish(gathered, names, notes), part
+    return finish(gathered, [_shown_name(name) for name in names], notes), part
+
+
+def _shown_name(name: str) -> str:
+    """Return a name without what may be secret of a URL."""
+    if "://" not in name:
+        return name
+    from counterpoint.timeline.remote import shown_url
+
+    return shown_url(name)
 
 
 def _sources(names: list[str]) -> tuple[list[ProfileSource], list[str]]:
@@ -227,7 +237,8 @@ def read_source(
     Steps that are not `wanted` may be left out.
     """
     try:
-        with source.opened() as (data, give_back):
+        came = partial(progress, source.name)
+        with source.opened(came) as (data, give_back):
 
             def reached(offset: int) -> None:
                 progress(source.name, offset, len(data))
@@ -437,8 +448,9 @@ def _serve_one(task: dict[str, Any], directory: Path) -> dict[str, Any]:
             answered = time.monotonic()
             _answer({"at": done, "of": total})
 
+    source = ProfileSource(task["name"], url=task["url"])
     try:
-        recordings = read_source(ProfileSource(task["name"]), progress, task["memory_bytes"])
+        recordings = read_source(source, progress, task["memory_bytes"])
         for part, recording in enumerate(recordings):
             place = directory / f"{task['number']}-{part}"
             write_parcel(recording, place, directory / "hlo")

@@ -16,17 +16,22 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import Final
+from typing import IO, TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline.storage.parquet import MANIFEST, is_timeline
+
+if TYPE_CHECKING:
+    from counterpoint.timeline.remote import RemotePath
+
+    Place = Path | RemotePath
+    """A file or directory, on this machine or in a store."""
 
 ENDINGS: Final = (
     (".xplane.pb", ".xplane.pb.gz", ".xplane.riegeli"),
@@ -38,12 +43,22 @@ ENDINGS: Final = (
 """File endings to look for in a directory, best first: only the best kind found is read."""
 
 
+def _unheard(done: int, total: int) -> None:
+    del done, total
+
+
 @frozen
 class ProfileSource:
-    """One profile to be read. `found` is true if the user named its directory, not the file."""
+    """One profile to be read: a file, or what is behind a URL.
+
+    `name` is shown; it lacks what may be secret of the URL. `found` is true if the user named its
+    directory, not the file. `size` is that of a remote file, if its store tells it.
+    """
 
     name: str
     found: bool = False
+    url: str | None = None
+    size: int | None = None
 
     @property
     def path(self) -> Path:
@@ -51,27 +66,24 @@ class ProfileSource:
         return Path(self.name)
 
     @property
-    def is_url(self) -> bool:
-        """Return whether the source is a URL."""
-        return "://" in self.name
-
-    @property
     def identity(self) -> str:
         """A string that is equal for two names of one file."""
-        return self.name if self.is_url else str(self.path.resolve())
+        return self.url or str(self.path.resolve())
 
     @property
     def is_file(self) -> bool:
         """Return whether it is an ordinary local file, which can be reopened by name."""
-        return not self.is_url and self.path.is_file()
+        return self.url is None and self.path.is_file()
 
     @contextmanager
-    def opened(self) -> Generator[tuple[memoryview, Callable[[int], None]]]:
-        """Yield the source's bytes, and a function that releases them up to an offset."""
-        if self.is_url:
-            yield memoryview(fetch(self.name)), _keep
-            return
-        with self.path.open("rb") as file:
+    def opened(
+        self, reached: Callable[[int, int], None] = _unheard
+    ) -> Generator[tuple[memoryview, Callable[[int], None]]]:
+        """Yield the source's bytes, and a function that releases them up to an offset.
+
+        `reached` is told how many bytes of how many have come from a remote store.
+        """
+        with self._file(reached) as file:
             about = os.fstat(file.fileno())
             # A pipe's size is unknown until its end.
             if not stat.S_ISREG(about.st_mode) or not about.st_size:
@@ -87,6 +99,13 @@ class ProfileSource:
                 view.release()
                 mapped.close()
 
+    def _file(self, reached: Callable[[int, int], None]) -> IO[bytes]:
+        if self.url is None:
+            return self.path.open("rb")
+        from counterpoint.timeline.remote_cache import open_copy
+
+        return open_copy(self.url, reached)
+
 
 def _keep(offset: int) -> None:
     del offset
@@ -101,8 +120,10 @@ def _give_back(mapped: mmap.mmap, offset: int) -> None:
 
 def find_sources(path: str) -> tuple[list[ProfileSource], list[str]]:
     """Return the profiles that a path stands for, and notes on the selection."""
+    if path.startswith("file://"):
+        path = unquote(urlsplit(path).path)
     if "://" in path:
-        return [ProfileSource(path)], []
+        return _remote(path)
     try:
         return _find(path)
     except OSError as failure:
@@ -121,6 +142,29 @@ def _find(path: str) -> tuple[list[ProfileSource], list[str]]:
     return _named(path)
 
 
+def _remote(url: str) -> tuple[list[ProfileSource], list[str]]:
+    """Return the profiles of a URL: a file, a directory, or a pattern of both."""
+    from counterpoint.timeline.remote import is_pattern, match_url, open_url, shown_url
+
+    def at(path: RemotePath, *, found: bool) -> tuple[list[ProfileSource], list[str]]:
+        return _in_directory(path) if path.is_dir() else ([_source(path, found=found)], [])
+
+    if not is_pattern(url):
+        return at(open_url(url), found=False)
+    matches = [at(match, found=True) for match in match_url(url)]
+    if not matches:
+        raise InputError(f"{shown_url(url)}: nothing matches", next="check the pattern")
+    return [source for found, _ in matches for source in found], [
+        note for _, notes in matches for note in notes
+    ]
+
+
+def _source(path: Place, *, found: bool) -> ProfileSource:
+    if isinstance(path, Path):
+        return ProfileSource(str(path), found=found)
+    return ProfileSource(path.shown, found, str(path), path.entry.size)
+
+
 def _named(path: str) -> tuple[list[ProfileSource], list[str]]:
     """Return the profiles of an existing path; a name with an asterisk is no pattern here."""
     if not Path(path).exists():
@@ -135,17 +179,17 @@ def _nearest(path: Path) -> str:
     return f"ls {shlex.quote(str(parent))}"
 
 
-def _in_directory(directory: Path) -> tuple[list[ProfileSource], list[str]]:
+def _in_directory(directory: Place) -> tuple[list[ProfileSource], list[str]]:
     """Return the newest run in a log directory, or the profiles directly in the directory."""
     try:
         _refuse_timeline(directory)
         profiles, notes = _profiles_in(directory), list[str]()
         # Profiles in the log directory's own layout take precedence over files beside it.
-        if not profiles or (directory / "plugins").is_dir():
+        if not profiles or next(iter(directory.glob("plugins")), None):
             sessions = find_sessions(directory, _profiles_in)
             profiles, notes = newest_run(sessions) if sessions else (profiles, notes)
         if profiles:
-            return [ProfileSource(str(path), found=True) for path in profiles], notes
+            return [_source(path, found=True) for path in profiles], notes
         names = sorted(p.name for p in directory.iterdir())
         inside = ", ".join(names[:5]) or "nothing"
     except PermissionError as failure:
@@ -164,7 +208,7 @@ def _in_directory(directory: Path) -> tuple[list[ProfileSource], list[str]]:
     )
 
 
-def _profiles_in(directory: Path) -> list[Path]:
+def _profiles_in(directory: Place) -> list[Place]:
     """Return the profiles directly in the directory, all of one kind."""
     files = list(directory.iterdir())
     for endings in ENDINGS:
@@ -173,9 +217,15 @@ def _profiles_in(directory: Path) -> list[Path]:
     return []
 
 
-def _refuse_timeline(directory: Path) -> None:
+def _refuse_timeline(directory: Place) -> None:
     """Refuse a stored Timeline: it can only be opened alone."""
-    if is_timeline(directory):
+    if not isinstance(directory, Path):
+        if any(directory.glob(MANIFEST)):
+            raise InputError(
+                f"{directory.shown}: a stored Timeline can't be read through a URL",
+                next="copy it to this machine, or name the profiles that it was made of",
+            )
+    elif is_timeline(directory):
         raise InputError(
             f"{directory}: a stored Timeline can't be combined with others",
             why="it already holds all profiles of its run",
@@ -194,41 +244,41 @@ _CLOSE_S: Final = 300.0
 _LISTED: Final = 3
 _DIGITS: Final = re.compile(r"(\d+)")
 
-ProfilesIn = Callable[[Path], list[Path]]
+ProfilesIn = Callable[["Place"], list["Place"]]
 
 
 @frozen
 class Session:
     """Profiles that one or more hosts wrote into one directory."""
 
-    directory: Path
-    log: Path  # two files of the same name in one log are of one host
+    directory: Place
+    log: Place  # two files of the same name in one log are of one host
     written: float
-    profiles: tuple[Path, ...]
+    profiles: tuple[Place, ...]
 
     @property
-    def hosts(self) -> frozenset[tuple[Path, str]]:
+    def hosts(self) -> frozenset[tuple[Place, str]]:
         """The hosts whose profiles it holds."""
         return frozenset((self.log, _host_file(path)) for path in self.profiles)
 
 
-def _host_file(path: Path) -> str:
+def _host_file(path: Place) -> str:
     """Return a name that is equal for two profiles of one host: XLA writes two kinds."""
     host, xplane, _ = path.name.partition(".xplane.")
     return host + xplane
 
 
-def in_order(paths: Iterable[Path]) -> list[Path]:
+def in_order(paths: Iterable[Place]) -> list[Place]:
     """Sort by name, with host-2 before host-10: the usual order of devices."""
 
-    def key(path: Path) -> list[tuple[int, str]]:
+    def key(path: Place) -> list[tuple[int, str]]:
         parts = _DIGITS.split(str(path))
         return [(int(part) if at % 2 else 0, part) for at, part in enumerate(parts)]
 
     return sorted(paths, key=key)
 
 
-def find_sessions(directory: Path, profiles_in: ProfilesIn) -> list[Session]:
+def find_sessions(directory: Place, profiles_in: ProfilesIn) -> list[Session]:
     """Return all sessions below a directory, oldest first; `profiles_in` lists one's profiles."""
     for pattern in _LOGS:
         found = [path for path in directory.glob(pattern) if path.is_dir()]
@@ -238,7 +288,7 @@ def find_sessions(directory: Path, profiles_in: ProfilesIn) -> list[Session]:
     return _sessions(((path, directory) for path in copied), profiles_in)
 
 
-def _sessions(places: Iterable[tuple[Path, Path]], profiles_in: ProfilesIn) -> list[Session]:
+def _sessions(places: Iterable[tuple[Place, Place]], profiles_in: ProfilesIn) -> list[Session]:
     sessions = [
         Session(place, log, _written(place), tuple(profiles_in(place))) for place, log in places
     ]
@@ -248,16 +298,16 @@ def _sessions(places: Iterable[tuple[Path, Path]], profiles_in: ProfilesIn) -> l
     )
 
 
-def _written(place: Path) -> float:
+def _written(place: Place) -> float:
     if _STAMP.fullmatch(place.name):
         try:
             return datetime.strptime(place.name, _STAMPED).timestamp()  # noqa: DTZ007 - local time
         except ValueError:
             pass  # a month 13
-    return place.stat().st_mtime
+    return place.stat().st_mtime if isinstance(place, Path) else place.written
 
 
-def newest_run(sessions: list[Session]) -> tuple[list[Path], list[str]]:
+def newest_run(sessions: list[Session]) -> tuple[list[Place], list[str]]:
     """Return the profiles of the latest run, and notes on the others."""
     run = [sessions[-1]]
     others: list[Session] = []
@@ -268,8 +318,16 @@ def newest_run(sessions: list[Session]) -> tuple[list[Path], list[str]]:
             hosts |= session.hosts
         else:
             others.insert(0, session)
-    profiles = in_order(path for session in run for path in session.profiles)
+    # Of one log, hosts are in the order of their names, whichever wrote first.
+    logs = in_order({session.log for session in run})
+    profiles = [path for log in logs for path in _of_log(log, run)]
     return profiles, _notes(run[::-1], others)
+
+
+def _of_log(log: Place, run: Sequence[Session]) -> list[Place]:
+    by_name = {path.name: path for each in run if each.log == log for path in each.profiles}
+    names = in_order(Path(name) for name in by_name)
+    return [by_name[str(name)] for name in names]
 
 
 def _notes(run: list[Session], others: list[Session]) -> list[str]:
@@ -289,58 +347,3 @@ def _notes(run: list[Session], others: list[Session]) -> list[str]:
             else f"left out, of earlier runs: {names}"
         )
     return notes
-
-
-def fetch(url: str) -> bytes:
-    """Return all bytes behind a URL that fsspec supports."""
-    if "*" in url:
-        raise _not_one_file(url, "it is a pattern")
-    fsspec = import_module("fsspec")
-    try:
-        with fsspec.open(url, "rb") as file:
-            return bytes(file.read())
-    except IsADirectoryError:
-        raise _not_one_file(url, "it is a directory") from None
-    except FileNotFoundError:
-        if _is_directory(url, fsspec):
-            raise _not_one_file(url, "it is a directory") from None
-        raise InputError(f"{url}: not found, or not reachable") from None
-    except ImportError as failure:
-        raise InputError(
-            f"{url} can't be opened: {_first_line(failure)}", next=_driver(url, str(failure))
-        ) from None
-    except ValueError as failure:
-        raise InputError(
-            f"{url} can't be opened: {_first_line(failure)}",
-            next="check the scheme of the URL: https, gs and s3 are supported, for example",
-        ) from None
-    except Exception as failure:  # noqa: BLE001 - every driver raises its own kinds
-        raise InputError(f"{url} can't be read: {_first_line(failure)}") from None
-
-
-def _not_one_file(url: str, why: str) -> InputError:
-    return InputError(
-        f"{url}: a URL must name one file", why=why, next="name each profile by its own URL"
-    )
-
-
-def _is_directory(url: str, fsspec: ModuleType) -> bool:
-    try:
-        filesystem, path = fsspec.core.url_to_fs(url)
-        return bool(filesystem.isdir(path))
-    except Exception:  # noqa: BLE001 - every driver raises its own kinds
-        return False
-
-
-def _driver(url: str, message: str) -> str:
-    """Return the package to install, from fsspec's message."""
-    if url.startswith(("http://", "https://")):
-        return "pip install aiohttp requests"
-    named = re.search(r"[Ii]nstall[: ]+[\"'`]?([a-z][\w-]*)", message) or re.search(
-        r"[\"'`]([a-z][\w-]*)[\"'`]", message
-    )
-    return f"pip install {named.group(1)}" if named else "install fsspec's driver for such URLs"
-
-
-def _first_line(failure: Exception) -> str:
-    return next(iter(str(failure).strip().splitlines()), type(failure).__name__)
