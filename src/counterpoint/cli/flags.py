@@ -117,7 +117,7 @@ def show(
 
     Args:
         name: A flag of XLA, an option of JAX, a variable of NCCL, CUDA or the allocator, a flag of
-            libtpu, an option of Levanter. With `=value`, the value is checked too.
+            libtpu, an option of Levanter. With `=value`, the value is checked, too.
         jaxlib: The release; by default the installed one, or else the newest known.
         chip: Show only notes for this chip: H100, A100, MI300X.
         json: Print everything as JSON.

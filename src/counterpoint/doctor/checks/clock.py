@@ -13,8 +13,8 @@ clocks that are minutes off.
 ## How it is detected
 
 `adjtimex` returns the state that chrony, ntpd or timesyncd leave in the kernel. An unsynchronized
-clock is a warning if several hosts run together, otherwise a note. Clocks of hosts are not compared
-with each other.
+clock is a warning if several hosts run together, otherwise a note. The check does not compare the
+clocks of hosts with each other.
 
 ## Example
 

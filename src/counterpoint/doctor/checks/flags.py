@@ -23,7 +23,7 @@ export XLA_FLAGS=--xla_gpu_enable_async_all_reduce=true
 
 ## Fix
 
-As the rule says; `counterpoint flags check --env --fix` prints corrected settings.
+Follow the rule's advice; `counterpoint flags check --env --fix` prints corrected settings.
 
 ## Fix safety
 

@@ -14,8 +14,8 @@ their allocation fails, often only at the first collective of a large run.
 
 The check computes the memory that the share leaves on the smallest GPU: less than 2 GiB is a
 warning (rule of thumb: the context and cuBLAS take several hundred MB, NCCL more with each
-communicator). If the size is unknown, by a share above 0.95. JAX exits if a value is not a number,
-or if both variables are set.
+communicator). If the size is unknown, a share above 0.95 is a warning. JAX exits if a value is not
+a number, or if both variables are set.
 
 ## Example
 
@@ -25,7 +25,7 @@ export XLA_PYTHON_CLIENT_MEM_FRACTION=0.98
 
 ## Fix
 
-0.90 to 0.92 on a GPU of 80 GB.
+Use 0.90 to 0.92 on a GPU with 80 GB.
 
 ## Fix safety
 

@@ -12,10 +12,10 @@ again; a lost packet is retransmitted after 200 ms, which may be longer than the
 
 ## How it is detected
 
-The check reads the kernel's settings; for the minimum retransmission timeout also by the default
-route (`rto_min`); and by `hystart_detect` of CUBIC. If a step's traffic uses TCP, settings that
-cost time in each step are warnings, others are notes. `tcp_mtu_probing` is not judged, because the
-sources contradict each other.
+The check reads the kernel's settings, `hystart_detect` of CUBIC and, for the minimum retransmission
+timeout, the default route (`rto_min`). If a step's traffic uses TCP, settings that cost time in
+each step are warnings, others are notes. `tcp_mtu_probing` is not judged, because the sources
+contradict each other.
 
 ## Example
 
@@ -34,7 +34,7 @@ timeout is only for networks within a data center.
 
 ## False alarms
 
-As for tcp-buffers: traffic that does not use TCP is not affected.
+Traffic that does not use TCP is not affected.
 
 ## References
 

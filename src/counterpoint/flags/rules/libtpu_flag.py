@@ -36,7 +36,7 @@ Safe to remove what libtpu does not know: the process did not start. Similar nam
 
 ## References
 
-- `counterpoint flags show NAME` tells what is known about a flag.
+- `counterpoint flags show NAME` shows what is known about a flag.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ Never fixed automatically: only you know the right path.
 
 ## References
 
-- `counterpoint pgle check PROFILE --program PROGRAM` says whether a profile fits.
+- `counterpoint pgle check PROFILE --program PROGRAM` reports whether a profile fits.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ Safe: the program stays the same.
 
 ## References
 
-- `counterpoint flags show NAME` tells a flag's releases.
+- `counterpoint flags show NAME` shows the releases that have a flag.
 """
 
 from __future__ import annotations

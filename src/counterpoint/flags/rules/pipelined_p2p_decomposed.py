@@ -13,7 +13,7 @@ instruction". A single collective-permute in a loop did compile.
 
 ## How it is detected
 
-Both are set, or the threshold is set and the other flag is on.
+The rule reports if both are set, or if the threshold is set and the other flag is on by default.
 
 ## Example
 

@@ -32,7 +32,7 @@ Safe: the new name has the same effect.
 
 ## References
 
-- `counterpoint flags show NAME` tells a flag's releases.
+- `counterpoint flags show NAME` shows the releases that have a flag.
 """
 
 from __future__ import annotations

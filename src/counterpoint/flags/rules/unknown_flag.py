@@ -36,7 +36,7 @@ and leaves to you.
 
 ## References
 
-- `counterpoint flags list --grep WORD` lists what there is.
+- `counterpoint flags list --grep WORD` lists the existing flags.
 """
 
 from __future__ import annotations

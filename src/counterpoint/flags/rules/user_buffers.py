@@ -15,8 +15,8 @@ outside the share that `XLA_CLIENT_MEM_FRACTION` reserves.
 ## How it is detected
 
 The rule looks for `NCCL_NVLS_ENABLE=0`, for chips without NVLS (older than Hopper, AMD's), and for
-`XLA_PYTHON_CLIENT_ALLOCATOR=platform`, under which XLA makes no such pool; otherwise by the absence
-of `XLA_PYTHON_CLIENT_COLLECTIVE_MEM_SIZE_MB`.
+`XLA_PYTHON_CLIENT_ALLOCATOR=platform`, under which XLA makes no such pool; otherwise it looks for
+the absence of `XLA_PYTHON_CLIENT_COLLECTIVE_MEM_SIZE_MB`.
 
 ## Example
 
