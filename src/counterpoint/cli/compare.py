@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.output import check_digest, check_output, check_page, write_output
+from counterpoint.cli.output import check_digest, check_page, write_output
 from counterpoint.cli.printing import (
     add_step_summary,
     document_text,
@@ -18,7 +18,7 @@ from counterpoint.cli.printing import (
     say_wrote,
     write_result,
 )
-from counterpoint.cli.profiles import refuse_directory_of_runs, write_digest
+from counterpoint.cli.profiles import check_options, refuse_directory_of_runs, write_digest
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
@@ -27,8 +27,6 @@ from counterpoint.diagnose.compare import Comparison
 from counterpoint.diagnose.compare import compare as compare_sides
 from counterpoint.report import printable
 from counterpoint.report.explain import compare_digest, compare_document, compare_json
-
-ENDINGS = (".json", ".txt", ".md")
 
 
 def compare(  # noqa: PLR0913 - the options of the command
@@ -63,15 +61,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     """
     a, b = _sides(paths, with_)
     limit = None if fail_above is None else _share(fail_above)
-    if top < 1:
-        raise UsageError(f"--top must be at least 1, not {top}", next=Retry({"top": 10}))
-    if out is not None:
-        check_output(out, force=force, endings=ENDINGS)
-        if json and out.suffix != ".json":
-            raise UsageError(
-                f"--json conflicts with the text file {out}",
-                next=Retry({"out": out.with_suffix(".json")}),
-            )
+    check_options(paths, top, out, "compare", json=json, force=force)
     check_page(html, full=full, force=force)
     size = check_digest(as_, budget, json=json, out=out)
     found = _compare(a, b)

@@ -97,8 +97,8 @@ def compile_workload(
     found = cached_compile(task)
     if found is not None:
         return found
-    with WorkerSlot() as bench:
-        return compile_on(bench, task)
+    with WorkerSlot() as pricing:
+        return compile_on(pricing, task)
 
 
 def cached_compile(task: CompileTask) -> CompiledProgram | None:
@@ -108,10 +108,10 @@ def cached_compile(task: CompileTask) -> CompiledProgram | None:
     return _compiled(task, recorded, started, from_cache=True) if recorded else None
 
 
-def compile_on(bench: WorkerSlot, task: CompileTask) -> CompiledProgram:
+def compile_on(pricing: WorkerSlot, task: CompileTask) -> CompiledProgram:
     """Compile it now, without looking in the cache."""
     started = time.monotonic()
-    recorded = _compile(bench, task)
+    recorded = _compile(pricing, task)
     cache.keep(task, recorded)
     return _compiled(task, recorded, started, from_cache=False)
 
@@ -149,17 +149,17 @@ def _notes(task: CompileTask, recorded: CompileOutput) -> Iterator[str]:
     yield from limit_notes(task, recorded.outcome.versions.get("jaxlib", ""))
 
 
-def _compile(bench: WorkerSlot, task: CompileTask) -> CompileOutput:
+def _compile(pricing: WorkerSlot, task: CompileTask) -> CompileOutput:
     """Try until each option is accepted by some channel, and work around known failures.
 
     Options that the run's jaxlib had and this one doesn't know are left out: nobody requested them
     here.
     """
-    sent = channels({**_autotuned(bench, task), **task.requested})
+    sent = channels({**_autotuned(pricing, task), **task.requested})
     refusal: CompileOutcome | None = None
-    kernels = bench.kernels
+    kernels = pricing.kernels
     while True:
-        attempt = _attempt(bench, task, sent, kernels)
+        attempt = _attempt(pricing, task, sent, kernels)
         outcome = attempt.outcome
         message = attempt.log if outcome is None else outcome.detail
         if outcome is not None and outcome.failure is None:
@@ -193,23 +193,23 @@ def _may_fail_by_kernels(attempt: CompileAttempt) -> bool:
     return outcome.failure is FailureKind.COMPILER or outcome.option == KERNELS
 
 
-def _autotuned(bench: WorkerSlot, task: CompileTask) -> dict[str, str]:
+def _autotuned(pricing: WorkerSlot, task: CompileTask) -> dict[str, str]:
     """Return the kernels autotuned on this kind of device; else options for XLA's first choice."""
     if task.target.tpu is not None:
         return {}
     if not task.has_kernels or NO_AUTOTUNING in task.requested:
         return {NO_AUTOTUNING: "0"}
-    path = bench.directory / "autotune_results.pbtxt"
+    path = pricing.directory / "autotune_results.pbtxt"
     path.write_bytes(task.workload.autotuned or b"")
     return {AUTOTUNED: str(path)}
 
 
 def _attempt(
-    bench: WorkerSlot, task: CompileTask, sent: Channels, kernels: Path | None
+    pricing: WorkerSlot, task: CompileTask, sent: Channels, kernels: Path | None
 ) -> CompileAttempt:
     workload, target = task.workload, task.target
     tpu = target.tpu
-    ours = {"xla_gpu_cuda_data_dir": str(bench.toolkit)} if tpu is None else {}
+    ours = {"xla_gpu_cuda_data_dir": str(pricing.toolkit)} if tpu is None else {}
     if kernels is not None and tpu is None:
         ours[KERNELS] = str(kernels)
     job = CompileJob(
@@ -228,7 +228,7 @@ def _attempt(
     # The job has the allocator's limit: these variables would only force a new worker.
     rest = {name: value for name, value in task.environment.items() if name not in VARIABLES}
     variables = {**rest, **({"XLA_FLAGS": flags} if flags else {})}
-    return bench.attempt(
+    return pricing.attempt(
         job, workload.program, variables, task.timeout_s, alone=needs_own_process(sent.options)
     )
 

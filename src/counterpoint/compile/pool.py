@@ -1,6 +1,6 @@
 """Runs many compiles at once in worker processes, returning each when it is done.
 
-A crash, a lack of memory or a timeout fails only its own compile. Each worker has its own bench,
+A crash, a lack of memory or a timeout fails only its own compile. Each worker has its own pricing,
 where it compiles one task after another. One that is killed while others run may have been a victim
 of their memory use: it is retried when nothing else runs.
 """
@@ -33,7 +33,7 @@ class WorkerThreads:
         self._waiting: SimpleQueue[tuple[int, CompileTask] | None] = SimpleQueue()
         self._benches = [WorkerSlot(shares_kernels=several) for _ in range(jobs)]
         self._threads = [
-            Thread(target=self._serve, args=(bench,), daemon=True) for bench in self._benches
+            Thread(target=self._serve, args=(pricing,), daemon=True) for pricing in self._benches
         ]
 
     def start(self) -> None:
@@ -58,28 +58,28 @@ class WorkerThreads:
 
     def stop(self) -> None:
         """End all workers, and remove their files."""
-        for bench in self._benches:
-            bench.stop()
+        for pricing in self._benches:
+            pricing.stop()
         self.no_more()
         for thread in self._threads:
             if thread.ident is not None:  # it was started
                 thread.join()
 
-    def _serve(self, bench: WorkerSlot) -> None:
+    def _serve(self, pricing: WorkerSlot) -> None:
         number = -1
         try:
-            with bench:
+            with pricing:
                 while (entry := self._waiting.get()) is not None:
                     number, task = entry
-                    self._done.put((number, self._result(bench, task)))
+                    self._done.put((number, self._result(pricing, task)))
         except SlotStopped:
             return
         except BaseException as error:  # noqa: BLE001  a programming error, raised to the caller
             self._done.put((number, error))
 
-    def _result(self, bench: WorkerSlot, task: CompileTask) -> CompileResult:
+    def _result(self, pricing: WorkerSlot, task: CompileTask) -> CompileResult:
         try:
-            return cached_compile(task) or compile_on(bench, task)
+            return cached_compile(task) or compile_on(pricing, task)
         except CounterpointError as error:
             return error
 
@@ -107,13 +107,13 @@ class Pool:
 
     def __init__(self, jobs: int | None = None) -> None:
         self.jobs = _jobs(jobs)
-        self._crew = WorkerThreads(self.jobs)
+        self._threads = WorkerThreads(self.jobs)
         self._tasks: dict[int, CompileTask] = {}  # in progress, by number
         self._killed: list[int] = []  # to be retried when nothing else runs
         self._alone: int | None = None
 
     def __enter__(self) -> Self:
-        self._crew.start()
+        self._threads.start()
         return self
 
     def __exit__(
@@ -122,20 +122,20 @@ class Pool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._crew.stop()
+        self._threads.stop()
 
     def ask(self, number: int, task: CompileTask) -> None:
         """Compile it when a worker is free. Numbers identify results."""
         self._tasks[number] = task
-        self._crew.ask(number, task)
+        self._threads.ask(number, task)
 
     def take(self, timeout_s: float) -> tuple[int, CompileResult] | None:
         """Return the next result; None if there is none in that time."""
         if self._killed and len(self._tasks) == len(self._killed) and self._alone is None:
             self._alone = self._killed[0]
-            self._crew.ask(self._alone, self._tasks[self._alone])
+            self._threads.ask(self._alone, self._tasks[self._alone])
         try:
-            number, result = self._crew.take(timeout_s)
+            number, result = self._threads.take(timeout_s)
         except Empty:
             return None
         if isinstance(result, CompileKilled) and self.jobs > 1 and number != self._alone:
@@ -205,13 +205,13 @@ def _compiled(
 def _round(
     tasks: list[CompileTask], wanted: list[int], jobs: int
 ) -> Iterator[tuple[int, CompileResult]]:
-    crew = WorkerThreads(jobs, several=len(wanted) > jobs)
+    workers = WorkerThreads(jobs, several=len(wanted) > jobs)
     try:
         for index in wanted:
-            crew.ask(index, tasks[index])
-        crew.no_more()
-        crew.start()
+            workers.ask(index, tasks[index])
+        workers.no_more()
+        workers.start()
         for _ in wanted:
-            yield crew.take()
+            yield workers.take()
     finally:
-        crew.stop()
+        workers.stop()

@@ -159,11 +159,11 @@ class Worker:
 
     def __init__(self, first_job: Path, environment: Mapping[str, str]) -> None:
         self.served = 0
-        worker, bench = "counterpoint.compile.worker", first_job.parent
-        command = [sys.executable, "-P", "-m", worker, str(bench)]  # no user modules
+        worker, slot = "counterpoint.compile.worker", first_job.parent
+        command = [sys.executable, "-P", "-m", worker, str(slot)]  # no user modules
         # XLA's temporary files would outlive a killed worker: there they are removed with the
-        # bench.
-        scratch = bench / "tmp"
+        # slot.
+        scratch = slot / "tmp"
         scratch.mkdir(exist_ok=True)
         theirs_in, self._sent = os.pipe()
         self._answers, theirs_out = os.pipe()

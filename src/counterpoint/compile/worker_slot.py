@@ -1,4 +1,4 @@
-"""A bench: a temporary directory and a worker, where compiles are done one after another.
+"""A slot: a temporary directory and a worker, where compiles are done one after another.
 
 The worker is reused: Python and JAX take longer to start than a small step to compile. It is
 replaced when the next compile needs another environment, when its memory has grown, and after a
@@ -52,7 +52,7 @@ class CompileAttempt:
 
 
 class SlotStopped(Exception):
-    """Raised if the bench was stopped: nothing waits for this compile."""
+    """Raised if the slot was stopped: nothing waits for this compile."""
 
 
 class WorkerSlot:
@@ -128,7 +128,7 @@ class WorkerSlot:
                 return result
 
     def stop(self) -> None:
-        """Make the thread that uses this bench stop. Any thread may call it."""
+        """Make the thread that uses this slot stop. Any thread may call it."""
         with self._lock:
             self._stopped = True
             if self._worker is not None:

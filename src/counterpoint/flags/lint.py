@@ -53,7 +53,7 @@ class LintContext:
             occurrence for occurrence in self.written.given if occurrence.channel in channels
         )
 
-    def fate(self, one: Occurrence) -> FlagLifecycle:
+    def lifecycle(self, one: Occurrence) -> FlagLifecycle:
         """Return the lifecycle of a flag's name in this release and channel."""
         return lifecycle_of(one.name, self.release, one.channel)
 

@@ -139,7 +139,7 @@ def prepare_search(asked: TuneRequest, scratch: Path, say: Say) -> SearchInputs:
             next="pass the program from before XLA's passes: JAX_DUMP_IR_TO=ir, or -- CMD",
         )
     check_devices(subject, asked.target)
-    work = PredictionInputs(subject, _bench(asked, asked.target), _question(asked), say)
+    work = PredictionInputs(subject, _pricing(asked, asked.target), _question(asked), say)
     predicted = forecasts(work)  # of the base alone
     compiled = predicted.base.compiled
     space = make_space(
@@ -203,7 +203,7 @@ def start_scalars(asked: TuneRequest) -> Scalars | None:
     )
 
 
-def _bench(asked: TuneRequest, target: Target) -> PricingContext:
+def _pricing(asked: TuneRequest, target: Target) -> PricingContext:
     question = asked.question or PredictionOptions()
     return PricingContext(
         target=target,

@@ -105,6 +105,12 @@ class _Edit:
         if env is None and "<<" in keys:
             raise self._refusal(container, "its environment comes from an anchor (`<<`)")
         had = self._entries(env)
+        new = self._replaced(had)
+        if new:
+            self._add(container, env, new)
+
+    def _replaced(self, had: Mapping[str, Node]) -> list[tuple[str, str]]:
+        """Replace values that differ, and return the variables that are not there yet."""
         new: list[tuple[str, str]] = []
         self._note_kept(had)
         for name, value in _variables(self.settings, had, self._text_of):
@@ -112,8 +118,7 @@ class _Edit:
                 new.append((name, value))
             elif self._text_of(had[name]) != value:
                 self._replace(had[name], value)
-        if new:
-            self._add(container, env, new)
+        return new
 
     def _entries(self, env: Node | None) -> dict[str, Node]:
         if env is None or (isinstance(env, ScalarNode) and env.value in ("", "null", "~")):
@@ -139,13 +144,7 @@ class _Edit:
         self._note_scripts(keys)
         envs = keys.get("envs")
         had = _keys(envs) if isinstance(envs, MappingNode) else {}
-        new: list[tuple[str, str]] = []
-        self._note_kept(had)
-        for name, value in _variables(self.settings, had, self._text_of):
-            if name not in had:
-                new.append((name, value))
-            elif self._text_of(had[name]) != value:
-                self._replace(had[name], value)
+        new = self._replaced(had)
         if new and isinstance(envs, MappingNode) and envs.value and not envs.flow_style:
             column = envs.start_mark.column
             self._insert(

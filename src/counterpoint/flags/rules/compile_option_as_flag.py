@@ -53,8 +53,8 @@ SINCE: Final = "0.1"
 
 def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.xla:
-        fate = case.fate(setting)
-        if fate.kind is LifecycleStatus.FOREIGN and fate.home is Channel.COMPILER_OPTIONS:
+        lifecycle = case.lifecycle(setting)
+        if lifecycle.kind is LifecycleStatus.FOREIGN and lifecycle.home is Channel.COMPILER_OPTIONS:
             message = f"a compiler option, not a flag; {consequence_of_rejection(setting.channel)}"
             jax = f"JAX_{setting.name.upper()}"
             advice = "set it in compiler_options"

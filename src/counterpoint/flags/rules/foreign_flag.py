@@ -65,12 +65,15 @@ _HOMES: Final = {
 
 def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
-        fate = case.fate(setting)
+        lifecycle = case.lifecycle(setting)
         if case.is_for_libtpu(setting):
             continue  # FLAG112
-        if fate.kind is LifecycleStatus.FOREIGN and fate.home is not Channel.COMPILER_OPTIONS:
-            yield _stranger(setting, fate)
-        elif fate.kind is LifecycleStatus.KNOWN and case.chip is not None:
+        if (
+            lifecycle.kind is LifecycleStatus.FOREIGN
+            and lifecycle.home is not Channel.COMPILER_OPTIONS
+        ):
+            yield _stranger(setting, lifecycle)
+        elif lifecycle.kind is LifecycleStatus.KNOWN and case.chip is not None:
             yield from _idle(setting, case.chip)
     for setting in case.written.through(Channel.LIBTPU_INIT_ARGS):
         if setting.name.startswith("xla_gpu_"):
@@ -78,9 +81,9 @@ def check(case: LintContext) -> Iterator[Remark]:
             yield remark(CODE, Severity.ERROR, setting, message, "set it in XLA_FLAGS")
 
 
-def _stranger(one: Occurrence, fate: FlagLifecycle) -> Remark:
-    message = f"{fate.reader} reads this, not XLA; {consequence_of_rejection(one.channel)}"
-    advice = _HOMES.get(fate.home, "remove it") if fate.home else "remove it"
+def _stranger(one: Occurrence, lifecycle: FlagLifecycle) -> Remark:
+    message = f"{lifecycle.reader} reads this, not XLA; {consequence_of_rejection(one.channel)}"
+    advice = _HOMES.get(lifecycle.home, "remove it") if lifecycle.home else "remove it"
     return remark(CODE, Severity.ERROR, one, message, advice, Fix())
 
 

@@ -56,11 +56,11 @@ SINCE: Final = "0.1"
 
 def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
-        fate = case.fate(setting)
-        if fate.kind is LifecycleStatus.NEWER:
+        lifecycle = case.lifecycle(setting)
+        if lifecycle.kind is LifecycleStatus.NEWER:
             heirs = replacement_of(setting, case.release)
             message = (
-                f"too new: {fate.when}, this is {case.release.asked};"
+                f"too new: {lifecycle.when}, this is {case.release.asked};"
                 f" {consequence_of_rejection(setting.channel)}"
             )
             advice = (

@@ -58,16 +58,16 @@ SINCE: Final = "0.1"
 
 def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
-        fate = case.fate(setting)
-        if fate.kind is not LifecycleStatus.REMOVED:
+        lifecycle = case.lifecycle(setting)
+        if lifecycle.kind is not LifecycleStatus.REMOVED:
             continue
         heirs = replacement_of(setting, case.release)
         # Not "never existed": releases before the first table also had names.
         nobody = f"unknown to all releases of jaxlib since {releases()[0]}"
-        gone = f"removed: {fate.when}" if fate.when else nobody
+        gone = f"removed: {lifecycle.when}" if lifecycle.when else nobody
         parts = [
             f"{gone}; {consequence_of_rejection(setting.channel)}",
-            fate.what.rstrip(".").removesuffix(": remove it"),
+            lifecycle.what.rstrip(".").removesuffix(": remove it"),
         ]
         if heirs:
             advice = advice_of(heirs, setting.channel)

@@ -54,11 +54,13 @@ SINCE: Final = "0.1"
 
 def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
-        fate = case.fate(setting)
-        if fate.kind is LifecycleStatus.RENAMED:
+        lifecycle = case.lifecycle(setting)
+        if lifecycle.kind is LifecycleStatus.RENAMED:
             heirs = replacement_of(setting, case.release)
-            message = f"renamed: {fate.when}; {consequence_of_rejection(setting.channel)}"
-            advice = advice_of(heirs, setting.channel) if heirs else fate.what.lower().rstrip(".")
+            message = f"renamed: {lifecycle.when}; {consequence_of_rejection(setting.channel)}"
+            advice = (
+                advice_of(heirs, setting.channel) if heirs else lifecycle.what.lower().rstrip(".")
+            )
             yield remark(
                 CODE, Severity.ERROR, setting, message, advice, Fix(heirs) if heirs else None
             )

@@ -62,7 +62,7 @@ _LOOKED_UP: Final = 50
 def check(case: LintContext) -> Iterator[Remark]:
     near: dict[str, tuple[str, ...]] = {}
     for setting in case.compiler:
-        if case.fate(setting).kind is LifecycleStatus.NEVER:
+        if case.lifecycle(setting).kind is LifecycleStatus.NEVER:
             message = f"{_nobody()} has this flag; {consequence_of_rejection(setting.channel)}"
             if setting.name not in near and len(near) == _LOOKED_UP:
                 advice = "remove it, or look up the intended name: counterpoint flags show"

@@ -67,7 +67,10 @@ def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark for each variable."""
     refused = dict(case.written.refused)
     for setting, why in refused.items():
-        if setting.channel not in _OF_FLAGS or case.fate(setting).kind is not LifecycleStatus.NEVER:
+        if (
+            setting.channel not in _OF_FLAGS
+            or case.lifecycle(setting).kind is not LifecycleStatus.NEVER
+        ):
             yield remark(CODE, Severity.ERROR, setting, why, "remove it", Fix(safe=False))
     for setting in case.written.through(Channel.ENVIRONMENT):
         if setting in refused:

@@ -82,8 +82,8 @@ def _refused(case: LintContext, one: Occurrence) -> ValueRefusal | None:
         return None
     flag = case.known(one)
     if flag is None:
-        fate = case.fate(one)
-        option = fate.home is Channel.COMPILER_OPTIONS is one.channel
+        lifecycle = case.lifecycle(one)
+        option = lifecycle.home is Channel.COMPILER_OPTIONS is one.channel
         return level_refusal(one.name, one.meant) if option else None
     if stray_punctuation(flag, one) or (flag.type in _LISTED and one.value is not None):
         return None

@@ -162,7 +162,7 @@ class Predictor:
         self.answered = 0  # of `compile_request`
         self.ahead = max(LEAST_AHEAD, 2 * pool.jobs)
         self._work = work
-        self._bench: PricingContext = made.bench
+        self._pricing: PricingContext = made.pricing
         self._ledger = ledger
         self._pool = pool
         self._scratch = scratch
@@ -177,7 +177,7 @@ class Predictor:
     def begin(self, settings: Settings) -> CandidateSeen:
         """Return the base, with `settings` as its own: the first candidate, compiled already."""
         variant = Variant(BASE, self._in_full(settings))
-        wanted = compile_request(self._workload, self._bench.target, variant, self._timeout_s)
+        wanted = compile_request(self._workload, self._pricing.target, variant, self._timeout_s)
         arm = Arm(name=BASE, settings=settings, origin=ArmOrigin.BASE)
         candidate = self._candidate(arm, self.base, schedule_hash(self.base.program))
         recorded = self._recorded.get(_identity(arm))
@@ -217,7 +217,7 @@ class Predictor:
     def _ask(self, arm: Arm) -> _PendingArm:
         variant = Variant(arm.name, self._in_full(arm.settings))
         try:
-            wanted = compile_request(self._workload, self._bench.target, variant, self._timeout_s)
+            wanted = compile_request(self._workload, self._pricing.target, variant, self._timeout_s)
         except CounterpointError as error:  # an invalid value
             return _PendingArm(arm, failure=_said(error))
         key = _key(wanted.task, profile=arm.profile)
@@ -271,8 +271,8 @@ class Predictor:
 
     def _with_profile(self, wanted: CompileRequest, program: Program) -> CompileRequest:
         """Return the same compile with a profile of the model's costs for this program."""
-        about = f"{program.name} on {self._bench.target}"
-        profile = synthetic_profile(program, self._bench.model(), about)
+        about = f"{program.name} on {self._pricing.target}"
+        profile = synthetic_profile(program, self._pricing.model(), about)
         place = write_profile(profile, self._scratch / f"predicted{self._numbers}.pbtxt")
         # A profile makes the scheduler run where it would not otherwise, as in gain.py.
         options = {**dict(scheduler_on()), **wanted.task.options, PROFILE: str(place)}
@@ -284,10 +284,10 @@ class Predictor:
         program = schedule_hash(compiled.program)
         same = self._by_program.get((program, communication_streams(wanted.variant.settings)))
         if same is None or same.arm.predicted is None:
-            return self._candidate(one.arm, forecast(self._bench, wanted, compiled), program)
+            return self._candidate(one.arm, forecast(self._pricing, wanted, compiled), program)
         variables = wanted.variant.settings.variables
         fraction = wanted.assumed.memory_fraction
-        fit = memory_fit(compiled.memory, self._bench.target, variables, fraction)
+        fit = memory_fit(compiled.memory, self._pricing.target, variables, fraction)
         figures = same_program(same.arm.predicted, fit)
         arm = replace(one.arm, predicted=figures)
         return CandidateSeen(arm=arm, same_as=same.arm.name, at=stamp())

@@ -84,7 +84,9 @@ def search(  # noqa: PLR0913
 def _with_remedies(space: Space, work: PredictionInputs, made: ForecastBatch) -> Space:
     """Put the remedies that `explain` names for the base's losses before all other seeds."""
     base = made.base
-    explained = explain(base.simulation.timeline, target=work.bench.target, settings=base.settings)
+    explained = explain(
+        base.simulation.timeline, target=work.pricing.target, settings=base.settings
+    )
     by_hand = [arm for arm in space.seeds if arm.origin is ArmOrigin.HAND]
     found = remedies(explained.findings, Grid(space))
     first = [same_as(space.base, arm, by_hand) or arm for arm in found]  # keep the user's name

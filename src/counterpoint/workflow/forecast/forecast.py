@@ -106,35 +106,37 @@ def compile_request(
     return CompileRequest(variant, assumed, task)
 
 
-def forecast(bench: PricingContext, wanted: CompileRequest, compiled: CompiledProgram) -> Forecast:
+def forecast(
+    pricing: PricingContext, wanted: CompileRequest, compiled: CompiledProgram
+) -> Forecast:
     """Simulate the compiled program, and check its memory."""
     environment = wanted.variant.settings.variables
-    fit = memory_fit(compiled.memory, bench.target, environment, wanted.assumed.memory_fraction)
+    fit = memory_fit(compiled.memory, pricing.target, environment, wanted.assumed.memory_fraction)
     return Forecast(
         name=wanted.variant.name,
         settings=wanted.variant.settings,
         program=compiled.program,
-        simulation=bench.simulate(compiled.program, wanted.variant.settings, hlo=compiled.hlo),
+        simulation=pricing.simulate(compiled.program, wanted.variant.settings, hlo=compiled.hlo),
         memory=fit,
         compiled=compiled,
         notes=(*wanted.assumed.notes, *compiled.notes),
     )
 
 
-def forecast_scheduled(bench: PricingContext, variant: Variant, program: Program) -> Forecast:
+def forecast_scheduled(pricing: PricingContext, variant: Variant, program: Program) -> Forecast:
     """Do the same for a program that was scheduled elsewhere, under unknown Settings."""
     notes = ["this program is already scheduled; it is simulated as it is"]
-    if bench.target.tpu is not None:
+    if pricing.target.tpu is not None:
         notes.append(
             "XLA's estimates are of the generation of TPU that the program was compiled for, which"
-            f" it does not state: {bench.target.tpu.tpu.name} is assumed"
+            f" it does not state: {pricing.target.tpu.tpu.name} is assumed"
         )
     return Forecast(
         name=variant.name,
         settings=variant.settings,
         program=program,
-        simulation=bench.simulate(program, variant.settings, hlo=program.written),
-        memory=memory_fit(None, bench.target, variant.settings.variables),
+        simulation=pricing.simulate(program, variant.settings, hlo=program.written),
+        memory=memory_fit(None, pricing.target, variant.settings.variables),
         notes=tuple(notes),
     )
 
@@ -147,18 +149,18 @@ class PredictionInputs:
     """The common inputs of the parts of one prediction."""
 
     subject: PredictionSubject
-    bench: PricingContext
+    pricing: PricingContext
     question: PredictionOptions
     say: Say
 
 
 @frozen(kw_only=True)
 class ForecastBatch:
-    """The base and all candidates in their order, and the bench with all that priced them."""
+    """The base and all candidates in their order, and the context that priced them."""
 
     base: Forecast
     standings: tuple[RankedCandidate, ...] = ()
-    bench: PricingContext
+    pricing: PricingContext
     carried: TransferredCosts | None
 
 
@@ -167,7 +169,7 @@ def forecasts(work: PredictionInputs) -> ForecastBatch:
     settings = work.subject.settings.merged(work.question.settings)
     base = Variant(BASE, settings)
     others = with_unique_names(
-        candidate(choice, settings, chip=work.bench.target.gpu)
+        candidate(choice, settings, chip=work.pricing.target.gpu)
         if isinstance(choice, str)
         else choice
         for choice in work.question.candidates
@@ -179,17 +181,17 @@ def forecasts(work: PredictionInputs) -> ForecastBatch:
     if isinstance(first, CounterpointError):
         raise first
     carried = _carried(work, first.program)
-    bench = replace(work.bench, measured=carried.measured if carried else None)
+    pricing = replace(work.pricing, measured=carried.measured if carried else None)
     work.say("simulating")
     outcomes = [
-        result if isinstance(result, CounterpointError) else forecast(bench, request, result)
+        result if isinstance(result, CounterpointError) else forecast(pricing, request, result)
         for request, result in zip(wanted, results, strict=True)
     ]
     base_forecast = outcomes[0]
     if isinstance(base_forecast, CounterpointError):
         raise base_forecast
     standings = _standings([base, *others], outcomes)
-    return ForecastBatch(base=base_forecast, standings=standings, bench=bench, carried=carried)
+    return ForecastBatch(base=base_forecast, standings=standings, pricing=pricing, carried=carried)
 
 
 def _scheduled(work: PredictionInputs, base: Variant, others: Sequence[Variant]) -> ForecastBatch:
@@ -203,10 +205,10 @@ def _scheduled(work: PredictionInputs, base: Variant, others: Sequence[Variant])
             next="pass the program before XLA's passes: JAX_DUMP_IR_TO=ir, or -- python train.py",
         )
     carried = _carried(work, program)
-    bench = replace(work.bench, measured=carried.measured if carried else None)
+    pricing = replace(work.pricing, measured=carried.measured if carried else None)
     work.say("simulating")
-    base_forecast = forecast_scheduled(bench, base, program)
-    return ForecastBatch(base=base_forecast, bench=bench, carried=carried)
+    base_forecast = forecast_scheduled(pricing, base, program)
+    return ForecastBatch(base=base_forecast, pricing=pricing, carried=carried)
 
 
 def _compile(
@@ -218,10 +220,10 @@ def _compile(
         raise ValueError("a scheduled program is not compiled")
     timeout_s = work.question.timeout_s
     wanted = [
-        compile_request(workload, work.bench.target, variant, timeout_s) for variant in variants
+        compile_request(workload, work.pricing.target, variant, timeout_s) for variant in variants
     ]
     results: dict[int, CompiledProgram | CounterpointError] = {}
-    work.say(f"compiling {work.subject.name} for {work.bench.target}{_expected(wanted)}")
+    work.say(f"compiling {work.subject.name} for {work.pricing.target}{_expected(wanted)}")
     for number, result in compile_all(
         [request.task for request in wanted], work.question.jobs, work.say
     ):
@@ -249,7 +251,7 @@ def _carried(work: PredictionInputs, program: Program) -> TransferredCosts | Non
     if work.question.profile is None:
         return None
     work.say(f"reading {work.question.profile}")
-    return transfer_costs(work.question.profile, program, work.bench.target)
+    return transfer_costs(work.question.profile, program, work.pricing.target)
 
 
 def _standings(

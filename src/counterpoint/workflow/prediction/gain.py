@@ -102,19 +102,19 @@ class Gain:
 
 
 def gain(
-    workload: Workload, bench: PricingContext, base: Forecast, question: PredictionOptions
+    workload: Workload, pricing: PricingContext, base: Forecast, question: PredictionOptions
 ) -> Gain | None:
     """Compile the base again, with a profile of the model's prices of its instructions."""
     if base.compiled is None:
         return None
-    about = f"{base.program.name} on {bench.target}"
-    profile = synthetic_profile(base.program, bench.model(), about)
+    about = f"{base.program.name} on {pricing.target}"
+    profile = synthetic_profile(base.program, pricing.model(), about)
     out, timeout_s = question.pgle_out, question.timeout_s
     if out is not None:
         write_profile(profile, out, overwrite=question.overwrite)
     with scratch_directory("pgle") as scratch:
         place = write_profile(profile, scratch / "predicted.pbtxt")
-        return _compiled_with(place, profile, workload, bench, base, out, timeout_s)
+        return _compiled_with(place, profile, workload, pricing, base, out, timeout_s)
 
 
 def check_gain_place(out: Path, *, overwrite: bool) -> None:
@@ -131,7 +131,7 @@ def _compiled_with(
     place: Path,
     profile: Profile,
     workload: Workload,
-    bench: PricingContext,
+    pricing: PricingContext,
     base: Forecast,
     out: Path | None,
     timeout_s: float,
@@ -139,11 +139,11 @@ def _compiled_with(
     # A profile turns the scheduler on where it would be off: so it is turned on here, too.
     flags = {**dict(scheduler_on()), **base.settings.flags, PROFILE: str(place)}
     variant = Variant(NAME, replace(base.settings, xla=tuple(flags.items())))
-    wanted = compile_request(workload, bench.target, variant, timeout_s)
+    wanted = compile_request(workload, pricing.target, variant, timeout_s)
     compiled = compile_workload(
-        workload, bench.target, wanted.task.options, dict(VERBOSE_LOG), timeout_s=timeout_s
+        workload, pricing.target, wanted.task.options, dict(VERBOSE_LOG), timeout_s=timeout_s
     )
-    simulated = forecast(bench, wanted, compiled)
+    simulated = forecast(pricing, wanted, compiled)
     applied = compare_compiles(place, profile, base.compiled or compiled, compiled)
     saves = difference(base.simulation, simulated.simulation)
     return Gain(
@@ -172,7 +172,7 @@ def read_questions(texts: Sequence[str], *, tpus: bool | None = None) -> list[tu
 
 
 def answers(
-    bench: PricingContext, base: Forecast, questions: Sequence[tuple[str, WhatIf]]
+    pricing: PricingContext, base: Forecast, questions: Sequence[tuple[str, WhatIf]]
 ) -> Iterator[WhatIfAnswer | UnansweredWhatIf]:
     """Simulate the base's schedule under each question.
 
@@ -186,7 +186,7 @@ def answers(
         except CounterpointError as error:
             yield UnansweredWhatIf(question=text, error=error)
             continue
-        changed = bench.simulate(base.program, base.settings, what_if=query)
+        changed = pricing.simulate(base.program, base.settings, what_if=query)
         saves = difference(base.simulation, changed)
         yield WhatIfAnswer(
             question=text,

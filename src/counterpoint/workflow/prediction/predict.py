@@ -188,17 +188,17 @@ def predict(
         where = where or _own_target(subject)
         check_platform(subject, where)
         check_devices(subject, where)
-        bench = PricingContext(
+        pricing = PricingContext(
             target=where,
             scalars=fitted.over(default_scalars(where.gpu), where.gpu) if fitted else None,
             tables=tables,
             jitter=_jitter(options, where),
         )
-        work = PredictionInputs(subject, bench, options, say)
+        work = PredictionInputs(subject, pricing, options, say)
         results = forecasts(work)
-        base, bench = results.base, results.bench
+        base, pricing = results.base, results.pricing
         say("explaining the simulated step")
-        answered = list(answers(bench, base, questions))
+        answered = list(answers(pricing, base, questions))
         return Prediction(
             workload=subject.name,
             origin=subject.origin,
@@ -209,10 +209,10 @@ def predict(
             candidates=results.standings,
             what_if=tuple(answer for answer in answered if isinstance(answer, WhatIfAnswer)),
             unanswered=tuple(answer for answer in answered if isinstance(answer, UnansweredWhatIf)),
-            gain=_gain(work, bench, base),
+            gain=_gain(work, pricing, base),
             against=compare(base, measured, str(options.against), where) if measured else None,
             tokens=subject.tokens,
-            notes=_notes(subject, bench, results, options),
+            notes=_notes(subject, pricing, results, options),
             warnings=(
                 *(results.carried.warnings if results.carried else ()),
                 *warnings_on_tables(where, tables),
@@ -354,12 +354,12 @@ def _jitter(question: PredictionOptions, target: Target) -> Jitter | None:
     return Jitter(noise=_NOISE, straggling=_STRAGGLING, ranks=target.devices, seed=question.jitter)
 
 
-def _gain(work: PredictionInputs, bench: PricingContext, base: Forecast) -> Gain | None:
+def _gain(work: PredictionInputs, pricing: PricingContext, base: Forecast) -> Gain | None:
     question = work.question
     if not (question.pgle or question.pgle_out) or work.subject.workload is None:
         return None
     work.say("compiling with predicted costs")
-    return gain(work.subject.workload, bench, base, question)
+    return gain(work.subject.workload, pricing, base, question)
 
 
 def _target_notes(target: Target, base: Forecast) -> Iterator[str]:
@@ -394,15 +394,15 @@ def _unread_flags(target: Target, batch: ForecastBatch) -> Iterator[str]:
 
 def _notes(
     subject: PredictionSubject,
-    bench: PricingContext,
+    pricing: PricingContext,
     batch: ForecastBatch,
     question: PredictionOptions,
 ) -> tuple[str, ...]:
     base, carried = batch.base, batch.carried
     settings = base.settings
-    target = bench.target
+    target = pricing.target
     notes = [*subject.notes, *_target_notes(target, base), *base.notes, *base.simulation.notes]
-    notes += notes_on_tables(base.program, target, bench.tables)
+    notes += notes_on_tables(base.program, target, pricing.tables)
     if subject.others:
         names = ", ".join(subject.others[:3])
         more = len(subject.others) - 3
