@@ -76,7 +76,8 @@ def check_contract(data: dict[str, Any]) -> None:
     breakdown = set(documented(REFERENCE)["breakdown"])
     assert all(set(row) == breakdown | {"device"} for row in data["device_breakdowns"])
     for finding in data["findings"]:
-        assert all(set(row) == {"what", "ms", "spans", "gaps"} for row in finding["evidence"])
+        shown = {"what", "ms", "spans", "gaps", "events", "transfers"}
+        assert all(set(row) == shown for row in finding["evidence"])
 
 
 def refuse(constant: str) -> float:

@@ -58,7 +58,7 @@ export interface MemoryCurve {
   peak: number | null;
 }
 
-export type Kind = "summary" | "fold" | "compute" | "collective" | "copy" | "control" | "host";
+export type Kind = "summary" | "fold" | "compute" | "collective" | "copy" | "control" | "host" | "transfer";
 
 /** Classes of time. `hidden`: a collective runs and so does compute; `exposed`: it runs alone. */
 export type Class = "compute" | "hidden" | "exposed" | "copy" | "control" | "host";

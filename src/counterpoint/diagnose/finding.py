@@ -32,13 +32,16 @@ class Evidence:
     """What shows the finding, and its cost in a median step.
 
     Of an op, `spans` are rows of a few of its spans; of idle time, which has none, `gaps` are the
-    worst gaps.
+    worst gaps; of the host's work, `events` and `transfers` are rows of a few of its events and of
+    its transfers between slices, the longest first.
     """
 
     what: str
     ms: float | None
     spans: tuple[int, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    events: tuple[int, ...] = ()
+    transfers: tuple[int, ...] = ()
 
 
 @frozen

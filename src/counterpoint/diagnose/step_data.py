@@ -67,6 +67,12 @@ _T = TypeVar("_T")
 _ROWS: Final = 5
 
 
+def longest_rows(table: pl.DataFrame) -> tuple[int, ...]:
+    """Return `row` of a few of the longest in a table of events, the longest first."""
+    longest = table.sort("dur_ps", "row", descending=[True, False]).head(_ROWS)
+    return tuple(longest["row"].to_list())
+
+
 @frozen(eq=False, kw_only=True, slots=False)
 class StepData:
     """The typical steps of a Timeline and their context.

@@ -49,6 +49,8 @@ class PictureLane:
     classes: tuple[int, ...]
     rows: tuple[Segments, ...]
     exposed: Longs | None = None
+    transfers: tuple[int, str] | None = None
+    """Host and action, if the lane has transfers of that kind."""
 
 
 @frozen(eq=False, kw_only=True, slots=False)
@@ -139,18 +141,62 @@ def host_lanes(timeline: Timeline, since: int) -> Iterator[PictureLane]:
         )
         owner = f"{name.name} " if several else ""
         for line, own in spans.of_lines:
-            rows = tuple(
-                pieces(row.start, row.end, np.zeros(len(row.op), np.int64), row.op, 1)
-                for row in _rows(own)
-            )
             yield PictureLane(
                 device=None,
                 line=line,
                 title=owner + _title(timeline, line),
                 kind="host",
                 classes=(HOST,),
-                rows=rows,
+                rows=tuple(map(_of_host, _rows(own))),
             )
+
+
+def transfer_lanes(timeline: Timeline, since: int, end: int) -> Iterator[PictureLane]:
+    """Yield a lane for each kind of transfer between slices; its ops follow those of the host."""
+    table = shown_transfers(timeline, since, end).sort("host", "start_ps")
+    first = len(timeline.ops) + len(timeline.host_names)
+    number = {name: first + at for at, name in enumerate(transfer_names(timeline))}
+    table = table.with_columns(op=pl.col("name").replace_strict(number, return_dtype=pl.Int64))
+    several = len(timeline.hosts) > 1
+    for (host, action), own in table.group_by("host", "action", maintain_order=True):
+        rows = _rows(_spans(own, since, 0))
+        name = timeline.hosts[int(str(host))].name
+        yield PictureLane(
+            device=None,
+            line=None,
+            title=f"{name} {action}" if several else str(action),
+            kind="transfer",
+            classes=(HOST,),
+            rows=tuple(map(_of_host, rows)),
+            transfers=(int(str(host)), str(action)),
+        )
+
+
+def shown_transfers(timeline: Timeline, since: int, end: int) -> pl.DataFrame:
+    """Return the transfers with their `row`, between the first and the last moment of the rest.
+
+    Some begin, by the clock of another host, long before.
+    """
+    start = pl.col("start_ps")
+    return (
+        timeline.transfers.with_row_index("row")
+        .filter((start < end) & (start + pl.col("dur_ps") > since))
+        .with_columns(
+            name=pl.coalesce("name", "action"),
+            start_ps=start.clip(lower_bound=since),
+            dur_ps=(start + pl.col("dur_ps")).clip(upper_bound=end) - start.clip(lower_bound=since),
+        )
+    )
+
+
+def transfer_names(timeline: Timeline) -> list[str]:
+    """Return all names of transfers between slices."""
+    names = timeline.transfers.select(pl.coalesce("name", "action")).to_series()
+    return names.unique().sort().to_list()
+
+
+def _of_host(spans: _Spans) -> Segments:
+    return pieces(spans.start, spans.end, np.zeros(len(spans.op), np.int64), spans.op, 1)
 
 
 def _title(timeline: Timeline, line: int) -> str:

@@ -232,6 +232,7 @@ class _Tile:
 def _tiles(page: TimelinePage) -> Iterator[_Tile]:
     _, first, last = page.typical
     end = 0 if page.picture is None else page.picture.end
+    shown = page.worst_places
     for number, track in enumerate(() if page.picture is None else page.picture.tracks):
         for level, columns in enumerate(track.levels):
             for tile, (start, stop) in enumerate(columns.extents):
@@ -241,7 +242,8 @@ def _tiles(page: TimelinePage) -> Iterator[_Tile]:
                 elif columns.width:
                     use = _Use.LEVEL
                 else:
-                    use = _Use.OTHER_SPANS if distance else _Use.TYPICAL_SPANS
+                    opened = any(start <= at < stop for at in shown.get(number, ()))
+                    use = _Use.OTHER_SPANS if distance and not opened else _Use.TYPICAL_SPANS
                 yield _Tile(
                     timeline=page.number,
                     track=number,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise, repeat
+from itertools import chain, pairwise, repeat
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -30,6 +30,7 @@ from counterpoint.view.lanes import (
     device_lanes,
     host_lanes,
     origin,
+    transfer_lanes,
 )
 from counterpoint.view.segments import Longs, Segments, levels
 
@@ -106,6 +107,7 @@ class PictureTrack:
     rows: int
     classes: tuple[int, ...]
     levels: tuple[LevelColumns, ...]
+    transfers: tuple[int, str] | None = None
 
     def describe(self, has: Mapping[tuple[int, int], bool] | None = None) -> dict[str, Any]:
         """Return the track as a page knows it; `has` names tiles (level, number) in a file."""
@@ -158,7 +160,7 @@ def extent(timeline: Timeline) -> tuple[int, int]:
 
 
 def draw(timeline: Timeline, step: tuple[int, int] = (0, 0)) -> Picture:
-    """Compute the tracks of a Timeline: each device, then threads of the hosts, then a fold.
+    """Compute the tracks of a Timeline: devices, transfers, threads of the hosts, then a fold.
 
     The spans between the two moments of `step` get tiles of their own.
     """
@@ -187,7 +189,8 @@ def drawing(timeline: Timeline, step: tuple[int, int] = (0, 0)) -> Iterator[Pict
             summaries.append(summary)
             drawn = replace(drawn, tracks=(*drawn.tracks, *tracks))
             yield drawn
-        hosts = list(pool.map(_track, host_lanes(timeline, since), repeat(step)))
+        lanes = chain(transfer_lanes(timeline, since, end), host_lanes(timeline, since))
+        hosts = list(pool.map(_track, lanes, repeat(step)))
     fold = [_fold(summaries, end - since)] if len(summaries) > 1 else []
     yield replace(drawn, tracks=(*drawn.tracks, *hosts, *fold), complete=True)
 
@@ -201,6 +204,7 @@ def _track(lane: PictureLane, step: tuple[int, int]) -> PictureTrack:
         rows=len(lane.rows),
         classes=lane.classes,
         levels=tuple(_levels(lane, step)),
+        transfers=lane.transfers,
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import PurePath
 from statistics import median_low
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,7 @@ from counterpoint.diagnose import select
 from counterpoint.timeline import Lane, Timeline
 from counterpoint.timeline.marked import HOST_MARKS
 from counterpoint.view.blocks import encode_table
+from counterpoint.view.lanes import shown_transfers, transfer_names
 from counterpoint.view.picture import Picture, PictureTrack, extent
 
 _MOST_RUNS: Final = 4000
@@ -218,13 +219,14 @@ class TimelinePage:
         return curves
 
     def ops_block(self) -> bytes:
-        """Return the table of ops, followed by the names of the host's events."""
+        """Return the table of ops, then the names of the host's events and transfers."""
         timeline, ops = self.timeline, self.timeline.ops
-        hosts = len(timeline.host_names)
+        others = [*timeline.host_names, *transfer_names(timeline)]
+        hosts = len(others)
         table: dict[str, list[Any]] = {
             name: ops[name].to_list() + [None] * hosts for name in _OP_COLUMNS
         }
-        table["name"][len(ops) :] = timeline.host_names
+        table["name"][len(ops) :] = others
         table["lane"][len(ops) :] = ["host"] * hosts
         names = [entry.name for entry in timeline.programs]
         table["program"] = [
@@ -245,51 +247,96 @@ class TimelinePage:
         return encode_table(table)
 
     def _finding_places(self, since: int) -> Iterable[dict[str, Any]]:
-        """Yield the findings with what shows them: the worst gaps, and spans, the longest first."""
-        count = len(self.timeline.spans)
+        """Yield the findings with what shows them, the worst first: gaps, spans, the host's work.
+
+        A place whose track is not drawn yet is left out until it is.
+        """
         for finding in self.findings:
-            evidence = finding.get("evidence", ())
-            gaps = [
-                self._gap(gap, str(it.get("what", "")), since)
-                for it in evidence
-                for gap in it.get("gaps", ())
-            ]
-            spans = [
-                self._place(row, str(it.get("what", "")), since)
-                for it in evidence
-                for row in it.get("spans", ())
-                if row < count
-            ]
+            gaps: list[_Place] = []
+            others: list[_Place] = []
+            for it in finding.get("evidence", ()):
+                what = str(it.get("what", ""))
+                gaps += (self._gap(gap, what, since) for gap in it.get("gaps", ()))
+                others += (
+                    place
+                    for kind, place_of in self._kinds_of_places
+                    for row in it.get(kind, ())
+                    if (place := place_of(row, what, since))
+                )
+            places = [*gaps, *sorted(others, key=lambda place: -place["dur"])]
             yield {
                 "code": finding.get("code", ""),
                 "title": finding.get("title", ""),
-                "places": [*gaps, *sorted(spans, key=lambda place: -place["dur"])],
+                "places": [place for place in places if place["track"] is not None],
             }
 
-    def _gap(self, gap: Mapping[str, int], what: str, since: int) -> dict[str, Any]:
+    @property
+    def worst_places(self) -> dict[int, list[int]]:
+        """When, by track, what each finding opens at begins."""
+        found: dict[int, list[int]] = {}
+        for finding in self._finding_places(extent(self.timeline)[0]):
+            for place in finding["places"][:1]:
+                found.setdefault(place["track"], []).append(place["start"])
+        return found
+
+    @property
+    def _kinds_of_places(self) -> tuple[tuple[str, Callable[[int, str, int], _Place | None]], ...]:
+        return ("spans", self._span), ("events", self._event), ("transfers", self._transfer)
+
+    def _gap(self, gap: Mapping[str, int], what: str, since: int) -> _Place:
         """Return idle time of a device: a place in its summary, without an op."""
         return {
-            "track": self._track_of.get((gap["device"], None), 0),
+            "track": self._track_of.get((gap["device"], None)),
             "start": gap["start_ps"] - since,
             "dur": gap["dur_ps"],
             "op": None,
             "what": what,
         }
 
-    def _place(self, row: int, what: str, since: int) -> dict[str, Any]:
+    def _span(self, row: int, what: str, since: int) -> _Place | None:
+        if row >= len(self.timeline.spans):
+            return None
         span = self.timeline.spans.row(row, named=True)
-        return {
-            "track": self._track_of.get((span["device"], span["line"]), 0),
-            "start": span["start_ps"] - since,
-            "dur": span["dur_ps"],
-            "op": span["op"],
-            "what": what,
-        }
+        track = self._track_of.get((span["device"], span["line"]))
+        return _place(track, span, span["op"], what, since)
+
+    def _event(self, row: int, what: str, since: int) -> _Place | None:
+        if row >= len(self.timeline.host_events):
+            return None
+        event = self.timeline.host_events.row(row, named=True)
+        op = len(self.timeline.ops) + event["name"]
+        return _place(self._track_of.get((None, event["line"])), event, op, what, since)
+
+    def _transfer(self, row: int, what: str, since: int) -> _Place | None:
+        found = self._transfers.filter(pl.col("row") == row)
+        if found.is_empty():
+            return None
+        transfer = found.row(0, named=True)
+        first = len(self.timeline.ops) + len(self.timeline.host_names)
+        op = first + transfer_names(self.timeline).index(transfer["name"])
+        track = self._track_of.get((transfer["host"], transfer["action"]))
+        return _place(track, transfer, op, what, since)
 
     @cached_property
-    def _track_of(self) -> dict[tuple[int | None, int | None], int]:
+    def _transfers(self) -> pl.DataFrame:
+        return shown_transfers(self.timeline, *extent(self.timeline))
+
+    @cached_property
+    def _track_of(self) -> dict[tuple[int | None, int | str | None], int]:
+        """The numbers of tracks by device and line, of transfers by host and action."""
         tracks: Sequence[PictureTrack] = () if self.picture is None else self.picture.tracks
-        return {(track.device, track.line): number for number, track in enumerate(tracks)}
+        return {
+            track.transfers or (track.device, track.line): number
+            for number, track in enumerate(tracks)
+        }
+
+
+_Place: TypeAlias = dict[str, Any]
+
+
+def _place(track: int | None, span: Mapping[str, Any], op: int, what: str, since: int) -> _Place:
+    start, dur = span["start_ps"] - since, span["dur_ps"]
+    return {"track": track, "start": start, "dur": dur, "op": op, "what": what}
 
 
 _Longs = NDArray[np.int64]

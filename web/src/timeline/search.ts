@@ -4,7 +4,7 @@ import type { OpTable } from "../page";
 import { MATCH } from "./painter";
 import type { Scene } from "./scene";
 import type { Side } from "./sides";
-import { laneOf } from "./tracks";
+import { isOfHost, laneOf } from "./tracks";
 import { type Spot, spotOf } from "./spots";
 import { MOST_TILES } from "./walk";
 
@@ -118,10 +118,10 @@ export class Search {
         }
       });
     }
-    // Threads of hosts count where they are shown, or where nothing else matches.
+    // What hosts do counts where it is shown, or where nothing else matches.
     const shown = found.filter(
       (hit) =>
-        hit.side.page.tracks[hit.track]?.kind !== "host" || laneOf(scene.rows, hit.side.index, hit.track),
+        !isOfHost(hit.side.page.tracks[hit.track]) || laneOf(scene.rows, hit.side.index, hit.track),
     );
     this.hits = (shown.length > 0 ? shown : found).sort((one, other) => one.start - other.start);
     this.told();

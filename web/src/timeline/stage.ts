@@ -11,6 +11,7 @@ import { glPainter } from "./rectangles";
 import type { Scene } from "./scene";
 import type { Drawn } from "./spots";
 import type { TileId } from "./tile";
+import { isOfHost } from "./tracks";
 
 /** Milliseconds of rest before what came on screen is fetched. */
 const REST = 40;
@@ -127,7 +128,7 @@ export class Stage {
         const { y, pitch, height } = lane;
         const isSpans = level === 0 && !sums;
         const isSparse = isSpans && isFew(track.levels[0]?.count ?? []);
-        const isHost = track.kind === "host";
+        const isHost = isOfHost(track);
         for (const tile of tiles) {
           const of = this.painter.merges ? drawnAt(tile, viewport.unit) : tile.drawn;
           if (of)

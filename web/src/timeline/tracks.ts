@@ -194,11 +194,22 @@ function groupsOf(side: Side): Group[] {
   return groups;
 }
 
+/** What the hosts do, folded at first. */
 function hostGroups(side: Side): Group[] {
-  const threads = numbers(side.page.tracks, (track) => track.kind === "host");
-  if (threads.length === 0) return [];
-  const title = `Host threads (${threads.length})`;
-  return [{ key: `${side.index}.host`, title, hint: title, own: null, tracks: threads, startsOpen: false }];
+  return [
+    ["transfer", "Transfers between slices"] as const,
+    ["host", "Host threads"] as const,
+  ].flatMap(([kind, name]) => {
+    const tracks = numbers(side.page.tracks, (track) => track.kind === kind);
+    if (tracks.length === 0) return [];
+    const title = `${name} (${tracks.length})`;
+    return [{ key: `${side.index}.${kind}`, title, hint: title, own: null, tracks, startsOpen: false }];
+  });
+}
+
+/** Whether a track shows what a host does, not a device. */
+export function isOfHost(track: Track | undefined): boolean {
+  return track?.kind === "host" || track?.kind === "transfer";
 }
 
 function numbers(tracks: Track[], wanted: (track: Track, number: number) => boolean): number[] {

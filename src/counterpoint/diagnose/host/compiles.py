@@ -17,7 +17,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.hosts import IdleCause, matching, own_causes
 from counterpoint.diagnose.network.host_work import WorkTotals, host_transposes, host_work
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.diagnose.step_data import StepData
+from counterpoint.diagnose.step_data import StepData, longest_rows
 from counterpoint.timeline import Action, ProgramEntry
 from counterpoint.timeline.step_range import CALL
 
@@ -42,6 +42,7 @@ class StepCompiles:
     ms: float  # total, with simultaneous compiles counted once
     steps: frozenset[int]  # steps that had to wait for it
     cost_ms: float  # per step, on average over all steps: by how much the waiting steps were longer
+    longest: tuple[int, ...] = ()  # rows of Timeline.host_events
 
 
 def compiled_in_steps(data: StepData) -> StepCompiles | None:
@@ -54,7 +55,9 @@ def compiled_in_steps(data: StepData) -> StepCompiles | None:
         return None
     inside = pl.col("start_ps").is_between(steady["start_ps"].min(), steady["end_ps"].max())
     long = pl.col("dur_ps") > _REAL_PS
-    events = timeline.host_events.filter(pl.col("name").is_in(wanted) & inside & long)
+    events = timeline.host_events.with_row_index("row").filter(
+        pl.col("name").is_in(wanted) & inside & long
+    )
     if not len(events):
         return None
     start = events["start_ps"].to_numpy()
@@ -63,7 +66,11 @@ def compiled_in_steps(data: StepData) -> StepCompiles | None:
     if not steps:
         return None
     return StepCompiles(
-        names=_functions(data, times, events), ms=times.total / PS_PER_MS, steps=steps, cost_ms=cost
+        names=_functions(data, times, events),
+        ms=times.total / PS_PER_MS,
+        steps=steps,
+        cost_ms=cost,
+        longest=longest_rows(events),
     )
 
 

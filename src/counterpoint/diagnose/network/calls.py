@@ -45,6 +45,7 @@ _TAIL: Final = 0.95
 _LISTED: Final = 4
 
 CALLS: Final = {
+    "row": pl.UInt32,  # of Timeline.transfers
     "host": pl.UInt16,
     "device": pl.UInt16,
     "peer": pl.String,
@@ -128,7 +129,7 @@ def remote_calls(timeline: Timeline, target: Target | None = None) -> RemoteCall
     if target is not None:
         rate = target.links.nic_bytes_per_s * target.links.nics_per_host
         source = f"target: {target.links.network_source}"
-    known = timeline.transfers.filter(
+    known = timeline.transfers.with_row_index("row").filter(
         (pl.col("action") == Action.RECEIVE) & (pl.col("latency_ps") > 0)
     )
     if not len(known):

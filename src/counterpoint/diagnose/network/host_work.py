@@ -21,7 +21,7 @@ from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.diagnose.step_data import StepData
+from counterpoint.diagnose.step_data import StepData, longest_rows
 from counterpoint.timeline import Action, Timeline
 from counterpoint.timeline.ops import host_transfers
 
@@ -106,6 +106,7 @@ class HostWork:
     largest_bytes: int | None  # of one steady step
     region_bytes: int | None  # the largest buffer registered before all steps
     waits_ms: float  # device wait per step: for transfers, if there are any
+    longest: tuple[int, ...]  # rows of Timeline.transfers, of this host in steady steps
 
     @property
     def goes_on(self) -> bool:
@@ -121,7 +122,7 @@ class HostWork:
 def host_work(data: StepData, action: Action) -> HostWork | None:
     """Return the work of one kind; None if the profile has none, or no steady step."""
     timeline = data.timeline
-    rows = timeline.transfers.filter(pl.col("action") == action)
+    rows = timeline.transfers.with_row_index("row").filter(pl.col("action") == action)
     steady = timeline.steps.filter("steady")
     if not len(rows) or not len(steady):
         return None
@@ -145,6 +146,7 @@ def host_work(data: StepData, action: Action) -> HostWork | None:
         largest_bytes=_whole(summed) if own["bytes"].null_count() < len(own) else None,
         region_bytes=_region(timeline, host),
         waits_ms=_waits(data),
+        longest=longest_rows(own),
     )
 
 
@@ -304,6 +306,7 @@ class HostTransposes:
     busy_ms: float
     before_ms: float  # before the first step
     in_steps_ms: float  # in a median step, mean over hosts
+    longest: tuple[int, ...] = ()  # rows of Timeline.host_events, in these steps
 
 
 def host_transposes(data: StepData) -> HostTransposes:
@@ -315,7 +318,9 @@ def host_transposes(data: StepData) -> HostTransposes:
     """
     timeline = data.timeline
     codes = [code for code, name in enumerate(timeline.host_names) if _NAME.match(name)]
-    events = timeline.host_events.filter(pl.col("name").is_in(codes) & (pl.col("dur_ps") > 0))
+    events = timeline.host_events.with_row_index("row").filter(
+        pl.col("name").is_in(codes) & (pl.col("dur_ps") > 0)
+    )
     windows = data.selection.windows
     if not len(events) or not len(windows):
         return HostTransposes("", 0, 0.0, 0.0, 0.0)
@@ -334,7 +339,14 @@ def host_transposes(data: StepData) -> HostTransposes:
         / len(hosts)
         / PS_PER_MS
         * share,
+        longest=_longest_within(events, steps),
     )
+
+
+def _longest_within(events: pl.DataFrame, steps: Intervals) -> tuple[int, ...]:
+    start = events["start_ps"].to_numpy()
+    inside = steps.covered(start, start + events["dur_ps"].to_numpy()) > 0
+    return longest_rows(events.filter(pl.Series(inside)))
 
 
 def union_of(events: pl.DataFrame) -> Intervals:

@@ -76,7 +76,9 @@ def check(data: StepData) -> Iterator[Finding]:
         detail=_describe(work, host),
         saves_ms=Range(0.0, work.at_most_ms),
         basis=data.basis,
-        evidence=(Evidence(what=f"memory copies on {host}", ms=work.host_ms),),
+        evidence=(
+            Evidence(what=f"memory copies on {host}", ms=work.host_ms, transfers=work.longest),
+        ),
         remedy=enlarged(data, work),
     )
 

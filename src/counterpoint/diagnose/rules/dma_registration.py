@@ -85,7 +85,13 @@ def check(data: StepData) -> Iterator[Finding]:
         detail=describe(data, work),
         saves_ms=Range(0.0, work.at_most_ms),
         basis=data.basis,
-        evidence=(Evidence(what=f"MapDmaBuffer on {_host(data, work)}", ms=work.host_ms),),
+        evidence=(
+            Evidence(
+                what=f"MapDmaBuffer on {_host(data, work)}",
+                ms=work.host_ms,
+                transfers=work.longest,
+            ),
+        ),
         remedy=_remedy(data, work),
         doubt=None
         if spans_slices(data)

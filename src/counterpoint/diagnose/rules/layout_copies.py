@@ -160,7 +160,7 @@ def _in_steps(data: StepData, on_host: HostTransposes) -> Finding:
         ),
         saves_ms=Range(0.0, min(on_host.in_steps_ms, idle)),
         basis=Basis.MEASURED,
-        evidence=(Evidence(what=on_host.name, ms=on_host.in_steps_ms),),
+        evidence=(Evidence(what=on_host.name, ms=on_host.in_steps_ms, events=on_host.longest),),
         remedy=advise(
             data,
             "keep the data of steps on the device, and pass arrays in row-major order"

@@ -114,7 +114,14 @@ def _tuned(data: StepData, diff: Divergence) -> Finding:
         ),
         saves_ms=_saved(data, apart),
         basis=data.basis,
-        evidence=tuple(Evidence(what=name, ms=None) for name in diff.tuned[:_LISTED]),
+        evidence=tuple(
+            Evidence(
+                what=name,
+                ms=None,
+                spans=data.longest(data.rows_of({"program": diff.program, "op": name})),
+            )
+            for name in diff.tuned[:_LISTED]
+        ),
         remedy=advise(
             data,
             "tune once for all ranks: keep autotuning sharded, or load one file of autotune results"

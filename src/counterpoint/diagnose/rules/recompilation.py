@@ -106,9 +106,18 @@ def _in_profile(data: StepData) -> Iterator[Finding]:
         ),
         saves_ms=Range(0.0, seen.cost_ms),
         basis=data.basis,
-        evidence=tuple(Evidence(what=name, ms=None) for name in seen.names[:_NAMED]),
+        evidence=_evidence(seen),
         remedy=_remedy(),
         doubt=_doubt(data, seen),
+    )
+
+
+def _evidence(seen: StepCompiles) -> tuple[Evidence, ...]:
+    """Return what was compiled; the longest compiles are those of the first name."""
+    first, *others = seen.names[:_NAMED] or ("compiles",)
+    return (
+        Evidence(what=first, ms=None, events=seen.longest),
+        *(Evidence(what=name, ms=None) for name in others),
     )
 
 

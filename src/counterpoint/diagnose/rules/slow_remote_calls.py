@@ -71,7 +71,7 @@ from counterpoint.diagnose.network.calls import (
     silent_hosts,
 )
 from counterpoint.diagnose.selection import PS_PER_MS, device_slices
-from counterpoint.diagnose.step_data import StepData
+from counterpoint.diagnose.step_data import StepData, longest_rows
 from counterpoint.timeline.ops import host_transfers
 
 CODE: Final = "STEP204"
@@ -99,7 +99,7 @@ def check(data: StepData) -> Iterator[Finding]:
         detail=_detail(data, steady, slow),
         saves_ms=Range(0.0, _waited_ms(data, slow)),
         basis=data.basis,
-        evidence=tuple(_link(data, row) for row in _slow_links(steady)),
+        evidence=tuple(_link(data, row, slow) for row in _slow_links(steady)),
         remedy=_remedy(data, steady.pattern),
         doubt=_doubt(data, calls),
     )
@@ -136,12 +136,19 @@ def _slow_links(calls: RemoteCalls) -> list[dict[str, Any]]:
     return links.head(_SHOWN).to_dicts()
 
 
-def _link(data: StepData, row: dict[str, Any]) -> Evidence:
+def _link(data: StepData, row: dict[str, Any], slow: pl.DataFrame) -> Evidence:
+    own = slow.filter(
+        (pl.col("host") == row["host"]) & pl.col("peer").eq_missing(pl.lit(row["peer"], pl.String))
+    )
     what = (
         f"{_name(data, row)}: median {row['median_ms']:,.2f} ms, 95% within {row['p95_ms']:,.2f}"
         f" ms, {row['slow_share']:.0%} slow"
     )
-    return Evidence(what=what, ms=None)
+    return Evidence(
+        what=what,
+        ms=None,
+        transfers=longest_rows(own.with_columns(dur_ps=pl.col("end_ps") - pl.col("start_ps"))),
+    )
 
 
 def _name(data: StepData, row: dict[str, Any]) -> str:

@@ -155,12 +155,14 @@ class GapJson(Result):
 
 
 class EvidenceJson(Result):
-    """The evidence of a finding: rows of `Timeline.spans`, or gaps between them."""
+    """The evidence of a finding: rows of tables of the Timeline, or gaps between its spans."""
 
     what: str
     ms: float | None
     spans: tuple[int, ...]
     gaps: tuple[GapJson, ...]
+    events: tuple[int, ...]
+    transfers: tuple[int, ...]
 
 
 class RemedySettings(Result):
