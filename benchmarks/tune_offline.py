@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from pathlib import Path
 import machine
 
 os.environ["COUNTERPOINT_CACHE"] = "off"
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from counterpoint.compile import Pool
 from counterpoint.flags import Settings
@@ -33,7 +35,6 @@ from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid
 from counterpoint.tune.search.predictor import Predictor
-from counterpoint.tune.search.proposer import drawn_at_random
 from counterpoint.tune.search.search import search
 from counterpoint.tune.space.make import make_space
 from counterpoint.tune.space.space import Space
@@ -47,6 +48,7 @@ from counterpoint.workflow.forecast.forecast import (
     forecasts,
 )
 from counterpoint.workflow.subject import lower_subject
+from random_points import drawn_at_random
 
 STEP = str(Path(__file__).parent.parent / "examples" / "llama.py") + ":make_step"
 TARGETS = ("8x8xH100:400G", "64x8xH100:400G")

@@ -14,16 +14,21 @@ from counterpoint.flags.combiner import (
     DEFAULT,
     KINDS,
     CombinerInput,
+    CombinerState,
     MergeResult,
     UnmergedCollective,
     combiner_inputs,
-    merge,
     merge_by_default,
     part_bytes,
 )
 from counterpoint.flags.thresholds import flag_of, layer_rule, parse_count, thresholds
 from counterpoint.hlo import Program, read_program
 from xla_compiler import Compiler
+
+
+def merge(place: CombinerInput, threshold: int, most: int = 2048) -> MergeResult:
+    """Merge all collectives of a computation."""
+    return CombinerState(place).run(threshold, range(len(place.parts)), most)
 
 
 def observed(program: Program, kind: str) -> Counter[int]:

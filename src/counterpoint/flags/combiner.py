@@ -279,17 +279,6 @@ class MergeResult:
     next: int | None
 
 
-def merge(place: CombinerInput, threshold: int, most: int = MAX_COLLECTIVES_IN_ONE) -> MergeResult:
-    """Merge a computation's collectives at a given threshold, as XLA's combiner does.
-
-    In the order in which XLA visits the computation, the next collective joins the current set if
-    it has the same key, waits for none of the set, and the sum stays within the threshold. At the
-    first of the same key that does not fit or waits for the set, or at `most` members, the set is
-    closed and another one begins. A collective that is larger than the threshold stays alone.
-    """
-    return CombinerState(place).run(threshold, range(len(place.parts)), most)
-
-
 def merge_by_default(place: CombinerInput, most: int = MAX_COLLECTIVES_IN_ONE) -> MergeResult:
     """Merge a computation's collectives at the default: pipelined ones first, without a limit.
 
@@ -341,7 +330,14 @@ class CombinerState:
         self._node_of, self._waits = [*self._alone], [*self._waits_at_first]
 
     def run(self, threshold: int, among: Iterable[int], most: int) -> MergeResult:
-        """Merge some of the parts; earlier merges stay."""
+        """Merge some of the parts as XLA's combiner does; earlier merges stay.
+
+        In the order in which XLA visits the computation, the next collective joins the current set
+        if it has the same key, waits for none of the set, and the sum stays within the threshold.
+        At the first of the same key that does not fit or waits for the set, or at `most` members,
+        the set is closed and another one begins. A collective that is larger than the threshold
+        stays alone.
+        """
         left = set(among)
         sets: list[tuple[int, ...]] = []
         missed: list[int] = []

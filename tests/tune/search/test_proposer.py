@@ -10,8 +10,9 @@ import pytest
 from counterpoint.tune.arm import ArmOrigin
 from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
-from counterpoint.tune.search.proposer import Proposer, drawn_at_random
+from counterpoint.tune.search.proposer import Proposer
 from counterpoint.tune.study.records import CandidateSeen
+from random_points import drawn_at_random
 from tune_search_spaces import dimension, seen, space
 
 pytest.importorskip("optuna")

@@ -165,7 +165,6 @@ _UNEVEN: Final = re.compile(
     r"array axis (?P<axis>\d+) is partitioned (?P<parts>\d+) times, but the dimension size is"
     r" (?P<size>\d+) \(full shape: (?P<shape>\([\d, ]+\))"
 )
-_FAILED: Final = 3
 
 
 def names_function(text: str) -> bool:

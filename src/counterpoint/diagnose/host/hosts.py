@@ -42,21 +42,6 @@ class IdleCause(StrEnum):
     UNKNOWN = "unknown"  # nothing recorded on the launching thread
 
 
-NAMED: Final = tuple(
-    cause
-    for cause in IdleCause
-    if cause
-    not in (
-        IdleCause.LAUNCHING,
-        IdleCause.PYTHON,
-        IdleCause.OTHERS,
-        IdleCause.DEVICE,
-        IdleCause.UNKNOWN,
-    )
-)
-"""Causes that causes.toml has patterns for."""
-
-
 @cache
 def _patterns() -> tuple[tuple[IdleCause, str], ...]:
     text = files("counterpoint.diagnose.host").joinpath("causes.toml").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import random
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, product
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -157,26 +157,6 @@ class Proposer:
             over = (figures.peak_bytes or 2) / (figures.limit_bytes or 1) - 1
         trial.set_user_attr(_OVER, over)
         self._study.tell(trial, -figures.gain if figures is not None else _WORST)
-
-
-def drawn_at_random(grid: Grid, board: Board, seed: int, count: int) -> Iterator[Point]:
-    """Yield `count` new points at random: the baseline that a search must beat."""
-    chance = random.Random(seed)  # noqa: S311  nothing secret
-    known = set(board.points)
-
-    def draws() -> Iterator[Point]:
-        for _ in range(_MOST_DRAWS * count):
-            chosen: dict[str, str] = {}
-            for dimension in grid.searched:
-                choice = chance.choice((_ALONE, *(option.choice for option in dimension.choices)))
-                if choice != _ALONE:
-                    chosen[dimension.name] = choice
-            point = grid.canonical(chosen)
-            if point not in known and grid.why_not(point) is None:
-                known.add(point)
-                yield point
-
-    return islice(draws(), count)
 
 
 def require_optuna() -> None:
