@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import polars as pl
@@ -57,6 +58,36 @@ def test_numbers_that_repeat_are_counted_as_when_it_is_read(tmp_path: Path) -> N
     found = of(loop.bytes(), tmp_path)
     assert found is not None
     assert found.steps.filter(pl.col("device") == 0)["step"].to_list() == [*range(STEPS)]
+
+
+def test_of_several_hosts_the_first_that_marks_steps_is_shown(tmp_path: Path) -> None:
+    silent = Loop()
+    silent.work(0)
+    for name, content in (
+        ("host-1", silent.bytes()),
+        ("host-2", waiting()),
+        ("host-10", waiting()),
+    ):
+        (tmp_path / f"{name}.xplane.pb").write_bytes(content)
+    found = marked_steps([str(tmp_path)])
+    assert found is not None
+    assert [host.name for host in found.hosts] == ["host-1", "host-2", "host-10"]
+    assert {device.host for device in found.devices} <= {1}
+    alone = marked_steps([str(tmp_path / "host-2.xplane.pb")])
+    assert alone is not None
+    assert found.steps.equals(alone.steps)
+    files = sorted(str(path) for path in tmp_path.iterdir())
+    listed = marked_steps([file for file in files if "host-1." not in file])
+    assert listed is not None
+    assert listed.steps.equals(alone.steps)
+
+
+def test_a_compressed_capture_has_none(tmp_path: Path) -> None:
+    """It would be unpacked twice."""
+    path = tmp_path / "host.xplane.pb.gz"
+    path.write_bytes(gzip.compress(waiting()))
+    assert is_large([str(path)])
+    assert marked_steps([str(path)]) is None
 
 
 def test_what_marks_no_steps_has_no_preview(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_steps_are_shown_while_the_profile_is_read_and_lanes_while_they_are_draw
         visited.page.get_by_role("status").filter(has_text="reading kept, 10% …").wait_for()
         assert visited.page.get_by_text("Steps appear here").count() == 1
         assert visited.page.get_by_role("alert").count() == 0
-        page.preview(marked)
+        page.preview([marked])
         shown.say("reading kept, 40%")
         visited.page.get_by_text("steps are shown as they were marked").wait_for()
         assert plot.get_attribute("data-steps") == str(marked.steps["step"].n_unique())
@@ -117,6 +117,22 @@ def test_steps_are_shown_while_the_profile_is_read_and_lanes_while_they_are_draw
         assert 0 < grown[0] < grown[1] <= grown[2]
         assert visited.errors == []
     visited.close()
+
+
+def test_of_several_hosts_the_page_says_which_marked_the_steps(visit: Visitor) -> None:
+    whole = content(explained=False)
+    one = whole.timelines[0]
+    hosts = tuple(replace(one.hosts[0], name=f"node-{number}") for number in range(3))
+    devices = tuple(replace(device, host=1) for device in one.devices)
+    tables = {name: getattr(one, name).clear() for name in ("spans", "runs", "ops")}
+    page = LivePage(replace(whole, timelines=()))
+    page.preview([replace(one, hosts=hosts, devices=devices, **tables)] * 2)
+    shown = ShownPage(page, TITLE)
+    shown.tell("reading node-0 (host 1 of 3), 10%")
+    with serving(App(shown)) as address:
+        visited = visit(f"{address}#view=timeline")
+        visited.page.get_by_text("steps are shown as node-1 marked them").wait_for()
+        shown.say("", complete=True)
 
 
 def test_what_could_not_be_explained_is_said_and_the_rest_is_shown(visit: Visitor) -> None:

@@ -173,8 +173,7 @@ class _Completion:
         opened = self._opened
         if opened.read is None:
             return opened.found
-        marked = opened.preview and opened.preview()
-        if marked is not None:
+        if marked := opened.preview and opened.preview():
             page.preview(marked)
             self._shown.say("reading")
         found = opened.read(self._shown.tell)

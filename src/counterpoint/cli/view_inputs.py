@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -72,7 +72,7 @@ class Opened:
     page: LivePage | PreparedPage
     key: str | None = None
     found: Read | None = None
-    preview: Callable[[], Timeline | None] | None = None
+    preview: Callable[[], Sequence[Timeline]] | None = None
     read: Callable[[Tell], Read] | None = None
 
 
@@ -88,14 +88,20 @@ def open_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) 
     _refuse_studies((*paths, *([] if other is None else [other])))
     if other is None:
         reader = _explained(paths, options)
-        preview = None if options.steps or options.last else partial(marked_steps, paths)
+        preview = None if options.steps or options.last else partial(_marked, paths)
     else:
-        reader, preview = _compared(paths, other, options), None
+        reader, preview = _compared(paths, other, options), partial(_marked, paths, (other,))
     if not is_large((*paths, *([] if other is None else [other]))):
         return _at_once(reader(_nobody), key)
     title = title_of(as_typed(paths))
     page = LivePage(page_of(title, {}, {}))
     return Opened(title=title, page=page, key=key, preview=preview, read=reader)
+
+
+def _marked(*sides: Sequence[str]) -> list[Timeline]:
+    """Return what is known of each side before it is read; nothing if one is not known."""
+    found = [timeline for paths in sides if (timeline := marked_steps(paths))]
+    return found if len(found) == len(sides) else []
 
 
 def _at_once(found: Read, key: str | None) -> Opened:

@@ -7,6 +7,7 @@ page can show them meanwhile. They are a preview: `read` decides which runs belo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,7 @@ from counterpoint.timeline.model import (
 )
 from counterpoint.timeline.parallel_reading import size_of
 from counterpoint.timeline.recording import Recording
-from counterpoint.timeline.source import find_sources
+from counterpoint.timeline.source import ProfileSource, find_sources
 from counterpoint.timeline.step_markers import most_frequent, numbered
 from counterpoint.timeline.steps import find_steps
 from counterpoint.timeline.storage.parquet import is_timeline
@@ -42,6 +43,8 @@ HOST_MARKS: Final = "as the host marked them"
 
 
 _HEAD: Final = 64
+_TRIED: Final = 3
+"""Hosts that are asked for marks: one may have profiled nothing, but hardly several."""
 
 
 def is_large(paths: Sequence[str]) -> bool:
@@ -59,22 +62,44 @@ def is_large(paths: Sequence[str]) -> bool:
 
 
 def marked_steps(paths: Sequence[str]) -> Timeline | None:
-    """Return a Timeline without spans, with the steps and programs that a large XPlane marks.
+    """Return a Timeline without spans, with the steps and programs that large XPlanes mark.
 
-    None: it is another format, several hosts, small, damaged, or it marks none.
+    Of several hosts, it has the devices of the first that marks any: the clocks of the others are
+    not aligned yet. None: the profiles are of another format, compressed, small or damaged, or mark
+    none. A compressed one would have to be unpacked twice.
     """
-    if len(paths) != 1 or is_timeline(Path(paths[0])):
+    if not is_large(paths):
         return None
     try:
-        sources, _ = find_sources(paths[0])
-        if len(sources) != 1 or sources[0].url is not None:
+        sources = [source for path in paths for source in find_sources(path)[0]]
+        for number, source in enumerate(sources[:_TRIED]):
+            if (marks := _marks(source)) and (found := _timeline(marks, paths)):
+                return found if len(sources) == 1 else _of_one(found, number, sources)
+    except (InputError, OSError):
+        pass  # `read` will tell
+    return None
+
+
+def _marks(source: ProfileSource) -> Recording | None:
+    if not source.is_file:
+        return None
+    with source.opened() as (data, _):
+        if not is_xplane(bytes(data[:_HEAD])):
             return None
-        with sources[0].opened() as (data, _):
-            if len(data) < LARGE or not is_xplane(bytes(data[:_HEAD])):
-                return None
-            return _timeline(read_marks(data, sources[0].name), paths)
-    except (InputError, Malformed, OSError):
-        return None  # `read` will tell
+        try:
+            return read_marks(data, source.name)
+        except Malformed:
+            return None
+
+
+def _of_one(found: Timeline, number: int, sources: Sequence[ProfileSource]) -> Timeline:
+    """Return the Timeline of one host among others."""
+    hosts = tuple(
+        Host(name=source.path.name.partition(".xplane.")[0], source=source.name)
+        for source in sources
+    )
+    devices = tuple(replace(device, host=number) for device in found.devices)
+    return replace(found, hosts=hosts, devices=devices)
 
 
 def _timeline(marks: Recording, inputs: Sequence[str]) -> Timeline | None:

@@ -111,10 +111,10 @@ class LivePage:
         """True if nothing has been read yet; a preview may be shown."""
         return not self._results and all(each.preview for each in self._timelines)
 
-    def preview(self, timeline: Timeline) -> None:
-        """Show what is known of a Timeline while it is read."""
+    def preview(self, timelines: Sequence[Timeline]) -> None:
+        """Show what is known of Timelines while they are read."""
         with self._lock:
-            self._timelines = self._undrawn([timeline], preview=True)
+            self._timelines = self._undrawn(timelines, preview=True)
 
     def show(self, content: PageContent) -> None:
         """Show this content instead: it was read."""

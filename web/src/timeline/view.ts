@@ -2,6 +2,7 @@
 
 import { h } from "../dom";
 import type { Page } from "../page";
+import { visible } from "../text";
 import type { Context, Mounted, View } from "../view";
 import { Address, follow, toStep } from "./address";
 import { stepUnder } from "./bands";
@@ -23,7 +24,10 @@ import { Toolbar } from "./toolbar";
 import { Tooltip } from "./tooltip";
 import { nearest } from "./walk";
 
-const PREVIEW = "reading: so far, steps are shown as they were marked";
+/** What a page shows while its profile is read: `host` marked the steps, one of several. */
+function previewOf(host: string): string {
+  return `reading: so far, steps are shown as ${host ? `${visible(host)} marked them` : "they were marked"}`;
+}
 
 export const timelineView: View = {
   id: "timeline",
@@ -217,7 +221,8 @@ class TimelineView implements Mounted {
     const failure = scene.tiles.failures[0];
     const { timelines } = this.context.page;
     const computing = timelines.some((timeline) => !timeline.complete);
-    const work = timelines.some((timeline) => timeline.preview) ? PREVIEW : "drawing lanes…";
+    const marked = timelines.find((timeline) => timeline.preview);
+    const work = marked ? previewOf(marked.devices[0]?.host ?? "") : "drawing lanes…";
     this.toolbar.say(computing ? work : (failure ?? (scene.tiles.busy ? "loading…" : this.absent)));
     this.tell("ready", String(!scene.tiles.busy && !computing));
     this.tell("steps", String(scene.sides[0]?.page.steps.step.length ?? 0));
