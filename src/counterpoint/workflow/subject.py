@@ -2,15 +2,19 @@
 
 Workload   a module before XLA's passes: compiled here, under any Settings
 Program    one that is scheduled already: simulated as it is
+
+A lowered program can be kept in a file (`keep_program`), which is such an input, too.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from counterpoint.compile.inputs import (
     Workload,
@@ -22,6 +26,7 @@ from counterpoint.compile.inputs import (
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.outputs import write_whole
 from counterpoint.flags import Settings, valid_pairs
 from counterpoint.flags.lines import (
     OWN_PREFIX,
@@ -37,7 +42,6 @@ from counterpoint.hlo.work import made_for_tpus
 from counterpoint.lowering import lower_command
 from counterpoint.pgle.applying import locate_program as find_recorded
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
-from counterpoint.workflow.kept_program import keep_program, kept_about
 
 Say = Callable[[str], None]
 
@@ -338,3 +342,45 @@ def _is_file(text: str) -> bool:
 def _short(text: str) -> str:
     """Shorten a text for an error message."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+_MARK: Final = b"// counterpoint.kept = "
+
+
+def keep_program(
+    path: Path, program: bytes, origin: str, settings: Settings, notes: tuple[str, ...]
+) -> None:
+    """Write the lowered program to a file that later predictions accept as their workload.
+
+    StableHLO contains neither the order of the mesh's devices nor the settings that the program
+    itself makes, so the file ends with comments that do.
+    """
+    about = {
+        "origin": origin,
+        "flags": list(settings.xla),
+        "variables": list(settings.env),
+        "notes": list(notes),
+    }
+    data = program.rstrip(b"\n") + b"\n" + _MARK + json.dumps(about).encode() + b"\n"
+    try:
+        write_whole(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    except OSError as failure:
+        raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
+
+
+def kept_about(program: bytes) -> tuple[str, Settings, tuple[str, ...]] | None:
+    """Return the origin, the settings and the notes of a kept program; None for any other."""
+    _, mark, rest = program[-_TAIL:].rpartition(_MARK)
+    if not mark:
+        return None
+    try:
+        about: dict[str, Any] = json.loads(rest)
+        xla = tuple((str(name), str(value)) for name, value in about["flags"])
+        env = tuple((str(name), str(value)) for name, value in about["variables"])
+        notes = tuple(str(note) for note in about["notes"])
+        return str(about["origin"]), Settings(xla, env), notes
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+_TAIL: Final = 1 << 20

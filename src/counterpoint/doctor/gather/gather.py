@@ -25,9 +25,15 @@ from counterpoint.doctor.facts import (
     KernelClock,
     RunDirectory,
 )
-from counterpoint.doctor.gather.gpus import gather_gpus
-from counterpoint.doctor.gather.machine import RunTool, gather_machine, names_in, run_tool, text_of
-from counterpoint.doctor.gather.network import gather_network
+from counterpoint.doctor.gather.machine import (
+    RunTool,
+    gather_gpus,
+    gather_machine,
+    gather_network,
+    names_in,
+    run_tool,
+    text_of,
+)
 from counterpoint.doctor.requirement import normalized_name
 from counterpoint.flags import Channel, inherited_settings
 from counterpoint.flags.check import CheckRequest, examine
