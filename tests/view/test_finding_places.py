@@ -140,4 +140,4 @@ def test_the_work_of_a_host_is_shown_when_its_finding_is_chosen(
         assert "MapDmaBuffer" in text
         assert "Duration 400.0 µs measured" in text
         assert "STEP202" in text
-        assert visited.page.get_by_text("Transfers between slices").count() == 1
+        assert visited.page.get_by_text("Host transfers").count() == 1

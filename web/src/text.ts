@@ -60,7 +60,9 @@ function decimalAtMost(value: number): string {
 
 export function signed(value: Figure, of: (value: number) => string): string {
   if (value === null || value === undefined) return UNKNOWN;
-  return `${value > 0 ? "+" : value < 0 ? "−" : ""}${of(Math.abs(value))}`;
+  const size = of(Math.abs(value));
+  if (size.startsWith("<")) return size;
+  return `${value > 0 ? "+" : value < 0 ? "−" : ""}${size}`;
 }
 
 export function msRange(range: readonly [number, number]): string {
@@ -72,7 +74,7 @@ export function percent(share: Figure, digits = 1): string {
   const size = Math.abs(share * 100);
   if (size === 0) return "0%";
   if (size > 0 && size < 0.5 * 10 ** -digits) return `<${10 ** -digits}%`;
-  return `${decimal(share * 100, digits)}%`;
+  return `${share < 0 ? "−" : ""}${decimal(size, digits)}%`;
 }
 
 /** Shares of the parts in their sum, rounded so that they add up to 100.0%, as in the text report. */

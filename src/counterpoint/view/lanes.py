@@ -31,6 +31,7 @@ _CLASS_OF: Final = {
     Lane.CONTROL: CONTROL,
 }
 _KIND_OF: Final = {COMPUTE: "compute", EXPOSED: "collective", COPY: "copy", CONTROL: "control"}
+_STREAM: Final = re.compile(r"(?i)stream #?(\d{1,9})")
 _OWNER: Final = re.compile(r"^/?[^/]+/(?=.)")
 
 
@@ -112,7 +113,8 @@ def device_lanes(timeline: Timeline, device: int, rows: slice, since: int) -> li
         )
     ]
     exposed = _exposed(summary)
-    for line, own in spans.of_lines:
+    lines = sorted(spans.of_lines, key=lambda line: _stream(_title(timeline, line[0])))
+    for line, own in lines:
         kinds = class_of[own.op]
         classes = _present(kinds)
         lanes.append(
@@ -197,6 +199,12 @@ def transfer_names(timeline: Timeline) -> list[str]:
 
 def _of_host(spans: _Spans) -> Segments:
     return pieces(spans.start, spans.end, np.zeros(len(spans.op), np.int64), spans.op, 1)
+
+
+def _stream(title: str) -> int:
+    """Return the number of a CUDA or ROCm stream: profilers list them in any order."""
+    found = _STREAM.match(title)
+    return int(found[1]) if found else 0
 
 
 def _title(timeline: Timeline, line: int) -> str:

@@ -96,7 +96,13 @@ function settings(options: Options, width: number): uPlot.Options {
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
     scales: { x: { time: false, range: [first - room, last + room] }, y: { range } },
     axes: [
-      { ...axis, size: 28 * textScale(), values: (_, ticks) => ticks.map(options.xText) },
+      {
+        ...axis,
+        size: 28 * textScale(),
+        // Labels stand apart, however wide the page and however long they are.
+        space: Math.max(50, (options.xText(last).length + 3) * 7 * textScale()),
+        values: (_, ticks) => ticks.map(options.xText),
+      },
       { ...axis, size: 56 * textScale(), values: (_, ticks) => ticks.map(options.yText) },
     ],
     series: [{}, ...options.curves.map(series)],

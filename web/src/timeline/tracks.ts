@@ -174,12 +174,15 @@ function groupsOf(side: Side): Group[] {
     });
   });
   const folded = devices.length > FEW_DEVICES;
+  const hosts = shortHosts(devices.map(({ host }) => host));
   devices.forEach((device, number) => {
     const own = tracks.findIndex((track) => track.device === number && track.kind === "summary");
     const others = numbers(tracks, (track, at) => track.device === number && at !== own);
     if (own < 0 && others.length === 0) return;
-    const title = device.host ? `${device.name} · ${device.host}` : device.name;
-    const hint = device.chip ? `${title}, ${device.chip}` : title;
+    const host = hosts.get(device.host);
+    const title = host ? `${device.name} · ${host}` : device.name;
+    const whole = device.host ? `${device.name} · ${device.host}` : device.name;
+    const hint = device.chip ? `${whole}, ${device.chip}` : whole;
     const key = `${side.index}.device.${number}`;
     groups.push({
       key,
@@ -197,7 +200,7 @@ function groupsOf(side: Side): Group[] {
 /** What the hosts do, folded at first. */
 function hostGroups(side: Side): Group[] {
   return [
-    ["transfer", "Transfers between slices"] as const,
+    ["transfer", "Host transfers"] as const,
     ["host", "Host threads"] as const,
   ].flatMap(([kind, name]) => {
     const tracks = numbers(side.page.tracks, (track) => track.kind === kind);
@@ -214,6 +217,32 @@ export function isOfHost(track: Track | undefined): boolean {
 
 function numbers(tracks: Track[], wanted: (track: Track, number: number) => boolean): number[] {
   return tracks.map((_, number) => number).filter((number) => wanted(tracks[number] as Track, number));
+}
+
+const SHORT = 12;
+const PROCESS = /^(.*) (?:\((process \d+)\)|(#\d+))$/;
+
+/** Names of hosts without what all of them begin with, where they are long. */
+export function shortHosts(names: string[]): Map<string, string> {
+  const known = [...new Set(names.filter(Boolean))];
+  const parts = known.map((name) => PROCESS.exec(name));
+  const machines = new Set(parts.map((part) => part?.[1]));
+  const isOne = machines.size === 1 && !machines.has(undefined);
+  const shared = sharedStart(known);
+  return new Map(
+    known.map((name, at) => {
+      if (isOne) return [name, parts[at]?.[2] ?? parts[at]?.[3] ?? name];
+      return [name, name.length > SHORT && shared > 0 ? `…${name.slice(shared)}` : name];
+    }),
+  );
+}
+
+/** How many characters all names begin with, up to the end of a word. */
+function sharedStart(names: string[]): number {
+  const [first = "", ...others] = names;
+  let same = 0;
+  while (others.length > 0 && same < first.length && others.every((name) => name[same] === first[same])) same++;
+  return Math.max(...["-", ".", "_", " "].map((mark) => first.lastIndexOf(mark, same - 1) + 1), 0);
 }
 
 /** The name of a file without its directories. */

@@ -139,14 +139,14 @@ function list(rows: readonly Collective[], open?: (row: Collective) => void): HT
       cell: (row) => figure(row.kind ? 1 : null, () => row.kind as string, "its name tells no kind"),
     },
     {
-      title: "exposed",
+      title: "exposed, ms",
       hint: "ms per step in which the device only waits for it",
       numeric: true,
       value: (row) => row.exposed_ms,
       cell: (row) => ms(row.exposed_ms),
     },
     {
-      title: "total",
+      title: "total, ms",
       hint: "ms per step",
       numeric: true,
       value: (row) => row.total_ms,
@@ -159,14 +159,14 @@ function list(rows: readonly Collective[], open?: (row: Collective) => void): HT
       cell: (row) => figure(row.hidden_share, (share) => percent(share, 0), "it takes no time"),
     },
     {
-      title: "slack",
+      title: "slack, ms",
       hint: "ms, median",
       numeric: true,
       value: (row) => row.slack_ms,
       cell: (row) => figure(row.slack_ms, ms, "slack needs the op's start and its done"),
     },
     {
-      title: "wait",
+      title: "wait, ms",
       hint: "ms per step until the last device arrives",
       numeric: true,
       value: (row) => row.wait_ms,

@@ -481,5 +481,6 @@ def _uneven(
     ]
     others = len(uneven) - len(notes)
     if others:
-        notes.append(f"{others} other program(s) ran more often on some devices than on others")
+        noun = "program" if others == 1 else "programs"
+        notes.append(f"{others} other {noun} ran more often on some devices than on others")
     return notes
