@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -76,6 +77,18 @@ def test_an_option_that_libtpu_lacks_is_named(workload: Workload) -> None:
     with pytest.raises(UsageError) as told:
         compile_workload(workload, target, {"xla_tpu_no_such_flag": "true"})
     assert "xla_tpu_no_such_flag" in told.value.what
+
+
+@needs_libtpu
+@pytest.mark.compiler
+def test_libtpu_closes_the_rings_of_a_whole_pod(workload: Workload, tmp_path: Path) -> None:
+    whole = replace(
+        workload, program=workload.program.replace(b"= 4", b"= 256").replace(b"=4", b"=256")
+    )
+    target = parse_target("v5e-256", tpus=True)
+    compile_workload(whole, target, environment={"XLA_FLAGS": f"--xla_dump_to={tmp_path}"})
+    (told,) = tmp_path.glob("*target_arguments.txt")
+    assert "wrap { x: true y: true }" in " ".join(told.read_text().split())
 
 
 @needs_libtpu

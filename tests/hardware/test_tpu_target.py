@@ -46,6 +46,29 @@ def test_a_slice_is_named_by_its_size_or_its_shape(
 
 
 @pytest.mark.parametrize(
+    ("text", "wrap"),
+    [
+        ("v5e-64", None),
+        ("v5e-128", [False, True, False]),  # 8x16
+        ("v5e-256", [True, True, False]),
+        ("2xv6e-256", [True, True, False]),
+        ("v5p-64", None),  # 2x4x4: less than a cube
+        ("v5p-128", [True, True, True]),
+        ("v4:4x4x12", [True, True, True]),
+        ("tpu7x-64", None),
+        ("tpu7x-128", [True, True, True]),
+    ],
+)
+def test_libtpu_is_told_which_axes_are_rings(text: str, wrap: list[bool] | None) -> None:
+    """As MaxText's accelerator_to_spec_map has them: libtpu takes an axis for a line otherwise."""
+    where = parse_target(text, tpus=True).tpu
+    assert where is not None
+    assert where.topology_options.get("wrap") == wrap
+    told = wrap or [False] * 3
+    assert [ring for _, ring in where.rings] == [told[at] for at in range(len(where.rings))]
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("v9-8", "v4, v5e, v5p, v6e, tpu7x"),

@@ -62,7 +62,9 @@ def fingerprint(task: CompileTask) -> str | None:
         "form": workload.form,
         "program": _hash(workload.program),
         "devices": [workload.replicas, workload.partitions, target.hosts, target.gpus_per_host],
-        "target": target.config if target.tpu is None else target.tpu.topology,
+        "target": target.config
+        if target.tpu is None
+        else [target.tpu.topology, target.tpu.topology_options],
         "kernels": _hash(workload.autotuned or b"") if task.has_kernels else None,
         "asked": sorted(task.requested.items()),
         "inherited": sorted(task.inherited),

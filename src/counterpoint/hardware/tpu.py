@@ -149,12 +149,15 @@ class TpuSlice:
     @property
     def rings(self) -> tuple[tuple[int, bool], ...]:
         """The axes longer than one chip: the length of each, and whether it is a ring."""
+        closed = zip(self.shape, self._closed, strict=True)
+        return tuple((side, ring) for side, ring in closed if side > 1)
+
+    @property
+    def _closed(self) -> tuple[bool, ...]:
+        """Whether each axis is a ring."""
         # Switches join only whole cubes of a 3D slice, and only whole sides of a 2D pod.
-        whole = all(side % self.tpu.wraps == 0 for side in self.shape)
-        flat = self.tpu.dimensions == 2
-        return tuple(
-            (side, side % self.tpu.wraps == 0 if flat else whole) for side in self.shape if side > 1
-        )
+        multiples = tuple(side % self.tpu.wraps == 0 for side in self.shape)
+        return multiples if self.tpu.dimensions == 2 else (all(multiples),) * len(multiples)
 
     @property
     def topology(self) -> str:
@@ -162,9 +165,13 @@ class TpuSlice:
         return f"{self.tpu.libtpu}:{'x'.join(map(str, self.shape))}"
 
     @property
-    def topology_options(self) -> dict[str, str | int | list[int]]:
+    def topology_options(self) -> dict[str, str | int | list[int] | list[bool]]:
         """The options that libtpu needs besides the topology's name."""
-        options: dict[str, str | int | list[int]] = {}
+        options: dict[str, str | int | list[int] | list[bool]] = {}
+        # libtpu takes every axis for a line unless it is told otherwise. Without the link that
+        # closes a ring of v5e, it makes every collective-permute around that ring synchronous.
+        if any(self._closed):
+            options["wrap"] = [*self._closed, False, False][:3]
         if self.slices > 1:
             options["num_slices"] = self.slices
         if self.tpu.megacore:
