@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from compare_pairs import program, sine
+from compare_pairs import timeline as made
 
 from chromium import Visit
 from command_line import in_process
+from counterpoint.timeline.storage.parquet import write_parquet
 
 pytestmark = pytest.mark.slow
 
@@ -174,6 +177,36 @@ _COLORS = """() => {
   const seen = new Set();
   for (let at = 0; at < data.length; at += 4 * 97) seen.add(data.slice(at, at + 3).join());
   return seen.size;
+}"""
+
+
+def test_an_op_of_one_side_has_its_own_color_in_a_comparison(
+    tmp_path: Path, visit: Visitor
+) -> None:
+    hlo = program(sine("first", "mlp/sin"), sine("second", "head/sin"))
+    sides = [("first", 0, 4, 0)], [("first", 0, 4, 0), ("second", 4, 5, 0)]
+    a, b = (
+        write_parquet(made(hlo, list(spans), step_ms=[10.0] * 7), tmp_path / name)
+        for name, spans in zip("ab", sides, strict=True)
+    )
+    out = tmp_path / "page.html"
+    assert in_process("compare", a, b, "--html", out).returncode == 0
+    visited = visit(out)
+    visited.show("timeline")
+    visited.page.get_by_text("only on one side").wait_for()
+    red, blue = visited.page.evaluate(_RED_AND_BLUE)
+    assert (red, blue > 1000) == (0, True)
+
+
+_RED_AND_BLUE = """() => {
+  const canvas = document.querySelector("canvas.tl-canvas");
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  let [red, blue] = [0, 0];
+  for (let at = 0; at < data.length; at += 4) {
+    if (data[at] > data[at + 2] + 60) red++;
+    if (data[at + 2] > data[at] + 60) blue++;
+  }
+  return [red, blue];
 }"""
 
 

@@ -7,9 +7,12 @@ import type { Scene } from "./scene";
 
 /** Whether any op is slower, faster or on one side alone. */
 export function isChanged(page: Page): boolean {
-  return (compared(page)?.ops ?? []).some(
-    (change) => change.clear || change.a_ms === null || change.b_ms === null,
-  );
+  return (compared(page)?.ops ?? []).some((change) => change.clear || isAlone(change));
+}
+
+/** Whether one side lacks it: its time there is 0, which is no change of an op. */
+function isAlone({ a, b }: { a: readonly string[]; b: readonly string[] }): boolean {
+  return a.length === 0 || b.length === 0;
 }
 
 export function hasChanges(page: Page): boolean {
@@ -24,8 +27,7 @@ export function markChanges(scene: Scene, page: Page, colours: boolean): void {
   for (let at = 0; at < size; at++) marks[at]! &= ~(SLOWER | FASTER | NEW);
   const said = new Map<string, number>();
   for (const change of compared(page)?.ops ?? []) {
-    const alone = change.a_ms === null || change.b_ms === null;
-    const mark = alone ? NEW : !change.clear ? 0 : (change.difference_ms ?? 0) > 0 ? SLOWER : FASTER;
+    const mark = isAlone(change) ? NEW : !change.clear ? 0 : (change.difference_ms ?? 0) > 0 ? SLOWER : FASTER;
     for (const op of change.a) said.set(`0 ${op}`, mark);
     for (const op of change.b) said.set(`1 ${op}`, mark);
   }
