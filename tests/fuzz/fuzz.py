@@ -1,4 +1,8 @@
-"""`make fuzz MINUTES=60`: damages seeds and runs the commands on them until the time is over."""
+"""`make fuzz MINUTES=60`: damages seeds and reads them until the time is over.
+
+Half of the time goes to parsers in one process (batches.py), half to commands in a process for
+each case (worker.py). `--repeat` takes the name of a case: its seed, the run's number, its own.
+"""
 
 # ruff: noqa: S311 - damage is random, nothing is secret
 
@@ -7,6 +11,7 @@ from __future__ import annotations
 import argparse
 import collections
 import hashlib
+import json
 import os
 import pickle
 import random
@@ -20,31 +25,54 @@ from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutators import by_name, raw
+from batches import Batch, damage, damaged, run_batch, write
+from parsers import parser_of
 from seeds import Seed, all_seeds
 from shapes import mixed
-from worker import Ending, load_commands, run_case
+from worker import load_commands, run_case
+
+COMMANDS = "commands"
+_SHAPED = 0.15
+"""How many of the commands' cases are mixed shapes and no damaged seeds."""
+_TURN_S = 10.0
+_MOST = 5000
+"""How long one parser has its turn, and how many cases one process reads: it is new after that."""
+
+Table = collections.Counter[tuple[str, str]]
 
 
 def main() -> int:
-    """Run until the time is over; print a table of verdicts."""
-    options = argparse.ArgumentParser()
-    options.add_argument("--minutes", type=float, default=1.0)
-    options.add_argument("--seed", type=int, default=int(time.time()), help="of random numbers")
-    options.add_argument("--only", default="")
-    options.add_argument("--keep", type=Path, default=Path("build/fuzz"))
-    options.add_argument("--limit", type=float, default=20.0)
-    given = options.parse_args()
+    """Run until the time is over; print a table."""
+    given = _options()
     warnings.simplefilter("ignore")
-    scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    scratch = Path(tempfile.mkdtemp(prefix="fuzz-", dir=_memory()))
     load_commands()
     try:
         apart(lambda: _save_seeds(scratch))
         with (scratch / "seeds.pickle").open("rb") as file:
-            seeds: list[Seed] = [s for s in pickle.load(file) if given.only in s.name]  # noqa: S301 - just written
-        return _campaign(seeds, given, scratch)
+            seeds: list[Seed] = pickle.load(file)  # noqa: S301 - just written
+        campaign = Campaign(seeds, given, scratch)
+        return campaign.repeat(given.repeat) if given.repeat else campaign.run()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser()
+    options.add_argument("--minutes", type=float, default=1.0)
+    options.add_argument("--seed", type=int, default=int(time.time()), help="of random numbers")
+    options.add_argument("--first", type=int, default=0, help="the number of the first case")
+    options.add_argument("--only", default="", help="seeds whose name has this")
+    options.add_argument("--way", choices=("both", "parsers", COMMANDS), default="both")
+    options.add_argument("--repeat", default="", help="one case: NAME:SEED:NUMBER")
+    options.add_argument("--counts", type=Path, help="a JSON file that sums up several runs")
+    options.add_argument("--keep", type=Path, default=Path("build/fuzz"))
+    return options.parse_args()
+
+
+def _memory() -> str | None:
+    shared = Path("/dev/shm")  # noqa: S108 - a directory of ours in it
+    return str(shared) if os.access(shared, os.W_OK) else None
 
 
 def _save_seeds(scratch: Path) -> None:
@@ -61,106 +89,151 @@ def apart(work: Callable[[], object]) -> None:
         try:
             work()
             code = 0
-        except BaseException:  # noqa: BLE001 - a case that can't be made is left out
-            code = 1
         finally:
             os._exit(code)
     if os.waitpid(child, 0)[1] != 0:
         raise RuntimeError("could not be made")
 
 
-def _campaign(seeds: list[Seed], given: argparse.Namespace, scratch: Path) -> int:
-    rng = random.Random(given.seed)
-    until = time.monotonic() + given.minutes * 60
-    table: collections.Counter[tuple[str, str]] = collections.Counter()
-    kept: dict[str, int] = {}
-    while time.monotonic() < until:
+class Campaign:
+    """Counts the cases of a run, and keeps what ended badly."""
+
+    def __init__(self, seeds: list[Seed], given: argparse.Namespace, scratch: Path) -> None:
+        self._seeds = {seed.name: seed for seed in seeds}
+        self._given = given
+        self._scratch = scratch
+        self._parsed, self._run, self._bad = Table(), Table(), Table()
+        self._next = collections.Counter[str]()
+        self._saved = collections.Counter[tuple[str, str]]()
+
+    def run(self) -> int:
+        """Give each parser its turn, and as much time to commands."""
+        given = self._given
+        until = time.monotonic() + given.minutes * 60
+        chosen = [seed for seed in self._seeds.values() if given.only in seed.name]
+        parsers = [s for s in chosen if parser_of(s.name)] if given.way != COMMANDS else []
+        turn = min(_TURN_S, given.minutes * 30 / max(1, len(parsers)))
+        while time.monotonic() < until:
+            for seed in parsers:
+                self._parse(seed, min(turn, until - time.monotonic()))
+                self._save()
+            if given.way != "parsers":
+                as_long = turn * max(1, len(parsers))
+                self._commands(chosen, min(until, time.monotonic() + as_long))
+                self._save()
+        self._print()
+        return int(bool(self._bad))
+
+    def repeat(self, name: str) -> int:
+        """Run one case, keep it, and print how it ended."""
+        of, seed, number = name.rsplit(":", 2)
+        if of == COMMANDS:
+            verdict = self._command([*self._seeds.values()], int(seed), int(number))
+            print(verdict)
+            return int(verdict != "ok")
+        batch = self._batch(self._seeds[of], range(int(number), int(number) + 1), int(seed), 60)
+        print("\n".join(f"{find.verdict}\n{find.text}" for find in batch.finds) or "ok")
+        return int(bool(batch.finds))
+
+    def _parse(self, seed: Seed, seconds: float) -> None:
+        first = self._given.first + self._next[seed.name]
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            batch = self._batch(seed, range(first, first + _MOST), self._given.seed, left)
+            if batch.cases == 0:
+                break
+            first += batch.cases
+        self._next[seed.name] = first - self._given.first
+
+    def _batch(self, seed: Seed, cases: range, of: int, seconds: float) -> Batch:
+        parse = parser_of(seed.name)
+        if parse is None:
+            raise RuntimeError(f"no parser reads {seed.name} by itself")
+        place = self._scratch / "case"
+        batch = run_batch(seed, parse, cases, of, seconds, place)
+        self._parsed[seed.name, ""] += batch.cases
+        for find in batch.finds:
+            self._bad[seed.name, find.verdict] += 1
+            apart(lambda find=find: _make(place, damaged(seed, find.case, of)))
+            told = f"{seed.path}\n{find.text}"
+            self._keep(find.verdict, seed.name, place, f"{seed.name}:{of}:{find.case}", told)
+        return batch
+
+    def _commands(self, seeds: list[Seed], until: float) -> None:
+        while time.monotonic() < until:
+            number = self._given.first + self._next[COMMANDS]
+            self._command(seeds, self._given.seed, number)
+            self._next[COMMANDS] += 1
+
+    def _command(self, seeds: list[Seed], of: int, number: int) -> str:
+        rng = random.Random(f"{of}:{COMMANDS}:{number}")
         seed = rng.choices(seeds, [s.weight for s in seeds])[0]
-        shaped = None if given.only or rng.random() > _SHAPED else mixed(rng)
+        shaped = None if self._given.only or rng.random() > _SHAPED else mixed(rng)
         if shaped is not None:
             files = {shaped.file: shaped.text(0)}
             seed = Seed(f"shape {shaped.file}", files, shaped.file, (shaped.command,))
-        place = scratch / "case"
-        number = rng.randrange(2**40)
-        try:
-            apart(partial(_make, place, seed, number, damaged=shaped is None))
-        except RuntimeError:
-            continue
         words = [seed.path if word == "@" else word for word in rng.choice(seed.commands)]
-        ending = run_case(words, place, given.limit)
-        verdict = ending.verdict
-        limit = 2 + 5 * sum(map(len, seed.files.values())) / 1e6
-        if verdict == "ok" and ending.seconds > 3 * limit:
-            verdict = "slow"
-        if verdict == "ok" and ending.peak > (300 << 20) + 50 * sum(
-            map(len, seed.files.values())
-        ) + (150 << 20):
-            verdict = "memory"
-        table[seed.name, verdict] += 1
-        key = (
-            f"{seed.name} {verdict}"
-            if not verdict.startswith(("traceback", "control"))
-            else verdict
-        )
-        if verdict != "ok" and kept.get(key, 0) < 1:
-            kept[key] = kept.get(key, 0) + 1
-            _keep(given.keep, key, ending, place, f"case {number}")
+        place = self._scratch / "case"
         shutil.rmtree(place, ignore_errors=True)
-    print(f"{sum(table.values())} cases")
-    for (name, verdict), count in sorted(table.items()):
+        try:
+            apart(partial(_make_damaged, place, seed, rng, damaged=shaped is None))
+        except RuntimeError:
+            return "ok"
+        ending = run_case(words, place, 60)
+        size = sum(map(len, seed.files.values()))
+        verdict = ending.verdict
+        if verdict == "ok" and ending.cpu > 3 * (2 + 5 * size / 1e6):
+            verdict = "slow"
+        if verdict == "ok" and ending.peak > (450 << 20) + 50 * size:
+            verdict = "memory"
+        self._run[seed.name, ""] += 1
         if verdict != "ok":
-            print(f"{count:6} {name:16} {verdict}")
-    return int(any(verdict != "ok" for _, verdict in table))
+            self._bad[seed.name, verdict] += 1
+            told = f"{words}\n{ending.err[-3000:]}\n{ending.cpu:.1f} s {ending.peak >> 20} MiB"
+            self._keep(verdict, seed.name, place, f"{COMMANDS}:{of}:{number}", told)
+        return verdict
+
+    def _keep(self, verdict: str, seed: str, place: Path, case: str, told: str) -> None:
+        key = verdict if verdict.startswith("traceback") else f"{seed} {verdict}"
+        name = "".join(c if c.isalnum() else "-" for c in key)[-80:]
+        target = self._given.keep / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:6]}"
+        if target.exists():
+            return
+        shutil.copytree(place, target, ignore=shutil.ignore_patterns(".tmp"))
+        repeat = f"{sys.executable} {sys.argv[0]} --repeat {case}"
+        (target / "CASE").write_text(f"{key}\n{repeat}\n{told}\n", errors="backslashreplace")
+        print(f"{key}\n  kept in {target}\n  to repeat it: {repeat}", flush=True)
+
+    def _save(self) -> None:
+        """Add the cases since the last time to the sums in a file."""
+        path: Path | None = self._given.counts
+        if path is None:
+            return
+        sums = json.loads(path.read_text()) if path.exists() else {}
+        for kind, table in (("parsers", self._parsed), (COMMANDS, self._run)):
+            for (name, _), count in table.items():
+                of = sums.setdefault(name, {})
+                of[kind] = of.get(kind, 0) + count - self._saved[kind, name]
+                self._saved[kind, name] = count
+        path.write_text(json.dumps(sums, indent=1, sort_keys=True))
+
+    def _print(self) -> None:
+        names = sorted({name for name, _ in (*self._parsed, *self._run)})
+        print(f"{'':24} {'parsers':>9} {'commands':>9} {'bad':>5}")
+        for name in names:
+            bad = sum(count for (of, _), count in self._bad.items() if of == name)
+            print(f"{name:24} {self._parsed[name, '']:9} {self._run[name, '']:9} {bad:5}")
+        sums = [sum(table.values()) for table in (self._parsed, self._run, self._bad)]
+        print(f"{'all':24} {sums[0]:9} {sums[1]:9} {sums[2]:5}   seed {self._given.seed}")
 
 
-_SHAPED = 0.15
-"""How many of the cases are mixed shapes and no damaged seeds."""
+def _make(place: Path, files: dict[str, bytes]) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    write(place, files)
 
 
-def _make(place: Path, seed: Seed, number: int, *, damaged: bool) -> None:
-    write(place, damage(seed, random.Random(number)) if damaged else seed.files)
-
-
-def damage(seed: Seed, rng: random.Random) -> dict[str, bytes]:
-    """Return the files with one of them damaged."""
-    files = dict(seed.files)
-    own = [
-        name
-        for name in files
-        if name == seed.path or name.startswith((f"{seed.path}/", "r/", "s/"))
-    ]
-    name = rng.choice(own)
-    mutate = raw if rng.random() < 0.1 else by_name(name)
-    for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        files[name] = mutate(files[name], rng)
-    return files
-
-
-def write(place: Path, files: dict[str, bytes]) -> None:
-    """Write the files of a case."""
-    for name, content in files.items():
-        path = place / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-
-
-def _keep(into: Path, key: str, ending: Ending, place: Path, what: str) -> None:
-    name = (
-        "".join(c if c.isalnum() else "-" for c in key)[:80]
-        + "-"
-        + hashlib.sha256(key.encode()).hexdigest()[:6]
-    )
-    target = into / name
-    if target.exists():
-        return
-    shutil.copytree(place, target)
-    (target / "COMMAND").write_text(
-        repr(ending.words)
-        + "\n"
-        + what
-        + f"\n{key}\n{ending.seconds:.1f} s {ending.peak >> 20} MiB\n",
-        errors="backslashreplace",
-    )
+def _make_damaged(place: Path, seed: Seed, rng: random.Random, *, damaged: bool) -> None:
+    _make(place, damage(seed, rng) if damaged else seed.files)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,14 @@ members of an archive, cells of a table), so that what it makes gets past the fi
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import random
 import sqlite3
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -256,6 +258,23 @@ def json_value(rng: random.Random) -> Any:
     )
 
 
+SUM = b', "crc": "'
+
+
+def journal(data: bytes, rng: random.Random) -> bytes:
+    """Damage the records of a study, mostly in such a way that their checksums are right."""
+    out = json_lines(data, rng)
+    if rng.random() < 0.15:
+        return out
+    return b"\n".join(map(_summed, out.split(b"\n")))
+
+
+def _summed(line: bytes) -> bytes:
+    """Give a line the checksum of what is in it."""
+    body, found, _ = line.rpartition(SUM)
+    return body + found + b'%08x"}' % zlib.crc32(body) if found else line
+
+
 def json_lines(data: bytes, rng: random.Random) -> bytes:
     """Damage one line of JSON lines, or their order."""
     parts = data.split(b"\n")
@@ -432,6 +451,36 @@ def archive(data: bytes, rng: random.Random) -> bytes:
     return out.getvalue()
 
 
+def compressed(data: bytes, rng: random.Random) -> bytes:
+    """Damage what is in a gzip file, or the file."""
+    try:
+        plain = gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        return raw(data, rng)
+    return raw(data, rng) if rng.random() < 0.1 else gzip.compress(json_tree(plain, rng), 1)
+
+
+def records(data: bytes, rng: random.Random) -> bytes:
+    """Damage a record of a Riegeli file, or the file."""
+    from riegeli_builder import riegeli
+
+    from counterpoint.core import InputError
+    from counterpoint.timeline.xplane.riegeli import chunks
+    from counterpoint.timeline.xplane.wire import Malformed
+
+    if rng.random() < 0.4:
+        return raw(data, rng)
+    try:
+        parts = [bytes(part) for chunk in chunks(memoryview(data)) for part in chunk.records()]
+    except (InputError, Malformed):
+        return raw(data, rng)
+    if not parts:
+        return raw(data, rng)
+    at = rng.randrange(len(parts))
+    parts[at] = proto(parts[at], rng)
+    return riegeli([parts], rng.choice(("b", "none")))
+
+
 def database(data: bytes, rng: random.Random) -> bytes:
     """Change a value, a column or a table of a SQLite file."""
     if rng.random() < 0.1:
@@ -487,6 +536,9 @@ def by_name(name: str) -> Mutate:
     """Return the mutator for a file of this name."""
     base = name.rsplit("/", 1)[-1]
     for ending, mutate in (
+        ("journal.jsonl", journal),
+        (".json.gz", compressed),
+        (".riegeli", records),
         (".parquet", parquet),
         (".jsonl", json_lines),
         (".json", json_tree),

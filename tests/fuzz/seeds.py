@@ -48,6 +48,8 @@ def all_seeds(scratch: Path) -> list[Seed]:
         *programs(),
         *scripts(),
         *tables(),
+        *lowered(),
+        *logs(),
         *runs(scratch),
     ]
 
@@ -217,7 +219,7 @@ def scripts() -> list[Seed]:
         "a.py": 'import os\nBASE = "--xla_gpu_graph_level=0"\nflags = [BASE, "--xla_gpu_autotune_level=2"]\nos.environ["XLA_FLAGS"] = " ".join(flags) + f" --xla_dump_to={BASE}"\nos.environ["XLA_FLAGS"] += " --xla_x=1"\nos.environ.setdefault("NCCL_DEBUG", "INFO")\nimport jax\njax.config.update("jax_enable_x64", True)\n',
         "Dockerfile": 'FROM x\nARG F=--xla_gpu_graph_level=0\nENV XLA_FLAGS="$F --xla_gpu_autotune_level=2" NCCL_DEBUG=INFO\nRUN export A=b && python x.py\nCMD ["python", "t.py"]\n',
         "a.env": "XLA_FLAGS=--xla_gpu_graph_level=0 --xla_gpu_autotune_level=2\nNCCL_DEBUG=INFO\n",
-        "a.toml": '[env]\nXLA_FLAGS = "--xla_gpu_graph_level=0"\nNCCL_DEBUG = "INFO"\n',
+        "a.toml": 'about = "mine"\n[xla_flags]\nxla_gpu_graph_level = 0\nxla_gpu_autotune_level = { value = 2, reason = "it is quick", before = "0.9" }\n[env]\nNCCL_DEBUG = "INFO"\n',
         "a.json": json.dumps(
             {"env": {"XLA_FLAGS": "--xla_gpu_graph_level=0", "NCCL_DEBUG": "INFO"}}
         ),
@@ -339,12 +341,76 @@ def tables() -> list[Seed]:
         Seed("nccl", {"n.log": nccl, **program}, "n.log", option("--nccl-table")),
         Seed(
             "kernel",
-            {"k.toml": b'[[kernel]]\nname = "sine"\nmicroseconds = 5\n', **program},
+            {
+                "k.toml": b'[[kernel]]\nmatch = "my_(fast|slow)kernel"\nus = "arg0[0] * 8 / 2"\n[[kernel]]\nmatch = "other"\nflops = 1e9\nbytes = 12\nefficiency = 0.5\n',
+                **program,
+            },
             "k.toml",
             option("--kernel-table"),
         ),
         Seed("profile", {"p.pbtxt": text, **program}, "p.pbtxt", option("--profile")),
+        Seed(
+            "calibration",
+            {"c.toml": CALIBRATION, **program},
+            "c.toml",
+            (
+                *option("--calibration"),
+                ("calibrate", "m.txt", "--target", "8xH100", "--calibration", "@"),
+            ),
+        ),
     ]
+
+
+CALIBRATION = b"""chip = "H100"
+
+[matmul]
+value = 0.7
+reach = 0.1
+source = "runs/train"
+
+[memory]
+value = 0.85
+
+[fit]
+runs = 3
+"""
+
+STABLEHLO = b"""module @jit_step attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<8x16xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}, %arg1: tensor<16x4xf32>) -> (tensor<8x4xf32> {jax.result_info = "result"}) {
+    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %1 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<8x4xf32>
+    %2 = stablehlo.maximum %0, %1 : tensor<8x4xf32>
+    return %2 : tensor<8x4xf32>
+  }
+}
+"""
+
+
+def lowered() -> list[Seed]:
+    """StableHLO: as a file, and as one of several in a zip file."""
+    predict = (("predict", "@", "--target", "2xH100", "--json"),)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("jax_ir0_step_compile.mlir", STABLEHLO)
+        archive.writestr("jax_ir1_init_compile.mlir", STABLEHLO.replace(b"8x", b"2x"))
+    return [
+        Seed("stablehlo", {"step.mlir": STABLEHLO}, "step.mlir", predict, 0),
+        Seed("stablehlo-zip", {"dump.zip": out.getvalue()}, "dump.zip", predict, 0),
+    ]
+
+
+def logs() -> list[Seed]:
+    """What a program and XLA print, as `run` and `pgle check` read it."""
+    text = b"""2025-04-15 16:33:04.1: I xla/service/gpu/gpu_hlo_schedule.cc:377] Using PGLE profile from "p"
+I0000 00:00:1.000000 7 gpu_hlo_schedule.cc:377] Found 3 missing instructions. Discarding the profile.
+step 3 loss 1.5 tokens/s 1000
+[epoch 1] step: 4, loss: 1.25, seconds: 0.5
+ 10%|#         | 10/100 [00:01<00:09,  9.9it/s]
+xla_gpu_enable_latency_hiding_scheduler: true
+xla_gpu_graph_level: 0
+"""
+    return [Seed("log", {"l.log": text}, "l.log", (("flags", "check", "@", "--no-probe"),))]
 
 
 def runs(scratch: Path) -> list[Seed]:

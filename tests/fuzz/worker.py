@@ -114,10 +114,11 @@ def _verdict(ending: Ending, scratch: Path) -> str:  # noqa: PLR0911 - one for e
     if ending.code < 0:
         return f"signal {-ending.code}"
     if ending.code == 70 or "Traceback (most recent call last)" in ending.err:
-        return "traceback " + _where(ending.err)
+        return "traceback " + where(ending.err)
     if "panicked at" in ending.err:
         return "panic"
-    for name, text in (("stdout", ending.out), ("stderr", ending.err)):
+    streams = (("stdout", ending.out), ("stderr", ending.err))
+    for name, text in streams[1:] if _writes_a_file(ending.words) else streams:
         if found := CONTROL.search(text):
             return f"control {name} {found.group()!r}"
     if "--json" in ending.words and ending.code in (0, 1) and ending.out:
@@ -131,11 +132,17 @@ def _verdict(ending: Ending, scratch: Path) -> str:  # noqa: PLR0911 - one for e
     return "ok"
 
 
+def _writes_a_file(words: list[str]) -> bool:
+    """Return whether stdout has a file, which is the user's own but for what was to change."""
+    return words[:2] == ["flags", "render"] or "--fix" in words
+
+
 def _no_constant(name: str) -> None:
     raise ValueError(f"it has {name}")
 
 
-def _where(err: str) -> str:
+def where(err: str, kind: str = "") -> str:
+    """Return our innermost place in a traceback and the kind of the error."""
     lines = err.strip().splitlines()
     places = [line for line in lines if "counterpoint/" in line and line.strip().startswith("File")]
     place = (
@@ -144,4 +151,4 @@ def _where(err: str) -> str:
         else ""
     )
     last = next((line for line in reversed(lines) if line and not line.startswith(" ")), "")
-    return f"{place} {last.partition(':')[0]}"
+    return f"{place} {kind or last.partition(':')[0]}"

@@ -66,3 +66,16 @@ def test_every_element_type_of_xla_has_a_width() -> None:
 def test_what_is_no_shape_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         Shapes().read(text)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Shape("f32", (-8, 2)),
+        Shape("f32", (2**40, 2**40)),
+        Shape("f32", (8, 2), minor_to_major=(2, 0)),
+    ],
+)
+def test_no_array_has_such_a_shape(shape: Shape) -> None:
+    with pytest.raises(ValueError, match="shape f32"):
+        shape.sound()

@@ -32,7 +32,14 @@ def to_plain(value: object) -> Any:  # noqa: ANN401 - whatever JSON may hold
 
 
 def from_plain(kind: type[T], plain: object) -> T:
-    """Convert plain data to the type; raise Misfit if it does not match."""
+    """Convert plain data to the type; raise RecordError if it does not match."""
+    try:
+        return _converted(kind, plain)
+    except UnicodeEncodeError as error:  # half of a character, which JSON can hold
+        raise RecordError(str(error)) from None
+
+
+def _converted(kind: type[T], plain: object) -> T:
     try:
         return msgspec.convert(plain, kind, dec_hook=_decoded)
     except msgspec.ValidationError as error:

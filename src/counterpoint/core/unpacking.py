@@ -116,6 +116,9 @@ def open_archive(file: str | os.PathLike[str] | BinaryIO, where: str) -> zipfile
     if sum(info.file_size for info in archive.infolist()) > limit:
         archive.close()
         raise too_large(where, limit)
+    if not all(archive.namelist()):  # zipfile fails when it asks whether such a one is a directory
+        archive.close()
+        raise InputError(f"{where}: a damaged zip archive: a member has no name", next=_COPY_AGAIN)
     return archive
 
 

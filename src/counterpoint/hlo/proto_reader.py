@@ -73,13 +73,18 @@ def shape(message: Message) -> Shape:
             why="the module is damaged, or written by a newer XLA than this release supports",
         )
     layout = message.layout
-    return Shape(
-        dtype,
-        tuple(message.dimensions),
-        tuple(shape(part) for part in message.tuple_shapes),
-        tuple(layout.minor_to_major),
-        layout.memory_space,
-    )
+    dims, order = tuple(message.dimensions), tuple(layout.minor_to_major)
+    if _UNBOUNDED in dims:
+        dims, order = tuple(dim for dim in dims if dim != _UNBOUNDED), ()
+    parts = tuple(shape(part) for part in message.tuple_shapes)
+    try:
+        return Shape(dtype, dims, parts, order, layout.memory_space).sound()
+    except ValueError as error:
+        raise InputError(str(error), why="the module is damaged") from None
+
+
+_UNBOUNDED: Final = -(2**63)
+"""The size of a dimension that is known when a program runs."""
 
 
 def attributes(message: Message) -> Attributes:
@@ -226,7 +231,7 @@ def program_from_proto(data: bytes) -> Program:
     module, _ = _decode(data)
     try:
         return validate_program(with_async_collectives(without_async_wrappers(_program(module))))
-    except (DecodeError, KeyError, IndexError, UnicodeDecodeError, RecursionError) as error:
+    except (DecodeError, KeyError, IndexError, ValueError, RecursionError) as error:
         raise InputError(
             f"HLO module {module.name!r} is damaged",
             why=f"it refers to a missing part ({error!r})",

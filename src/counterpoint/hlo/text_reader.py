@@ -83,12 +83,13 @@ class Shapes:
         element_bits(dtype)
         order, _, rest = (layout or "").partition(":")
         space = _MEMORY_SPACE.search(rest)
+        known = "?" not in dims  # of other dimensions, the size is known when a program runs
         return Shape(
             dtype,
             dims=tuple(int(dim) for dim in re.findall(r"\d+", dims)),
-            minor_to_major=tuple(int(dim) for dim in re.findall(r"\d+", order)),
+            minor_to_major=tuple(int(dim) for dim in re.findall(r"\d+", order)) if known else (),
             memory_space=int(space[1]) if space else 0,
-        )
+        ).sound()
 
 
 def _unreadable(text: str) -> InputError:

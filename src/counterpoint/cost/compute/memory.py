@@ -65,7 +65,7 @@ def _elements(program: Program, instruction: Instruction) -> int:
 def _of(program: Program, instruction: Instruction) -> float:
     if instruction.opcode in _FREE:
         return 0.0
-    if instruction.opcode == "fusion":
+    if instruction.opcode == "fusion" and instruction.calls:
         return scalar_operations(program, instruction)
     weight = _WEIGHTS.get(instruction.opcode, 1)
     wide = any(leaf.dtype in ("f64", "c128") for leaf in instruction.shape.leaves)

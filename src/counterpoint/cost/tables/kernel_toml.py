@@ -95,19 +95,27 @@ def _kernel(path: Path, place: int, entry: object) -> Kernel:
     work = {name: _work(where, name, fields.get(name)) for name in ("us", "flops", "bytes")}
     try:
         pattern = re.compile(fields["match"])
-    except re.error as error:
-        raise InputError(f"{where}: {fields['match']}", why=str(error), next=_EXAMPLE) from error
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InputError(
+            f"{where}: {fields['match'][:_LONGEST]}", why=str(error), next=_EXAMPLE
+        ) from error
     dtype = str(fields.get("dtype", "bf16"))
     return Kernel(pattern, dtype=dtype, efficiency=float(efficiency), **work)
+
+
+_LONGEST: Final = 400
+"""Characters of a formula: Python's parser can take only so many levels."""
 
 
 def _work(where: str, name: str, value: object) -> float | str | None:
     if value is None:
         return None
     if isinstance(value, str):
+        if len(value) > _LONGEST:
+            raise InputError(f"{where}: {name} has more than {_LONGEST} characters", next=_EXAMPLE)
         try:
             _checked(ast.parse(value, mode="eval").body)
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise InputError(f"{where}: {name} = {value}", why=str(error), next=_EXAMPLE) from error
         return value
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import field, fields, make_dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Final, Self
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
@@ -21,6 +21,7 @@ from counterpoint.hlo.model.groups import ReplicaGroups
 # Element types whose names do not contain their width in bits.
 _BITS = {"pred": 8, "token": 0, "opaque": 0}
 _BITS_IN_NAME = re.compile(r"(?:bf|[fsuc])(\d+)(?:e\d+m\d+[a-z0-9]*)?")
+_MOST: Final = 2**66  # bits: XLA counts bytes in 64 bits, with a sign
 
 
 @frozen
@@ -63,6 +64,14 @@ class Shape:
             yield self
         for part in self.parts:
             yield from part.leaves
+
+    def sound(self) -> Self:
+        """Return the shape of an array; raise ValueError for sizes that no program can have."""
+        if min(self.dims, default=0) < 0 or math.prod(self.dims) * element_bits(self.dtype) > _MOST:
+            raise ValueError(f"an array of shape {str(self)[:80]} can't exist")
+        if not all(0 <= dim < len(self.dims) for dim in self.minor_to_major):
+            raise ValueError(f"the layout of shape {str(self)[:80]} names a missing dimension")
+        return self
 
     def __str__(self) -> str:
         if self.is_tuple:

@@ -77,6 +77,13 @@ class Archive:
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as failure:
             raise self.broken(name, str(failure).partition("\n")[0]) from None
 
+    def select(self, name: str, table: pl.DataFrame, columns: Sequence[pl.Expr]) -> pl.DataFrame:
+        """Return columns of a member; raise InputError where one has a type without a number."""
+        try:
+            return table.select(columns)
+        except pl.exceptions.PolarsError as failure:
+            raise self.broken(name, str(failure).partition("\n")[0]) from None
+
     def programs(self, rank: str | None) -> dict[str, EmbeddedProgram]:
         """Return a rank's optimized modules by program id; each is decompressed on first use."""
         found: dict[str, EmbeddedProgram] = {}
@@ -278,12 +285,13 @@ def _columns(
     table = archive.table(name, rank)
     if table is None:
         return pl.DataFrame(schema=dict(wanted))
-    frame = table.select(
+    chosen = [
         (pl.col(column) if column in table.columns else pl.lit(None))
         .cast(dtype, strict=False)
         .alias(column)
         for column, dtype in wanted.items()
-    )
+    ]
+    frame = archive.select(name, table, chosen)
     return frame if keep else frame.drop_nulls()
 
 
@@ -311,8 +319,8 @@ def read_bundle_host(archive: Archive, rank: str | None) -> BundleHost:
     if table is None or not set(_COLUMNS) <= set(table.columns):
         table = pl.DataFrame(schema=_COLUMNS)
         notes = (f"{archive.source} has no {HOST_TRACE}: host activity is unknown",)
-    table = table.select(pl.col(name).cast(kind, strict=False) for name, kind in _COLUMNS.items())
-    table = table.drop_nulls()
+    wanted = [pl.col(name).cast(kind, strict=False) for name, kind in _COLUMNS.items()]
+    table = archive.select(HOST_TRACE, table, wanted).drop_nulls()
     names, codes = intern(table[_NAME])
     events = table.select(start=_START, end=_END, thread=_THREAD).with_columns(name=codes)
     return BundleHost(events, tuple(names.to_list()), notes)
