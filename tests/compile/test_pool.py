@@ -113,7 +113,7 @@ def test_a_worker_that_stays_compiles_as_a_fresh_one_does(
     # Kernels of earlier compiles change no byte of a program, and a damaged file changes nothing.
     with WorkerSlot(shares_kernels=True) as slot:
         shared = [compile_on(slot, task) for task in tasks[:2]]
-        kernels = slot.kernels
+        kernels = slot.kernels(None)
         assert kernels is not None
         assert kernels.stat().st_size > 0
         kernels.write_bytes(b"damaged")

@@ -29,7 +29,7 @@ SECTIONS = {
     "Measure": ("run", "runs", "convert", "log", "doctor"),
     "Explain": ("explain", "view", "network", "compare", "explain-code"),
     "Settings": ("flags", "pgle"),
-    "Predict": ("predict", "calibrate"),
+    "Predict": ("predict", "upgrade", "calibrate"),
     "Tune": ("tune",),
     "Shell": ("completion", "skill", "mcp"),
 }
@@ -131,6 +131,16 @@ COMMANDS: tuple[Command, ...] = (
             "counterpoint predict step.py:make_step --target 512x8xB200 --json",
             "counterpoint predict runs/train --target 8xH100 --against runs/train",
             "counterpoint predict ir --target 8x8xH100 --what-if nic=2x,hbm=1.5x --pgle",
+        ),
+    ),
+    Command(
+        "upgrade",
+        "counterpoint.cli.upgrade:upgrade",
+        "Predict what a new release of JAX does to a step, and which flags undo it.",
+        examples=(
+            "counterpoint upgrade step.py:make_step --target 8xH100 --from 0.10.2 --to 0.12.0",
+            "counterpoint upgrade --target 8xH100 -- python train.py",
+            "counterpoint upgrade ir --target 8xH100 --from 0.8.3 --fail-above 2%",
         ),
     ),
     Command(

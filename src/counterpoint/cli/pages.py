@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from counterpoint.timeline import Timeline
     from counterpoint.tune.conclusion import Conclusion
     from counterpoint.workflow.prediction import Prediction
+    from counterpoint.workflow.upgrade import Upgrade
 
 _NAMED: Final = 2
 _SECRET: Final = re.compile(
@@ -116,6 +117,13 @@ def compared_page(found: Comparison, document: Document, text: str) -> PageConte
     timelines = [side.timeline for side in (found.a, found.b) if side.timeline is not None]
     title = f"{title_of([found.a.name])} and {title_of([found.b.name])}"
     return page_of(title, {"compare": document}, {"compare": text}, timelines)
+
+
+def upgraded_page(found: Upgrade, document: Document, text: str) -> PageContent:
+    """Return the page of `upgrade`, with the simulated steps of both sides."""
+    title = f"{found.workload}, {found.before.name} to {found.after.name}"
+    timelines = [side.forecast.simulation.timeline for side in (found.before, found.after)]
+    return page_of(title, {"upgrade": document}, {"upgrade": text}, timelines)
 
 
 def predicted_page(prediction: Prediction, document: Document, text: str) -> PageContent:

@@ -2,7 +2,7 @@
 
 `inputs` makes Workloads. compiler.py compiles one task in a worker (worker_slot.py), pool.py many
 at once; cache.py stores results, failures.py words errors. worker.py runs in the worker process,
-which XLA may crash.
+which XLA may crash: of this Python, or of an Interpreter that has another JAX.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from counterpoint.compile.compiler import compile_workload as compile_workload
     from counterpoint.compile.failures import CompileFailed as CompileFailed
     from counterpoint.compile.installed import require_compiler as require_compiler
+    from counterpoint.compile.interpreter import Interpreter as Interpreter
     from counterpoint.compile.pool import CompileResult as CompileResult
     from counterpoint.compile.pool import Pool as Pool
     from counterpoint.compile.pool import compile_all as compile_all
@@ -35,6 +36,7 @@ __getattr__ = lazy(
         "compile_workload": "counterpoint.compile.compiler",
         "CompileFailed": "counterpoint.compile.failures",
         "require_compiler": "counterpoint.compile.installed",
+        "Interpreter": "counterpoint.compile.interpreter",
         "CompileResult": "counterpoint.compile.pool",
         "Pool": "counterpoint.compile.pool",
         "compile_all": "counterpoint.compile.pool",

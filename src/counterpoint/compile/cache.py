@@ -18,10 +18,11 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from counterpoint.compile.installed import installed_version
+from counterpoint.compile.interpreter import Interpreter, version_in
 from counterpoint.compile.task import CompileOutput, CompileTask, planned_bytes
 from counterpoint.compile.worker_process import outcome_of
 from counterpoint.core.documents import cache_directory
@@ -58,7 +59,7 @@ def fingerprint(task: CompileTask) -> str | None:
     workload, target = task.workload, task.target
     parts = {
         "format": FORMAT,
-        "compiler": _versions(_PACKAGES if target.tpu is None else _TPU_PACKAGES),
+        "compiler": _versions(_PACKAGES if target.tpu is None else _TPU_PACKAGES, task.interpreter),
         "form": workload.form,
         "program": _hash(workload.program),
         "devices": [workload.replicas, workload.partitions, target.hosts, target.gpus_per_host],
@@ -75,15 +76,17 @@ def fingerprint(task: CompileTask) -> str | None:
     return _hash(json.dumps(parts, sort_keys=True).encode())
 
 
+def _versions(packages: tuple[str, ...], interpreter: Interpreter | None) -> dict[str, str]:
+    if interpreter is None:
+        return _own_versions(packages)
+    found = {package: version_in(interpreter, package) for package in packages}
+    return {package: version for package, version in found.items() if version is not None}
+
+
 @cache
-def _versions(packages: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for package in packages:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+def _own_versions(packages: tuple[str, ...]) -> dict[str, str]:
+    found = {package: installed_version(package) for package in packages}
+    return {package: version for package, version in found.items() if version is not None}
 
 
 def _files(values: Iterator[str]) -> dict[str, str] | None:

@@ -157,7 +157,7 @@ def _compile(pricing: WorkerSlot, task: CompileTask) -> CompileOutput:
     """
     sent = channels({**_autotuned(pricing, task), **task.requested})
     refusal: CompileOutcome | None = None
-    kernels = pricing.kernels
+    kernels = pricing.kernels(task.interpreter)
     while True:
         attempt = _attempt(pricing, task, sent, kernels)
         outcome = attempt.outcome
@@ -181,7 +181,7 @@ def _compile(pricing: WorkerSlot, task: CompileTask) -> CompileOutput:
             sent, refusal = again, outcome
             continue
         if outcome.option not in task.inherited:
-            raise refused(outcome, task.workload, task.target)
+            raise refused(outcome, task.workload, task.target, task.interpreter)
         sent, refusal = sent.without(outcome.option), None
 
 
@@ -229,7 +229,12 @@ def _attempt(
     rest = {name: value for name, value in task.environment.items() if name not in VARIABLES}
     variables = {**rest, **({"XLA_FLAGS": flags} if flags else {})}
     return pricing.attempt(
-        job, workload.program, variables, task.timeout_s, alone=needs_own_process(sent.options)
+        job,
+        workload.program,
+        variables,
+        task.timeout_s,
+        alone=needs_own_process(sent.options),
+        interpreter=task.interpreter,
     )
 
 

@@ -14,6 +14,7 @@ from counterpoint.compile.installed import (
     no_libtpu,
     shortened,
 )
+from counterpoint.compile.interpreter import Interpreter, version_in
 from counterpoint.compile.worker_process import CompileOutcome, FailureKind
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
@@ -48,7 +49,12 @@ class CompileKilled(CompileEnded):
     """Raised if its process was killed, usually by the kernel because memory ran out."""
 
 
-def refused(outcome: CompileOutcome, workload: Workload, target: Target) -> CounterpointError:
+def refused(
+    outcome: CompileOutcome,
+    workload: Workload,
+    target: Target,
+    interpreter: Interpreter | None = None,
+) -> CounterpointError:
     """Return the error for a failure that a worker reported."""
     match outcome.failure:
         case FailureKind.NO_JAX | FailureKind.NO_PLUGIN:
@@ -56,7 +62,7 @@ def refused(outcome: CompileOutcome, workload: Workload, target: Target) -> Coun
         case FailureKind.NO_LIBTPU:
             return no_libtpu()
         case FailureKind.NO_OPTION:
-            return _no_option(outcome.option or "", target)
+            return _no_option(outcome.option or "", target, version_in(interpreter, "jaxlib"))
         case FailureKind.BAD_VALUE:
             return _bad_value(outcome)
         case FailureKind.UNREADABLE | FailureKind.DEVICES | FailureKind.TARGET:
@@ -116,8 +122,7 @@ def _misfit(outcome: CompileOutcome, workload: Workload, target: Target) -> Coun
     )
 
 
-def _no_option(name: str, target: Target) -> UsageError:
-    version = installed_version("jaxlib")
+def _no_option(name: str, target: Target, version: str | None) -> UsageError:
     if target.tpu is not None and reads_libtpu(name):
         return UsageError(
             f"libtpu {installed_version('libtpu')} has no compile option {name}",

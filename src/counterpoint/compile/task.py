@@ -13,6 +13,7 @@ from dataclasses import field, replace
 from typing import Final
 
 from counterpoint.compile.inputs.workload import Workload
+from counterpoint.compile.interpreter import Interpreter
 from counterpoint.compile.worker_process import CompileOutcome, FailureKind
 from counterpoint.core import UsageError
 from counterpoint.core.frozen import frozen
@@ -27,7 +28,8 @@ class CompileTask:
     """A workload, its target, and the compiler's settings.
 
     `options` are XLA flags by name, without dashes. `environment` is added to a clean one: the
-    caller's own XLA_FLAGS or JAX variables do not count unless given here.
+    caller's own XLA_FLAGS or JAX variables do not count unless given here. `interpreter` has the
+    compiler; by default that is this process's own.
     """
 
     workload: Workload
@@ -35,6 +37,7 @@ class CompileTask:
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     timeout_s: float = TIMEOUT_S
+    interpreter: Interpreter | None = None
 
     @property
     def requested(self) -> Mapping[str, str]:

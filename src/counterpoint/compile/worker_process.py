@@ -11,8 +11,8 @@ A job is a directory, because a worker may die at any moment:
     JOB/outcome.json  the Outcome, written last
     JOB/module.hlo.pb the scheduled module
 
-This module uses only the standard library, since a worker reads and writes jobs before JAX is
-imported.
+This module and what it imports use only the standard library, since a worker reads and writes jobs
+before JAX is imported.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from counterpoint.compile.interpreter import Interpreter, environment_of, python_of
 from counterpoint.core.frozen import frozen
 
 JOB: Final = "job.json"
@@ -157,10 +157,15 @@ class WorkerEnded:
 class Worker:
     """One process. Its creator must end it."""
 
-    def __init__(self, first_job: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        first_job: Path,
+        environment: Mapping[str, str],
+        interpreter: Interpreter | None = None,
+    ) -> None:
         self.served = 0
         worker, slot = "counterpoint.compile.worker", first_job.parent
-        command = [sys.executable, "-P", "-m", worker, str(slot)]  # no user modules
+        command = [python_of(interpreter), "-P", "-m", worker, str(slot)]  # no user modules
         # XLA's temporary files would outlive a killed worker: there they are removed with the
         # slot.
         scratch = slot / "tmp"
@@ -174,7 +179,7 @@ class Worker:
                     stdin=theirs_in,
                     stdout=theirs_out,
                     stderr=log,
-                    env={**_environment(environment), "TMPDIR": str(scratch)},
+                    env={**_environment(environment, interpreter), "TMPDIR": str(scratch)},
                     start_new_session=True,
                 )
         except BaseException:
@@ -212,8 +217,10 @@ class Worker:
         os.close(self._answers)
 
 
-def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+def _environment(variables: Mapping[str, str], interpreter: Interpreter | None) -> dict[str, str]:
     inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)
+        name: value
+        for name, value in environment_of(interpreter, os.environ).items()
+        if not name.startswith(_NOT_INHERITED)
     }
     return {**inherited, **_COMPILE_ONLY, **variables}

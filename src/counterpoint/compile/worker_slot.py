@@ -18,6 +18,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Final, Self
 
+from counterpoint.compile.interpreter import Interpreter, version_in
 from counterpoint.compile.worker_process import (
     LOG,
     MODULE,
@@ -72,16 +73,18 @@ class WorkerSlot:
         self._stopped = False
         self._worker: Worker | None = None
         self._variables: Mapping[str, str] = {}
+        self._interpreter: Interpreter | None = None
 
     @property
     def toolkit(self) -> Path:
         """A stand-in for the CUDA toolkit."""
         return self.directory / "cuda"
 
-    @property
-    def kernels(self) -> Path | None:
-        """The file of the kernels compiled here; None if they are not shared."""
-        return self.directory / "kernels" if self._shares_kernels else None
+    def kernels(self, interpreter: Interpreter | None) -> Path | None:
+        """Return the file of kernels that one XLA compiled here; None if they are not shared."""
+        if not self._shares_kernels:
+            return None
+        return self.directory / f"kernels-{version_in(interpreter, 'jaxlib')}"
 
     def __enter__(self) -> Self:
         self._scratch = ScratchDirectory("compile")
@@ -109,13 +112,14 @@ class WorkerSlot:
         timeout_s: float,
         *,
         alone: bool = False,
+        interpreter: Interpreter | None = None,
     ) -> CompileAttempt:
         """Try a job with these variables; `alone` means in a worker of its own."""
         while True:
             if alone:
                 self._end_worker()
             place = self._place(job, program)
-            worker = self._ready(place, variables)
+            worker = self._ready(place, variables, interpreter)
             ended = worker.compile(place, timeout_s)
             if self._stopped:
                 raise SlotStopped
@@ -147,16 +151,19 @@ class WorkerSlot:
         write_job(place, job)
         return place
 
-    def _ready(self, place: Path, variables: Mapping[str, str]) -> Worker:
-        """Return a worker with these variables: the current one, or a new one."""
-        if self._worker is not None and self._variables == variables:
+    def _ready(
+        self, place: Path, variables: Mapping[str, str], interpreter: Interpreter | None
+    ) -> Worker:
+        """Return a worker of this Python with these variables: the current one, or a new one."""
+        same = self._variables == variables and self._interpreter == interpreter
+        if self._worker is not None and same:
             return self._worker
         self._end_worker()
         with self._lock:
             if self._stopped:
                 raise SlotStopped
-            self._worker = Worker(place, variables)
-            self._variables = dict(variables)
+            self._worker = Worker(place, variables, interpreter)
+            self._variables, self._interpreter = dict(variables), interpreter
             return self._worker
 
     def _end_worker(self) -> None:

@@ -105,6 +105,7 @@ _BUILD_OPTIONS: Final = 3
 _DEVICE_MEMORY: Final = 15
 _DEVICE_ORDER: Final = re.compile(rb"^// counterpoint\.device_order = ([\d,]+)$", re.MULTILINE)
 _ORDER_BYTES: Final = 1 << 20
+_PEAK_SINCE: Final = (0, 10)
 _PLUGINS: Final = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 _MEMORY: Final = {
     "temp": "temp_size_in_bytes",
@@ -187,7 +188,7 @@ def _memory(stats: Stats, *, on_tpus: bool) -> dict[str, int]:
         for name, attribute in _MEMORY.items()
         if hasattr(stats, attribute)
     }
-    if sizes.get("peak", 0) < sizes.get("temp", 0):  # before 0.10 it counted no temporaries
+    if version.__version_info__ < _PEAK_SINCE:  # before, it counted no temporaries
         sizes.pop("peak", None)
     if on_tpus:  # libtpu reports no peak: its temporaries are all in one block
         held = sizes["argument"] + sizes["output"] - sizes["alias"]

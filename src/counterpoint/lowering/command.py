@@ -77,20 +77,33 @@ def lower_command(  # noqa: PLR0913  the command, and what it gets
     timeout_s: float = TIMEOUT_S,
     on_progress: Say | None = None,
     contain: bool = True,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> Lowering:
     """Run a command until its step has been lowered for this many devices.
 
     The devices describe themselves as the target's GPUs do, by default as hosts of eight H100.
     `program` names the function that is the step; else it is the one with the most FLOPs. With
     `contain`, the command runs on a temporary layer over all files, if the kernel supports one.
+    `environment` and `cwd` are the command's: by default those of this process.
     """
     if devices < 1:
         raise UsageError(f"`devices=` must be at least 1, not {devices}")
     refuse_many(devices)
-    refuse_missing(command, os.environ)
+    variables = os.environ if environment is None else environment
+    refuse_missing(command, variables)
     gpu = gpu_facts(target or parse_target(_ASSUMED))
     attempt = _Attempt(
-        command, devices, gpu, directory, program, timeout_s, on_progress or _silent, contain
+        command=command,
+        devices=devices,
+        gpu=gpu,
+        directory=directory,
+        program=program,
+        timeout_s=timeout_s,
+        say=on_progress or _silent,
+        contain=contain,
+        variables=variables,
+        cwd=cwd,
     )
     return attempt.best()
 
@@ -115,6 +128,8 @@ class _Attempt:
     timeout_s: float
     say: Say
     contain: bool
+    variables: Mapping[str, str]  # that the command inherits
+    cwd: Path | None
     no_layer: str = "not wanted"  # why the program does not run on one
     has_queried_backend: bool = False  # whether the program queried its backend
     has_stand_ins: bool = False  # whether a stand-in took the place of a missing package
@@ -145,7 +160,8 @@ class _Attempt:
             old.unlink(missing_ok=True)
         journal = EmulatorReports(directory / JOURNAL, self.say)
         words = overlay_command(command, directory / JOURNAL) if self.contain else command
-        status = _run(words, self._environment(backend), directory, journal, self.timeout_s)
+        with _started(words, self._environment(backend), directory, self.cwd) as process:
+            status = _watched(process, directory, journal, self.timeout_s)
         discarded = discard_layer(directory, journal.contained or {})
         if self.contain and self._is_hindered_by_layer(status, journal):
             self.contain = False
@@ -217,7 +233,7 @@ class _Attempt:
         """Return the variables that keep the trainer from timing kernels on these devices."""
         trainer = find_trainer(self.command)
         found = trainer.measures if trainer else ()
-        return tuple(each for each in found if each.name not in os.environ)
+        return tuple(each for each in found if each.name not in self.variables)
 
     def _environment(self, backend: str) -> dict[str, str]:
         task = {
@@ -228,13 +244,15 @@ class _Attempt:
             "backend": backend,
             "stand_ins": self.may_stand_in,
             "asker": os.getpid(),
-            "passed": {name: value for name, value in os.environ.items() if name.startswith(NOTED)}
+            "passed": {
+                name: value for name, value in self.variables.items() if name.startswith(NOTED)
+            }
             | {"JAX_PLATFORMS": "cpu"},
         }
         return {
-            **os.environ,
+            **self.variables,
             **{each.name: each.value for each in self._quiet()},
-            **injected(os.environ, _EMULATOR),
+            **injected(self.variables, _EMULATOR),
             "JAX_PLATFORMS": "cpu",
             TASK: json.dumps(task),
         }
@@ -242,18 +260,24 @@ class _Attempt:
 
 @contextmanager
 def _started(
-    command: Sequence[str], environment: Mapping[str, str], directory: Path
+    command: Sequence[str], environment: Mapping[str, str], directory: Path, cwd: Path | None
 ) -> Generator[subprocess.Popen[bytes]]:
     """Start the program in its own session, which ends with this process in any case."""
     with (directory / _STDOUT).open("wb") as out, (directory / _STDERR).open("wb") as err:
-        process = subprocess.Popen(  # noqa: S603  the user's own command
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
+        try:
+            process = subprocess.Popen(  # noqa: S603  the user's own command
+                command,
+                env=environment,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        except OSError as failure:
+            raise UsageError(
+                f"{command[0]} can't be started: {failure.strerror or failure}"
+            ) from failure
     try:
         with _ended_by_signals():
             yield process
@@ -284,29 +308,18 @@ def _end(number: int, frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _run(
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    directory: Path,
-    journal: EmulatorReports,
-    timeout_s: float,
+def _watched(
+    process: subprocess.Popen[bytes], directory: Path, journal: EmulatorReports, timeout_s: float
 ) -> int | None:
     """Return the exit status; None after the timeout."""
+    until = time.monotonic() + timeout_s
     try:
-        with _started(command, environment, directory) as process:
-            until = time.monotonic() + timeout_s
-            while time.monotonic() < until:
-                with suppress(subprocess.TimeoutExpired):
-                    return process.wait(_POLL_S)
-                journal.look()
-                if (directory / OUTCOME).exists() and (read_outcome(directory) or {}).get(
-                    "stopped"
-                ):
-                    until = min(until, time.monotonic() + _AFTER_S)
-            return None
-    except OSError as failure:
-        raise UsageError(
-            f"{command[0]} can't be started: {failure.strerror or failure}"
-        ) from failure
+        while time.monotonic() < until:
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(_POLL_S)
+            journal.look()
+            if (directory / OUTCOME).exists() and (read_outcome(directory) or {}).get("stopped"):
+                until = min(until, time.monotonic() + _AFTER_S)
+        return None
     finally:
         journal.look()

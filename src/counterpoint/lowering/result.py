@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -159,7 +158,6 @@ def read_lowering(
             *_iteration_notes(outcome),
             *outcome["notes"],
             *notes_of(origins_of(outcome["settings"], RunSettings(), flags)),
-            *_version_notes(outcome["jax"]),
             *files,
         ),
     )
@@ -178,17 +176,6 @@ def _iteration_notes(outcome: dict[str, Any]) -> list[str]:
     return [
         f"an iteration of the loop also runs {also}, which this prediction of {step} leaves out"
     ]
-
-
-def _version_notes(lowered: str) -> list[str]:
-    """Return a note on differing JAX versions: another release may optimize differently."""
-    try:
-        installed = metadata.version("jax")
-    except metadata.PackageNotFoundError:
-        return []
-    if installed == lowered:
-        return []
-    return [f"the program's jax {lowered} lowered it; it is compiled by jax {installed}"]
 
 
 def _heaviest(function: dict[str, Any]) -> float:

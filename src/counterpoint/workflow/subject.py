@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from counterpoint.compile import Interpreter
 from counterpoint.compile.inputs import (
     Workload,
     load_scheduled,
@@ -148,11 +151,27 @@ def is_function(source: str) -> bool:
 
 
 def lower_subject(
-    source: str, *, devices: int, directory: Path, timeout_s: float = 900.0, tpus: bool = False
+    source: str,
+    *,
+    devices: int,
+    directory: Path,
+    timeout_s: float = 900.0,
+    tpus: bool = False,
+    interpreter: Interpreter | None = None,
+    cwd: Path | None = None,
 ) -> PredictionSubject:
-    """Lower the function `file.py:function` for the given number of devices."""
+    """Lower the function `file.py:function` for the given number of devices.
+
+    `interpreter` and `cwd` are those of the process that calls it: by default of this one.
+    """
     workload = lower_function(
-        source, devices=devices, directory=directory, timeout_s=timeout_s, tpus=tpus
+        source,
+        devices=devices,
+        directory=directory,
+        timeout_s=timeout_s,
+        tpus=tpus,
+        interpreter=interpreter,
+        cwd=cwd,
     )
     subject = replace(_of_workload(workload), origin=source)
     return subject if tpus else _checked(subject)
@@ -168,11 +187,14 @@ def run_subject(  # noqa: PLR0913  as of `lower_command`
     timeout_s: float = 900.0,
     keep: Path | None = None,
     say: Say = lambda _: None,
+    interpreter: Interpreter | None = None,
+    cwd: Path | None = None,
 ) -> PredictionSubject:
     """Lower what a command jits on virtual devices, with the flags that it sets for itself.
 
     There are as many as the target has, or `devices` of its kind. `keep` is a file that gets the
-    lowered program, to be given as a workload later.
+    lowered program, to be given as a workload later. `interpreter`, whose `python` comes first on
+    the command's PATH, compiles it, too.
     """
     lowered = lower_command(
         command,
@@ -182,6 +204,8 @@ def run_subject(  # noqa: PLR0913  as of `lower_command`
         program=program,
         timeout_s=timeout_s,
         on_progress=say,
+        environment=None if interpreter is None else interpreter.environment(os.environ),
+        cwd=cwd,
     )
     workload = load_workload(lowered.directory, lowered.name)
     subject = _of_workload(workload)
@@ -190,7 +214,7 @@ def run_subject(  # noqa: PLR0913  as of `lower_command`
         origin=" ".join(command),
         settings=_own_settings(lowered.xla_flags, lowered.variables),
         others=lowered.others,
-        notes=lowered.notes,
+        notes=(*lowered.notes, *_version_notes(lowered.jax, interpreter)),
         tokens=_tokens(command, subject.name, devices or target.devices),
     )
     if target.tpu is None:
@@ -206,6 +230,19 @@ def _tokens(command: Sequence[str], module: str, devices: int) -> TokensInStep |
     if trainer is None or module.removeprefix("jit_") not in trainer.step.functions:
         return None
     return tokens_on(trainer, command, Path.cwd(), devices)
+
+
+def _version_notes(lowered: str, interpreter: Interpreter | None) -> Iterator[str]:
+    """Yield a note on differing JAX versions: another release may optimize differently."""
+    if interpreter is not None:
+        installed = interpreter.versions.get("jax")
+    else:
+        try:
+            installed = metadata.version("jax")
+        except metadata.PackageNotFoundError:
+            return
+    if installed != lowered:
+        yield f"the program's jax {lowered} lowered it; it is compiled by jax {installed}"
 
 
 def _own_settings(xla_flags: str, variables: Mapping[str, str]) -> Settings:

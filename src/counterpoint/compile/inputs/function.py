@@ -15,7 +15,6 @@ import math
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -23,6 +22,7 @@ from typing import Any, Final, TypeAlias
 from counterpoint.compile.inputs.artifacts import counts
 from counterpoint.compile.inputs.workload import Workload, load_workload
 from counterpoint.compile.installed import require_compiler
+from counterpoint.compile.interpreter import Interpreter, environment_of, python_of
 from counterpoint.compile.worker_process import ProgramForm
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
@@ -173,7 +173,14 @@ def names_function(text: str) -> bool:
 
 
 def lower_function(
-    text: str, *, devices: int, directory: Path, timeout_s: float = 900.0, tpus: bool = False
+    text: str,
+    *,
+    devices: int,
+    directory: Path,
+    timeout_s: float = 900.0,
+    tpus: bool = False,
+    interpreter: Interpreter | None = None,
+    cwd: Path | None = None,
 ) -> Workload:
     """Call `file.py:function` with a number of devices, and lower what it returns.
 
@@ -186,6 +193,7 @@ def lower_function(
     `counterpoint predict file.py:make_step --target 64x8xH100` calls it with 512, in a child
     process that sees that many CPU devices, so a mesh of `jax.devices()` has the right size.
     A parameter named `platform` is given "gpu" or "tpu", for kernels that only one of them has.
+    `interpreter` and `cwd` are of that child: by default this process's own.
     """
     found = _PLACE.fullmatch(text)
     if found is None:
@@ -193,21 +201,23 @@ def lower_function(
     if devices < 1:
         raise UsageError(f"`devices=` takes a number of at least 1, not {devices}")
     home = found["home"]
-    if home.endswith(".py") and not Path(home).is_file():
+    if home.endswith(".py") and not (cwd or Path()).joinpath(home).is_file():
         raise InputError(
             f"{home}: no such file",
-            why=f"{text} names its function {found['name']}; relative paths start at {Path.cwd()}",
+            why=f"it was looked for in {cwd or Path.cwd()}, for its function {found['name']}",
             next="counterpoint predict path/to/file.py:make_step --target 8xH100",
         )
-    require_compiler(tpus=tpus)
+    if interpreter is None:
+        require_compiler(tpus=tpus)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / OUTCOME).unlink(missing_ok=True)
     worker = "counterpoint.compile.inputs.function_worker"
-    command = [sys.executable, "-P", "-m", worker, str(directory)]
+    command = [python_of(interpreter), "-P", "-m", worker, str(directory)]
     try:
         done = subprocess.run(  # noqa: S603  our own module in our own interpreter
             [*command, home, found["name"], str(devices)],
-            env={**_environment(devices), _PLATFORM: "tpu" if tpus else "cuda"},
+            env={**_environment(devices, interpreter), _PLATFORM: "tpu" if tpus else "cuda"},
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_s,
@@ -224,10 +234,12 @@ def lower_function(
     return load_workload(directory / _outcome(directory)["module"])
 
 
-def _environment(devices: int) -> dict[str, str]:
+def _environment(devices: int, interpreter: Interpreter | None) -> dict[str, str]:
     """Return an environment with this many CPU devices, whatever the caller has set."""
     inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))
+        name: value
+        for name, value in environment_of(interpreter, os.environ).items()
+        if not name.startswith(("JAX_", "XLA_"))
     }
     return {
         **inherited,

@@ -1,4 +1,4 @@
-"""Reports of `predict` and `calibrate`, as Documents and as JSON."""
+"""Reports of `predict`, `upgrade` and `calibrate`, as Documents and as JSON."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from counterpoint.report.predict.predict_digest import predict_digest as predict_digest
     from counterpoint.report.predict.predict_document import predict_document as predict_document
     from counterpoint.report.predict.predict_json import predict_json as predict_json
+    from counterpoint.report.predict.upgrade_document import upgrade_document as upgrade_document
+    from counterpoint.report.predict.upgrade_json import upgrade_json as upgrade_json
 
 __getattr__ = lazy(
     __name__,
@@ -25,5 +27,7 @@ __getattr__ = lazy(
         "predict_digest": "counterpoint.report.predict.predict_digest",
         "predict_document": "counterpoint.report.predict.predict_document",
         "predict_json": "counterpoint.report.predict.predict_json",
+        "upgrade_document": "counterpoint.report.predict.upgrade_document",
+        "upgrade_json": "counterpoint.report.predict.upgrade_json",
     },
 )

@@ -1,0 +1,301 @@
+"""The report of `upgrade`: both steps, what changed and its time, flags, and what undoes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from counterpoint.core import Unknown
+from counterpoint.flags.history import ReleaseDiff
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Block,
+    Document,
+    Fact,
+    FactList,
+    Prose,
+    Section,
+    TextTable,
+    Tone,
+    labels,
+    names,
+    numbers,
+    places,
+    table,
+    words,
+)
+from counterpoint.report.explain.compare_tables import signed
+from counterpoint.report.places import short_path
+from counterpoint.report.units import counted_noun
+from counterpoint.workflow.upgrade import FlagTry, StepChangeOfKind, Upgrade, UpgradeSide
+
+_MS: Final = 1e3
+_PACKAGES: Final = 8
+_FLAGS: Final = 12
+_PAIR: Final = 60
+_OF_GPUS: Final = "xla_gpu_"
+
+
+def upgrade_document(found: Upgrade, top: int = 10, next_command: str = "") -> Document:
+    """Return the report, with `top` rows in each table."""
+    sections = [_head(found), _step(found), _changes(found, top)]
+    if found.changes:
+        sections.append(_ops(found, top))
+    sections.append(_flags(found))
+    if found.tries:
+        sections.append(_tries(found, top))
+    return Document(sections=tuple(sections), legend=_LEGEND, next=next_command)
+
+
+_LEGEND: Final = (
+    "predicted, not measured: each release's own compiler, one cost model. A is before, B after;"
+    " times are ms of a step, and of an op the time in which the step waits for it: 0 if it is"
+    " hidden. Only the time of the compiles is measured, on this machine"
+)
+
+
+def _head(found: Upgrade) -> Section:
+    rows = [
+        Fact("workload", f"{found.workload}, {found.origin}"),
+        Fact("target", str(found.target)),
+        Fact("A", _release(found.before)),
+        Fact("B", _release(found.after)),
+    ]
+    others = found.other_packages
+    if others:
+        shown = [
+            f"{name} {one or 'none'} and {other or 'none'}" for name, (one, other) in others.items()
+        ]
+        rows.append(Fact("differ, too", units.some(shown, _PACKAGES), Tone.WARNING))
+    rows += [Fact("note", note, Tone.QUIET) for note in found.notes]
+    return Section(
+        "Upgrade", f"{found.before.name} to {found.after.name}", (FactList(tuple(rows)),)
+    )
+
+
+def _release(side: UpgradeSide) -> str:
+    has = side.installation
+    text = f"jax {has.jax}, jaxlib {has.jaxlib}, Python {has.python}"
+    return text if side.name == f"jax {has.jax}" else f"{side.name}: {text}"
+
+
+def _step(found: Upgrade) -> Section:
+    sides = (found.before, found.after)
+    steps = [side.forecast.step_s * _MS for side in sides]
+    exposed = [side.forecast.simulation.exposed_s * _MS for side in sides]
+    communication = [side.forecast.simulation.communicating_s * _MS for side in sides]
+    rows = [("step, ms", steps), ("communication, ms", communication), ("exposed, ms", exposed)]
+    what = [name for name, _ in rows]
+    cells = [units.column(pair) for _, pair in rows]
+    moves = [signed([pair[1] - pair[0]])[0] for _, pair in rows]
+    ranges = [side.forecast.range_s for side in sides]
+    what.insert(1, "range, ms")
+    cells.insert(1, [units.span(it.low * _MS, it.high * _MS) for it in ranges])
+    moves.insert(1, "")
+    what += ["memory: all", "memory: peak", "compile, s"]
+    cells.append([units.size(side.held_bytes) for side in sides])
+    cells.append([units.size(side.forecast.memory.peak_bytes) for side in sides])
+    cells.append(units.column([side.compile_s for side in sides]))
+    moves += [_share(*(side.held_bytes for side in sides)), "", ""]
+    blocks: list[Block] = [
+        table(
+            words("", what),
+            numbers("A", [pair[0] for pair in cells]),
+            numbers("B", [pair[1] for pair in cells]),
+            numbers("B-A", moves),
+        )
+    ]
+    for side in sides:
+        memory = side.forecast.memory
+        if memory.fits is False:
+            text = (
+                f"{side.name}: {units.size(memory.peak_bytes)} do not fit; {memory.room}"
+                f" {units.size(memory.available_bytes)}"
+            )
+            blocks.append(Prose(text, Tone.WARNING))
+    return Section("Predicted step", _verdict(found), tuple(blocks))
+
+
+def _share(before: int | None, after: int | None) -> str:
+    return "" if not before or after is None else f"{after / before - 1:+.1%}"
+
+
+def _verdict(found: Upgrade) -> str:
+    if found.is_same_program:
+        return "both compile to the same program"
+    reach = found.reach
+    span = f"{found.change:+.1%}, range {reach.low:+.1%} to {reach.high:+.1%}"
+    if found.matters:
+        return f"{found.after.name} is {'slower' if found.change > 0 else 'faster'}: {span}"
+    return f"no difference that a prediction can tell: {span}"
+
+
+def _changes(found: Upgrade, top: int) -> Section:
+    if not found.changes:
+        return Section("What changed", "nothing but names")
+    kinds = found.changes[:top]
+    rest = found.changes[top:]
+    idle, step = found.work.idle, found.work.step
+    moves = [
+        *(it.difference_ms for it in kinds),
+        *([sum(it.difference_ms for it in rest)] if rest else []),
+        idle.difference_ms,
+        step.difference_ms,
+    ]
+    shown = signed(moves)
+    extra = [f"{len(rest)} others"] if rest else []
+    made = table(
+        words("change", [*(str(it.kind) for it in kinds), *extra, "idle", "step"]),
+        numbers("ops A", [*(f"{it.a_ops:,}" for it in kinds), *("" for _ in extra), "", ""]),
+        numbers("ops B", [*(f"{it.b_ops:,}" for it in kinds), *("" for _ in extra), "", ""]),
+        numbers("A ms", _times(kinds, rest, idle.a_ms, step.a_ms, "a_ms")),
+        numbers("B ms", _times(kinds, rest, idle.b_ms, step.b_ms, "b_ms")),
+        numbers("B-A", shown),
+    )
+    made = TextTable(columns=made.columns, rows=made.rows[:-1], total=made.rows[-1])
+    count = sum(len(it.rows) for it in found.changes)
+    same = len(found.work.ops) - count
+    summary = f"{counted_noun(count, 'difference')}; {counted_noun(same, 'op')} as before"
+    return Section("What changed", summary, (made,))
+
+
+def _times(
+    kinds: Sequence[StepChangeOfKind],
+    rest: Sequence[StepChangeOfKind],
+    idle: float,
+    step: float,
+    which: str,
+) -> list[str]:
+    sums = [sum(getattr(it, which) for it in rest)] if rest else []
+    return units.column([*(getattr(it, which) for it in kinds), *sums, idle, step])
+
+
+def _ops(found: Upgrade, top: int) -> Section:
+    rows = sorted(
+        ((change.kind, row) for change in found.changes for row in change.rows),
+        key=lambda pair: -abs(pair[1].difference_ms),
+    )
+    shown = rows[:top]
+    made = table(
+        names("A > B", [_pair(row.match.a, row.match.b) for _, row in shown]),
+        words("change", [str(kind) for kind, _ in shown], 1),
+        numbers("A ms", units.column(row.a_ms for _, row in shown)),
+        numbers("B ms", units.column(row.b_ms for _, row in shown)),
+        numbers("B-A", signed([row.difference_ms for _, row in shown])),
+        words("phase", [row.shown.phase or "" for _, row in shown], 3),
+        places("source", [_place(row.shown.source, row.shown.scope) for _, row in shown], 1),
+    )
+    left = len(rows) - len(shown)
+    more = f"{units.shown_of(len(shown), len(rows))}" if left else ""
+    return Section("Largest differences", more, (made,))
+
+
+def _pair(a: Sequence[object], b: Sequence[object]) -> str:
+    one, other = (_some([str(getattr(it, "op", "")) for it in side]) for side in (a, b))
+    return one if one == other else f"{one} > {other}"
+
+
+def _some(ops: Sequence[str]) -> str:
+    if not ops:
+        return "none"
+    return ops[0] if len(ops) == 1 else f"{len(ops)} ops ({ops[0]}, ...)"
+
+
+def _place(source: str | None, scope: str | None) -> str:
+    return short_path(source) if source else scope or ""
+
+
+def _flags(found: Upgrade) -> Section:
+    rows = [
+        Fact(
+            "LEFT OUT", f"{side.name} does not accept {it.name}={it.value}: {it.why}", Tone.WARNING
+        )
+        for side in (found.before, found.after)
+        for it in side.left_out
+    ]
+    flags = found.flags
+    if isinstance(flags, Unknown):
+        rows.append(Fact("", flags.reason, Tone.QUIET))
+        return Section("Flags", "unknown", (FactList(tuple(rows)),))
+    rows += _flag_rows(flags)
+    summary = (
+        f"{len(flags.added):,} came, {len(flags.removed):,} went, {len(flags.renamed):,} have new"
+        f" names, {len(flags.changed):,} other changes"
+    )
+    if flags.empty:
+        summary = "the same in both"
+    return Section("Flags", summary, (FactList(tuple(rows)),) if rows else ())
+
+
+def _flag_rows(flags: ReleaseDiff) -> Iterator[Fact]:
+    changed = [
+        it for it in flags.changed if it.what == "default" and it.flag.name.startswith(_OF_GPUS)
+    ]
+    for it in changed[:_FLAGS]:
+        before, after = _list_change(it.before, it.after)
+        yield Fact("new default", f"{it.flag.name}: {before} is now {after}")
+    gone = [it.flag.name for it in flags.removed if it.flag.name.startswith(_OF_GPUS)]
+    if gone:
+        yield Fact("went", units.some(gone, _FLAGS))
+    for it in flags.renamed:
+        if it.before.name.startswith(_OF_GPUS):
+            yield Fact("new name", f"{it.before.name} is now {it.after.name}")
+    yield Fact("all of them", f"counterpoint flags diff {flags.before} {flags.after}", Tone.QUIET)
+
+
+def _list_change(before: str, after: str) -> tuple[str, str]:
+    """Shorten two long lists to what differs."""
+    one, other = before.split(","), after.split(",")
+    if len(one) < 3 and len(other) < 3:
+        return before or "empty", after or "empty"
+    gone = [it for it in one if it not in other and it]
+    came = [it for it in other if it not in one and it]
+    texts = [f"without {', '.join(gone)}"] if gone else []
+    texts += [f"with {units.some(came, 4)}"] if came else []
+    return f"a list of {len([it for it in one if it])}", " and ".join(texts) or "in another order"
+
+
+def _tries(found: Upgrade, top: int) -> Section:
+    told = [it for it in found.tries if it.saves_s is not None and not it.same_program]
+    same = [it for it in found.tries if it.same_program]
+    failed = [it for it in found.tries if it.error is not None]
+    blocks: list[Block] = []
+    if told:
+        shown = told[:top]
+        blocks.append(
+            table(
+                labels("with jax of B, and", [it.variant.name for it in shown]),
+                numbers("saves ms", signed([_saves(it) for it in shown])),
+                words("range", [_range(it) for it in shown], 1),
+                numbers("undoes", [_undone(it) for it in shown]),
+                words("why tried", [it.why for it in shown], 2),
+            )
+        )
+    together = next((it for it in told if len(it.flags) > 1), None)
+    if together is not None:
+        line = " ".join(f"--{name}={value}" for name, value in together.flags)
+        blocks.append(Prose(f"{together.variant.name}: {line}", Tone.QUIET))
+    if same:
+        made = units.some([it.variant.name for it in same], _FLAGS)
+        blocks.append(Prose(f"without effect on this program: {made}", Tone.QUIET))
+    blocks += [
+        Prose(f"{it.variant.name}: {it.error.what}", Tone.WARNING) for it in failed if it.error
+    ]
+    best = told[0] if told and (told[0].saves_s or 0) > 0 else None
+    summary = "none makes it shorter"
+    if best is not None:
+        summary = f"the best saves {units.milliseconds(_saves(best))}"
+    return Section("Flags that may undo it", summary, tuple(blocks))
+
+
+def _saves(one: FlagTry) -> float:
+    return (one.saves_s or 0.0) * _MS
+
+
+def _range(one: FlagTry) -> str:
+    reach = one.reach_s
+    return "" if reach is None else units.span(reach.low * _MS, reach.high * _MS)
+
+
+def _undone(one: FlagTry) -> str:
+    return "" if one.undone is None else units.percent(one.undone, 0)

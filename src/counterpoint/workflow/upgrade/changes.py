@@ -1,0 +1,140 @@
+"""The differences between two compiles of one step, by kind, and what each is worth.
+
+Ops of the two are matched by what they compute, where, and how often (`diagnose.compare`), never by
+their names. Each match is of one kind, so the kinds and the idle time add up to the difference of
+the step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.compare import MatchStage, OpChange, StepDifference
+from counterpoint.hlo import Instruction, Program, Shape
+
+GEMM: Final = "matmul"
+_COPY: Final = "copy"
+_TINY_MS: Final = 1e-6
+_BY_XLA: Final = "__triton"
+_SAME: Final = (MatchStage.SAME, MatchStage.NAME, MatchStage.WORK, MatchStage.RENAMED)
+
+
+class ChangeKind(StrEnum):
+    """The kind of a difference, as a row of the report names it."""
+
+    BACK_END = "GEMMs by another library"
+    GEMMS = "GEMMs merged, split or of other shapes"
+    FUSIONS = "fusions merged, split or of other shapes"
+    CUSTOM = "other kernels new, gone or of other shapes"
+    LAYOUTS = "other layouts"
+    COPIES = "copies and transposes"
+    COMBINED = "collectives combined"
+    SPLIT = "collectives split"
+    SYNCHRONOUS = "collectives made synchronous"
+    ASYNCHRONOUS = "collectives made asynchronous"
+    COLLECTIVES = "collectives new, gone or of other sizes"
+    EXPOSED = "collectives hidden less"
+    HIDDEN = "collectives hidden more"
+    TIMES = "the same op at another time of the step"
+
+
+@frozen(kw_only=True)
+class StepChangeOfKind:
+    """All differences of one kind: ops of both sides in one step, and their time in it."""
+
+    kind: ChangeKind
+    a_ops: int
+    b_ops: int
+    a_ms: float
+    b_ms: float
+    rows: tuple[OpChange, ...]  # the largest difference first
+
+    @property
+    def difference_ms(self) -> float:
+        return self.b_ms - self.a_ms
+
+
+def changes_of(work: StepDifference, a: Program, b: Program) -> tuple[StepChangeOfKind, ...]:
+    """Return the differences between two scheduled programs, the costliest kind first."""
+    found: defaultdict[ChangeKind, list[OpChange]] = defaultdict(list)
+    for row in work.ops:
+        kind = kind_of(row, a, b)
+        if kind is not None:
+            found[kind].append(row)
+    changes = [_of_kind(kind, rows) for kind, rows in found.items()]
+    return tuple(sorted(changes, key=lambda it: (-abs(it.difference_ms), it.kind)))
+
+
+def _of_kind(kind: ChangeKind, rows: Sequence[OpChange]) -> StepChangeOfKind:
+    return StepChangeOfKind(
+        kind=kind,
+        a_ops=sum(len(row.match.a) for row in rows),
+        b_ops=sum(len(row.match.b) for row in rows),
+        a_ms=math.fsum(row.a_ms for row in rows),
+        b_ms=math.fsum(row.b_ms for row in rows),
+        rows=tuple(sorted(rows, key=lambda row: -abs(row.difference_ms))),
+    )
+
+
+def kind_of(row: OpChange, a: Program, b: Program) -> ChangeKind | None:
+    """Return the kind of a difference; None if both sides do the same in the same time."""
+    if row.shown.is_collective:
+        return _of_collective(row)
+    before = _instructions(a, (item.op for item in row.match.a))
+    after = _instructions(b, (item.op for item in row.match.b))
+    one_to_one = len(row.match.a) == len(row.match.b) == 1
+    if one_to_one and row.how in _SAME:
+        if row.shown.category == GEMM and _libraries(before) != _libraries(after):
+            return ChangeKind.BACK_END
+        if _layouts(before) != _layouts(after):
+            return ChangeKind.LAYOUTS
+        return ChangeKind.TIMES if abs(row.difference_ms) > _TINY_MS else None
+    custom = any(it.opcode == "custom-call" for it in (*before, *after))
+    usual = ChangeKind.CUSTOM if custom else ChangeKind.FUSIONS
+    return {GEMM: ChangeKind.GEMMS, _COPY: ChangeKind.COPIES}.get(row.shown.category, usual)
+
+
+def _of_collective(row: OpChange) -> ChangeKind | None:
+    mine, theirs = row.match.a, row.match.b
+    if not mine or not theirs:
+        return ChangeKind.COLLECTIVES
+    if len(mine) != len(theirs):
+        return ChangeKind.COMBINED if len(mine) > len(theirs) else ChangeKind.SPLIT
+    if any(it.sync for it in mine) != any(it.sync for it in theirs):
+        sync = any(it.sync for it in theirs)
+        return ChangeKind.SYNCHRONOUS if sync else ChangeKind.ASYNCHRONOUS
+    if [(it.bytes, it.count) for it in mine] != [(it.bytes, it.count) for it in theirs]:
+        return ChangeKind.COLLECTIVES
+    if abs(row.difference_ms) <= _TINY_MS:
+        return None
+    return ChangeKind.EXPOSED if row.difference_ms > 0 else ChangeKind.HIDDEN
+
+
+def _instructions(program: Program, names: Iterable[str]) -> list[Instruction]:
+    return [found for name in names if (found := program.instruction(name)) is not None]
+
+
+def _libraries(instructions: Sequence[Instruction]) -> list[str]:
+    """Return what computes each GEMM: the target of its custom call, or XLA's own code."""
+    return [
+        it.custom_call_target
+        if it.opcode == "custom-call"
+        else (_BY_XLA if _BY_XLA in it.backend_config else it.opcode)
+        for it in instructions
+    ]
+
+
+def _layouts(instructions: Sequence[Instruction]) -> list[list[tuple[int, ...]]]:
+    """Return the order in memory of each result; a workspace, which has one dimension, is none."""
+    return [[_order(leaf) for leaf in it.shape.leaves if len(leaf.dims) > 1] for it in instructions]
+
+
+def _order(shape: Shape) -> tuple[int, ...]:
+    """Return the order of the dimensions that have more than one element: others have none."""
+    usual = tuple(reversed(range(len(shape.dims))))
+    return tuple(at for at in shape.minor_to_major or usual if shape.dims[at] > 1)

@@ -1,0 +1,270 @@
+"""A side of an upgrade: one step as one release of JAX lowers and compiles it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Final
+
+from counterpoint.compile import TIMEOUT_S, compile_all
+from counterpoint.core import CounterpointError, UsageError
+from counterpoint.core.frozen import frozen
+from counterpoint.flags import Settings
+from counterpoint.flags.catalogue import release
+from counterpoint.flags.lifecycle import unknown_hint
+from counterpoint.hardware import Target
+from counterpoint.workflow.forecast.forecast import (
+    CompileRequest,
+    PricingContext,
+    compile_request,
+    forecast,
+)
+from counterpoint.workflow.forecast.ranking import Forecast
+from counterpoint.workflow.prediction.predict import check_devices, check_platform
+from counterpoint.workflow.subject import (
+    PredictionSubject,
+    Variant,
+    find_subject,
+    is_function,
+    lower_subject,
+    run_subject,
+)
+from counterpoint.workflow.upgrade.installation import Installation
+from counterpoint.workflow.upgrade.packages import (
+    NO_PACKAGES,
+    CarriedPackages,
+    packages_of_command,
+    packages_of_function,
+)
+
+Say = Callable[[str], None]
+Source = str | Path | Sequence[str]
+"""A path, `file.py:function`, or the words of a command."""
+
+_PYTHON: Final = re.compile(r"python(3(\.\d+)?)?")
+
+
+@frozen(kw_only=True)
+class UpgradeOptions:
+    """What an upgrade is asked for, beside its workload, target and releases."""
+
+    settings: Settings = field(default_factory=Settings)
+    packages: Sequence[str] = ()  # requirements of the workload beside those that it imports
+    program: str | None = None
+    devices: int | None = None
+    jobs: int | None = None
+    timeout_s: float = TIMEOUT_S
+    tries: bool = True  # whether to try flags that may undo changes
+
+
+@frozen
+class LeftOutFlag:
+    """A flag that is set and that a release does not accept: XLA ends the process there."""
+
+    name: str
+    value: str
+    why: str
+
+
+@frozen(kw_only=True, eq=False)
+class UpgradeSide:
+    """One step under one release; `name` is the release, or the commit of the workload."""
+
+    name: str
+    installation: Installation
+    subject: PredictionSubject = field(repr=False)
+    settings: Settings
+    left_out: tuple[LeftOutFlag, ...] = ()
+    forecast: Forecast
+
+    @property
+    def compile_s(self) -> float | None:
+        """Seconds of the compile when it was done; None if it was scheduled elsewhere."""
+        return None if self.forecast.compiled is None else self.forecast.compiled.seconds
+
+    @property
+    def held_bytes(self) -> int | None:
+        """Bytes of arguments, results and temporaries: the peak is not known before jaxlib 0.10."""
+        compiled = self.forecast.compiled
+        if compiled is None:
+            return None
+        memory = compiled.memory
+        sizes = (memory.argument, memory.output, memory.temp, memory.alias)
+        if None in sizes:
+            return None
+        argument, output, temp, alias = (size or 0 for size in sizes)
+        return argument + output + temp - alias
+
+
+@frozen(kw_only=True)
+class LoweredSide:
+    """A step that a release has lowered, ready to be compiled by it."""
+
+    name: str
+    installation: Installation
+    subject: PredictionSubject
+    settings: Settings
+    left_out: tuple[LeftOutFlag, ...] = ()
+
+    def request(self, target: Target, variant: Variant, timeout_s: float) -> CompileRequest:
+        """Return the compile of it under these Settings, by its own release."""
+        if self.subject.workload is None:
+            raise ValueError("a scheduled program is not compiled")
+        made = compile_request(self.subject.workload, target, variant, timeout_s)
+        task = replace(made.task, interpreter=self.installation.interpreter)
+        return replace(made, task=task)
+
+
+def carried_packages(source: Source, more: Sequence[str], cwd: Path) -> CarriedPackages:
+    """Return the packages that the environment of each release needs for this workload."""
+    if not isinstance(source, str | Path):
+        return packages_of_command(source, cwd).having(more)
+    if isinstance(source, str) and is_function(source):
+        return packages_of_function(source, cwd).having(more)
+    return NO_PACKAGES
+
+
+def lower_side(  # noqa: PLR0913  the workload, and where and by what it is lowered
+    source: Source,
+    installation: Installation,
+    target: Target,
+    options: UpgradeOptions,
+    *,
+    name: str,
+    directory: Path,
+    cwd: Path | None = None,
+    say: Say,
+) -> LoweredSide:
+    """Lower the workload by this release; StableHLO is lowered already."""
+    subject = _subject(source, installation, target, options, directory, cwd, say)
+    check_platform(subject, target)
+    check_devices(subject, target)
+    if subject.workload is None:
+        raise UsageError(
+            f"{subject.origin} is already scheduled, so another release changes nothing",
+            why="XLA can't compile a scheduled module again",
+            next="pass the program before XLA's passes: StableHLO, file.py:make_step, or `-- CMD`",
+        )
+    settings, left_out = _accepted(subject.settings.merged(options.settings), installation.jaxlib)
+    return LoweredSide(
+        name=name,
+        installation=installation,
+        subject=subject,
+        settings=settings,
+        left_out=left_out,
+    )
+
+
+def _subject(
+    source: Source,
+    installation: Installation,
+    target: Target,
+    options: UpgradeOptions,
+    directory: Path,
+    cwd: Path | None,
+    say: Say,
+) -> PredictionSubject:
+    interpreter, devices = installation.interpreter, options.devices or target.devices
+    if isinstance(source, str) and is_function(source):
+        say(f"lowering {source} with jax {installation.jax}")
+        return lower_subject(
+            source,
+            devices=devices,
+            directory=directory,
+            timeout_s=options.timeout_s,
+            tpus=target.tpu is not None,
+            interpreter=interpreter,
+            cwd=cwd,
+        )
+    if isinstance(source, str | Path):
+        return find_subject(source, options.program, tpus=target.tpu is not None)
+    say(f"lowering {' '.join(source)} with jax {installation.jax}")
+    return run_subject(
+        _with_python(source, interpreter.python),
+        target=target,
+        devices=devices,
+        directory=directory,
+        program=options.program,
+        timeout_s=options.timeout_s,
+        say=say,
+        interpreter=interpreter,
+        cwd=cwd,
+    )
+
+
+def _with_python(command: Sequence[str], python: Path) -> list[str]:
+    """Return the command with the release's Python in place of the one that it names."""
+    first, *rest = command
+    return [str(python), *rest] if _PYTHON.fullmatch(Path(first).name) else [first, *rest]
+
+
+def _accepted(settings: Settings, jaxlib: str) -> tuple[Settings, tuple[LeftOutFlag, ...]]:
+    """Return the Settings without the flags that this release is known not to accept."""
+    known = release(jaxlib)
+    if not known.exact:
+        return settings, ()  # the compiler will say it
+    unknown = {
+        name: value
+        for name, value in (*settings.xla, *settings.options)
+        if name.startswith("xla_") and name not in known.flags
+    }
+    if not unknown:
+        return settings, ()
+    kept = replace(
+        settings,
+        xla=tuple(pair for pair in settings.xla if pair[0] not in unknown),
+        options=tuple(pair for pair in settings.options if pair[0] not in unknown),
+    )
+    gone = tuple(
+        LeftOutFlag(name, value, unknown_hint(name, jaxlib)) for name, value in unknown.items()
+    )
+    return kept, gone
+
+
+def compile_sides(
+    sides: Sequence[LoweredSide], pricing: PricingContext, options: UpgradeOptions, say: Say
+) -> tuple[UpgradeSide, ...]:
+    """Compile and simulate each; the first error ends the others."""
+    asked = [(side, Variant(side.name, side.settings)) for side in sides]
+    results = compile_variants(asked, pricing, options, say)
+    made: list[UpgradeSide] = []
+    for side, result in zip(sides, results, strict=True):
+        if isinstance(result, CounterpointError):
+            raise told_of(result, side)
+        made.append(
+            UpgradeSide(
+                name=side.name,
+                installation=side.installation,
+                subject=side.subject,
+                settings=side.settings,
+                left_out=side.left_out,
+                forecast=result,
+            )
+        )
+    return tuple(made)
+
+
+def told_of(error: CounterpointError, side: LoweredSide) -> CounterpointError:
+    """Return the error with the release that it comes from."""
+    error.what = f"with {side.name}: {error.what}"
+    return error
+
+
+def compile_variants(
+    asked: Sequence[tuple[LoweredSide, Variant]],
+    pricing: PricingContext,
+    options: UpgradeOptions,
+    say: Say,
+) -> list[Forecast | CounterpointError]:
+    """Compile each side under its Variant, several at once, and simulate what comes out."""
+    requests = [side.request(pricing.target, variant, options.timeout_s) for side, variant in asked]
+    results: dict[int, Forecast | CounterpointError] = {}
+    for number, result in compile_all([it.task for it in requests], options.jobs, say):
+        results[number] = (
+            result
+            if isinstance(result, CounterpointError)
+            else forecast(pricing, requests[number], result)
+        )
+    return [results[number] for number in range(len(requests))]

@@ -1,0 +1,196 @@
+"""`upgrade`: a step with two releases of JAX, predicted, and what makes the difference.
+
+Upgrade ── before, after ──► UpgradeSide: an Installation, and its Forecast
+├── changes ──► StepChangeOfKind: what the compilers did differently, and its time
+├── flags ────► the flags that went, came or changed their default
+├── tries ────► FlagTry: what undoes it
+└── steps ────► ReleaseStep: the releases between, where it changed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from counterpoint.core import InputError, Range, Unknown, UsageError
+from counterpoint.core.arguments import Retry
+from counterpoint.core.frozen import frozen
+from counterpoint.core.scratch import scratch_directory
+from counterpoint.diagnose.compare import Comparison, StepDifference, compare
+from counterpoint.flags.history import ReleaseDiff
+from counterpoint.hardware import Target
+from counterpoint.hardware.targets import parse_target
+from counterpoint.workflow.forecast.forecast import PricingContext
+from counterpoint.workflow.forecast.ranking import INDIFFERENCE, difference, same_schedule
+from counterpoint.workflow.upgrade.changes import StepChangeOfKind, changes_of
+from counterpoint.workflow.upgrade.flag_effects import (
+    FlagTry,
+    TriedWith,
+    flag_changes,
+    tried_flags,
+)
+from counterpoint.workflow.upgrade.installation import Installations
+from counterpoint.workflow.upgrade.side import (
+    LoweredSide,
+    Say,
+    Source,
+    UpgradeOptions,
+    UpgradeSide,
+    carried_packages,
+    compile_sides,
+    lower_side,
+)
+
+
+@frozen(kw_only=True, eq=False)
+class Upgrade:
+    """The result of `counterpoint upgrade`: one step before and after."""
+
+    workload: str  # the module's name
+    origin: str
+    target: Target
+    before: UpgradeSide
+    after: UpgradeSide
+    comparison: Comparison
+    work: StepDifference
+    changes: tuple[StepChangeOfKind, ...]
+    flags: ReleaseDiff | Unknown
+    tries: tuple[FlagTry, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        names = f"{self.before.name} to {self.after.name}"
+        return f"<Upgrade of {self.workload!r} on {self.target}, {names}: {self.change:+.1%}>"
+
+    @property
+    def change(self) -> float:
+        """The change of the step, as a share: 0.03 if it becomes 3 % longer."""
+        return self.after.forecast.step_s / self.before.forecast.step_s - 1
+
+    @property
+    def reach(self) -> Range:
+        """The range of `change`: errors of prices that both steps share cancel."""
+        before = self.before.forecast
+        seconds = difference(self.after.forecast.simulation, before.simulation)
+        return Range(seconds.low / before.step_s, seconds.high / before.step_s)
+
+    @property
+    def is_same_program(self) -> bool:
+        """True if both compile to the same instructions in the same order, names aside."""
+        one, other = self.before.forecast.program, self.after.forecast.program
+        return same_schedule(one, other) or not self.changes
+
+    @property
+    def matters(self) -> bool:
+        """True if the step is certainly longer or shorter, by more than predictions can tell."""
+        reach = self.reach
+        certain = reach.low > 0 or reach.high < 0
+        return certain and abs(self.change) > INDIFFERENCE
+
+    def slower_by_more_than(self, limit: float) -> bool:
+        """Return whether the step becomes longer by more than `limit`, and certainly longer."""
+        return self.change > limit and self.reach.low > 0
+
+    @property
+    def other_packages(self) -> dict[str, tuple[str | None, str | None]]:
+        """Packages beside JAX's own whose versions differ between the two environments."""
+        one, other = (side.installation.packages for side in (self.before, self.after))
+        names = sorted(name for name in {*one, *other} if not name.startswith(("jax", "libtpu")))
+        return {
+            name: (one.get(name), other.get(name))
+            for name in names
+            if one.get(name) != other.get(name)
+        }
+
+
+def upgrade(
+    source: Source,
+    *,
+    target: Target | str,
+    before: str,
+    after: str,
+    options: UpgradeOptions | None = None,
+    say: Say = lambda _: None,
+) -> Upgrade:
+    """Predict a step with two releases of JAX, and say what makes the difference.
+
+    The source is a path, `file.py:function`, or the words of a command. Each release is installed
+    in an environment of its own, lowers the step and compiles it; no GPU is needed.
+    """
+    asked = options or UpgradeOptions()
+    where = parse_target(target, tpus=True) if isinstance(target, str) else target
+    packages = carried_packages(source, asked.packages, Path.cwd())
+    tpus = where.tpu is not None
+    with scratch_directory("upgrade") as scratch, Installations(packages, tpus=tpus) as available:
+        versions = [available.exact(before, "from"), available.exact(after, "to")]
+        if versions[0] == versions[1]:
+            raise UsageError(
+                f"`from={before}` and `to={after}` are one release: JAX {versions[0]}",
+                next=Retry({"to": "newest"}),
+            )
+        installed = available.of(versions, say)
+        lowered = [
+            lower_side(
+                source,
+                one,
+                where,
+                asked,
+                name=f"jax {one.jax}",
+                directory=scratch / one.jax,
+                say=say,
+            )
+            for one in installed
+        ]
+        return upgrade_of(lowered, PricingContext(target=where), asked, say)
+
+
+def upgrade_of(
+    lowered: Sequence[LoweredSide], pricing: PricingContext, options: UpgradeOptions, say: Say
+) -> Upgrade:
+    """Compile, simulate and compare two sides, and try what may undo the changes."""
+    say(f"compiling {lowered[0].subject.name} for {pricing.target}")
+    before, after = compile_sides(lowered, pricing, options, say)
+    say("comparing")
+    comparison = compare(before.forecast.simulation.timeline, after.forecast.simulation.timeline)
+    work = comparison.work
+    if isinstance(work, Unknown):
+        raise InputError(f"the two steps can't be compared: {work.reason}")
+    changes = changes_of(work, before.forecast.program, after.forecast.program)
+    flags = flag_changes(before.installation.jaxlib, after.installation.jaxlib)
+    tries: tuple[FlagTry, ...] = ()
+    if options.tries and changes and pricing.target.tpu is None:
+        tried = TriedWith(before, after, lowered[1], pricing, options, say)
+        tries = tried_flags(tried, changes, flags)
+    return Upgrade(
+        workload=before.subject.name,
+        origin=before.subject.origin,
+        target=pricing.target,
+        before=before,
+        after=after,
+        comparison=comparison,
+        work=work,
+        changes=changes,
+        flags=flags,
+        tries=tries,
+        notes=tuple(dict.fromkeys(_notes(before, after))),
+    )
+
+
+def _notes_of(side: UpgradeSide) -> Iterator[str]:
+    yield from side.installation.notes
+    yield from side.subject.notes
+    yield from side.forecast.notes
+    yield from side.forecast.simulation.notes
+
+
+def _notes(before: UpgradeSide, after: UpgradeSide) -> Iterator[str]:
+    """Yield what both say once, and what one says with its name."""
+    one, other = ([*_notes_of(before)], [*_notes_of(after)])
+    yield from (note for note in one if note in other)
+    yield from (f"{before.name}: {note}" for note in one if note not in other)
+    yield from (f"{after.name}: {note}" for note in other if note not in one)
+    if before.installation.python != after.installation.python:
+        yield (
+            f"{before.name} runs in Python {before.installation.python}, {after.name} in"
+            f" {after.installation.python}: no installed Python has packages of both"
+        )
