@@ -65,6 +65,7 @@ def upgrade(  # noqa: PLR0913 - the options of the command
     to: str = "newest",
     compile_: Annotated[UpgradeCompileOptions | None, Parameter(name="*")] = None,
     no_tries: Switch = False,
+    bisect: Switch = False,
     fail_above: str | None = None,
     top: WholeNumber = 10,
     json: Switch = False,
@@ -84,6 +85,7 @@ def upgrade(  # noqa: PLR0913 - the options of the command
         to: The release after it; by default the newest.
         compile_: What is compiled.
         no_tries: Try no flags that may undo what changed, which takes a compile each.
+        bisect: Find the releases between that changed the step.
         fail_above: Exit with 1 if the step becomes longer by more than this, e.g. 2%.
         top: Rows in each table.
         json: Print everything as JSON.
@@ -98,7 +100,7 @@ def upgrade(  # noqa: PLR0913 - the options of the command
     source = _source(workload, command)
     before = from_ or _installed()
     target = _target(asked, source)
-    options = _options(asked, target, tries=not no_tries)
+    options = _options(asked, target, tries=not no_tries, bisect=bisect)
     with Progress("looking for the releases") as progress:
         from counterpoint.workflow.upgrade import upgrade as compare_releases
 
@@ -146,7 +148,9 @@ def _target(asked: UpgradeCompileOptions, source: str | tuple[str, ...]) -> Targ
     return require_target(found, source if isinstance(source, str) else shlex.join(source))
 
 
-def _options(asked: UpgradeCompileOptions, target: Target, *, tries: bool) -> UpgradeOptions:
+def _options(
+    asked: UpgradeCompileOptions, target: Target, *, tries: bool, bisect: bool
+) -> UpgradeOptions:
     from counterpoint.workflow import base_settings
     from counterpoint.workflow.upgrade import UpgradeOptions
 
@@ -165,6 +169,7 @@ def _options(asked: UpgradeCompileOptions, target: Target, *, tries: bool) -> Up
         jobs=asked.jobs,
         timeout_s=asked.timeout,
         tries=tries,
+        bisect=bisect,
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Unknown
+from counterpoint.diagnose.compare import OpChange
 from counterpoint.flags.history import ReleaseDiff
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -27,12 +30,19 @@ from counterpoint.report.document import (
 from counterpoint.report.explain.compare_tables import signed
 from counterpoint.report.places import short_path
 from counterpoint.report.units import counted_noun
-from counterpoint.workflow.upgrade import FlagTry, StepChangeOfKind, Upgrade, UpgradeSide
+from counterpoint.workflow.upgrade import (
+    LEAST_MOVE,
+    ChangeKind,
+    FlagTry,
+    StepChangeOfKind,
+    Upgrade,
+    UpgradeSide,
+)
 
 _MS: Final = 1e3
 _PACKAGES: Final = 8
 _FLAGS: Final = 12
-_PAIR: Final = 60
+_NUMBER: Final = re.compile(r"([._]\d+)+$")
 _OF_GPUS: Final = "xla_gpu_"
 
 
@@ -44,6 +54,8 @@ def upgrade_document(found: Upgrade, top: int = 10, next_command: str = "") -> D
     sections.append(_flags(found))
     if found.tries:
         sections.append(_tries(found, top))
+    if found.steps:
+        sections.append(_between(found))
     return Document(sections=tuple(sections), legend=_LEGEND, next=next_command)
 
 
@@ -171,34 +183,48 @@ def _times(
 
 
 def _ops(found: Upgrade, top: int) -> Section:
-    rows = sorted(
-        ((change.kind, row) for change in found.changes for row in change.rows),
-        key=lambda pair: -abs(pair[1].difference_ms),
-    )
-    shown = rows[:top]
+    """Return the largest differences; those alike, as of each layer, in one row."""
+    alike: defaultdict[tuple[str, ...], list[OpChange]] = defaultdict(list)
+    for change in found.changes:
+        for row in change.rows:
+            alike[_likeness(change.kind, row)].append(row)
+    groups = sorted(alike.items(), key=lambda it: -abs(sum(row.difference_ms for row in it[1])))
+    shown = groups[:top]
+    firsts = [rows[0] for _, rows in shown]
     made = table(
-        names("A > B", [_pair(row.match.a, row.match.b) for _, row in shown]),
-        words("change", [str(kind) for kind, _ in shown], 1),
-        numbers("A ms", units.column(row.a_ms for _, row in shown)),
-        numbers("B ms", units.column(row.b_ms for _, row in shown)),
-        numbers("B-A", signed([row.difference_ms for _, row in shown])),
-        words("phase", [row.shown.phase or "" for _, row in shown], 3),
-        places("source", [_place(row.shown.source, row.shown.scope) for _, row in shown], 1),
+        names("A > B", [f"{key[1]} > {key[2]}" for key, _ in shown]),
+        numbers("times", [f"{len(rows):,}" for _, rows in shown]),
+        words("change", [key[0] for key, _ in shown], 1),
+        numbers("A ms", units.column(sum(row.a_ms for row in rows) for _, rows in shown)),
+        numbers("B ms", units.column(sum(row.b_ms for row in rows) for _, rows in shown)),
+        numbers("B-A", signed([sum(row.difference_ms for row in rows) for _, rows in shown])),
+        words("phase", [row.shown.phase or "" for row in firsts], 3),
+        places("source", [_place(row.shown.source, row.shown.scope) for row in firsts], 1),
     )
-    left = len(rows) - len(shown)
-    more = f"{units.shown_of(len(shown), len(rows))}" if left else ""
+    more = units.shown_of(len(shown), len(groups)) if len(groups) > len(shown) else ""
     return Section("Largest differences", more, (made,))
 
 
-def _pair(a: Sequence[object], b: Sequence[object]) -> str:
-    one, other = (_some([str(getattr(it, "op", "")) for it in side]) for side in (a, b))
-    return one if one == other else f"{one} > {other}"
+def _likeness(kind: ChangeKind, row: OpChange) -> tuple[str, ...]:
+    shown = row.shown
+    return (
+        str(kind),
+        _some([it.op for it in row.match.a]),
+        _some([it.op for it in row.match.b]),
+        shown.phase or "",
+        shown.source or "",
+    )
 
 
 def _some(ops: Sequence[str]) -> str:
-    if not ops:
+    """Return the kinds of these ops: their names without numbers, and how many there are."""
+    stems = Counter(_NUMBER.sub("", op) for op in ops)
+    if not stems:
         return "none"
-    return ops[0] if len(ops) == 1 else f"{len(ops)} ops ({ops[0]}, ...)"
+    first, count = stems.most_common(1)[0]
+    if len(stems) == 1:
+        return first if count == 1 else f"{count} {first}"
+    return f"{len(ops)} ops ({first}, ...)"
 
 
 def _place(source: str | None, scope: str | None) -> str:
@@ -299,3 +325,31 @@ def _range(one: FlagTry) -> str:
 
 def _undone(one: FlagTry) -> str:
     return "" if one.undone is None else units.percent(one.undone, 0)
+
+
+def _between(found: Upgrade) -> Section:
+    steps = found.steps
+    moves = {move.after: move for move in found.moves}
+    forecasts = [None if it.side is None else it.side.forecast for it in steps]
+    rows = [moves.get(it.version) for it in steps]
+    made = table(
+        words("jax", [it.version for it in steps]),
+        numbers("step ms", units.column(it and it.step_s * _MS for it in forecasts)),
+        numbers(
+            "exposed ms", units.column(it and it.simulation.exposed_s * _MS for it in forecasts)
+        ),
+        numbers("change", ["" if it is None else f"{it.change:+.1%}" for it in rows]),
+        words("by", ["" if it is None else _largest(it.changes) for it in rows], 1),
+    )
+    blocks: list[Block] = [made]
+    blocks += [
+        Prose(f"jax {it.version}: {it.error.what}", Tone.WARNING) for it in steps if it.error
+    ]
+    least = units.percent(LEAST_MOVE)
+    names_ = ", ".join(it.after for it in found.moves)
+    summary = f"the step changed in {names_}" if names_ else f"none changed it by {least} or more"
+    return Section("Releases between", summary, tuple(blocks))
+
+
+def _largest(changes: Sequence[StepChangeOfKind]) -> str:
+    return "; ".join(f"{it.kind} {signed([it.difference_ms])[0]} ms" for it in changes[:2])

@@ -95,6 +95,33 @@ class FlagTryJson(Result):
     error: str | None
 
 
+class ReleaseStepJson(Result):
+    """The step with a release between the two, or why there is none."""
+
+    version: str
+    step_ms: Annotated[float | None, At("side.forecast.step_ms")]
+    exposed_ms: Annotated[float | None, At("side.forecast.simulation.exposed_ms")]
+    held_bytes: Annotated[int | None, At("side.held_bytes")]
+    error: str | None
+
+
+class KindMoveJson(Result):
+    """Differences of one kind between two releases."""
+
+    kind: str
+    difference_ms: float
+
+
+class ReleaseMoveJson(Result):
+    """A release that changed the step."""
+
+    before: str
+    after: str
+    change: float
+    difference_ms: float
+    changes: tuple[KindMoveJson, ...]
+
+
 class UpgradeJson(Result, tag_field="schema", tag="counterpoint.upgrade/1"):
     """A step before and after a new release of JAX: `counterpoint upgrade --json`."""
 
@@ -115,6 +142,8 @@ class UpgradeJson(Result, tag_field="schema", tag="counterpoint.upgrade/1"):
     changes: tuple[StepChangeOfKindJson, ...]
     flags: FlagChangesJson
     tries: tuple[FlagTryJson, ...]
+    steps: tuple[ReleaseStepJson, ...]
+    moves: tuple[ReleaseMoveJson, ...]
     notes: tuple[str, ...]
 
 

@@ -63,8 +63,8 @@ _STEERING: Final = {
 class FlagTry:
     """Settings tried with the new release, and what they undo.
 
-    `undone` is the share of the change of the step that they take back: above 1, the step is even
-    shorter than before. None if the step did not change, or if the compile failed.
+    `undone` is the share of what the step became longer that they take back: above 1, the step is
+    even shorter than before. None if it did not become longer, or if the compile failed.
     """
 
     variant: Variant  # the Settings of the new side, and these flags
@@ -162,7 +162,7 @@ class TriedWith:
             forecast=result,
             saves_s=saves,
             reach_s=difference(now.simulation, result.simulation),
-            undone=saves / added if abs(added) > _LEAST * now.step_s else None,
+            undone=saves / added if added > _LEAST * now.step_s else None,
             same_program=same_schedule(now.program, result.program),
         )
 

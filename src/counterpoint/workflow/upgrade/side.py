@@ -57,6 +57,7 @@ class UpgradeOptions:
     jobs: int | None = None
     timeout_s: float = TIMEOUT_S
     tries: bool = True  # whether to try flags that may undo changes
+    bisect: bool = False  # whether to look for the releases between that changed the step
 
 
 @frozen

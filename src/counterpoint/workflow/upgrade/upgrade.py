@@ -9,7 +9,9 @@ Upgrade ── before, after ──► UpgradeSide: an Installation, and its For
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from counterpoint.core import InputError, Range, Unknown, UsageError
@@ -22,6 +24,7 @@ from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.workflow.forecast.forecast import PricingContext
 from counterpoint.workflow.forecast.ranking import INDIFFERENCE, difference, same_schedule
+from counterpoint.workflow.upgrade.bisection import ReleaseMove, ReleaseStep, bisect, moves_of
 from counterpoint.workflow.upgrade.changes import StepChangeOfKind, changes_of
 from counterpoint.workflow.upgrade.flag_effects import (
     FlagTry,
@@ -29,7 +32,7 @@ from counterpoint.workflow.upgrade.flag_effects import (
     flag_changes,
     tried_flags,
 )
-from counterpoint.workflow.upgrade.installation import Installations
+from counterpoint.workflow.upgrade.installation import Installation, Installations
 from counterpoint.workflow.upgrade.side import (
     LoweredSide,
     Say,
@@ -56,6 +59,7 @@ class Upgrade:
     changes: tuple[StepChangeOfKind, ...]
     flags: ReleaseDiff | Unknown
     tries: tuple[FlagTry, ...] = ()
+    steps: tuple[ReleaseStep, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -64,7 +68,7 @@ class Upgrade:
 
     @property
     def change(self) -> float:
-        """The change of the step, as a share: 0.03 if it becomes 3 % longer."""
+        """The change of the step, as a share: 0.03 if it becomes 3% longer."""
         return self.after.forecast.step_s / self.before.forecast.step_s - 1
 
     @property
@@ -90,6 +94,11 @@ class Upgrade:
     def slower_by_more_than(self, limit: float) -> bool:
         """Return whether the step becomes longer by more than `limit`, and certainly longer."""
         return self.change > limit and self.reach.low > 0
+
+    @property
+    def moves(self) -> tuple[ReleaseMove, ...]:
+        """The releases between that changed the step, if they were looked for."""
+        return moves_of(self.steps)
 
     @property
     def other_packages(self) -> dict[str, tuple[str | None, str | None]]:
@@ -119,29 +128,91 @@ def upgrade(
     """
     asked = options or UpgradeOptions()
     where = parse_target(target, tpus=True) if isinstance(target, str) else target
-    packages = carried_packages(source, asked.packages, Path.cwd())
-    tpus = where.tpu is not None
-    with scratch_directory("upgrade") as scratch, Installations(packages, tpus=tpus) as available:
-        versions = [available.exact(before, "from"), available.exact(after, "to")]
-        if versions[0] == versions[1]:
+    with _releases(source, where, asked, say) as releases:
+        versions = releases.exact(before, after)
+        lowered = releases.lowered(versions)
+        found = upgrade_of(lowered, releases.pricing, asked, say)
+        if not asked.bisect:
+            return found
+        between = releases.available.between(*versions)
+        say(f"{len(between) - 2} releases between them")
+        ends = (found.before, found.after)
+        return replace(found, steps=bisect(between, ends, releases.predicted))
+
+
+def each_release(
+    source: Source,
+    *,
+    target: Target | str,
+    before: str,
+    after: str,
+    options: UpgradeOptions | None = None,
+    say: Say = lambda _: None,
+) -> tuple[ReleaseStep, ...]:
+    """Predict a step with every release from one to another."""
+    asked = options or UpgradeOptions()
+    where = parse_target(target, tpus=True) if isinstance(target, str) else target
+    with _releases(source, where, asked, say) as releases:
+        versions = releases.exact(before, after)
+        ends = compile_sides(releases.lowered(versions), releases.pricing, asked, say)
+        between = releases.available.between(*versions)
+        return bisect(between, (ends[0], ends[1]), releases.predicted, each=True)
+
+
+@contextmanager
+def _releases(
+    source: Source, target: Target, options: UpgradeOptions, say: Say
+) -> Generator[_Releases]:
+    packages = carried_packages(source, options.packages, Path.cwd())
+    with (
+        scratch_directory("upgrade") as scratch,
+        Installations(packages, tpus=target.tpu is not None) as available,
+    ):
+        yield _Releases(source, PricingContext(target=target), options, available, scratch, say)
+
+
+@dataclass
+class _Releases:
+    """One workload, and what lowers and compiles it with any release."""
+
+    source: Source
+    pricing: PricingContext
+    options: UpgradeOptions
+    available: Installations
+    scratch: Path
+    say: Say
+    ends: tuple[str, str] = ("", "")
+
+    def exact(self, before: str, after: str) -> tuple[str, str]:
+        """Return the two releases that the texts name, which are the ends from now on."""
+        self.ends = (self.available.exact(before, "from"), self.available.exact(after, "to"))
+        if self.ends[0] == self.ends[1]:
             raise UsageError(
-                f"`from={before}` and `to={after}` are one release: JAX {versions[0]}",
+                f"`from={before}` and `to={after}` are one release: JAX {self.ends[0]}",
                 next=Retry({"to": "newest"}),
             )
-        installed = available.of(versions, say)
-        lowered = [
-            lower_side(
-                source,
-                one,
-                where,
-                asked,
-                name=f"jax {one.jax}",
-                directory=scratch / one.jax,
-                say=say,
-            )
-            for one in installed
-        ]
-        return upgrade_of(lowered, PricingContext(target=where), asked, say)
+        return self.ends
+
+    def lowered(self, versions: Sequence[str]) -> list[LoweredSide]:
+        """Return the step as each of these releases lowers it."""
+        return [self._lower(one) for one in self.available.of(versions, self.say)]
+
+    def predicted(self, version: str) -> UpgradeSide:
+        """Return the step with a release between the ends, with the Python of both if it can."""
+        first, last = self.ends
+        one = self.available.of((first, version, last), self.say)[1]
+        return compile_sides([self._lower(one)], self.pricing, self.options, self.say)[0]
+
+    def _lower(self, one: Installation) -> LoweredSide:
+        return lower_side(
+            self.source,
+            one,
+            self.pricing.target,
+            self.options,
+            name=f"jax {one.jax}",
+            directory=self.scratch / one.jax,
+            say=self.say,
+        )
 
 
 def upgrade_of(

@@ -1,0 +1,109 @@
+"""Bisection: which of the releases between two changed the step.
+
+The releases are halved as long as the ends of an interval differ, on both sides of the middle: so
+several changes are found, and a stretch without a change costs nothing. A change that a later
+release takes back within such a stretch stays unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from counterpoint.core import CounterpointError, Unknown
+from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.compare import compare
+from counterpoint.workflow.upgrade.changes import StepChangeOfKind, changes_of
+from counterpoint.workflow.upgrade.side import UpgradeSide
+
+LEAST_MOVE: Final = 0.005
+"""Share of the step: smaller changes are not looked for."""
+
+
+@frozen(kw_only=True)
+class ReleaseStep:
+    """The step with one release; of one that could not be tried, the error."""
+
+    version: str
+    side: UpgradeSide | None = None
+    error: CounterpointError | None = None
+
+
+@frozen(kw_only=True)
+class ReleaseMove:
+    """A release that changed the step, compared with the release before it."""
+
+    before: str
+    after: str
+    change: float
+    difference_ms: float
+    changes: tuple[StepChangeOfKind, ...]
+
+
+def bisect(
+    versions: Sequence[str],
+    ends: tuple[UpgradeSide, UpgradeSide],
+    predict: Callable[[str], UpgradeSide],
+    *,
+    each: bool = False,
+) -> tuple[ReleaseStep, ...]:
+    """Return the releases that were predicted, in order: those around each change, or each of all.
+
+    `versions` begin and end with those of `ends`.
+    """
+    found = {
+        0: ReleaseStep(version=versions[0], side=ends[0]),
+        len(versions) - 1: ReleaseStep(version=versions[-1], side=ends[1]),
+    }
+
+    def halve(low: int, high: int) -> None:
+        if not each and not _differ(found[low], found[high]):
+            return
+        left = [at for at in range(low + 1, high) if at not in found]
+        if not left:
+            return
+        middle = left[len(left) // 2]
+        try:
+            found[middle] = ReleaseStep(version=versions[middle], side=predict(versions[middle]))
+        except CounterpointError as error:
+            found[middle] = ReleaseStep(version=versions[middle], error=error)
+            halve(low, high)  # with the others between
+            return
+        halve(low, middle)
+        halve(middle, high)
+
+    halve(0, len(versions) - 1)
+    return tuple(found[at] for at in sorted(found))
+
+
+def _differ(one: ReleaseStep, other: ReleaseStep) -> bool:
+    return _change(one.side, other.side) > LEAST_MOVE
+
+
+def _change(one: UpgradeSide | None, other: UpgradeSide | None) -> float:
+    if one is None or other is None:
+        return 0.0
+    return abs(other.forecast.step_s / one.forecast.step_s - 1)
+
+
+def moves_of(steps: Sequence[ReleaseStep], least: float = LEAST_MOVE) -> tuple[ReleaseMove, ...]:
+    """Return the releases that changed the step by at least a share, and what they changed."""
+    sides = [(step.version, step.side) for step in steps if step.side is not None]
+    return tuple(
+        _move(one, other) for (_, one), (_, other) in pairwise(sides) if _change(one, other) > least
+    )
+
+
+def _move(one: UpgradeSide, other: UpgradeSide) -> ReleaseMove:
+    before, after = one.forecast, other.forecast
+    work = compare(before.simulation.timeline, after.simulation.timeline).work
+    return ReleaseMove(
+        before=one.installation.jax,
+        after=other.installation.jax,
+        change=after.step_s / before.step_s - 1,
+        difference_ms=(after.step_s - before.step_s) * 1e3,
+        changes=()
+        if isinstance(work, Unknown)
+        else changes_of(work, before.program, after.program),
+    )
