@@ -22,7 +22,7 @@ FAST_WORKERS ?= 3  # these tests hardly wait, and each worker imports and collec
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
-.PHONY: trainers help demo test newest fast lint web web-check golden budget fuzz growth docs docs-site tutorial tools clean lock
+.PHONY: trainers help demo test newest fast lint web web-check golden budget fuzz fuzz-day growth docs docs-site tutorial tools clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -42,11 +42,13 @@ test: $(VENV)/installed-all-dev ## all tests, lint, types and layers
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
 	newest=0; $(MAKE) --no-print-directory newest || newest=$$?; \
 	budget=0; $(MAKE) --no-print-directory budget || budget=$$?; \
+	fuzz=0; $(MAKE) --no-print-directory fuzz-day || fuzz=$$?; \
 	echo "== trainers: MaxText and Tunix"; \
 	export COUNTERPOINT_MAXTEXT="$$(tests/install_trainer.sh maxtext)"; \
 	export COUNTERPOINT_TUNIX="$$(tests/install_trainer.sh tunix)"; \
 	echo "== pytest"; $(BIN)/python $(PYTEST) || exit $$?; \
 	[ $$budget -eq 0 ] || { echo "error: the tests pass, but explain exceeds its budget (above)" >&2; exit 1; }; \
+	[ $$fuzz -eq 0 ] || { echo "error: the tests pass, but a damaged input of today ends badly (above)" >&2; exit 1; }; \
 	[ $$newest -eq 0 ] || { echo "error: the tests pass, but not with the newest JAX (above)" >&2; exit 1; }; \
 	[ $$lint -eq 0 ] || { echo "error: the tests pass, but lint, types or layers do not (above)" >&2; exit 1; }
 
@@ -114,6 +116,10 @@ budget: $(VENV)/installed-all-dev ## what explain costs, counted, against its li
 
 fuzz: $(VENV)/installed-all-dev ## damaged inputs for MINUTES (default 1): what ends badly is kept in build/fuzz
 	$(BIN)/python tests/fuzz/fuzz.py --minutes $(or $(MINUTES),1)
+
+fuzz-day: $(VENV)/installed-all-dev ## a minute of damaged inputs, others each day
+	@echo "== tests/fuzz/fuzz.py, one minute"; \
+	$(BIN)/python tests/fuzz/fuzz.py --minutes 1 --seed $(or $(DAY),$(shell date -u +%Y%m%d))
 
 growth: $(VENV)/installed-all-dev ## how the time of a command grows with the size of 42 shapes of text
 	$(BIN)/python tests/fuzz/growth.py

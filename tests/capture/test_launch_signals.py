@@ -93,7 +93,9 @@ class TestInterrupts:
             ours.wait(PATIENCE_S)
         return ours, read_run(path), pids
 
-    @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
+    @pytest.mark.parametrize(
+        ("number", "status"), [(signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
+    )
     def test_the_whole_group_is_ended(self, tmp_path: Path, number: int, status: int) -> None:
         ours, made, pids = self.interrupted(tmp_path, "signal.default_int_handler", number)
         assert ours.returncode == status

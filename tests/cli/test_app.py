@@ -105,7 +105,7 @@ def test_ctrl_c_is_one_line(run: Run) -> None:
     assert run("interrupt") == (130, "", "interrupted\n")
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGQUIT", 131)])
 def test_a_batch_system_that_ends_it_is_obeyed_as_ctrl_c_is(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
 ) -> None:
@@ -128,7 +128,10 @@ def test_a_signal_that_is_ignored_stays_so(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_predict_that_is_ended_leaves_no_directory_and_no_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT])
+def test_a_predict_that_is_ended_leaves_no_directory_and_no_process(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     slow, ready, scratch = tmp_path / "slow.py", tmp_path / "ready", tmp_path / "scratch"
     os.mkfifo(ready)
     scratch.mkdir()
@@ -148,10 +151,10 @@ def test_a_predict_that_is_ended_leaves_no_directory_and_no_process(tmp_path: Pa
     with running:
         child = int(ready.read_text())
         assert list(scratch.iterdir())
-        running.send_signal(signal.SIGTERM)
+        running.send_signal(number)
         assert running.stderr is not None
-        assert running.stderr.read().splitlines()[-1] == "ended by SIGTERM"
-    assert running.returncode == 143
+        assert running.stderr.read().splitlines()[-1] == f"ended by {number.name}"
+    assert running.returncode == 128 + number
     assert not list(scratch.iterdir())
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)

@@ -9,14 +9,17 @@ each case (worker.py). `--repeat` takes the name of a case: its seed, the run's 
 from __future__ import annotations
 
 import argparse
+import base64
 import collections
 import hashlib
+import io
 import json
 import os
 import pickle
 import random
 import shutil
 import sys
+import tarfile
 import tempfile
 import time
 import warnings
@@ -38,6 +41,9 @@ _TURN_S = 10.0
 _MOST = 5000
 """How long one parser has its turn, and how many cases one process reads: it is new after that."""
 
+_MOST_PRINTED = 20_000
+"""How many characters of a find are printed."""
+
 Table = collections.Counter[tuple[str, str]]
 
 
@@ -45,6 +51,7 @@ def main() -> int:
     """Run until the time is over; print a table."""
     given = _options()
     warnings.simplefilter("ignore")
+    os.environ.setdefault("POLARS_MAX_THREADS", "2")  # threads count as memory, on large machines
     scratch = Path(tempfile.mkdtemp(prefix="fuzz-", dir=_memory()))
     load_commands()
     try:
@@ -112,13 +119,18 @@ class Campaign:
         until = time.monotonic() + given.minutes * 60
         chosen = [seed for seed in self._seeds.values() if given.only in seed.name]
         parsers = [s for s in chosen if parser_of(s.name)] if given.way != COMMANDS else []
-        turn = min(_TURN_S, given.minutes * 30 / max(1, len(parsers)))
-        while time.monotonic() < until:
+        order = random.Random(given.seed)
+        while (left := until - time.monotonic()) > 0:
+            order.shuffle(parsers)
+            mine = left if given.way == "parsers" else left / 2
+            half = time.monotonic() + min(mine, _TURN_S * len(parsers))
             for seed in parsers:
-                self._parse(seed, min(turn, until - time.monotonic()))
+                turn = min(_TURN_S, given.minutes * 30 / len(parsers), half - time.monotonic())
+                if turn > 0:
+                    self._parse(seed, turn)
                 self._save()
             if given.way != "parsers":
-                as_long = turn * max(1, len(parsers))
+                as_long = min(left / 2, _TURN_S * max(1, len(parsers)))
                 self._commands(chosen, min(until, time.monotonic() + as_long))
                 self._save()
         self._print()
@@ -203,6 +215,8 @@ class Campaign:
         repeat = f"{sys.executable} {sys.argv[0]} --repeat {case}"
         (target / "CASE").write_text(f"{key}\n{repeat}\n{told}\n", errors="backslashreplace")
         print(f"{key}\n  kept in {target}\n  to repeat it: {repeat}", flush=True)
+        if len(packed := _packed(target)) <= _MOST_PRINTED:
+            print(f"  elsewhere: base64 -d <<<{packed} | tar xJ", flush=True)
 
     def _save(self) -> None:
         """Add the cases since the last time to the sums in a file."""
@@ -225,6 +239,14 @@ class Campaign:
             print(f"{name:24} {self._parsed[name, '']:9} {self._run[name, '']:9} {bad:5}")
         sums = [sum(table.values()) for table in (self._parsed, self._run, self._bad)]
         print(f"{'all':24} {sums[0]:9} {sums[1]:9} {sums[2]:5}   seed {self._given.seed}")
+
+
+def _packed(directory: Path) -> str:
+    """Return a directory as text: of a machine that is gone, its log is what is left."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:xz") as archive:
+        archive.add(directory, directory.name)
+    return base64.b64encode(out.getvalue()).decode()
 
 
 def _make(place: Path, files: dict[str, bytes]) -> None:

@@ -74,7 +74,7 @@ def test_it_prints_one_address_on_this_machine(stored: Path) -> None:
         assert ended(process) == (0, "Ctrl-C ends it\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_another_signal_ends_it_as_the_shell_expects(stored: Path, number: signal.Signals) -> None:
     if signal.getsignal(number) is signal.SIG_IGN:
         pytest.skip("whoever started the tests has this signal ignored, as nohup does")

@@ -81,7 +81,7 @@ def _is_member(path: Path, group: int) -> bool:
     return int(member_of) == group and path.name != str(group) and state != "Z"
 
 
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _PASSED: Final = (signal.SIGUSR1, signal.SIGUSR2)
 """Signals by which schedulers and people ask trainers to write a checkpoint."""
 _SAME: Final = 1.0

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
 
-_ASKED: Final = (signal.SIGTERM, signal.SIGHUP)
+_ASKED: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _FILES_TOO: Final = "complete -o bashdefault -o default -F"
 """For words other than options, such as profiles, bash completes file names itself."""
 
@@ -52,7 +52,7 @@ class EndedBySignal(KeyboardInterrupt):
 
 @contextmanager
 def raise_at_signals() -> Generator[None]:
-    """Raise `EndedBySignal` at SIGTERM and SIGHUP, as batch systems and terminals send them.
+    """Raise `EndedBySignal` where a batch system or a terminal asks this process to end.
 
     By default they would end this process at once and leave its scratch directories behind. Signals
     that are ignored (nohup) or handled are left alone: `counterpoint run` handles both itself while

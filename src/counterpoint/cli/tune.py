@@ -173,7 +173,7 @@ def _done(asked: TuneRequest, study: Study) -> str:
     return f"{counted_noun(len(study.candidates), 'candidate')} predicted"
 
 
-_ASKED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ASKED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class StopRequest:

@@ -64,7 +64,7 @@ _OF_LAYER: Final = re.compile(
 It can't change a file of another group than the user's own, rename a directory of the layer below,
 or reach a socket in a file.
 """
-_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def lower_command(  # noqa: PLR0913  the command, and what it gets

@@ -24,7 +24,7 @@ from counterpoint.core.arguments import Retry
 from counterpoint.view.app import App
 
 ADDRESS: Final = "127.0.0.1"
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _LARGEST_PORT: Final = 65535
 _BACKLOG: Final = 2048
 

@@ -107,9 +107,16 @@ def read_gemm_csv(path: Path) -> GemmTable:
         ) from error
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     reader = csv.reader(lines, delimiter=_delimiter(lines[0] if lines else ""))
-    header = [name.strip().casefold() for name in next(reader, list[str]())]
-    columns = _columns(path, header)
-    rows = tuple(_row(path, columns, line, reader.line_num) for line in reader)
+    try:
+        header = [name.strip().casefold() for name in next(reader, list[str]())]
+        columns = _columns(path, header)
+        rows = tuple(_row(path, columns, line, reader.line_num) for line in reader)
+    except csv.Error as error:
+        raise InputError(
+            f"{path}: line {reader.line_num} can't be read as a table",
+            why=str(error),
+            next=_EXAMPLE,
+        ) from None
     if not rows:
         raise InputError(
             f"{path}: contains no benchmark", why="there is no line after the header", next=_EXAMPLE

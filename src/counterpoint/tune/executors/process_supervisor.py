@@ -122,7 +122,7 @@ class Supervisor:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if "--cpus" in self._options:
             os.sched_setaffinity(0, {int(number) for number in self._options["--cpus"].split(",")})
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, self._stop)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         tuner = self._tuner()
