@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import TIMEOUT_S, CompiledProgram, CompileTask, Pool
-from counterpoint.compile.inputs import load_workload
+from counterpoint.compile.inputs import Workload, load_workload
 from counterpoint.core.errors import CounterpointError
+from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
 from counterpoint.pgle.evidence import VERBOSE_LOG
@@ -71,19 +72,22 @@ class Lowered:
         """The step, compiled for eight H100s as loud as a proof needs it."""
         key = (path or self.ir, *sorted((options or {}).items()))
         if key not in self._compiled:
-            task = CompileTask(
-                workload=load_workload(path or self.ir),
-                target=H100,
-                options=options or {},
-                environment=VERBOSE_LOG,
-            )
-            self._pool.ask(0, task)
-            answer = self._pool.take(TIMEOUT_S)
-            assert answer is not None
-            if isinstance(answer[1], CounterpointError):
-                raise answer[1]
-            self._compiled[key] = answer[1]
+            self._compiled[key] = self.ask(load_workload(path or self.ir), H100, options)
         return self._compiled[key]
+
+    def ask(
+        self, workload: Workload, target: Target, options: Mapping[str, str] | None = None
+    ) -> CompiledProgram:
+        """Another program or target, compiled by the same worker."""
+        task = CompileTask(
+            workload=workload, target=target, options=options or {}, environment=VERBOSE_LOG
+        )
+        self._pool.ask(0, task)
+        answer = self._pool.take(TIMEOUT_S)
+        assert answer is not None
+        if isinstance(answer[1], CounterpointError):
+            raise answer[1]
+        return answer[1]
 
 
 def costs_of(program: Program, fingerprint: str | None = None) -> Profile:

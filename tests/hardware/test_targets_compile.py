@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import compile_workload
 from counterpoint.compile.inputs import load_workload
 from counterpoint.hardware.targets import parse_target
 from lowered import Lowered
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("target", ["8xL40S", "8xRTX-PRO-6000", "8xMI300X"])
 def test_a_step_compiles_for_it(target: str, lowered: Lowered) -> None:
-    compiled = compile_workload(load_workload(lowered.ir), parse_target(target))
+    compiled = lowered.ask(load_workload(lowered.ir), parse_target(target))
     assert compiled.program.is_scheduled
     assert compiled.program.num_partitions == 8
 
@@ -41,11 +40,11 @@ module @scaled {
 
 @pytest.mark.parametrize("target", ["1xH100", "1xB200"])
 def test_products_of_scaled_8_bit_floats_are_calls_of_their_own(
-    target: str, tmp_path: Path
+    target: str, lowered: Lowered, tmp_path: Path
 ) -> None:
     path = tmp_path / "scaled.mlir"
     path.write_text(SCALED)
     options = {"xla_gpu_enable_triton_gemm": "false"}
-    compiled = compile_workload(load_workload(path), parse_target(target), options)
+    compiled = lowered.ask(load_workload(path), parse_target(target), options)
     calls = {it.custom_call_target for it in compiled.program.instructions}
     assert "__cublas$lt$matmul$f8" in calls

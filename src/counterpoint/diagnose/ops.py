@@ -23,8 +23,8 @@ KEYS = ("program", "op")
 def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     """Return ops by self time in a median step, mean over devices; longest first.
 
-    Columns: program, op, category, phase, scope, source, collective, count (executions per step),
-    self_ms, share (of the step), flops and bytes_accessed (of one execution).
+    Columns: program, op, category, phase, scope, source, collective, lane, count (executions per
+    step), self_ms, share (of the step), flops and bytes_accessed (of one execution).
     """
     inside = spans.select("op", "device", "line", "start_ps", "dur_ps").filter(
         spans["step"].is_not_null()
