@@ -32,6 +32,11 @@ def explain(  # noqa: PLR0913 - the options of the command
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     html: Path | None = None,
     full: Annotated[bool, Parameter(show_default=False)] = False,
+    executor: Literal["local", "ray"] | None = None,
+    ray_address: str | None = None,
+    topology: Path | None = None,
+    digest: Path | None = None,
+    strict: Annotated[bool, Parameter(show_default=False)] = False,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
     """Explain where the time of a training step goes.
@@ -56,6 +61,12 @@ def explain(  # noqa: PLR0913 - the options of the command
         out: Write to this file: .json as JSON, .txt or .md as text.
         html: Write one page to this file (.html): the report, and a timeline to zoom into.
         full: Put all steps into the page in full, however large; by default the typical one.
+        executor: For many hosts: reduce each profile to a digest in a process of its own, on this
+            machine or on the nodes of a Ray cluster, and show what the digests show together.
+        ray_address: The Ray cluster; by default RAY_ADDRESS, or the one that is around.
+        topology: With --executor: a CSV with the columns host, rack and pod.
+        digest: With --executor: also write the digests to this .parquet file.
+        strict: With --executor: a profile that can't be read is an error.
         force: Overwrite the file.
     """
     options = dict(locals())  # the two take the same arguments

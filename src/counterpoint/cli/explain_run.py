@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from counterpoint.cli.output import check_digest, check_page
 from counterpoint.cli.profiles import (
@@ -18,6 +18,8 @@ from counterpoint.cli.profiles import (
     write_answer,
     write_digest,
 )
+from counterpoint.core import UsageError
+from counterpoint.core.arguments import Retry, option_of
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose import explain as explain_timeline
 from counterpoint.timeline.step_range import step_range
@@ -50,8 +52,11 @@ def run(  # noqa: PLR0913 - the options of the command
     html: Path | None = None,
     full: bool = False,
     force: bool = False,
+    **fleet: Any,  # noqa: ANN401 - the options of explain_fleet
 ) -> None:
     """Explain the profiles, and print or write the result."""
+    if _is_of_fleet(locals() | fleet):
+        return
     devices = device_numbers(device)
     step_range(steps, last, step)
     check_options(paths, top, out, "explain", json=json, force=force)
@@ -63,10 +68,7 @@ def run(  # noqa: PLR0913 - the options of the command
     with stopwatch.measure("reading"):
         explanation, timeline = read_and_analyze(
             paths,
-            lambda timeline: (
-                analyze(timeline, stopwatch=stopwatch),
-                None if html is None else timeline,
-            ),
+            lambda whole: (analyze(whole, stopwatch=stopwatch), html and whole),
             "explaining",
             jobs=jobs,
             memory_gb=memory,
@@ -80,16 +82,31 @@ def run(  # noqa: PLR0913 - the options of the command
     if html is not None and timeline is not None:
         from counterpoint.cli.pages import explained_page, write_page
 
-        known = (named, recorded, machine)
-        write_page(
-            explained_page(timeline, explanation, document(), text(), known), html, full=full
-        )
+        page = explained_page(timeline, explanation, document(), text(), (named, recorded, machine))
+        write_page(page, html, full=full)
         if out is None and not json and size is None:
             return
     if size is None:
         write_answer(document, text, out, json=json)
     else:
         write_digest(_as_digest(explanation, recorded, named, size), out)
+
+
+def _is_of_fleet(given: Mapping[str, Any]) -> bool:
+    """Return whether the hosts were reduced to digests, which is another way to explain them."""
+    if given.get("executor") is None:
+        for name in ("ray_address", "topology", "digest", "strict"):
+            if given.get(name):
+                raise UsageError(
+                    f"{option_of(name)} needs --executor", next=Retry({"executor": "local"})
+                )
+        return False
+    from counterpoint.cli.explain_fleet import OPTIONS, run_fleet
+
+    others = {name: value for name, value in given.items() if name not in OPTIONS}
+    own: dict[str, Any] = {name: given.get(name) for name in OPTIONS}
+    run_fleet(**own, others=others)
+    return True
 
 
 def _as_document(

@@ -51,6 +51,12 @@ def _digest(text: str) -> str:
     return text
 
 
+def _executor(text: str) -> str:
+    if text not in ("local", "ray"):
+        raise ValueError(text)
+    return text
+
+
 def _grouping(text: str) -> str:
     from counterpoint.diagnose import GROUPINGS
 
@@ -105,6 +111,11 @@ QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
             "out": Path,
             "html": Path,
             "full": None,
+            "executor": _executor,
+            "ray_address": str,
+            "topology": Path,
+            "digest": Path,
+            "strict": None,
             "force": None,
         },
         {"o": "out"},

@@ -13,7 +13,7 @@ from counterpoint.runs.layout import find_runs, is_run
 from counterpoint.timeline import Progress, Timeline
 from counterpoint.timeline import read as read_profiles
 
-__all__ = ["read"]
+__all__ = ["profile_paths", "read"]
 
 
 def read(
@@ -41,14 +41,15 @@ def read(
         )
     if jobs is not None and jobs < 1:
         raise ArgumentError("jobs", jobs, "not a positive number of processes", instead="1")
-    names = _profiles(paths)
+    names = profile_paths(paths)
     options: dict[str, Any] = {} if progress is None else {"progress": progress}
     return read_profiles(
         *names, jobs=jobs, memory_bytes=memory_bytes, steps=steps, last=last, **options
     )
 
 
-def _profiles(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike[str]]:
+def profile_paths(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike[str]]:
+    """Yield the paths, and instead of a Run those of its profiles."""
     runs = {str(path) for path in paths if _is_run(path)}
     if len(runs) > 1:
         raise UsageError(

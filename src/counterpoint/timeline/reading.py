@@ -37,6 +37,8 @@ from counterpoint.timeline.storage.parquet import is_timeline, read_parquet
 from counterpoint.timeline.xplane.reader import is_xplane, read_pieces, read_xplane
 from counterpoint.timeline.xplane.riegeli import is_riegeli
 
+__all__ = ["Progress", "default_memory", "read", "read_source", "serve"]
+
 Progress = Callable[[str, int, int], None]
 """Callback that receives a source name, the bytes of it done, and its total bytes."""
 

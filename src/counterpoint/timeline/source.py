@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Place = Path | RemotePath
     """A file or directory, on this machine or in a store."""
 
+__all__ = ["ProfileSource", "find_sources"]
+
 ENDINGS: Final = (
     (".xplane.pb", ".xplane.pb.gz", ".xplane.riegeli"),
     (".nsys-rep",),

@@ -1,0 +1,177 @@
+"""The digests of all hosts by device and step: matrices of milliseconds, on matched steps.
+
+Steps of different hosts are matched as in a Timeline: by the user's numbers, by the sequence of
+collectives, or backward from the last. No clock of a host is compared with another's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
+from counterpoint.fleet.topology import HostPlace
+from counterpoint.timeline.hosts import HostRuns, find_shifts
+
+Matrix = NDArray[np.float64]
+"""Milliseconds: a row per device, a column per step; NaN where a device has no such step."""
+
+_DIGITS: Final = re.compile(r"(\d+)")
+_PS_PER_MS: Final = 1e9
+_PARTS: Final = ("compute", "hidden", "exposed", "copy", "idle")
+
+
+@frozen(kw_only=True)
+class FleetHost:
+    """A host (or a process) and what is known of it."""
+
+    name: str
+    source: str
+    place: HostPlace
+    chip: str | None
+    program: str | None
+    build: str | None
+    steps: int
+
+
+@frozen(kw_only=True, eq=False)
+class Fleet:
+    """Hosts in the order of their names, their devices one after another, and matched steps."""
+
+    hosts: tuple[FleetHost, ...]
+    host_of: NDArray[np.int64]  # of each device
+    ordinals: NDArray[np.int64]
+    steps: NDArray[np.int64]  # as the first host counts them
+    length: Matrix
+    compute: Matrix
+    hidden: Matrix
+    exposed: Matrix
+    copy: Matrix
+    idle: Matrix
+    matched_by: str
+
+    @property
+    def step_ms(self) -> float:
+        """The median step, mean over devices."""
+        return float(np.nanmedian(self.step_lengths))
+
+    @property
+    def step_lengths(self) -> NDArray[np.float64]:
+        """Milliseconds of each step, mean over devices."""
+        return np.nanmean(self.length, axis=0)
+
+    def of_hosts(self, matrix: Matrix) -> Matrix:
+        """Return the mean over the devices of each host: a row per host."""
+        known = np.isfinite(matrix)
+        sums = np.zeros((len(self.hosts), matrix.shape[1]))
+        counts = np.zeros_like(sums)
+        np.add.at(sums, self.host_of, np.where(known, matrix, 0.0))
+        np.add.at(counts, self.host_of, known)
+        return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+
+
+def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None) -> Fleet:
+    """Return the fleet that merged digests describe."""
+    kinds = digests["kind"].drop_nulls().unique().sort().to_list()
+    if len(kinds) > 1:
+        raise InputError(f"these profiles are not of one run: they have {' and '.join(kinds)}")
+    order = sorted(range(len(digests)), key=lambda row: _natural(digests.row(row, named=True)))
+    digests = digests[order]
+    hosts = _hosts(digests, places or {})
+    shifts, matched_by = _shifts(digests)
+    table = (
+        digests.select("steps")
+        .with_row_index("host")
+        .explode("steps")
+        .drop_nulls("steps")
+        .unnest("steps")
+    )
+    if table.is_empty():
+        raise InputError("no step was recorded whole on any host", next="profile more steps")
+    moved = pl.col("step").cast(pl.Int64) + pl.col("host").replace_strict(shifts)
+    table = table.with_columns(step=moved)
+    devices = table.select("host", "device").unique().sort("host", "device").with_row_index("row")
+    steps = table["step"].unique().sort()
+    columns = pl.DataFrame({"step": steps}).with_row_index("column")
+    table = table.join(devices, on=["host", "device"]).join(columns, on="step")
+    table = table.with_columns(length_ps=pl.col("end_ps") - pl.col("start_ps"))
+    at = (table["row"].to_numpy(), table["column"].to_numpy())
+
+    def matrix(name: str) -> Matrix:
+        made = np.full((len(devices), len(steps)), np.nan)
+        made[at] = table[f"{name}_ps"].cast(pl.Float64).to_numpy() / _PS_PER_MS
+        return made
+
+    return Fleet(
+        hosts=tuple(hosts),
+        host_of=devices["host"].cast(pl.Int64).to_numpy(),
+        ordinals=devices["device"].cast(pl.Int64).to_numpy(),
+        steps=steps.to_numpy(),
+        length=matrix("length"),
+        **{name: matrix(name) for name in _PARTS},
+        matched_by=matched_by,
+    )
+
+
+def _natural(row: Mapping[str, object]) -> tuple[list[tuple[int, str]], object, object]:
+    """Put host-2 before host-10, and the processes of one host in the order of their devices."""
+    parts = _DIGITS.split(str(row["host"]))
+    name = [(int(part) if at % 2 else 0, part) for at, part in enumerate(parts)]
+    return name, row["devices"], row["source"]
+
+
+def _hosts(digests: pl.DataFrame, places: Mapping[str, HostPlace]) -> list[FleetHost]:
+    names: list[str] = digests["host"].to_list()
+    met: dict[str, int] = {}
+    found: list[FleetHost] = []
+    for row in digests.drop("collectives", "ops", "ends").iter_rows(named=True):
+        name = row["host"]
+        number = met[name] = met.get(name, -1) + 1
+        step = next((each for each in row["programs"] if each["is_step"]), None)
+        found.append(
+            FleetHost(
+                name=f"{name} #{number}" if names.count(name) > 1 else name,
+                source=row["source"],
+                place=places.get(name) or places.get(name.partition(".")[0]) or HostPlace(),
+                chip=row["chip"],
+                program=step and step["name"],
+                build=step and step["build"],
+                steps=len({each["step"] for each in row["steps"]}),
+            )
+        )
+    return found
+
+
+def _shifts(digests: pl.DataFrame) -> tuple[dict[int, int], str]:
+    """Return what to add to the step numbers of each host, and how they were matched.
+
+    A host without steps of its own stays where it is.
+    """
+    runs: dict[int, HostRuns] = {}
+    marked = bool(digests["marked"].all())
+    empty = np.empty(0, np.int64)
+    for host, row in enumerate(digests.select("steps", "ends").iter_rows()):
+        steps = sorted({each["step"] for each in row[0]})
+        if not steps:
+            continue
+        index = np.array(steps, np.int64)
+        starts = {step: min(e["start_ps"] for e in row[0] if e["step"] == step) for step in steps}
+        ends = {each["step"]: each["end_ps"] for each in row[1]}
+        whole = all(step in ends for step in steps)
+        runs[host] = HostRuns(
+            index=index,
+            start=np.array([starts[step] for step in steps], np.int64),
+            end=np.array([ends[step] for step in steps], np.int64) if whole else empty,
+            key=empty,
+            step=index if marked else empty,
+        )
+    if not runs:
+        return dict.fromkeys(range(len(digests)), 0), ""
+    found = find_shifts(runs, one_origin=False)
+    return {host: found.by_host.get(host, 0) for host in range(len(digests))}, found.told_by

@@ -1,0 +1,246 @@
+"""Who makes the others wait: devices, hosts, racks and pods that arrive late, and at what cost.
+
+Who arrives last at its collectives waits least. So in each step a device's exposed communication
+is compared with the median of the devices that run the same program; no clock is needed. A unit is
+late in a step if it waits less by more than half a percent of the step, and it is reported if it is
+late in more steps than by chance, were lateness spread over all units alike, with a probability
+of at most 5% that there is any false one among all of a kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import comb, log
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoint.core import Range
+from counterpoint.core.frozen import frozen
+from counterpoint.fleet.fleet import Fleet, Matrix
+
+_WORTH: Final = 0.005
+_BY_CHANCE: Final = 0.05
+_CONFIDENCE: Final = 0.95
+_MOSTLY: Final = 0.5
+LEAST_STEPS: Final = 3
+
+Bools = NDArray[np.bool_]
+Longs = NDArray[np.int64]
+
+
+@frozen(kw_only=True)
+class Late:
+    """A unit that makes the others wait.
+
+    `waits_less_ms` is by how much the others wait longer in a median step, with the interval that
+    holds the median of all steps with 95% confidence; None: too few steps for one. `gain_ms` is
+    what a step gains at most without it and without all before it in the list.
+    """
+
+    kind: str  # device, host, rack or pod
+    name: str
+    hosts: tuple[str, ...]
+    late_steps: int
+    steps: int
+    chance: float  # of so many late steps or more, for any of the units of its kind
+    waits_less_ms: float
+    interval_ms: Range | None
+    more_compute_ms: float
+    more_idle_ms: float
+    gain_ms: float = 0.0
+
+    @property
+    def is_slow(self) -> bool:
+        """True if its longer compute explains most of its lateness."""
+        return self.more_compute_ms >= _MOSTLY * self.waits_less_ms
+
+
+@frozen(kw_only=True, eq=False)
+class _Units:
+    """Devices in groups: `of` is the number of each device's unit, -1 for none."""
+
+    kind: str
+    names: tuple[str, ...]
+    of: Longs
+
+
+def find_late(fleet: Fleet) -> tuple[Late, ...]:
+    """Return the units that make the others wait; a device only if its host does not as a whole."""
+    known = np.isfinite(fleet.exposed)
+    if fleet.exposed.shape[1] < LEAST_STEPS or len(fleet.exposed) < 2:
+        return ()
+    deficit = _deficit(fleet, known)
+    explained = np.zeros(len(fleet.host_of), bool)
+    found: list[tuple[Late, Bools]] = []
+    for units in _kinds(fleet):
+        for late, members in _late_units(fleet, units, deficit, explained):
+            found.append((late, members))
+        for _, members in found:
+            explained |= members
+    return _with_gains(fleet, found)
+
+
+def _deficit(fleet: Fleet, known: Bools) -> Matrix:
+    """Return by how much each device waits less than the median of those with its program."""
+    programs = [host.program or "" for host in fleet.hosts]
+    number = {name: at for at, name in enumerate(dict.fromkeys(programs))}
+    of_device = np.array([number[programs[host]] for host in fleet.host_of])
+    deficit = np.full_like(fleet.exposed, np.nan)
+    for program in range(len(number)):
+        own = of_device == program
+        if own.sum() > 1:
+            deficit[own] = _median(fleet.exposed[own]) - fleet.exposed[own]
+    return np.where(known, deficit, np.nan)
+
+
+def _kinds(fleet: Fleet) -> list[_Units]:
+    """Return the kinds of units, widest first; a kind with one unit compares with nothing."""
+    hosts = [host.name for host in fleet.hosts]
+    machine = fleet.host_of
+    places: list[int] = machine.tolist()
+    kinds: list[_Units] = []
+    for kind in ("pod", "rack"):
+        of_host = [getattr(host.place, kind) for host in fleet.hosts]
+        names = tuple(sorted({name for name in of_host if name is not None}))
+        number = np.array([-1 if name is None else names.index(name) for name in of_host])
+        if len(names) > 1 and len(names) < len(hosts):
+            kinds.append(_Units(kind=kind, names=names, of=number[machine]))
+    if len(hosts) > 1 and len(hosts) < len(machine):
+        kinds.append(_Units(kind="host", names=tuple(hosts), of=machine))
+    single = len(hosts) == len(machine)
+    names = [
+        hosts[host] if single else f"{hosts[host]} device {ordinal}"
+        for host, ordinal in zip(places, fleet.ordinals.tolist(), strict=True)
+    ]
+    kind = "host" if single else "device"
+    kinds.append(_Units(kind=kind, names=tuple(names), of=np.arange(len(machine))))
+    return kinds
+
+
+def _late_units(
+    fleet: Fleet, units: _Units, deficit: Matrix, explained: Bools
+) -> list[tuple[Late, Bools]]:
+    """Return the units of a kind that are late too often, except those that are explained."""
+    count = len(units.names)
+    own = np.array([_of_unit(units, deficit, number) for number in range(count)])
+    worth = _WORTH * fleet.step_ms
+    late = own > worth
+    seen = np.isfinite(own)
+    total = int(seen.sum())
+    if not late.any() or not total:
+        return []
+    found: list[tuple[Late, Bools]] = []
+    for number in np.flatnonzero(late.any(axis=1)).tolist():
+        members = units.of == number
+        steps, hits = int(seen[number].sum()), int(late[number].sum())
+        # The share of the others: a unit that is always late must not hide itself among few.
+        others = total - steps
+        share = (int(late.sum()) - hits + 1) / (others + 2)
+        chance = count * _at_least(hits, steps, share)
+        typical = float(np.nanmedian(own[number]))
+        if explained[members].all() or chance > _BY_CHANCE or typical <= worth:
+            continue
+        found.append((_late(fleet, units, number, own[number], (hits, steps, chance)), members))
+    return sorted(found, key=lambda each: -each[0].waits_less_ms)
+
+
+def _of_unit(units: _Units, deficit: Matrix, number: int) -> NDArray[np.float64]:
+    """Return a unit's lateness by step: of a host, that of its device that waits most.
+
+    A rack or pod is late by what more than half of its devices are at least.
+    """
+    own = deficit[units.of == number]
+    if units.kind in ("rack", "pod"):
+        return _low_median(own)
+    filled = np.where(np.isfinite(own), own, np.inf).min(axis=0)
+    return np.where(np.isfinite(filled), filled, np.nan)
+
+
+def _late(
+    fleet: Fleet,
+    units: _Units,
+    number: int,
+    own: NDArray[np.float64],
+    counted: tuple[int, int, float],
+) -> Late:
+    members = units.of == number
+    places: list[int] = fleet.host_of[members].tolist()
+    hosts = dict.fromkeys(fleet.hosts[host].name for host in places)
+    hits, steps, chance = counted
+
+    def more(matrix: Matrix) -> float:
+        return float(np.nanmedian(matrix[members]) - np.nanmedian(matrix[~members]))
+
+    return Late(
+        kind=units.kind,
+        name=units.names[number],
+        hosts=tuple(hosts),
+        late_steps=hits,
+        steps=steps,
+        chance=min(1.0, chance),
+        waits_less_ms=float(np.nanmedian(own)),
+        interval_ms=median_interval(own[np.isfinite(own)]),
+        more_compute_ms=more(fleet.compute),
+        more_idle_ms=more(fleet.idle),
+    )
+
+
+def _with_gains(fleet: Fleet, found: Sequence[tuple[Late, Bools]]) -> tuple[Late, ...]:
+    """Add to each what a step gains at most if it is taken away together with all before it.
+
+    The device that waits least decides the step; without it, the next one does.
+    """
+    filled = np.where(np.isfinite(fleet.exposed), fleet.exposed, np.inf)
+    before = filled.min(axis=0)
+    gone = np.zeros(len(filled), bool)
+    result: list[Late] = []
+    for late, members in sorted(found, key=lambda each: -each[0].waits_less_ms):
+        gone = gone | members
+        if gone.all():
+            break
+        gain = np.median(filled[~gone].min(axis=0) - before)
+        result.append(replace(late, gain_ms=float(gain)))
+    return tuple(result)
+
+
+def median_interval(values: NDArray[np.float64]) -> Range | None:
+    """Return the narrowest pair of order statistics that holds the median with 95% confidence.
+
+    It assumes nothing of the distribution; below six values there is none.
+    """
+    ordered = np.sort(values)
+    count = len(ordered)
+    for drop in range((count - 1) // 2, -1, -1):
+        outside = 2 * sum(comb(count, k) for k in range(drop + 1)) / 2**count
+        if 1 - outside >= _CONFIDENCE:
+            return Range(float(ordered[drop]), float(ordered[count - 1 - drop]))
+    return None
+
+
+def _median(of: Matrix) -> NDArray[np.float64]:
+    known = np.isfinite(of).any(axis=0)
+    result = np.full(of.shape[1], np.nan)
+    result[known] = np.nanmedian(of[:, known], axis=0)
+    return result
+
+
+def _low_median(of: Matrix) -> NDArray[np.float64]:
+    """Return what more than half of the values reach, by step."""
+    ordered = np.sort(of, axis=0)  # NaN comes last
+    middle = np.maximum(np.isfinite(of).sum(axis=0) - 1, 0) // 2
+    return ordered[middle, np.arange(of.shape[1])]
+
+
+def _at_least(hits: int, of: int, share: float) -> float:
+    """Return the probability of at least so many hits."""
+    if hits <= 0 or share >= 1:
+        return 1.0
+    return float(
+        sum(
+            np.exp(log(comb(of, k)) + k * log(share) + (of - k) * log(1 - share))
+            for k in range(hits, of + 1)
+        )
+    )

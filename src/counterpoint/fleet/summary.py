@@ -1,0 +1,124 @@
+"""What a fleet shows as a whole: its step, its hosts one by one, late units and builds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoint.core.frozen import frozen
+from counterpoint.fleet.fleet import Fleet, FleetHost, Matrix
+from counterpoint.fleet.stragglers import Late, find_late
+from counterpoint.fleet.tasks import Gathering
+
+
+@frozen(kw_only=True)
+class HostRow:
+    """A host in a median step: means over its devices."""
+
+    host: FleetHost
+    devices: int
+    step_ms: float
+    compute_ms: float
+    exposed_ms: float
+    idle_ms: float
+
+
+@frozen(kw_only=True)
+class Build:
+    """Hosts whose step has the same program; `build` is None where profiles hold no HLO."""
+
+    program: str | None
+    build: str | None
+    hosts: tuple[str, ...]
+
+
+@frozen(kw_only=True, eq=False)
+class FleetSummary:
+    """Milliseconds of a median step, mean over all devices."""
+
+    fleet: Fleet
+    gathering: Gathering
+    steps: int
+    step_ms: float
+    min_ms: float
+    max_ms: float
+    compute_ms: float
+    hidden_ms: float
+    exposed_ms: float
+    copy_ms: float
+    idle_ms: float
+    hosts: tuple[HostRow, ...]
+    late: tuple[Late, ...]
+    builds: tuple[Build, ...]
+    host_steps: NDArray[np.float64]  # milliseconds that a host waits in each step, a row per host
+
+    @property
+    def builds_differ(self) -> bool:
+        """Return whether one program was compiled to different modules."""
+        programs = Counter(each.program for each in self.builds if each.build is not None)
+        return any(count > 1 for count in programs.values())
+
+
+def summarize(fleet: Fleet, gathering: Gathering) -> FleetSummary:
+    """Return what a fleet shows."""
+    lengths = fleet.step_lengths
+    lengths = lengths[np.isfinite(lengths)]
+    return FleetSummary(
+        fleet=fleet,
+        gathering=gathering,
+        steps=len(lengths),
+        step_ms=fleet.step_ms,
+        min_ms=float(lengths.min()),
+        max_ms=float(lengths.max()),
+        compute_ms=_typical(fleet.compute),
+        hidden_ms=_typical(fleet.hidden),
+        exposed_ms=_typical(fleet.exposed),
+        copy_ms=_typical(fleet.copy),
+        idle_ms=_typical(fleet.idle),
+        hosts=_rows(fleet),
+        late=find_late(fleet),
+        builds=_builds(fleet),
+        host_steps=fleet.of_hosts(fleet.exposed),
+    )
+
+
+def _typical(matrix: Matrix) -> float:
+    """Return the mean over devices and steps, so that the parts add up to the mean step."""
+    return float(np.nanmean(np.asarray(np.nanmean(matrix, axis=0))))
+
+
+def _rows(fleet: Fleet) -> tuple[HostRow, ...]:
+    def medians(matrix: Matrix) -> NDArray[np.float64]:
+        by_host = fleet.of_hosts(matrix)
+        known = np.isfinite(by_host).any(axis=1)
+        result = np.full(len(by_host), np.nan)
+        result[known] = np.nanmedian(by_host[known], axis=1)
+        return result
+
+    columns = [medians(each) for each in (fleet.length, fleet.compute, fleet.exposed, fleet.idle)]
+    devices = np.bincount(fleet.host_of, minlength=len(fleet.hosts))
+    return tuple(
+        HostRow(
+            host=host,
+            devices=int(devices[at]),
+            step_ms=float(columns[0][at]),
+            compute_ms=float(columns[1][at]),
+            exposed_ms=float(columns[2][at]),
+            idle_ms=float(columns[3][at]),
+        )
+        for at, host in enumerate(fleet.hosts)
+    )
+
+
+def _builds(fleet: Fleet) -> tuple[Build, ...]:
+    """Return the hosts of each program and build, the most frequent first."""
+    by_build: dict[tuple[str | None, str | None], list[str]] = {}
+    for host in fleet.hosts:
+        by_build.setdefault((host.program, host.build), []).append(host.name)
+    found = [
+        Build(program=program, build=build, hosts=tuple(hosts))
+        for (program, build), hosts in by_build.items()
+    ]
+    return tuple(sorted(found, key=lambda each: (-len(each.hosts), each.hosts)))

@@ -1,0 +1,286 @@
+"""The report on many hosts: the step, who makes the others wait, and which hosts to drain first."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Final
+
+import numpy as np
+
+from counterpoint.fleet import FleetSummary, Late, Matrix
+from counterpoint.report import units
+from counterpoint.report.document import (
+    Block,
+    BreakdownBar,
+    Document,
+    Fact,
+    FactList,
+    Prose,
+    Section,
+    Slice,
+    StepPart,
+    TextTable,
+    Tone,
+    labels,
+    numbers,
+    table,
+    words,
+)
+from counterpoint.report.units import counted_noun
+
+_LISTED: Final = 8
+_RARE: Final = 1e-3
+
+
+def fleet_document(summary: FleetSummary, paths: tuple[str, ...], top: int = 10) -> Document:
+    """Return the report, with `top` rows in each table."""
+    sections = [
+        _head(summary, paths),
+        _step(summary),
+        _late(summary, top),
+        *([_drain(summary, top)] if summary.late else []),
+        _hosts(summary, top),
+        *([_builds(summary, top)] if summary.builds_differ else []),
+        *([_left_out(summary, top)] if summary.gathering.failures else []),
+    ]
+    return Document(sections=tuple(sections), legend=_LEGEND, next=_next(summary))
+
+
+_LEGEND: Final = (
+    "times: ms of a step, mean over devices, measured by each host's own clock; a host that makes"
+    " the others wait is the one that itself waits least"
+)
+
+
+def _next(summary: FleetSummary) -> str:
+    hosts = [host for host in summary.fleet.hosts if summary.late and host.name in _first(summary)]
+    source = (hosts or summary.fleet.hosts)[0].source
+    return f"counterpoint explain {shlex.quote(source)}"
+
+
+def _first(summary: FleetSummary) -> tuple[str, ...]:
+    return summary.late[0].hosts
+
+
+def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
+    fleet, gathering = summary.fleet, summary.gathering
+    chips = sorted({host.chip for host in fleet.hosts if host.chip})
+    programs = sorted({host.program for host in fleet.hosts if host.program})
+    places = {
+        "pod": {host.place.pod for host in fleet.hosts} - {None},
+        "rack": {host.place.rack for host in fleet.hosts} - {None},
+    }
+    lost = f"; {counted_noun(gathering.retried, 'lost task')} repeated"
+    where = "".join(
+        f" in {counted_noun(len(names), kind)}" for kind, names in places.items() if names
+    )
+    rows = [
+        Fact(
+            "hosts",
+            f"{counted_noun(len(fleet.hosts), 'host')}{where},"
+            f" {len(fleet.host_of):,} x {' and '.join(chips) or 'an unknown chip'}",
+        ),
+        Fact("program", units.some(programs, _LISTED) or units.UNKNOWN),
+        Fact(
+            "read",
+            f"{counted_noun(gathering.profiles, 'profile')}, {units.size(gathering.read_bytes)}"
+            + (lost if gathering.retried else ""),
+        ),
+    ]
+    if gathering.failures:
+        text = f"{counted_noun(len(gathering.failures), 'profile')} could not be read: see the end"
+        rows.append(Fact("left out", text, Tone.WARNING))
+    rows += [Fact("note", note, Tone.QUIET) for note in gathering.notes]
+    return Section("Fleet", f"measured, {units.some(paths, 3)}", (FactList(tuple(rows)),))
+
+
+def _step(summary: FleetSummary) -> Section:
+    parts = (
+        (StepPart.COMPUTE, "compute", summary.compute_ms, None),
+        (StepPart.HIDDEN, "with a hidden collective", summary.hidden_ms, StepPart.COMPUTE),
+        (StepPart.COLLECTIVE, "exposed collective", summary.exposed_ms, None),
+        (StepPart.COPY, "exposed copy", summary.copy_ms, None),
+        (StepPart.IDLE, "idle", summary.idle_ms, None),
+    )
+    whole = sum(ms for _, _, ms, within in parts if within is None)
+    slices = tuple(
+        Slice(
+            part=part,
+            label=label,
+            ms=shown,
+            share=units.percent(ms / whole if whole else None),
+            fraction=ms / whole if whole else 0.0,
+            within=within,
+        )
+        for (part, label, ms, within), shown in zip(
+            parts, units.column(ms for _, _, ms, _ in parts), strict=True
+        )
+    )
+    how = (
+        f"the parts are means over devices and steps, in ms; steps of different hosts are matched"
+        f" by {summary.fleet.matched_by}"
+    )
+    matched = Prose(how, Tone.QUIET)
+    text = (
+        f"{units.milliseconds(summary.step_ms)} median   min {units.column([summary.min_ms])[0]}"
+        f"   max {units.column([summary.max_ms])[0]}   {counted_noun(summary.steps, 'step')}"
+    )
+    return Section("Step time", text, (matched, BreakdownBar(slices)))
+
+
+def _late(summary: FleetSummary, top: int) -> Section:
+    if not summary.late:
+        least = 3
+        text = (
+            f"none is late in more of {counted_noun(summary.steps, 'step')} than by chance"
+            if summary.steps >= least
+            else f"{counted_noun(summary.steps, 'step')} can't show it: profile at least {least}"
+        )
+        return Section("Who makes the others wait", text)
+    shown = summary.late[:top]
+    kinds = "  ".join(
+        counted_noun(sum(late.kind == kind for late in summary.late), kind)
+        for kind in ("pod", "rack", "host", "device")
+        if any(late.kind == kind for late in summary.late)
+    )
+    return Section("Who makes the others wait", kinds, (_late_table(shown),))
+
+
+def _late_table(late: tuple[Late, ...]) -> TextTable:
+    return table(
+        words("unit", [each.kind for each in late]),
+        labels("name", [each.name for each in late]),
+        numbers("others wait", units.column(each.waits_less_ms for each in late)),
+        words("95% of medians", [_interval(each) for each in late]),
+        numbers("late steps", [f"{each.late_steps} of {each.steps}" for each in late]),
+        words("by chance", [_chance(each.chance) for each in late], 1),
+        numbers("more compute", units.column(each.more_compute_ms for each in late), 2),
+        numbers("more idle", units.column(each.more_idle_ms for each in late), 2),
+        words("it is", ["slow" if each.is_slow else "starts late" for each in late]),
+    )
+
+
+def _interval(late: Late) -> str:
+    if late.interval_ms is None:
+        return "too few steps"
+    return units.span(late.interval_ms.low, late.interval_ms.high)
+
+
+def _chance(chance: float) -> str:
+    return f"<{_RARE:.1%}" if chance < _RARE else units.percent(chance)
+
+
+def _drain(summary: FleetSummary, top: int) -> Section:
+    """Show what a step gains, one more unit taken away in each row."""
+    rows = summary.late[:top]
+    gains = [each.gain_ms for each in rows]
+    hosts = [units.some(each.hosts, 3) for each in rows]
+    step = summary.step_ms
+    shares = [units.percent(gain / step) for gain in gains]
+    before = Prose(
+        "at most: without a unit and those above it, the next device decides how long others wait",
+        Tone.QUIET,
+    )
+    return Section(
+        "Which hosts to drain first",
+        f"a step gains up to {units.milliseconds(max(gains))} without all of these",
+        (
+            table(
+                numbers("#", [str(number) for number in range(1, len(rows) + 1)]),
+                labels("hosts", hosts),
+                words("because of", [_named(each) for each in rows], 1),
+                numbers("gain", units.column(gains)),
+                numbers("of the step", shares),
+            ),
+            before,
+        ),
+    )
+
+
+def _named(late: Late) -> str:
+    return late.name if late.kind == "device" else f"{late.kind} {late.name}"
+
+
+def _hosts(summary: FleetSummary, top: int) -> Section:
+    """Show hosts by the time that is their own, and by how much it exceeds the median in steps."""
+    fleet = summary.fleet
+    own = fleet.of_hosts(fleet.length - fleet.exposed)
+    typical = np.array([np.nanmedian(row) if np.isfinite(row).any() else -np.inf for row in own])
+    order: list[int] = np.argsort(-typical, kind="stable")[:top].tolist()
+    rows = [summary.hosts[at] for at in order]
+    racks = [row.host.place.rack or "" for row in rows]
+    whole = table(
+        labels("host", [row.host.name for row in rows]),
+        *([words("rack", racks, 2)] if any(racks) else []),
+        numbers("step", units.column(row.step_ms for row in rows)),
+        numbers("own time", units.column([float(typical[at]) for at in order])),
+        numbers("compute", units.column([row.compute_ms for row in rows]), 1),
+        numbers("idle", units.column([row.idle_ms for row in rows]), 1),
+        numbers("exposed", units.column([row.exposed_ms for row in rows])),
+    )
+    blocks: list[Block] = [whole]
+    if own.shape[1] > 1 and len(own) > 1:
+        blocks += [_STEPS_TEXT, _by_step(summary, own, order)]
+    shown = units.shown_of(len(rows), len(summary.hosts))
+    text = f"{shown}, most own time first: the step without exposed communication"
+    return Section("Hosts", text, tuple(blocks))
+
+
+_STEPS_TEXT: Final = Prose("own time beyond that of the median host, by step:", Tone.QUIET)
+_COLUMNS: Final = 10
+
+
+def _by_step(summary: FleetSummary, own: Matrix, order: list[int]) -> TextTable:
+    """Return a row per host and a column per step, of the last steps that there are."""
+    known = np.isfinite(own).any(axis=0)
+    middle = np.full(own.shape[1], np.nan)
+    middle[known] = np.nanmedian(own[:, known], axis=0)
+    more = own[order] - middle
+    count = more.shape[1]
+    first = max(0, count - _COLUMNS)
+    steps = [int(step) for step in summary.fleet.steps.tolist()]
+    return table(
+        labels("host", [summary.hosts[at].host.name for at in order]),
+        *(
+            numbers(str(steps[at]), [_signed(ms) for ms in more[:, at].tolist()], count - at)
+            for at in range(first, count)
+        ),
+    )
+
+
+def _signed(ms: float) -> str:
+    return units.UNKNOWN if np.isnan(ms) else f"{ms:+.2f}"
+
+
+def _builds(summary: FleetSummary, top: int) -> Section:
+    rows = summary.builds[:top]
+    return Section(
+        "Builds",
+        f"hosts run {len(summary.builds)} different modules",
+        (
+            table(
+                words("program", [each.program or units.UNKNOWN for each in rows]),
+                labels("build", [each.build or units.UNKNOWN for each in rows]),
+                numbers("hosts", [f"{len(each.hosts):,}" for each in rows]),
+                labels("which", [units.some(each.hosts, 4) for each in rows], 1),
+            ),
+            Prose(
+                "explain two hosts of different builds together to see which instructions differ",
+                Tone.QUIET,
+            ),
+        ),
+    )
+
+
+def _left_out(summary: FleetSummary, top: int) -> Section:
+    failures = summary.gathering.failures
+    rows = tuple(
+        Fact(each.name.rpartition("/")[2], "; ".join(filter(None, (each.failure or ())[:2])))
+        for each in failures[:top]
+    )
+    more = len(failures) - len(rows)
+    text = f"{counted_noun(len(failures), 'profile')}: all figures are those of the others"
+    blocks: tuple[Block, ...] = (FactList(rows),)
+    if more:
+        blocks = (*blocks, Prose(f"and {more:,} more, which the JSON names", Tone.QUIET))
+    return Section("Left out", text, blocks)

@@ -1,0 +1,105 @@
+"""`explain --executor` as JSON: `counterpoint.fleet/1`, docs/reference/fleet-json.md."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from counterpoint.fleet import FleetSummary
+from counterpoint.report.json import At, Pair, Result, fill, json_text
+
+
+class FleetHostJson(Result):
+    """A host in a median step, means over its devices."""
+
+    name: Annotated[str, At("host.name")]
+    source: Annotated[str, At("host.source")]
+    rack: Annotated[str | None, At("host.place.rack")]
+    pod: Annotated[str | None, At("host.place.pod")]
+    chip: Annotated[str | None, At("host.chip")]
+    program: Annotated[str | None, At("host.program")]
+    build: Annotated[str | None, At("host.build")]
+    devices: int
+    steps: Annotated[int, At("host.steps")]
+    step_ms: float | None
+    compute_ms: float | None
+    exposed_ms: float | None
+    idle_ms: float | None
+
+
+class LateJson(Result):
+    """A device, host, rack or pod that makes the others wait."""
+
+    kind: str
+    name: str
+    hosts: tuple[str, ...]
+    late_steps: int
+    steps: int
+    chance: float
+    waits_less_ms: float
+    interval_ms: Pair | None
+    more_compute_ms: float
+    more_idle_ms: float
+    is_slow: bool
+    gain_ms: float
+
+
+class BuildJson(Result):
+    """Hosts whose step is the same module."""
+
+    program: str | None
+    build: str | None
+    hosts: tuple[str, ...]
+
+
+class UnreadProfileJson(Result):
+    """A profile that was not read, and why."""
+
+    name: str
+    what: str
+    why: str | None
+
+
+class FleetJson(Result, tag_field="schema", tag="counterpoint.fleet/1"):
+    """What many hosts show together: `counterpoint explain --executor ... --json`."""
+
+    inputs: tuple[str, ...]
+    notes: Annotated[tuple[str, ...], At("gathering.notes")]
+    basis: str
+    profiles: Annotated[int, At("gathering.profiles")]
+    read_bytes: Annotated[int, At("gathering.read_bytes")]
+    retried: Annotated[int, At("gathering.retried")]
+    left_out: tuple[UnreadProfileJson, ...]
+    devices: int
+    steps: int
+    steps_matched_by: Annotated[str, At("fleet.matched_by")]
+    step_ms: float
+    min_ms: float
+    max_ms: float
+    compute_ms: float
+    hidden_ms: float
+    exposed_ms: float
+    copy_ms: float
+    idle_ms: float
+    late: tuple[LateJson, ...]
+    builds: tuple[BuildJson, ...]
+    builds_differ: bool
+    hosts: tuple[FleetHostJson, ...]
+
+
+def fleet_json(summary: FleetSummary, inputs: tuple[str, ...]) -> str:
+    """Return everything as text, with each row on a line of its own."""
+    left_out = tuple(
+        UnreadProfileJson(name=each.name, what=each.failure[0], why=each.failure[1])
+        for each in summary.gathering.failures
+        if each.failure is not None
+    )
+    return json_text(
+        fill(
+            FleetJson,
+            summary,
+            inputs=inputs,
+            basis="measured",
+            left_out=left_out,
+            devices=len(summary.fleet.host_of),
+        )
+    )

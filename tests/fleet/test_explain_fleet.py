@@ -1,0 +1,148 @@
+"""`explain --executor`: one task per profile; what is lost is named, and the rest says the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from command_line import in_process
+from counterpoint.fleet import Gathering, gather_digests
+from counterpoint.fleet.local import LocalExecutor
+from made_fleet import write_profiles
+
+MEMORY = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def profiles(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return write_profiles(tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture(scope="module")
+def gathered(profiles: list[Path]) -> Gathering:
+    return gather_digests([str(profiles[0].parent)], LocalExecutor(2), memory_bytes=MEMORY)
+
+
+def answer(*words: object) -> dict[str, Any]:
+    done = in_process("explain", *words, "--executor", "local", "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_straggler_is_found(profiles: list[Path], tmp_path: Path) -> None:
+    places = tmp_path / "places.csv"
+    rows = [f"host-0{number},r{number // 2},p" for number in range(4)]
+    places.write_text("\n".join(["host,rack,pod", *rows]))
+    kept = tmp_path / "all.digest.parquet"
+    options = ("--topology", places, "--jobs", 2, "--digest", kept)
+    found = answer(profiles[0].parent, *options)
+    assert [(late["kind"], late["name"]) for late in found["late"]] == [
+        ("device", "host-02 device 1")
+    ]
+    assert found["late"][0]["is_slow"]
+    assert [host["rack"] for host in found["hosts"]] == ["r0", "r0", "r1", "r1"]
+    assert found["left_out"] == []
+    # Kept digests say the same.
+    again = answer(kept, "--topology", places)
+    for name in ("late", "hosts", "step_ms", "builds"):
+        assert again[name] == found[name]
+    text = in_process("explain", kept, "--executor", "local").stdout
+    assert "Which hosts to drain first" in text
+
+
+def test_what_can_not_be_read_is_named_and_left_out(profiles: list[Path], tmp_path: Path) -> None:
+    for path in profiles:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "host-00.xplane.pb").write_bytes(b"")
+    (tmp_path / "host-04.xplane.pb").write_bytes(b"no profile at all")
+    found = answer(tmp_path)
+    assert [Path(each["name"]).name[:7] for each in found["left_out"]] == ["host-00", "host-04"]
+    assert "empty" in found["left_out"][0]["what"]
+    whole = answer(*profiles[1:])
+    assert found["late"] == whole["late"]
+    assert found["step_ms"] == whole["step_ms"]
+    text = in_process("explain", tmp_path, "--executor", "local").stdout
+    assert "2 profiles could not be read" in text
+    strict = in_process("explain", tmp_path, "--executor", "local", "--strict")
+    assert strict.returncode == 3
+    assert "Traceback" not in strict.stderr
+
+
+def test_a_killed_process_is_replaced_and_its_task_repeated(
+    profiles: list[Path], gathered: Gathering
+) -> None:
+    executor = LocalExecutor(2)
+    killed: list[int] = []
+
+    def kill() -> None:
+        for _ in range(2000):
+            if killed := _children():
+                os.kill(killed[0], signal.SIGKILL)
+                return
+            time.sleep(0.005)
+
+    def _children() -> list[int]:
+        found: list[int] = []
+        for place in Path("/proc/self/task").iterdir():
+            for child in (place / "children").read_text().split():
+                words = Path(f"/proc/{child}/cmdline").read_bytes()
+                if b"fleet.local" in words and int(child) not in killed:
+                    found.append(int(child))
+        return found
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    found = gather_digests([str(profiles[0].parent)], executor, memory_bytes=MEMORY)
+    thread.join()
+    assert found.retried == 1
+    assert not found.failures
+    assert found.digests.equals(gathered.digests)
+
+
+def test_the_driver_holds_little_per_host(gathered: Gathering) -> None:
+    """Rows of a digest are limited, whatever its profile has: 1,024 hosts are 2 GB at most."""
+    rows = {
+        name: max(gathered.digests[name].list.len())
+        for name, kind in gathered.digests.schema.items()
+        if isinstance(kind, pl.List)
+    }
+    assert rows["ops"] <= 200
+    assert rows["collectives"] <= 16 * 10 * 2
+    assert rows["steps"] <= 100 * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--executor", "local", "--step", "3"), "--step is for one Timeline"),
+        (("--executor", "local", "--ray-address", "a:1"), "--ray-address is for --executor ray"),
+        (("--strict",), "--strict needs --executor"),
+        (("--executor", "local", "--digest", "x.csv"), "x.csv"),
+        (("--executor", "local", "--topology", "none.csv"), "none.csv"),
+    ],
+)
+def test_options_that_do_not_fit(profiles: list[Path], words: tuple[str, ...], text: str) -> None:
+    done = in_process("explain", profiles[0].parent, *words)
+    assert done.returncode in (2, 3)
+    assert text in done.stderr
+
+
+@pytest.mark.parametrize(
+    "content", ["", "a,b\n1,2\n", "host,rack\n,r1\n", "host,rack\nh,r1\nh,r2\n"]
+)
+def test_a_topology_that_says_nothing_sure(
+    content: str, profiles: list[Path], tmp_path: Path
+) -> None:
+    places = tmp_path / "places.csv"
+    places.write_text(content)
+    done = in_process("explain", profiles[0].parent, "--executor", "local", "--topology", places)
+    assert done.returncode == 3
+    assert "places.csv" in done.stderr
