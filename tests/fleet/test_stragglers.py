@@ -6,9 +6,9 @@ from math import comb
 
 import numpy as np
 import pytest
-from made_fleet import fleet_of
 
 from counterpoint.fleet.stragglers import find_late, median_interval
+from made_fleet import fleet_of
 
 
 def noise(hosts: int, steps: int, seed: int, spread: float = 1.0) -> np.ndarray:
