@@ -69,7 +69,8 @@ class RayExecutor:
         except (ConnectionError, ValueError, RuntimeError) as failure:
             raise UsageError(
                 f"no Ray cluster at {self.address}: {str(failure).splitlines()[0]}",
-                next="ray start --head, or name one with `ray_address=`",
+                why="`ray_address=` or RAY_ADDRESS names one",
+                next="ray start --head",
             ) from None
         try:
             self._check_version()

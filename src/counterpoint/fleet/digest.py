@@ -286,7 +286,7 @@ def from_bytes(data: bytes, name: str) -> pl.DataFrame:
     if dict(found.schema) != {name: _instance(kind) for name, kind in SCHEMA.items()}:
         raise InputError(
             f"{name}: a Parquet file, but no digest of this version of Counterpoint",
-            next="make it again from the profiles: counterpoint explain ... --digest FILE.parquet",
+            next="make it again from the profiles",
         )
     return found
 

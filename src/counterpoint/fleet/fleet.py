@@ -38,6 +38,7 @@ class FleetHost:
     program: str | None
     build: str | None
     steps: int
+    truncated: bool = False
 
 
 @frozen(kw_only=True, eq=False)
@@ -143,6 +144,7 @@ def _hosts(digests: pl.DataFrame, places: Mapping[str, HostPlace]) -> list[Fleet
                 program=step and step["name"],
                 build=step and step["build"],
                 steps=len({each["step"] for each in row["steps"]}),
+                truncated=row["truncated"],
             )
         )
     return found

@@ -90,6 +90,9 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
     if gathering.failures:
         text = f"{counted_noun(len(gathering.failures), 'profile')} could not be read: see the end"
         rows.append(Fact("left out", text, Tone.WARNING))
+    if cut := [host.name for host in fleet.hosts if host.truncated]:
+        text = f"{counted_noun(len(cut), 'profile')}, of which the whole steps count: "
+        rows.append(Fact("cut off", text + units.some(cut, _LISTED), Tone.WARNING))
     rows += [Fact("note", note, Tone.QUIET) for note in gathering.notes]
     return Section("Fleet", f"measured, {units.some(paths, 3)}", (FactList(tuple(rows)),))
 

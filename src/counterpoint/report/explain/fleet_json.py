@@ -20,6 +20,7 @@ class FleetHostJson(Result):
     build: Annotated[str | None, At("host.build")]
     devices: int
     steps: Annotated[int, At("host.steps")]
+    truncated: Annotated[bool, At("host.truncated")]
     step_ms: float | None
     compute_ms: float | None
     exposed_ms: float | None
