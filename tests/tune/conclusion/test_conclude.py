@@ -438,6 +438,17 @@ def test_a_study_of_which_nothing_is_known_says_so() -> None:
     assert conclude(begun.study, PLAN).sentence == "nothing is measured yet"
 
 
+def test_a_search_that_is_not_over_names_the_best_so_far() -> None:
+    seen = {"a": predicted(0.006), "b": predicted(0.11), "c": predicted(0.2, fits=False)}
+    arms = [arm(name, predicted=it) for name, it in seen.items()]
+    made = Made(shortlist=False).add(*(CandidateSeen(arm=it, at=AT) for it in arms))
+    said = conclude(made.study, PLAN)
+    assert said.sentence == "the search is not over: 3 candidates examined so far"
+    assert said.winner is not None
+    assert said.winner.name == "b"
+    assert said.gain == 0.11
+
+
 @pytest.mark.slow
 def test_it_can_be_concluded_at_any_time() -> None:
     race = Race(Made(*map(arm, "abc")), StudyPlan(ablate=True), gains={"a": 0.02, "b": 0.03})

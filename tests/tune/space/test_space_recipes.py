@@ -65,6 +65,13 @@ def test_every_recipe_is_an_arm_or_says_why_not() -> None:
         assert (name in out) != (name in {it.name for it in space.seeds}), name
 
 
+def test_what_is_recommended_for_the_program_is_the_first_of_them() -> None:
+    space = space_of(program=gathers(), shape=ProcessShape())
+    recipe_seeds = [arm.name for arm in space.seeds if arm.origin is ArmOrigin.RECIPE]
+    assert len(recipe_seeds) > 5
+    assert recipe_seeds[0] == "recommended"
+
+
 def test_a_recipe_is_taken_apart_into_choices_of_the_space() -> None:
     space = space_of(target="8xH100")
     arm = seed(space, "fsdp")

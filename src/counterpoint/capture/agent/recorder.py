@@ -261,7 +261,8 @@ class ProfileRecorder:
                 self._begin_again()
                 self.reason = why
             else:
-                self._close(wait=False, reason=f"{why}; the recording up to then is kept")
+                # Counted executions may still be in the devices' queues.
+                self._close(wait=True, reason=f"{why}; the recording up to then is kept")
 
     def finish(self) -> None:
         """Handle the end of the steps."""

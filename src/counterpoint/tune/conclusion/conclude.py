@@ -344,6 +344,9 @@ def predicted_best(state: RaceState) -> Arm | None:
     The simpler one gives up no more of the gain than `indifferent`, as among measured arms.
     """
     predicted = [arm for arm in state.to_enter if arm.predicted is not None]
+    if state.study.search is None:  # one that is not over has listed none yet
+        room = [arm for arm in predicted if arm.predicted and arm.predicted.fits is not False]
+        predicted = sorted(room, key=_predicted_gain, reverse=True)
     if not predicted or _predicted_gain(predicted[0]) <= 0:
         return None
     tied = [
@@ -370,8 +373,11 @@ def predicted_sentence(state: RaceState) -> str:
     """Return the verdict of a study without measurements."""
     study = state.study
     candidates = [candidate for candidate in study.candidates if not candidate.arm.is_base]
+    if study.search is None and not candidates:
+        return "nothing is known yet"
     if study.search is None:
-        return f"nothing is known yet: {several(len(candidates), 'candidate')} examined so far"
+        examined = several(len(candidates), "candidate")
+        return f"the search is not over: {examined} examined so far"
     best = predicted_best(state)
     if best is None or best.predicted is None:
         predicted = sum(candidate.arm.predicted is not None for candidate in candidates)

@@ -156,7 +156,7 @@ _WORKLOADS: Final = (
 
 @frozen
 class Seeds:
-    """The seed arms in the order of their names, and the recipes that yield no arm."""
+    """The seed arms, what is recommended here first, and the recipes that yield no arm."""
 
     arms: tuple[Arm, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -171,6 +171,7 @@ def recipe_arms(
     """Make an arm of each recipe that applies, unless the user rejected it or added it manually."""
     arms: list[Arm] = []
     left_out: list[LeftOut] = []
+    first = RECOMMENDED
     offers = [
         (recipe, load_settings(recipe, version=here.version, chip=here.chip))
         for recipe in recipes()
@@ -188,8 +189,11 @@ def recipe_arms(
         same = same_as(here.base, arm, (*by_hand, *arms))
         if same is not None:
             left_out.append(LeftOut(name, f"equivalent to {same.name}"))
+            first = same.name if name == first else first
             continue
         arms.append(arm)
+    # A search for few candidates may end before the later ones, so the likeliest comes first.
+    arms.sort(key=lambda arm: arm.name != first)
     return Seeds(tuple(arms), tuple(left_out))
 
 
