@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -58,14 +58,32 @@ class UpgradeCompileOptions:
     timeout: float = 900.0
 
 
+@Parameter(name="*")
+@frozen
+class ComparedOptions:
+    """What is compared: two releases of JAX, or two commits with one.
+
+    Args:
+        from_: The release of JAX before the upgrade, such as 0.10.2; by default the installed one.
+        to: The release after it; by default the newest.
+        code: Compare two commits of your own code instead, with the release of --from: main HEAD;
+            `.` is the files as they are.
+        no_tries: Try no flags that may undo what changed, which takes a compile each.
+        bisect: Find the releases between that changed the step.
+    """
+
+    from_: Annotated[str | None, Parameter(name="--from")] = None
+    to: str | None = None
+    code: Annotated[tuple[str, str] | None, Parameter(consume_multiple=True)] = None
+    no_tries: Switch = False
+    bisect: Switch = False
+
+
 def upgrade(  # noqa: PLR0913 - the options of the command
     workload: str | None = None,
     *command: Annotated[str, Parameter(name="COMMAND...", show=False, negative=())],
-    from_: Annotated[str | None, Parameter(name="--from")] = None,
-    to: str = "newest",
+    compared: Annotated[ComparedOptions | None, Parameter(name="*")] = None,
     compile_: Annotated[UpgradeCompileOptions | None, Parameter(name="*")] = None,
-    no_tries: Switch = False,
-    bisect: Switch = False,
     fail_above: str | None = None,
     top: WholeNumber = 10,
     json: Switch = False,
@@ -81,11 +99,8 @@ def upgrade(  # noqa: PLR0913 - the options of the command
     Args:
         workload: StableHLO, a dump, a Run; file.py:function, which runs the file; or `-- CMD`.
         command: The command to start, after `--`: the step is lowered, and nothing is trained.
-        from_: The release of JAX before the upgrade, such as 0.10.2; by default the installed one.
-        to: The release after it; by default the newest.
+        compared: What is compared.
         compile_: What is compiled.
-        no_tries: Try no flags that may undo what changed, which takes a compile each.
-        bisect: Find the releases between that changed the step.
         fail_above: Exit with 1 if the step becomes longer by more than this, e.g. 2%.
         top: Rows in each table.
         json: Print everything as JSON.
@@ -93,28 +108,56 @@ def upgrade(  # noqa: PLR0913 - the options of the command
         full: Put all of a large step into the page, however large.
         force: Overwrite the file.
     """
-    asked = compile_ or UpgradeCompileOptions()
+    sides, asked = compared or ComparedOptions(), compile_ or UpgradeCompileOptions()
     check_page(html, full=full, force=force)
     check_number("--top", top, 1)
     limit = None if fail_above is None else read_share("--fail-above", fail_above, example="2%")
     source = _source(workload, command)
-    before = from_ or _installed()
-    target = _target(asked, source)
-    options = _options(asked, target, tries=not no_tries, bisect=bisect)
     with Progress("looking for the releases") as progress:
-        from counterpoint.workflow.upgrade import upgrade as compare_releases
-
-        found = compare_releases(
-            source, target=target, before=before, after=to, options=options, say=progress.say
-        )
+        found = _found(source, sides, asked, progress.say)
         progress.say("drawing")
-    _show(found, top, _next(found), json=json, html=html, full=full)
+    _show(found, top, _next(found, source), json=json, html=html, full=full)
     if limit is not None and found.slower_by_more_than(limit):
         say_line(
             f"{found.after.name} makes the step {found.change:.1%} longer, more than {limit:.3%}"
         )
         return SLOWER
     return 0
+
+
+def _found(
+    source: str | tuple[str, ...],
+    sides: ComparedOptions,
+    asked: UpgradeCompileOptions,
+    say: Callable[[str], None],
+) -> Upgrade:
+    from counterpoint.workflow.upgrade import upgrade as compare_releases
+    from counterpoint.workflow.upgrade import upgrade_code
+
+    target = _target(asked, source)
+    options = _options(asked, target, tries=not sides.no_tries, bisect=sides.bisect)
+    before = sides.from_ or _installed()
+    if sides.code is not None:
+        _check_code(sides)
+        return upgrade_code(
+            source, target=target, commits=sides.code, release=before, options=options, say=say
+        )
+    after = sides.to or "newest"
+    return compare_releases(
+        source, target=target, before=before, after=after, options=options, say=say
+    )
+
+
+def _check_code(sides: ComparedOptions) -> None:
+    """Refuse options of releases beside --code, which compares commits with one release."""
+    given = {"to": sides.to is not None, "no_tries": sides.no_tries, "bisect": sides.bisect}
+    name = next((name for name, is_given in given.items() if is_given), None)
+    if name is not None:
+        raise UsageError(
+            f"`{name}=` is for two releases, and `code=` compares two commits with one",
+            why="`from=` names that release; by default it is the installed one",
+            next=Retry(without=(name,)),
+        )
 
 
 def _source(workload: str | None, command: Sequence[str]) -> str | tuple[str, ...]:
@@ -189,8 +232,12 @@ def _show(
         print_report(document)
 
 
-def _next(found: Upgrade) -> str:
+def _next(found: Upgrade, source: str | tuple[str, ...]) -> str:
     """Return the command that says more: of the flag that saves most, else of all flags."""
+    if not found.is_of_releases:
+        words = [source] if isinstance(source, str) else ["--", *source]
+        target = str(found.target)
+        return shlex.join(["counterpoint", "predict", "--target", target, "--explain", *words])
     useful = next((it for it in found.tries if (it.saves_s or 0) > 0 and len(it.flags) == 1), None)
     if useful is not None:
         return shlex.join(["counterpoint", "flags", "show", useful.flags[0][0]])

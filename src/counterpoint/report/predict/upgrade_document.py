@@ -51,7 +51,8 @@ def upgrade_document(found: Upgrade, top: int = 10, next_command: str = "") -> D
     sections = [_head(found), _step(found), _changes(found, top)]
     if found.changes:
         sections.append(_ops(found, top))
-    sections.append(_flags(found))
+    if found.is_of_releases:
+        sections.append(_flags(found))
     if found.tries:
         sections.append(_tries(found, top))
     if found.steps:
@@ -290,7 +291,7 @@ def _tries(found: Upgrade, top: int) -> Section:
         shown = told[:top]
         blocks.append(
             table(
-                labels("with jax of B, and", [it.variant.name for it in shown]),
+                labels(f"with {found.after.name}, and", [it.variant.name for it in shown]),
                 numbers("saves ms", signed([_saves(it) for it in shown])),
                 words("range", [_range(it) for it in shown], 1),
                 numbers("undoes", [_undone(it) for it in shown]),

@@ -18,3 +18,4 @@ from counterpoint.workflow.upgrade.side import UpgradeSide as UpgradeSide
 from counterpoint.workflow.upgrade.upgrade import Upgrade as Upgrade
 from counterpoint.workflow.upgrade.upgrade import each_release as each_release
 from counterpoint.workflow.upgrade.upgrade import upgrade as upgrade
+from counterpoint.workflow.upgrade.upgrade import upgrade_code as upgrade_code

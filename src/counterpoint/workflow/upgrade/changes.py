@@ -94,6 +94,8 @@ def kind_of(row: OpChange, a: Program, b: Program) -> ChangeKind | None:
         if _layouts(before) != _layouts(after):
             return ChangeKind.LAYOUTS
         return ChangeKind.TIMES if abs(row.difference_ms) > _TINY_MS else None
+    if abs(row.difference_ms) <= _TINY_MS and _forms(before) == _forms(after):
+        return None  # other code of the user at the same place, or a kernel of other content
     custom = any(it.opcode == "custom-call" for it in (*before, *after))
     usual = ChangeKind.CUSTOM if custom else ChangeKind.FUSIONS
     return {GEMM: ChangeKind.GEMMS, _COPY: ChangeKind.COPIES}.get(row.shown.category, usual)
@@ -127,6 +129,11 @@ def _libraries(instructions: Sequence[Instruction]) -> list[str]:
         else (_BY_XLA if _BY_XLA in it.backend_config else it.opcode)
         for it in instructions
     ]
+
+
+def _forms(instructions: Sequence[Instruction]) -> list[tuple[str, str, str]]:
+    """Return what an op is, but for the code that it comes from."""
+    return [(it.opcode, it.custom_call_target, str(it.shape)) for it in instructions]
 
 
 def _layouts(instructions: Sequence[Instruction]) -> list[list[tuple[int, ...]]]:

@@ -99,7 +99,7 @@ class Installations:
                 text,
                 "not a version of JAX",
                 why=f"such as 0.10.2, or {NEWEST}",
-                instead=NEWEST,
+                instead="0.10.2",
             ) from None
         if version < Version(OLDEST):
             raise ArgumentError(

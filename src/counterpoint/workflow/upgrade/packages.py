@@ -31,6 +31,7 @@ FOR_FUNCTIONS: Final = ("msgspec", "numpy", "polars", "protobuf")
 _OF_JAX: Final = frozenset({"jax", "jaxlib", "libtpu", "ml-dtypes", "numpy", "opt-einsum", "scipy"})
 _APART: Final = ("jax-cuda", "nvidia-", "jax-rocm")
 _OWN: Final = frozenset({"counterpoint", "pip", "setuptools", "wheel", "uv"})
+_WITH_VALUE: Final = ("-W", "-X")  # options of Python whose value is the next word
 _MOST_FILES: Final = 400
 
 _LISTING: Final = """\
@@ -54,6 +55,16 @@ class CarriedPackages:
     limits: tuple[str, ...] = ()
     origin: str = ""  # the Python that they are carried from
 
+    def installed_from(self, place: Path) -> str | None:
+        """Return a requirement that Python imports from below this directory, if there is one."""
+        inside = (
+            text
+            for text in self.requirements
+            if text.startswith(_EDITABLE)
+            and Path(text.removeprefix(_EDITABLE)).is_relative_to(place)
+        )
+        return next(inside, None)
+
     def having(self, more: Sequence[str]) -> CarriedPackages:
         """Return these with other requirements, which take the place of those of the same name."""
         given = {_name_of(text): text for text in more}
@@ -64,6 +75,8 @@ class CarriedPackages:
             limits=tuple(text for text in self.limits if _name_of(text) not in given),
         )
 
+
+_EDITABLE: Final = "-e file://"
 
 NO_PACKAGES: Final = CarriedPackages()
 
@@ -100,7 +113,7 @@ def packages_of_command(command: Sequence[str], cwd: Path) -> CarriedPackages:
     if Path(command[0]).name.startswith("python"):
         python, words = Path(found), list(command[1:])
         while words and words[0].startswith("-") and words[0] != "-m":
-            words.pop(0)
+            del words[: 2 if words[0] in _WITH_VALUE else 1]
     else:
         first = Path(found).read_bytes()[:256].partition(b"\n")[0].decode(errors="replace")
         if not (first.startswith("#!") and "python" in first):

@@ -24,15 +24,17 @@ from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.workflow.forecast.forecast import PricingContext
 from counterpoint.workflow.forecast.ranking import INDIFFERENCE, difference, same_schedule
+from counterpoint.workflow.subject import find_subject, is_function
 from counterpoint.workflow.upgrade.bisection import ReleaseMove, ReleaseStep, bisect, moves_of
 from counterpoint.workflow.upgrade.changes import StepChangeOfKind, changes_of
+from counterpoint.workflow.upgrade.commits import Checkout, checked_out, inside, root_of
 from counterpoint.workflow.upgrade.flag_effects import (
     FlagTry,
     TriedWith,
     flag_changes,
     tried_flags,
 )
-from counterpoint.workflow.upgrade.installation import Installation, Installations
+from counterpoint.workflow.upgrade.installation import NEWEST, Installation, Installations
 from counterpoint.workflow.upgrade.side import (
     LoweredSide,
     Say,
@@ -94,6 +96,11 @@ class Upgrade:
     def slower_by_more_than(self, limit: float) -> bool:
         """Return whether the step becomes longer by more than `limit`, and certainly longer."""
         return self.change > limit and self.reach.low > 0
+
+    @property
+    def is_of_releases(self) -> bool:
+        """True if two releases are compared, not two commits with one release."""
+        return self.before.installation.jax != self.after.installation.jax
 
     @property
     def moves(self) -> tuple[ReleaseMove, ...]:
@@ -159,10 +166,66 @@ def each_release(
         return bisect(between, (ends[0], ends[1]), releases.predicted, each=True)
 
 
+def upgrade_code(
+    source: Source,
+    *,
+    target: Target | str,
+    commits: tuple[str, str],
+    release: str,
+    options: UpgradeOptions | None = None,
+    say: Say = lambda _: None,
+) -> Upgrade:
+    """Predict a step of two commits of the user's own code, with one release of JAX.
+
+    Each is checked out in a git worktree; the commit `.` is the files as they are now.
+    """
+    asked = replace(options or UpgradeOptions(), tries=False, bisect=False)
+    where = parse_target(target, tpus=True) if isinstance(target, str) else target
+    cwd = Path.cwd()
+    given = _code_of(source, cwd)
+    with (
+        _releases(given, where, asked, say) as releases,
+        checked_out(commits[0], releases.scratch, cwd) as one,
+        checked_out(commits[1], releases.scratch, cwd) as other,
+    ):
+        if one.cwd == other.cwd or one.name == other.name:
+            raise UsageError(f"`code={commits[0]}` and `code={commits[1]}` are the same commit")
+        version = releases.available.exact(release, "from")
+        (installed,) = releases.available.of([version], say)
+        lowered = [releases.lowered_code(installed, it) for it in (one, other)]
+        return upgrade_of(lowered, releases.pricing, asked, say)
+
+
+def _code_of(source: Source, cwd: Path) -> Source:
+    """Return the workload as each checkout can run it; refuse one that is no code of theirs."""
+    if not isinstance(source, str | Path):
+        packages = carried_packages(source, (), cwd)
+    elif isinstance(source, str) and is_function(source):
+        source = inside(source, cwd)
+        packages = carried_packages(source, (), cwd)
+    else:
+        raise UsageError(
+            f"`code=` compares commits of a program, and {source} is lowered already",
+            next="name file.py:make_step, or a command after `--`",
+        )
+    installed = packages.installed_from(root_of(cwd))
+    if installed is not None:
+        raise UsageError(
+            f"{installed.removeprefix('-e ')} is installed in editable mode, so both commits would"
+            " import its files",
+            why="Python finds an editable package at one place, whatever is checked out elsewhere",
+            next="uninstall it, and let PYTHONPATH=src find it below the current directory",
+        )
+    return source
+
+
 @contextmanager
 def _releases(
     source: Source, target: Target, options: UpgradeOptions, say: Say
 ) -> Generator[_Releases]:
+    is_path = isinstance(source, Path) or (isinstance(source, str) and not is_function(source))
+    if isinstance(source, str | Path) and is_path:
+        find_subject(source, options.program, tpus=target.tpu is not None)  # or an error, at once
     packages = carried_packages(source, options.packages, Path.cwd())
     with (
         scratch_directory("upgrade") as scratch,
@@ -189,7 +252,7 @@ class _Releases:
         if self.ends[0] == self.ends[1]:
             raise UsageError(
                 f"`from={before}` and `to={after}` are one release: JAX {self.ends[0]}",
-                next=Retry({"to": "newest"}),
+                next=Retry({"from": "0.10.2"} if after == NEWEST else {"to": NEWEST}),
             )
         return self.ends
 
@@ -203,14 +266,25 @@ class _Releases:
         one = self.available.of((first, version, last), self.say)[1]
         return compile_sides([self._lower(one)], self.pricing, self.options, self.say)[0]
 
-    def _lower(self, one: Installation) -> LoweredSide:
+    def lowered_code(self, one: Installation, code: Checkout) -> LoweredSide:
+        """Return the step of a commit, with the paths that the repository has."""
+        side = self._lower(one, code)
+        workload = side.subject.workload
+        if workload is None:
+            return side
+        plain = replace(workload, program=code.without_root(workload.program))
+        return replace(side, subject=replace(side.subject, workload=plain))
+
+    def _lower(self, one: Installation, code: Checkout | None = None) -> LoweredSide:
+        name = f"jax {one.jax}" if code is None else code.name
         return lower_side(
             self.source,
             one,
             self.pricing.target,
             self.options,
-            name=f"jax {one.jax}",
-            directory=self.scratch / one.jax,
+            name=name,
+            directory=self.scratch / f"lowered-{name.replace('/', '-')}",
+            cwd=None if code is None else code.cwd,
             say=self.say,
         )
 

@@ -27,7 +27,7 @@ _OFFLINE: Final = re.compile(
     re.IGNORECASE,
 )
 _OTHER_PYTHON: Final = re.compile(r"does not satisfy Python|only supports >=?\d")
-_NO_RELEASE: Final = re.compile(r"there (?:is no version of|are no versions of) jax==")
+_NO_RELEASE: Final = re.compile(r"there (?:is no version|are no versions) of jax(?:\[[\w-]*\])?==")
 REQUIREMENTS: Final = "requirements.txt"
 _LINES: Final = 8
 _MOST_RELEASES: Final = 64
