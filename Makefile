@@ -22,7 +22,7 @@ FAST_WORKERS ?= 3  # these tests hardly wait, and each worker imports and collec
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 
-.PHONY: trainers help demo test newest fast lint web web-check golden budget fuzz fuzz-day growth docs docs-site tutorial tools clean lock
+.PHONY: trainers help demo test newest fast lint web web-check golden budget fuzz fuzz-day fuzz-guided growth docs docs-site tutorial tools clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -120,6 +120,9 @@ fuzz: $(VENV)/installed-all-dev ## damaged inputs for MINUTES (default 1): what 
 fuzz-day: $(VENV)/installed-all-dev ## a minute of damaged inputs, others each day
 	@echo "== tests/fuzz/fuzz.py, one minute"; \
 	$(BIN)/python tests/fuzz/fuzz.py --minutes 1 --seed $(or $(DAY),$(shell date -u +%Y%m%d))
+
+fuzz-guided: $(VENV)/installed-all-dev ## a minute of inputs that reach new code in one parser: NAME=hlo-made; needs atheris
+	$(BIN)/python tests/fuzz/guided.py $(or $(NAME),hlo-made) --seconds 60 || [ $$? -eq 77 ]
 
 growth: $(VENV)/installed-all-dev ## how the time of a command grows with the size of 42 shapes of text
 	$(BIN)/python tests/fuzz/growth.py

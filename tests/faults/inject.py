@@ -41,23 +41,27 @@ def main() -> None:
 def killed(request: dict[str, Any]) -> dict[str, Any]:
     """Kill the command before each of its file operations, and then let it run as if new."""
     inputs, place = Path(request["inputs"]), Path(request["place"])
-    words, again = request["words"], request["again"]
+    words, again, after = request["words"], request["again"], request.get("after")
     _fresh(inputs, place)
     before = snapshot(place)
     code = _run(place, words, _counted(place))
     error, done = _text(place / ".err"), snapshot(place)
     seen = []
-    for number in range(_count(place)):
+    count = _count(place)
+    for number in range(0, count, max(1, count // request.get("most", count))):
         _fresh(inputs, place)
         ended = _run(place, words, _killed_at(place, number))
         left = snapshot(place)
         _age(place)
         repeated = _run(place, again, lambda: None)
+        code_after = _run(place, after, lambda: None) if after else None
         seen.append(
             {
                 "killed": ended == -signal.SIGKILL,
                 "left": left,
                 "repeated": repeated,
+                "after": code_after,
+                "out": _text(place / ".out"),
                 "error": _text(place / ".err"),
                 "end": snapshot(place),
                 "scratch": _names(place / ".tmp"),
@@ -189,6 +193,7 @@ def _child(place: Path, words: list[str], prepare: Callable[[], None], streams: 
         os.chdir(place)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.environ.update(TMPDIR=str(place / ".tmp"), COUNTERPOINT_CACHE=str(place / ".cache"))
+        os.environ["PATH"] = f"{place}/tools:{os.environ['PATH']}"
         tempfile.tempdir = None
         tempfile.gettempdir()  # it tries the directory out, with a file of no matter here
         for number, name in ((1, ".out"), (2, ".err")):

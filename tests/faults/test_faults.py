@@ -16,6 +16,7 @@ import pytest
 import counterpoint
 from fuzz.seeds import runs
 from timelines import two_devices
+from tune_programs import program
 
 INJECT = Path(__file__).parent / "inject.py"
 PROGRAM = Path(__file__).parents[1] / "hlo" / "data" / "gpu_step.hlo.pb.xz"
@@ -171,4 +172,93 @@ def test_runs_stay_readable_wherever_a_run_is_killed(
     for seen in answer["seen"]:
         assert seen["left"].items() >= answer["before"].items()
         assert seen["repeated"] == 0, seen["error"]
+        assert seen["left"].items() <= seen["end"].items()
+
+
+@pytest.mark.slow
+def test_the_cache_of_the_viewer_holds_whole_pages_wherever_it_is_killed(
+    inputs: Path, tmp_path: Path, injected: Injector
+) -> None:
+    words = ["view", "t.parquet", "--no-browser", "--idle", "1s"]
+    answer = injected("killed", inputs=inputs, place=tmp_path / "place", words=words, again=words)
+    assert answer["code"] == 0, answer["error"]
+    (whole,) = pages(answer["done"]).values()
+    for seen in answer["seen"]:
+        assert seen["killed"]
+        assert seen["repeated"] == 0, seen["error"]
+        assert seen["scratch"] == []
+        assert pages(seen["end"])
+        assert not [name for name in seen["end"] if "/.part-" in name]
+        for page in (*pages(seen["left"]).values(), *pages(seen["end"]).values()):
+            assert page == whole
+
+
+def pages(files: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Return the pages of the viewer's cache by name, without those that are being written."""
+    found: dict[str, dict[str, str]] = {}
+    for name, digest in files.items():
+        parts = Path(name).parts
+        if parts[:2] == (".cache", "view") and len(parts) == 4 and not parts[2].startswith("."):
+            found.setdefault(parts[2], {})[parts[3]] = digest
+    return found
+
+
+@pytest.mark.slow
+def test_a_study_goes_on_wherever_tune_is_killed(
+    inputs: Path, tmp_path: Path, injected: Injector
+) -> None:
+    start = tmp_path / "start"
+    shutil.copytree(inputs, start)
+    program(start)
+    words = ["tune", "-o", "study", "--arm", "env:SAVES=0.2", "--budget", "6trials"]
+    words += ["--confirm-rows", "0", "--executor", "local"]
+    words += ["--", sys.executable, "train.py", "counter"]
+    answer = injected(
+        "killed",
+        inputs=start,
+        place=tmp_path / "place",
+        words=words,
+        again=words,
+        after=["tune", "show", "study", "--json"],
+        most=5,
+    )
+    assert answer["code"] == 0, answer["error"]
+    for seen in answer["seen"]:
+        assert seen["killed"]
+        assert seen["left"].items() >= answer["before"].items()
+        assert (seen["repeated"], seen["after"]) == (0, 0), seen["error"]
+        told = json.loads(seen["out"])
+        assert told["state"] == "done"
+        ran = {arm["name"]: arm["trials"] for arm in told["arms"]}
+        # What had ended is not run again; the trial that was killed with it is, and counts twice.
+        assert ran.keys() == {"base", "env:SAVES=0.2"}
+        assert ran["base"] >= 4
+        assert ran["env:SAVES=0.2"] >= 2
+        assert sum(ran.values()) <= 7
+
+
+@pytest.mark.slow
+def test_pgle_auto_leaves_readable_runs_wherever_it_is_killed(
+    inputs: Path, tmp_path: Path, injected: Injector
+) -> None:
+    start = tmp_path / "start"
+    shutil.copytree(inputs, start)
+    (start / "tools").mkdir()
+    (start / "tools" / "nvidia-smi").write_text("#!/bin/sh\n")  # a sign of GPUs
+    (start / "tools" / "nvidia-smi").chmod(0o755)
+    words = ["pgle", "auto", "-o", "r/auto", "--", sys.executable, "-c", "print(1)"]
+    answer = injected(
+        "killed",
+        inputs=start,
+        place=tmp_path / "place",
+        words=words,
+        again=["runs", "r", "--json"],
+        after=["runs", "r"],
+        most=12,
+    )
+    assert "Traceback" not in answer["error"]
+    assert sum(seen["killed"] for seen in answer["seen"]) > 5
+    for seen in answer["seen"]:
+        assert seen["left"].items() >= answer["before"].items()
+        assert (seen["repeated"], seen["after"]) == (0, 0), seen["error"]
         assert seen["left"].items() <= seen["end"].items()
