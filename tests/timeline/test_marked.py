@@ -71,8 +71,7 @@ def test_of_several_hosts_the_first_that_marks_steps_is_shown(tmp_path: Path) ->
         (tmp_path / f"{name}.xplane.pb").write_bytes(content)
     found = marked_steps([str(tmp_path)])
     assert found is not None
-    assert [host.name for host in found.hosts] == ["host-1", "host-2", "host-10"]
-    assert {device.host for device in found.devices} <= {1}
+    assert [host.name for host in found.hosts] == ["host-2", "host-1", "host-10"]
     alone = marked_steps([str(tmp_path / "host-2.xplane.pb")])
     assert alone is not None
     assert found.steps.equals(alone.steps)

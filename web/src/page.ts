@@ -23,6 +23,8 @@ export interface TimelinePage {
   complete: boolean;
   /** The profile is still being read: only the steps and programs that it marks are known. */
   preview: boolean;
+  /** Of a preview: the host that marked the steps, if there are several; otherwise null. */
+  marked_by: string | null;
   end: number;
   devices: { name: string; host: string; chip: string | null }[];
   /**

@@ -93,13 +93,12 @@ def _marks(source: ProfileSource) -> Recording | None:
 
 
 def _of_one(found: Timeline, number: int, sources: Sequence[ProfileSource]) -> Timeline:
-    """Return the Timeline of one host among others."""
-    hosts = tuple(
+    """Return the Timeline of one host, which comes first among the others."""
+    hosts = [
         Host(name=source.path.name.partition(".xplane.")[0], source=source.name)
         for source in sources
-    )
-    devices = tuple(replace(device, host=number) for device in found.devices)
-    return replace(found, hosts=hosts, devices=devices)
+    ]
+    return replace(found, hosts=(hosts.pop(number), *hosts))
 
 
 def _timeline(marks: Recording, inputs: Sequence[str]) -> Timeline | None:

@@ -92,6 +92,7 @@ class TimelinePage:
             "basis": str(self.timeline.basis),
             "complete": self.complete,
             "preview": self.preview,
+            "marked_by": self.timeline.hosts[0].name if self._is_of_one else None,
             "end": end - since,
             "devices": self._devices(),
             "steps": self._steps(since),
@@ -115,6 +116,11 @@ class TimelinePage:
         names = [PurePath(name).name or name for name in self.timeline.inputs]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"{names[0]}{more}" if names else "a prediction"
+
+    @property
+    def _is_of_one(self) -> bool:
+        """True of a preview that shows one of several hosts, the first."""
+        return self.preview and len(self.timeline.hosts) > 1
 
     @property
     def _range_ms(self) -> list[float] | None:

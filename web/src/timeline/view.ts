@@ -24,8 +24,8 @@ import { Toolbar } from "./toolbar";
 import { Tooltip } from "./tooltip";
 import { nearest } from "./walk";
 
-/** What a page shows while its profile is read: `host` marked the steps, one of several. */
-function previewOf(host: string): string {
+/** What a page shows while its profile is read; `host`, one of several, marked the steps. */
+function previewOf(host: string | null): string {
   return `reading: so far, steps are shown as ${host ? `${visible(host)} marked them` : "they were marked"}`;
 }
 
@@ -222,7 +222,7 @@ class TimelineView implements Mounted {
     const { timelines } = this.context.page;
     const computing = timelines.some((timeline) => !timeline.complete);
     const marked = timelines.find((timeline) => timeline.preview);
-    const work = marked ? previewOf(marked.devices[0]?.host ?? "") : "drawing lanes…";
+    const work = marked ? previewOf(marked.marked_by) : "drawing lanes…";
     this.toolbar.say(computing ? work : (failure ?? (scene.tiles.busy ? "loading…" : this.absent)));
     this.tell("ready", String(!scene.tiles.busy && !computing));
     this.tell("steps", String(scene.sides[0]?.page.steps.step.length ?? 0));
