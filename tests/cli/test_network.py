@@ -91,7 +91,7 @@ def test_a_measured_step_as_text_and_as_json(measured: Path, tmp_path: Path) -> 
     shown = network(measured)
     assert shown.returncode == 0, shown.stderr
     assert "Slack   1 of 1 transfer, " in shown.stdout
-    assert shown.stdout.rstrip().splitlines()[-1].startswith("next: counterpoint convert ")
+    assert shown.stdout.rstrip().splitlines()[-1].startswith("next: counterpoint view ")
     data = json.loads(network(measured, "--json").stdout)
     assert data["schema"] == "counterpoint.network/1"
     assert data["collectives"][0]["link"] == "domain"

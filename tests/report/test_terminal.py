@@ -168,7 +168,7 @@ def test_tables_fit_the_screen(
     # The words of a setting are kept in one piece.
     pasted = [line for line in lines if "export " in line or "--xla_" in line]
     assert max(len(line) for line in lines if line not in pasted) <= width
-    assert last.startswith("next: counterpoint convert made.xplane.pb profile.pftrace")
+    assert last.startswith("next: counterpoint view made.xplane.pb")
 
 
 def test_a_narrow_screen_says_what_it_leaves_out(
@@ -254,7 +254,7 @@ def test_rates_over_half_the_work_are_lower_bounds(explained: Explanation) -> No
 def test_without_findings_a_step_is_seen_moment_by_moment(explained: Explanation) -> None:
     text = plain_text(explain_document(replace(explained, findings=())))
     assert "Largest losses   none above 1% of the step" in text
-    assert "next: counterpoint convert made.xplane.pb profile.pftrace" in text
+    assert "next: counterpoint view made.xplane.pb" in text
 
 
 def test_what_says_nothing_of_time_is_no_loss(explained: Explanation) -> None:

@@ -320,5 +320,4 @@ def next_after_explain(explanation: Explanation, named: tuple[str, ...], run: Ru
             return line
     if losses and losses[0].code.startswith(COMMUNICATION):
         return shlex.join(["counterpoint", "network", *named])
-    words = ["counterpoint", "convert", *named, "profile.pftrace"]
-    return f"{shlex.join(words)}   # then open it at ui.perfetto.dev"
+    return shlex.join(["counterpoint", "view", *named])

@@ -222,8 +222,7 @@ def _next(analysis: NetworkAnalysis, named: tuple[str, ...]) -> str:
     """Return the command that shows transfers with concurrent work, or explains the step."""
     if not len(analysis.slack):
         return shlex.join(["counterpoint", "explain", *named])
-    command = ["counterpoint", "convert", *named, "network.pftrace"]
-    return f"{shlex.join(command)}   # then open it at ui.perfetto.dev"
+    return shlex.join(["counterpoint", "view", *named])
 
 
 def _profile(analysis: NetworkAnalysis, named: tuple[str, ...]) -> Section:
