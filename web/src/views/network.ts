@@ -83,7 +83,7 @@ function demandOf(found: Network): { element: HTMLElement; stop(): void } {
       values: stepped(found, link, edges),
       style: "steps" as const,
     })),
-    xText: (value) => `${value} ms`,
+    xText: (value) => `${tick(value)} ms`,
     yText: tick,
   });
   const key = links.map((link, at) =>
