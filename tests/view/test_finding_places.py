@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from megascale_fixture import Scene
 from slices import timeline_of
 
 import counterpoint
+import timelines
 from chromium import Visit
 from counterpoint.report.explain import explain_json
 from counterpoint.timeline import Timeline, read
@@ -123,6 +125,18 @@ def test_every_finding_about_time_has_a_place(shared: Path, name: str) -> None:
     (described,) = json.loads(page.page_json())["timelines"]
     without = {it["code"] for it in described["findings"] if not it["places"]}
     assert without <= TIMELESS
+
+
+@pytest.mark.slow
+def test_the_list_says_how_many_findings_are_at_no_moment(visit: Callable[..., Visit]) -> None:
+    timeline = replace(timelines.two_devices(), truncated=True)
+    found = counterpoint.explain(timeline).findings
+    assert "STEP605" in {finding.code for finding in found}
+    with viewing(content(timeline)) as address:
+        visited = visit(address)
+        visited.show("timeline")
+        first = visited.page.get_by_label("Go to a finding").locator("option").first
+        assert first.text_content() == f"{len(found) - 1} of {len(found)} findings"
 
 
 @pytest.mark.slow

@@ -95,10 +95,13 @@ export class Toolbar {
 
   /** Fills the list of findings. */
   list(page: Page): void {
-    const found = page.timelines[0]?.findings.filter(({ places }) => places.length > 0) ?? [];
+    const all = page.timelines[0]?.findings ?? [];
+    const found = all.filter(({ places }) => places.length > 0);
+    // Those about memory or the profile itself are at no moment: the overview has them.
+    const some = found.length < all.length ? `${count(found.length)} of ` : "";
     this.findings.hidden = found.length === 0;
     const option = ({ code, title }: FindingPlaces) => h("option", { value: code }, `${code}  ${title}`);
-    fill(this.findings, h("option", { value: "" }, plural(found.length, "finding")), ...found.map(option));
+    fill(this.findings, h("option", { value: "" }, some + plural(all.length, "finding")), ...found.map(option));
   }
 
   choose(code: string): void {
