@@ -5,6 +5,7 @@ Also remarks, the result of rules, and JAX's spellings of a bool in the environm
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
@@ -207,10 +208,13 @@ def chip_is(case: LintContext, *families: ChipFamily) -> bool:
     return chip_family(case.chip) in families
 
 
+_WHOLE: Final = re.compile(r"-?\d{1,20}", re.ASCII)  # more digits than any flag holds
+
+
 def threshold(case: LintContext, name: str) -> int | None:
     """Return a whole number that is given; None if it is not one."""
     text = case.flags.get(name, "")
-    return int(text) if text.lstrip("-").isdecimal() else None
+    return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def whole_source(case: LintContext) -> Location:

@@ -470,7 +470,7 @@ def in_bursts(arrivals: Sequence[float]) -> bool:
 
 _LINE: Final = re.compile(
     r"^(?:(?P<absl>[IWEF])\d{4} [\d:.]+\s+\d+|\d{4}-\d\d-\d\d [\d:.]+: (?P<tsl>[IWEF])) "
-    r"(?P<file>[^\s:]+):(?P<line>\d+)\] ?(?P<text>.*)$",
+    r"(?P<file>[^\s:]+):(?P<line>\d{1,9})\] ?(?P<text>.*)$",
     re.MULTILINE,
 )
 

@@ -182,11 +182,11 @@ _LOWERED_NAMES: Final = (
 _DUMPED: Final = re.compile(r"(module_\d+\.(.+?)(?:\.\d+)?)\.before_optimizations\.(hlo\.pb|txt)$")
 _SCHEDULED: Final = re.compile(r"after_optimizations\.(hlo\.pb|txt)$")
 _SYMBOL: Final = re.compile(rb'(?m)^\s*(?:builtin\.)?module @"?([\w.$<>-]+)"?')
-_COUNT: Final = re.compile(rb"mhlo\.num_(replicas|partitions) = (\d+)")
+_COUNT: Final = re.compile(rb"mhlo\.num_(replicas|partitions) = (\d{1,9})\b")
 _HEAD: Final = 1 << 20
 _DOT: Final = re.compile(
-    rb"stablehlo\.(?:dot_general|convolution)\b[^\n]*: \(tensor<([\dx]*)[a-z]\w*>, "
-    rb"tensor<([\dx]*)[a-z]\w*>\) -> tensor<([\dx]*)[a-z]\w*>"
+    rb"stablehlo\.(?:dot_general|convolution)\b[^\n]*: \(tensor<((?:\d{1,18}x){0,32})[a-z]\w*>, "
+    rb"tensor<((?:\d{1,18}x){0,32})[a-z]\w*>\) -> tensor<((?:\d{1,18}x){0,32})[a-z]\w*>"
 )
 _WORK: Final = ("dot", "convolution", "custom-call")
 _SMALL: Final = 0.02  # of the largest: too small to be the step, so its FLOPs are not counted
@@ -273,8 +273,8 @@ def lowered_flops(data: bytes) -> float:
     return total
 
 
-def _elements(shape: bytes) -> int:
-    return math.prod(int(size) for size in shape.split(b"x") if size)
+def _elements(shape: bytes) -> float:
+    return math.prod(float(size) for size in shape.split(b"x") if size)
 
 
 def hlo_flops(program: Program) -> float:

@@ -50,7 +50,7 @@ _PLACES: Final = frozenset(
         "xla_gpu_pgle_profile_file_or_directory_path",
     }
 )
-_IN_HEAD: Final = re.compile(r"(replica_count|num_partitions|is_scheduled)=(\w+)")
+_IN_HEAD: Final = re.compile(r"(replica_count|num_partitions|is_scheduled)=(true|\d{1,9}\b)")
 _HLO_TEXT: Final = b"HloModule "
 _MANY: Final = 12
 _HELP: Final = (

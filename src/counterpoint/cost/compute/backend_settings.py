@@ -9,7 +9,9 @@ from typing import Any, Final, cast
 
 from counterpoint.hlo import Instruction
 
-_ATTRIBUTE: Final = re.compile(r'(\w+)\s*=\s*("[^"]*"|-?\d+(?:\.\d+)?(?:e[-+]?\d+)?|true|false)')
+_ATTRIBUTE: Final = re.compile(
+    r'(\w+)\s*=\s*("[^"]*"|-?\d{1,18}(?:\.\d+)?(?:e[-+]?\d+)?\b|true|false)'
+)
 
 
 def settings_of(instruction: Instruction) -> dict[str, Any]:

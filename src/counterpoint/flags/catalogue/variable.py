@@ -25,7 +25,7 @@ _ENVIRONMENT: Final = (
     SettingReader.CUDA,
 )
 _LEVELS: Final = re.compile(r"[^=,\s]+=-?\d+(,[^=,\s]+=-?\d+)*")
-_WHOLE: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|\d+)")
+_WHOLE: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|\d{1,400})")
 
 JAX_ELSEWHERE: Final = frozenset(
     {

@@ -46,7 +46,7 @@ _MPI_NAMES: Final = {
     **dict.fromkeys(("-np", "-n", "--np", "-c"), "ntasks"),
     **dict.fromkeys(("-npernode", "--npernode", "-N", "-ppn", "--ppn"), "ntasks-per-node"),
 }
-_PER_NODE: Final = re.compile(r"ppr:(\d+):node")
+_PER_NODE: Final = re.compile(r"ppr:(\d{1,9}):node")
 _COUNTS: Final = (
     *("nodes", "ntasks", "ntasks-per-node", "cpus-per-task"),
     *("gpus", "gpus-per-node", "gpus-per-task", "gres"),
@@ -224,11 +224,14 @@ def _numbers(words: Sequence[str], short: dict[str, str]) -> Numbers:
     return tuple(found)
 
 
+_DIGITS: Final = 9  # of a count of nodes or processes
+
+
 def _number(name: str, value: str) -> int | None:
     """Parse the count in `8`, `2-2`, `gpu:8` or `gpu:h100:8`; None for a range or other option."""
     if name not in _COUNTS or (name == "gres" and "gpu" not in value):
         return None
     low, _, high = value.partition(",")[0].rpartition(":")[2].partition("-")
-    if not low.isdecimal() or (high and high != low):
+    if not low.isdecimal() or len(low) > _DIGITS or (high and high != low):
         return None
     return int(low)

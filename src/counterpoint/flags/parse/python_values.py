@@ -241,6 +241,8 @@ def segment(lines: Sequence[str], node: ast.expr | ast.stmt) -> str:
     """Return an expression as written, on one line, cut off if it is long."""
     last = node.end_lineno or node.lineno
     rows = [line.encode() for line in lines[node.lineno - 1 : min(last, node.lineno + _ROWS)]]
+    if not rows:  # a form feed ends a line for one of the two that count them
+        return ""
     if last < node.lineno + _ROWS:
         rows[-1] = rows[-1][: node.end_col_offset]
     rows[0] = rows[0][node.col_offset :]

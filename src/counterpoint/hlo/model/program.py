@@ -202,6 +202,8 @@ def validate_program(program: Program) -> Program:
     Afterward operands precede their users in the same computation, every name refers to something,
     and no computation calls itself, so every walk over a Program ends.
     """
+    if not (0 < program.num_partitions < 2**31 and 0 < program.num_replicas < 2**31):
+        raise _damaged(program, "it has more replicas or partitions than there are devices")
     if program.entry not in program.computations:
         raise _damaged(program, f"its entry computation {program.entry!r} is missing")
     for computation in program.computations.values():
