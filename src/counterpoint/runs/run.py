@@ -302,7 +302,10 @@ class Rank:
         """Return files by size. A user's own directory may also contain those of earlier runs."""
         since = self.started.timestamp() if self.started else 0.0
         in_run = directory.is_relative_to(self.path)
-        about = ((path.stat(), path) for path in directory.glob(pattern))
+        try:
+            about = [(path.stat(), path) for path in directory.glob(pattern)]
+        except (OSError, ValueError):  # no directory has such a name, or a file is gone
+            return ()
         sized = [
             (-status.st_size, path)
             for status, path in about

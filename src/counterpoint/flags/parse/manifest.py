@@ -49,7 +49,7 @@ from counterpoint.flags.parsed import Location, Occurrence, ParsedSource, Syntax
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 
 _ENVIRONMENTS: Final = ("env", "envs", "env_vars", "envVars", "environment", "extraEnv")
-_TEMPLATE: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_TEMPLATE: Final = re.compile(r"\{\{((?:(?!\{\{).)*?)\}\}", re.DOTALL)
 _TEMPLATE_LINE: Final = re.compile(r"^[ \t-]*\{\{[^\n]*\}\}[ \t]*$", re.MULTILINE)
 _MAPPED: Final = {
     "jax_config": (Channel.JAX_CONFIG, "Levanter jax_config"),
