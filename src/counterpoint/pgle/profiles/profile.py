@@ -7,7 +7,6 @@ for the module with that 128-bit fingerprint, taken before scheduling.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -31,6 +30,10 @@ def is_fingerprint(text: str) -> bool:
     return _FINGERPRINT.fullmatch(text) is not None
 
 
+_LONGEST_US: Final = 1e15
+"""Thirty years: sums of such times stay finite."""
+
+
 @frozen
 class InstructionCost:
     """Microseconds of one execution of an instruction; for an async one, of its start.
@@ -47,7 +50,7 @@ class InstructionCost:
             raise ValueError(f"{self.name!r} is not the name of an instruction")
         if self.fingerprint is not None and (not self.fingerprint or SEPARATOR in self.fingerprint):
             raise ValueError(f"{self.fingerprint!r} is not a fingerprint")
-        if not (math.isfinite(self.us) and self.us >= 0):
+        if not 0 <= self.us <= _LONGEST_US:
             raise ValueError(f"{self.name} can't cost {self.us} us")
 
     @property
@@ -65,7 +68,7 @@ class Latency:
     us: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.us) and self.us >= 0):
+        if not 0 <= self.us <= _LONGEST_US:
             raise ValueError(f"{self.source} to {self.target} can't take {self.us} us")
 
 
