@@ -225,7 +225,7 @@ def require_device_time(timeline: Timeline) -> None:
     if "tpu" in kinds:
         raise InputError(
             f"{_inputs(timeline)}: a profile of {len(timeline.devices)} TPU cores, not of GPUs",
-            why="XLA uses such costs on GPUs only: its TPU compiler schedules by its own model",
+            why="its TPU compiler schedules collectives by names that a profile does not contain",
             next=f"counterpoint explain {shlex.join(timeline.inputs)}",
         )
     raise InputError(
