@@ -12,10 +12,12 @@ from typing import Any
 
 import polars as pl
 import pytest
+from web_store import web_store
 
 from command_line import in_process
 from counterpoint.fleet import Gathering, gather_digests
 from counterpoint.fleet.local import LocalExecutor
+from counterpoint.timeline import remote
 from made_fleet import write_profiles
 
 MEMORY = 1 << 30
@@ -146,3 +148,43 @@ def test_a_topology_that_says_nothing_sure(
     done = in_process("explain", profiles[0].parent, "--executor", "local", "--topology", places)
     assert done.returncode == 3
     assert "places.csv" in done.stderr
+
+
+def test_what_a_store_keeps_cutting_off_is_named(
+    profiles: list[Path],
+    gathered: Gathering,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other hosts give the same digests as from files."""
+    monkeypatch.setenv("COUNTERPOINT_CACHE", str(tmp_path))
+    monkeypatch.setattr(remote, "PAUSES_S", (0.01, 0.01, 0.01))
+    with web_store() as store:
+        for path in profiles:
+            store.files[f"/run/{path.name}"] = path.read_bytes()
+        store.status["/run/host-01.xplane.pb"] = 503
+        found = gather_digests([f"{store.base}/run/"], LocalExecutor(1), memory_bytes=MEMORY)
+    assert [each.name[-22:] for each in found.failures] == ["/run/host-01.xplane.pb"]
+    assert "HTTP 503" in str(found.failures[0].failure)
+    rest = gathered.digests.filter(pl.col("host") != "host-01")
+    assert found.digests.drop("source").equals(rest.drop("source"))
+
+
+def test_a_profile_that_is_cut_off_keeps_its_whole_steps(
+    profiles: list[Path], tmp_path: Path
+) -> None:
+    for path in profiles:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    whole = profiles[3].read_bytes()
+    (tmp_path / profiles[3].name).write_bytes(whole[: len(whole) * 2 // 3])
+    found = answer(tmp_path)
+    named = [host["name"] for host in found["hosts"] if host["truncated"]]
+    assert named == ["host-03"] or found["left_out"]
+    assert [late["name"] for late in found["late"]] == ["host-02 device 1"]
+
+
+def test_no_cluster_is_one_clear_error(profiles: list[Path]) -> None:
+    words = ("--executor", "ray", "--ray-address", "127.0.0.1:1")
+    done = in_process("explain", profiles[0], *words)
+    assert done.returncode == 2
+    assert "no Ray cluster at 127.0.0.1:1" in done.stderr

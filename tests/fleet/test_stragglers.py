@@ -49,6 +49,20 @@ def test_a_slow_device_is_found_with_its_cost() -> None:
     assert 6.5 < late.gain_ms < 8.0
 
 
+def test_a_slow_device_is_found_where_all_others_are_late_in_turn() -> None:
+    waits = noise(64, 8, seed=8, spread=2.0)
+    waits[320] -= 20.0
+    (late,) = find_late(fleet_of(waits))
+    assert late.name == "h40 device 0"
+
+
+def test_the_slower_of_two_is_found() -> None:
+    waits = np.random.default_rng(9).normal(20.0, 0.2, (2, 10))
+    waits[1] -= 5.0
+    (late,) = find_late(fleet_of(waits, devices=1))
+    assert (late.kind, late.name) == ("host", "h1")
+
+
 def test_a_whole_host_is_named_once() -> None:
     waits = noise(16, 10, seed=2, spread=0.2)
     waits[40:48] -= 5.0

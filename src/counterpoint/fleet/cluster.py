@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import socket
+import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from counterpoint import __version__
 from counterpoint.core import UsageError
@@ -15,6 +19,8 @@ from counterpoint.fleet.tasks import ATTEMPTS, Reduction, reduce_profile
 
 __all__ = ["RayExecutor"]
 
+_REACH_S: Final = 10.0
+_CLIENT_PORT: Final = 10001
 _AHEAD: Final = 4
 """Tasks per CPU that are handed to Ray at a time: their answers wait in its memory."""
 
@@ -64,19 +70,30 @@ class RayExecutor:
         if ray.is_initialized():
             yield
             return
-        try:
-            ray.init(address=self.address, logging_level=logging.ERROR, log_to_driver=False)
-        except (ConnectionError, ValueError, RuntimeError) as failure:
-            raise UsageError(
-                f"no Ray cluster at {self.address}: {str(failure).splitlines()[0]}",
-                why="`ray_address=` or RAY_ADDRESS names one",
-                next="ray start --head",
-            ) from None
+        self._connect()
         try:
             self._check_version()
             yield
         finally:
             ray.shutdown()
+
+    def _connect(self) -> None:
+        """Join the cluster. Ray would try an address for minutes, and then end this process."""
+        ray, handler = self._ray, signal.getsignal(signal.SIGTERM)
+        try:
+            if self.address != "auto":
+                socket.create_connection(_host_and_port(self.address), _REACH_S).close()
+            ray.init(address=self.address, logging_level=logging.ERROR, log_to_driver=False)
+        except (OSError, ValueError, RuntimeError) as failure:
+            ray.shutdown()
+            raise UsageError(
+                f"no Ray cluster at {self.address}: {' '.join(str(failure).split())[:300]}",
+                why="`ray_address=` or RAY_ADDRESS names one",
+                next="ray start --head",
+            ) from None
+        finally:  # Ray replaces the handler by one that exits at once
+            if handler is not None and threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, handler)
 
     def _check_version(self) -> None:
         ray = self._ray
@@ -95,3 +112,8 @@ class RayExecutor:
 def installed_version() -> str:
     """Return the version of the package where it is called."""
     return __version__
+
+
+def _host_and_port(address: str) -> tuple[str | None, int]:
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    return parts.hostname, parts.port or _CLIENT_PORT

@@ -2,7 +2,8 @@
 
 Who arrives last at its collectives waits least. So in each step a device's exposed communication
 is compared with the median of the devices that run the same program; no clock is needed. A unit is
-late in a step if it waits less by more than half a percent of the step, and it is reported if it is
+late in a step if it waits less by more than half a percent of the step, and by more than three
+standard deviations of the others. It is reported if it is
 late in more steps than by chance, were lateness spread over all units alike, with a probability
 of at most 5% that there is any false one among all of a kind.
 """
@@ -26,6 +27,9 @@ _BY_CHANCE: Final = 0.05
 _CONFIDENCE: Final = 0.95
 _MOSTLY: Final = 0.5
 LEAST_STEPS: Final = 3
+_FEW: Final = 3
+_DEVIATIONS: Final = 3 * 1.4826
+"""Of a normal distribution, the median deviation times 1.48 is the standard deviation."""
 
 Bools = NDArray[np.bool_]
 Longs = NDArray[np.int64]
@@ -127,7 +131,7 @@ def _late_units(
     count = len(units.names)
     own = np.array([_of_unit(units, deficit, number) for number in range(count)])
     worth = _WORTH * fleet.step_ms
-    late = own > worth
+    late = own > np.maximum(worth, _usual(own))
     seen = np.isfinite(own)
     total = int(seen.sum())
     if not late.any() or not total:
@@ -145,6 +149,19 @@ def _late_units(
             continue
         found.append((_late(fleet, units, number, own[number], (hits, steps, chance)), members))
     return sorted(found, key=lambda each: -each[0].waits_less_ms)
+
+
+def _usual(own: Matrix) -> NDArray[np.float64]:
+    """Return the lateness that noise alone reaches rarely: three deviations, by step.
+
+    Any threshold leaves the probability of a false one as it is; this one leaves real ones visible
+    among many that are a little late in turn. Two units have no spread of their own.
+    """
+    middle = _median(own)
+    if len(own) < _FEW:
+        return np.zeros_like(middle)
+    apart: Matrix = np.fabs(own - middle)
+    return middle + _DEVIATIONS * _median(apart)
 
 
 def _of_unit(units: _Units, deficit: Matrix, number: int) -> NDArray[np.float64]:

@@ -382,7 +382,7 @@ def _reason(failure: Exception, status: int | None) -> str:
     text = _first_line(root)
     if "Timeout" in type(failure).__name__:
         return f"no answer within {_timeout_s():g} s"
-    return text if status is None or str(status) in text else f"HTTP {status} {text}"
+    return text if status is None else f"HTTP {status}: {text}"
 
 
 def _driver(scheme: str, message: str) -> str:

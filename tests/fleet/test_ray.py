@@ -1,0 +1,95 @@
+"""Tasks on a real cluster of Ray give the same digests, also when a worker is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from command_line import in_process
+from counterpoint.fleet import gather_digests
+from counterpoint.fleet.cluster import RayExecutor
+from counterpoint.fleet.local import LocalExecutor
+from made_fleet import write_profiles
+
+MEMORY = 1 << 30
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def profiles(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return write_profiles(tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """A cluster of two CPUs, of which this process is a driver."""
+    import ray
+
+    path = os.pathsep.join(entry for entry in __import__("sys").path if entry)
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=80_000_000,
+        log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": path}},
+    )
+    yield
+    ray.shutdown()
+
+
+def workers() -> list[int]:
+    """The processes that do tasks now."""
+    found: list[int] = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if place.read_bytes().startswith(b"ray::reduce_profile"):
+                found.append(int(place.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_same_digests_as_here(profiles: list[Path]) -> None:
+    names = [str(profiles[0].parent)]
+    here = gather_digests(names, LocalExecutor(1), memory_bytes=MEMORY)
+    there = gather_digests(names, RayExecutor(), memory_bytes=MEMORY)
+    assert there.digests.equals(here.digests)
+    assert there.read_bytes == here.read_bytes
+    done = in_process("explain", *names, "--executor", "ray", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["late"][0]["name"] == "host-02 device 1"
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_killed_worker_costs_nothing_but_time(profiles: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "a.xplane.pb").write_bytes(b"")
+    killed = 0
+
+    def kill() -> None:
+        nonlocal killed
+        until = time.monotonic() + 60
+        while not killed and time.monotonic() < until:
+            for worker in workers():
+                os.kill(worker, signal.SIGKILL)
+                killed = worker
+                return
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    names = [str(profiles[0].parent), str(tmp_path)]
+    found = gather_digests(names, RayExecutor(), memory_bytes=MEMORY)
+    thread.join()
+    assert killed
+    assert found.retried >= 1
+    assert [Path(each.name).name for each in found.failures] == ["a.xplane.pb"]
+    assert len(found.digests) == len(profiles)
