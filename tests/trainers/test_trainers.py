@@ -35,7 +35,14 @@ LEVANTER = (
 TUNIX = (
     "I1124 06:00 peft_trainer.py:488] Train step 7 training loss: 6.203125  - training perplexity"
 )
+EASYDEL = (
+    "training process: 100%|##########| 40/40 [01:23<00:00,  2.10s/it, accuracy=0.001, epoch=1, "
+    "epoch_index=0, execution_time=0.514, learning_rate=0.0003, loss=6.97, max_grad_norm=0.253, "
+    "mean_accuracy=0.001, mean_grad_norm=0.05, mean_loss=6.95, perplexity=1064.0, tflops=0.002, "
+    "train_step=40, train_step_time=0.529, visited_tokens=40960, z_loss=0]"
+)
 PRINTED = {
+    "EasyDeL": (EASYDEL, {"step": "40", "seconds": "0.529", "loss": "6.97"}),
     "MaxText": (
         MAXTEXT,
         {"step": "2", "seconds": "0.104", "tokens_per_s_device": "2457.050", "loss": "7.417"},
