@@ -7,11 +7,11 @@ import re
 
 from package_source import parsed, sources, walk
 
-CODE_LINES = 95_000
+CODE_LINES = 94_000
 """Lower it by what you remove, and never raise it: a feature makes room for itself, or replaces one
 (docs/decisions/0020-size.md).
 """
-SLACK = 6_000
+SLACK = 2_000
 """A removal that is larger than this has to lower the limit."""
 UNFORMATTED = 40
 """Tables that the formatter leaves as they are; it keeps all other lines from being packed."""
