@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.fleet.fleet import Fleet, FleetHost
+from counterpoint.fleet.tasks import Reduction, reduce_profile
 from counterpoint.fleet.topology import HostPlace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -31,6 +35,20 @@ def write_profiles(directory: Path, *, slow: int = SLOW, hosts: int = HOSTS) -> 
         paths.append(directory / f"{name}.xplane.pb")
         paths[-1].write_bytes(data)
     return paths
+
+
+def killed_once(marker: str) -> Callable[[str, int], Reduction]:
+    """A task that kills its own process if it is the first to leave the marker."""
+
+    def task(name: str, memory_bytes: int) -> Reduction:
+        try:
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return reduce_profile(name, memory_bytes)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("the process is dead")
+
+    return task
 
 
 def fleet_of(

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +11,7 @@ import pytest
 from web_store import web_store
 
 from command_line import in_process
-from counterpoint.fleet import Gathering, gather_digests
+from counterpoint.fleet import Gathering, gather_digests, local
 from counterpoint.fleet.local import LocalExecutor
 from counterpoint.timeline import remote
 from made_fleet import write_profiles
@@ -79,31 +75,20 @@ def test_what_can_not_be_read_is_named_and_left_out(profiles: list[Path], tmp_pa
 
 
 def test_a_killed_process_is_replaced_and_its_task_repeated(
-    profiles: list[Path], gathered: Gathering
+    profiles: list[Path],
+    gathered: Gathering,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    executor = LocalExecutor(2)
-    killed: list[int] = []
-
-    def kill() -> None:
-        for _ in range(2000):
-            if killed := _children():
-                os.kill(killed[0], signal.SIGKILL)
-                return
-            time.sleep(0.005)
-
-    def _children() -> list[int]:
-        found: list[int] = []
-        for place in Path("/proc/self/task").iterdir():
-            for child in (place / "children").read_text().split():
-                words = Path(f"/proc/{child}/cmdline").read_bytes()
-                if b"fleet.local" in words and int(child) not in killed:
-                    found.append(int(child))
-        return found
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    found = gather_digests([str(profiles[0].parent)], executor, memory_bytes=MEMORY)
-    thread.join()
+    marker = tmp_path / "killed"
+    monkeypatch.setattr(
+        local,
+        "_SERVE",
+        "from counterpoint.fleet import local; from made_fleet import killed_once;"
+        f" local.reduce_profile = killed_once({str(marker)!r}); local.serve()",
+    )
+    found = gather_digests([str(profiles[0].parent)], LocalExecutor(2), memory_bytes=MEMORY)
+    assert marker.exists()
     assert found.retried == 1
     assert not found.failures
     assert found.digests.equals(gathered.digests)

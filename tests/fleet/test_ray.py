@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from command_line import in_process
+from counterpoint.fleet import cluster as fleet_cluster
 from counterpoint.fleet import gather_digests
 from counterpoint.fleet.cluster import RayExecutor
 from counterpoint.fleet.local import LocalExecutor
-from made_fleet import write_profiles
+from made_fleet import killed_once, write_profiles
 
 MEMORY = 1 << 30
 
@@ -45,18 +43,6 @@ def cluster() -> Iterator[None]:
     ray.shutdown()
 
 
-def workers() -> list[int]:
-    """The processes that do tasks now."""
-    found: list[int] = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if place.read_bytes().startswith(b"ray::reduce_profile"):
-                found.append(int(place.parent.name))
-        except OSError:
-            continue
-    return found
-
-
 @pytest.mark.usefixtures("cluster")
 def test_the_same_digests_as_here(profiles: list[Path]) -> None:
     names = [str(profiles[0].parent)]
@@ -70,26 +56,15 @@ def test_the_same_digests_as_here(profiles: list[Path]) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_killed_worker_costs_nothing_but_time(profiles: list[Path], tmp_path: Path) -> None:
+def test_a_killed_worker_costs_nothing_but_time(
+    profiles: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.xplane.pb").write_bytes(b"")
-    killed = 0
-
-    def kill() -> None:
-        nonlocal killed
-        until = time.monotonic() + 60
-        while not killed and time.monotonic() < until:
-            for worker in workers():
-                os.kill(worker, signal.SIGKILL)
-                killed = worker
-                return
-            time.sleep(0.002)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
+    marker = tmp_path / "killed"
+    monkeypatch.setattr(fleet_cluster, "reduce_profile", killed_once(str(marker)))
     names = [str(profiles[0].parent), str(tmp_path)]
     found = gather_digests(names, RayExecutor(), memory_bytes=MEMORY)
-    thread.join()
-    assert killed
-    assert found.retried >= 1
+    assert marker.exists()
+    assert found.retried == 1
     assert [Path(each.name).name for each in found.failures] == ["a.xplane.pb"]
     assert len(found.digests) == len(profiles)
