@@ -52,7 +52,12 @@ def rank():
     names = ("OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "JAX_PROCESS_ID")
     return int(next((os.environ[name] for name in names if name in os.environ), "0"))
 """
-TELL_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
+# Flags are put into the variable when a program writes it, or imports jax.
+TELL_ENVIRONMENT = """
+import json, os
+os.environ.setdefault("XLA_FLAGS", "--xla_own")
+print(json.dumps(dict(os.environ)))
+"""
 STUBBORN = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -179,7 +184,8 @@ class PlacementContract:
             assert told.get("CONTRACT_INHERITED") == ("1" if self.inherits else None)
             assert told["NCCL_CONTRACT"] == "1"
             assert told["CONTRACT_SETTING"] == "x, y = 'z'"
-            assert "--xla_force_host_platform_device_count=2" in told["XLA_FLAGS"]
+            requested = "--xla_own --xla_force_host_platform_device_count=2 "
+            assert told["XLA_FLAGS"].startswith(requested)
         assert run.settings.xla == settings.xla
 
     def test_the_shape_is_kept(self, start: Start) -> None:
