@@ -15,6 +15,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 from compare_pairs import program, sine, timeline
 from hypothesis import given
@@ -36,12 +38,14 @@ from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release as known_release
 from counterpoint.flags.effective import EffectiveFlag, FlagOutcome, differences
 from counterpoint.flags.refresh.descriptor import PluginComparison
+from counterpoint.fleet import FleetSummary, Gathering, summarize
 from counterpoint.hardware.targets import parse_target
 from counterpoint.pgle.applying.movement import CollectiveMove, Movement, SchedulePosition
 from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
 from counterpoint.report.catalogue.catalogue_document import plugin_section
 from counterpoint.report.document import ColumnKind, Document, TextTable
 from counterpoint.report.explain.compare_tables import schedule_section
+from counterpoint.report.explain.fleet_document import fleet_document
 from counterpoint.report.explain.network_document import calls_section
 from counterpoint.report.fit import GAP, fit, widths
 from counterpoint.report.flags.settings_document import Effective, effective_document
@@ -49,6 +53,7 @@ from counterpoint.report.pgle.feedback_document import movement_section, times_s
 from counterpoint.report.places import distinct
 from counterpoint.report.predict.calibration_document import calibration_document
 from counterpoint.report.predict.predict_document import predict_document
+from counterpoint.report.predict.upgrade_document import upgrade_document
 from counterpoint.report.terminal import print_document
 from counterpoint.report.tune.dry_run import dry_run_document
 from counterpoint.report.tune.tune_document import tune_document
@@ -58,6 +63,8 @@ from counterpoint.simulate.simulation import UnpricedInstruction
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.calibration.calibration import Calibration, ScalarFit, StepFit
 from counterpoint.workflow.forecast.ranking import RankedCandidate
+from made_fleet import fleet_of
+from made_upgrade import slower_upgrade
 from tune_plans import PLAN
 
 HERE = Path(counterpoint.report.__file__).parent
@@ -249,6 +256,20 @@ def documents() -> Iterator[Document]:
     arms = [("AutoPGLE", read_run(Path("counterpoint-runs/first")), unknown)]
     times = times_section(arms, unknown)
     yield Document(sections=(schedule, plugin, section, times), legend="", next="x")
+    yield upgrade_document(slower_upgrade())
+    yield fleet_document(two_builds(), ("hosts",))
+
+
+def two_builds() -> FleetSummary:
+    """Four hosts of two racks with two builds of one module; a device of one makes all wait."""
+    waits = np.random.default_rng(1).normal(20.0, 0.2, (32, 10))
+    waits[19] -= 8.0
+    fleet = fleet_of(waits, racks=2)
+    builds = [replace(it, build="ab"[at // 2]) for at, it in enumerate(fleet.hosts)]
+    profiles = Gathering(
+        digests=pl.DataFrame(), profiles=4, failures=(), read_bytes=1, retried=0, notes=()
+    )
+    return summarize(replace(fleet, hosts=tuple(builds)), profiles)
 
 
 def predictions() -> Iterator[Document]:

@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from counterpoint.compile import Interpreter
 from counterpoint.core import InputError
-from counterpoint.flags import Settings
-from counterpoint.hardware.targets import parse_target
-from counterpoint.simulate import simulate
-from counterpoint.workflow import PredictionSubject
-from counterpoint.workflow.forecast import memory_fit
-from counterpoint.workflow.forecast.ranking import Forecast
 from counterpoint.workflow.upgrade.bisection import bisect, moves_of
-from counterpoint.workflow.upgrade.installation import Installation
 from counterpoint.workflow.upgrade.side import UpgradeSide
 from hand_made import Told, compute, straight
+from made_upgrade import side as predicted
 
-TARGET = parse_target("8xH100")
 VERSIONS = [f"0.{minor}.0" for minor in range(8)]
 
 
 def side(version: str, seconds: float) -> UpgradeSide:
     program = straight(compute("work"))
-    told = Told({"work": seconds, "result": 0.0})
-    return UpgradeSide(
-        name=f"jax {version}",
-        installation=Installation(
-            jax=version,
-            jaxlib=version,
-            python="3.12",
-            interpreter=Interpreter(python=Path("/nowhere/bin/python")),
-        ),
-        subject=PredictionSubject(name="step", origin="step", program=program),
-        settings=Settings(),
-        forecast=Forecast(
-            name=version,
-            settings=Settings(),
-            program=program,
-            simulation=simulate(program, told),
-            memory=memory_fit(None, TARGET, {}),
-        ),
-    )
+    return predicted(version, program, Told({"work": seconds, "result": 0.0}))
 
 
 class Releases:

@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from counterpoint.core import Unknown
 from counterpoint.diagnose.compare import StepDifference, compare
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo import Program
 from counterpoint.simulate import simulate
 from counterpoint.workflow.upgrade.changes import ChangeKind, StepChangeOfKind, changes_of
 from hand_made import Told
-
-ROW = "f32[64,32]"
-ENTRY_OF = """
-ENTRY main {{
-  p = f32[64,32] parameter(0)
-{body}
-}}
-"""
-
-
-def made(body: str) -> Program:
-    return with_text(ENTRY_OF.format(body=body))
-
-
-def with_text(computations: str) -> Program:
-    """A program that a Timeline can read again, as that of a compile."""
-    text = f"HloModule made, is_scheduled=true, num_partitions=2\n{computations}"
-    return replace(read_program(text), written=text.encode())
-
-
-def op(
-    name: str, opcode: str = "sine", reads: str = "p", *, scope: str = "", rest: str = ""
-) -> str:
-    about = f', metadata={{op_name="jit(step)/{scope or name}/{opcode}"}}'
-    return f"  {name} = f32[64,32] {opcode}({reads}){rest}{about}"
+from made_upgrade import made, op, with_text
 
 
 def differences(a: Program, b: Program, told: Told | None = None) -> StepDifference:

@@ -245,7 +245,7 @@ def _by_step(summary: FleetSummary, own: Matrix, order: list[int]) -> TextTable:
     return table(
         labels("host", [summary.hosts[at].host.name for at in order]),
         *(
-            numbers(str(steps[at]), [_signed(ms) for ms in more[:, at].tolist()], count - at)
+            numbers(str(steps[at]), [_signed(ms) for ms in more[:, at].tolist()], count - 1 - at)
             for at in range(first, count)
         ),
     )

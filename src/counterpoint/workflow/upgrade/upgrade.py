@@ -296,27 +296,29 @@ def upgrade_of(
     say(f"compiling {lowered[0].subject.name} for {pricing.target}")
     before, after = compile_sides(lowered, pricing, options, say)
     say("comparing")
+    found = compared(before, after, pricing.target)
+    if not (options.tries and found.changes) or pricing.target.tpu is not None:
+        return found
+    tried = TriedWith(before, after, lowered[1], pricing, options, say)
+    return replace(found, tries=tried_flags(tried, found.changes, found.flags))
+
+
+def compared(before: UpgradeSide, after: UpgradeSide, target: Target) -> Upgrade:
+    """Say what is different in two predicted sides."""
     comparison = compare(before.forecast.simulation.timeline, after.forecast.simulation.timeline)
     work = comparison.work
     if isinstance(work, Unknown):
         raise InputError(f"the two steps can't be compared: {work.reason}")
-    changes = changes_of(work, before.forecast.program, after.forecast.program)
-    flags = flag_changes(before.installation.jaxlib, after.installation.jaxlib)
-    tries: tuple[FlagTry, ...] = ()
-    if options.tries and changes and pricing.target.tpu is None:
-        tried = TriedWith(before, after, lowered[1], pricing, options, say)
-        tries = tried_flags(tried, changes, flags)
     return Upgrade(
         workload=before.subject.name,
         origin=before.subject.origin,
-        target=pricing.target,
+        target=target,
         before=before,
         after=after,
         comparison=comparison,
         work=work,
-        changes=changes,
-        flags=flags,
-        tries=tries,
+        changes=changes_of(work, before.forecast.program, after.forecast.program),
+        flags=flag_changes(before.installation.jaxlib, after.installation.jaxlib),
         notes=tuple(dict.fromkeys(_notes(before, after))),
     )
 
