@@ -621,6 +621,66 @@ def test_memory_that_the_first_runs_take_is_the_programs(tmp_path: Path) -> None
     assert taken[0] == more[0]
 
 
+# Which of two functions is the training
+
+
+@pytest.mark.parametrize(
+    ("layers_s", "step_s", "begins"),
+    [
+        pytest.param(0.1, 0.02, 3, id="ten steps outlast all layers"),
+        pytest.param(2.0, 0.02, 402, id="only many steps do"),
+        pytest.param(2.0, 0.3, 3, id="steps are long"),
+    ],
+)
+def test_training_replaces_a_recording_of_what_came_before(
+    tmp_path: Path, layers_s: float, step_s: float, begins: int
+) -> None:
+    spent = {"layer": (layers_s, layers_s / 48), "step": (0.0, 0.0)}
+    recorder = recorded(tmp_path, spent)
+    for turn in range(3, begins + 12):
+        spent["step"] = ((turn - 1) * step_s, step_s)
+        recorder.step_begins(CountedStep(EXECUTED, turn, leads=True))
+    assert (recorder.state, recorder.kind) == ("done", EXECUTED)
+    assert recorder.start_step == begins
+
+
+def test_a_short_evaluation_does_not_replace_the_training(tmp_path: Path) -> None:
+    spent = {"layer": (2.0, 0.1), "step": (0.0, 0.0)}
+    recorder = recorded(tmp_path, spent)
+    for turn in range(3, 40):
+        spent["step"] = ((turn - 1) * 0.01, 0.01)
+        recorder.step_begins(CountedStep(EXECUTED, turn, leads=True))
+    recorder.end(lambda: "not reached")
+    assert recorder.kind is not None
+    assert (recorder.state, recorder.kind.name, recorder.steps) == ("done", "layer", 10)
+
+
+def test_a_last_call_that_looked_long_does_not_replace_the_training(tmp_path: Path) -> None:
+    spent = {"layer": (2.0, 0.1), "step": (0.3, 0.3)}
+    recorder = recorded(tmp_path, spent)
+    recorder.step_begins(CountedStep(EXECUTED, 2, leads=True))
+    assert recorder.state == "open"
+    spent["step"] = (0.4, 0.2)
+    recorder.step_begins(CountedStep(EXECUTED, 3, leads=True))
+    recorder.end(lambda: "not reached")
+    assert recorder.kind is not None
+    assert (recorder.state, recorder.kind.name, recorder.steps) == ("done", "layer", 10)
+
+
+def recorded(directory: Path, spent: dict[str, tuple[float, float]]) -> ProfileRecorder:
+    """A recording of ten executions of `layer`, made again since something else was compiled."""
+    recorder = waiting(directory, [])
+    recorder._timing = SimpleNamespace(  # pyright: ignore[reportAttributeAccessIssue]
+        step_due=lambda _: True, time_due=lambda: False
+    )
+    recorder.seconds_of = spent.__getitem__
+    for turn in range(2, 14):
+        recorder.step_begins(CountedStep(StepKind("execution", "layer"), turn, leads=True))
+    assert recorder.state == "done"
+    recorder.again()
+    return recorder
+
+
 # Another profiler
 
 

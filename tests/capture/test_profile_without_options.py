@@ -106,11 +106,11 @@ for i in range(15):
     "makes many layers first": STEP
     + """
 init_layer = jax.jit(lambda key: jax.random.normal(key, (16, 16)))
-layers = [init_layer(jax.random.key(i)) for i in range(48)]
-for i in range(20):
+layers = [(init_layer(jax.random.key(i)), time.sleep(0.01)) for i in range(48)]
+for i in range(100):
     w, loss = train_step(w, x)
     loss.block_until_ready()
-    time.sleep(0.02)
+    time.sleep(0.03)
 """,
     "waits for data first": STEP
     + """

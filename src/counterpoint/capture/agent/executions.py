@@ -13,6 +13,8 @@ profile also assumes. Functions of JAX itself (`jnp.add`, `random.split`) never 
 from __future__ import annotations
 
 import sys
+import time
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +34,8 @@ class Executions:
         self._took: dict[str | None, float] = {}  # seconds of the longest compile, by name
         self._leading: Any = None
         self._others = 0
+        self._spent: defaultdict[str, float] = defaultdict(float)  # seconds, by name
+        self._last_s: float | None = None
         self.total = 0  # of all functions
 
     @property
@@ -54,6 +58,15 @@ class Executions:
         turns = [*self._turns.items()]  # another thread may execute something new concurrently
         return sum(n for key, n in turns if (key[0] or _NAMELESS) == name)
 
+    def seconds_of(self, name: str) -> tuple[float, float]:
+        """Return how long functions of this name ran in all, and how long one execution took.
+
+        That is the time from any other execution to theirs, so it includes waiting for devices, but
+        neither compiles nor what is done here after an execution, such as starting a profiler.
+        """
+        spent = self._spent.get(name, 0.0)
+        return spent, spent / max(self.count_of(name) - 1, 1)
+
     def listen(self) -> None:
         """Start receiving executions."""
         if self._hook is None:
@@ -72,7 +85,7 @@ class Executions:
         """
         name = None if aot else _function(about)
         self._took[name] = max(seconds, self._took.get(name, 0.0))
-        self._leading, self._others = None, 0
+        self._leading, self._others, self._last_s = None, 0, time.monotonic()
         for key in [*self._turns]:
             if key[0] == name and not aot:
                 self._turns[key] += 1
@@ -85,10 +98,12 @@ class Executions:
         key = (name, home, _line(function))
         self.total += 1
         self._turns[key] = turn = self._turns.get(key, 1) + 1
-        if key != self._leading and not self._takes_the_lead(name, home or ""):
-            return
-        self._leading, self._others = key, 0
-        self._then(name or _NAMELESS, turn)
+        now_s = time.monotonic()
+        self._spent[name or _NAMELESS] += now_s - (self._last_s or now_s)
+        if key == self._leading or self._takes_the_lead(name, home or ""):
+            self._leading, self._others = key, 0
+            self._then(name or _NAMELESS, turn)
+        self._last_s = time.monotonic()
 
     def _takes_the_lead(self, name: str | None, home: str) -> bool:
         if home.startswith(_JAX) and home != _PMAP:

@@ -155,6 +155,7 @@ class Observer:
             window, timing, directory, self._profiler, self._may_open, self._window_changed
         )
         recorder.executed = lambda: self._executions.total
+        recorder.seconds_of = self._executions.seconds_of
         recorder.printed = PrintedCount(self._journal.directory).since
         return recorder
 
@@ -199,13 +200,13 @@ class Observer:
         alone = self._known.get("process_count", 1) == 1  # other processes have other times
         if self.recorder.state != "done" or not alone:
             return
-        if kind is None and seconds > self._heaviest_s:  # it may have been only a wait for data
-            self.recorder.again(0.0)
-        elif kind is not None and kind.source == EXECUTION and self._is_early():
-            self.recorder.again(self._executions.count_of(kind.name) * self.recorder.step_s)
+        if kind is None:
+            before_training = seconds > self._heaviest_s  # it may have been only a wait for data
         else:
-            return
-        self._executions.listen()
+            before_training = kind.source == EXECUTION and self._is_early()
+        if before_training:
+            self.recorder.again()
+            self._executions.listen()
 
     def _is_early(self) -> bool:
         """Return whether the profile is so early that it may precede the training."""

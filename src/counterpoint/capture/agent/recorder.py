@@ -33,6 +33,7 @@ _AT_FIRST = 8  # times _GROWTH until then: the program's own memory is no sign o
 _WHOLE = 3  # runs of the step that a window by time waits for, if it knows when they begin
 _PATIENCE = 5  # times the longest window: minutes
 _RETRY_S = 0.2  # before retrying to open a window: checking takes time
+_MORE = 4  # times the earlier function's seconds, after which another one is the training for sure
 _HEARD = 2  # executions when the first is reported: the call that compiles is not
 WAITED = "it waited until another profiler in this process had ended"
 COMPILES = "something was compiled during the profile"
@@ -79,8 +80,8 @@ class ProfileRecorder:
         self._tried_s = -math.inf  # last failed attempt to open it
         self._early = False  # opened before anything was executed, as requested
         self._kept: dict[str, Any] = {}  # of an earlier window, until a later one is done
-        self._span_s = 0.0  # execution time of that earlier recording, to be exceeded
         self.executed: Callable[[], int] = lambda: 0
+        self.seconds_of: Callable[[str], tuple[float, float]] = lambda _: (0.0, 0.0)
         self.printed: Callable[[float], int | None] = lambda _: None
         self._kept_its_own = False  # the program has allocated what it keeps
         self._second = False  # another profiler was active when it was due
@@ -91,11 +92,6 @@ class ProfileRecorder:
         """True if nothing more will happen."""
         return self.state not in ("waiting", "open")
 
-    @property
-    def step_s(self) -> float:
-        """Seconds of a recorded step."""
-        return ((self.closed_s or 0.0) - (self.opened_s or 0.0)) / max(self.steps or 0, 1)
-
     def step_begins(self, start: CountedStep) -> None:
         """Handle a step that is about to begin, in this thread."""
         if self.state == "waiting":
@@ -103,6 +99,7 @@ class ProfileRecorder:
                 start.leads
                 and start.kind != self._kept.get("kind")
                 and self._timing.step_due(start.turn)
+                and self._outweighs_kept(start.kind)
             ):
                 self._unless_busy(lambda: self._open(start))
         elif self.state == "open" and (self._stands_in or self._is_too_early(start)):
@@ -167,15 +164,29 @@ class ProfileRecorder:
             self.kind = self.start_step = self.steps = self.opened_s = None
             self._become("waiting", None)
 
-    def again(self, span_s: float) -> None:
-        """Wait for a window of something else, which is kept if it lasts longer than `span_s`."""
+    def again(self) -> None:
+        """Wait for a window of something else, which is kept if that takes more of the time."""
         with self._lock:
             if self.state == "done":
-                self._span_s = span_s
                 names = ("reason", "start_step", "steps", "kind", "opened_s", "closed_s", "files")
                 self._kept = {name: getattr(self, name) for name in names}
                 self.kind = self.start_step = self.steps = self.opened_s = self.closed_s = None
                 self._become("waiting", None)
+
+    def _outweighs_kept(self, kind: StepKind | None) -> bool:
+        """Return whether these steps are the training rather than those of the kept recording.
+
+        Training may follow the initialization of many layers, and an evaluation may follow some
+        training. What a profile or a compile adds to a step does not count here.
+        """
+        kept = self._kept.get("kind")
+        if kept is None or (kind is not None and kind.source != EXECUTION):
+            return True
+        spent_s, one_s = (0.0, 0.0) if kind is None else self.seconds_of(kind.name)
+        before_s, _ = self.seconds_of(kept.name)
+        if self.state == "open":
+            return spent_s > before_s
+        return self.window.steps * one_s > before_s or spent_s > _MORE * before_s
 
     @property
     def _stands_in(self) -> bool:
@@ -353,7 +364,7 @@ class ProfileRecorder:
         if self.state != "open":
             return
         self.closed_s = time.monotonic()
-        if self._kept and self.closed_s - (self.opened_s or 0.0) < self._span_s:
+        if not self._outweighs_kept(self.kind):
             with suppress(Exception):
                 self._profiler.drop(self.directory)
             self._become("never", None)  # the kept recording is done
