@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from counterpoint.compile import Interpreter
+from counterpoint.compile import CompiledProgram, Interpreter, PlannedMemory
 from counterpoint.core import InputError, Range
 from counterpoint.flags import Settings
 from counterpoint.hardware.targets import parse_target
@@ -41,8 +41,9 @@ def op(
     return f"  {name} = f32[64,32] {opcode}({reads}){rest}{about}"
 
 
-def side(version: str, program: Program, told: Told) -> UpgradeSide:
-    """The step as this release compiles it, at the prices that are told."""
+def side(version: str, program: Program, told: Told, temp: int | None = None) -> UpgradeSide:
+    """The step as this release compiles it, at the prices that are told, in so many bytes."""
+    memory = None if temp is None else PlannedMemory(temp=temp, argument=0, output=0, alias=0)
     return UpgradeSide(
         name=f"jax {version}",
         installation=Installation(
@@ -58,7 +59,19 @@ def side(version: str, program: Program, told: Told) -> UpgradeSide:
             settings=Settings(),
             program=program,
             simulation=simulate(program, told, hlo=program.written),
-            memory=memory_fit(None, TARGET, {}),
+            memory=memory_fit(memory, TARGET, {}),
+            compiled=memory
+            and CompiledProgram(
+                program=program,
+                hlo=b"",
+                log="",
+                memory=memory,
+                seconds=1.0,
+                wall_s=1.0,
+                versions={},
+                target=TARGET,
+                options={},
+            ),
         ),
     )
 

@@ -59,6 +59,30 @@ def test_a_gemm_by_another_library_is_one_of_the_same_shapes() -> None:
     assert changes(gemm("__cublas$gemm"), gemm("__cublas$gemm")) == {}
 
 
+DOT = 'metadata={op_name="jit(step)/attention/dot_general"}'
+
+
+def named_gemm(name: str, shape: str) -> str:
+    return f'  {name} = f32[{shape}] custom-call(p, p), custom_call_target="__cublas$gemm", {DOT}'
+
+
+def test_gemms_that_are_merged_are_matched_with_their_slices_too() -> None:
+    """XLA gives the slices of a merged GEMM the names of those that it replaces."""
+    root = "  ROOT end = f32[64,32] copy(p)"
+    apart = made("\n".join([named_gemm("q", "64,64"), named_gemm("k", "64,32"), root]))
+    cut = "  {} = f32[64,{}] slice(qk), slice={{[0:64],[{}:{}]}}, {}"
+    slices = [cut.format("q", 64, 0, 64, DOT), cut.format("k", 32, 64, 96, DOT)]
+    merged = made("\n".join([named_gemm("qk", "64,96"), *slices, root]))
+    seconds = {"q": 0.2, "k": 0.1, "qk": 0.25, "end": 0.0}
+    (found,) = changes(apart, merged, Told(seconds)).values()
+    assert found.kind is ChangeKind.GEMMS
+    (row,) = found.rows
+    assert [[it.op for it in side] for side in (row.match.a, row.match.b)] == [
+        ["q", "k"],
+        ["qk", "q", "k"],
+    ]
+
+
 GATHER = "replica_groups={{{{0,1}}}}, dimensions={{0}}, channel_id={}"
 
 

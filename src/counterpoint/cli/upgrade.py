@@ -238,7 +238,7 @@ def _next(found: Upgrade, source: str | tuple[str, ...]) -> str:
         words = [source] if isinstance(source, str) else ["--", *source]
         target = str(found.target)
         return shlex.join(["counterpoint", "predict", "--target", target, "--explain", *words])
-    useful = next((it for it in found.tries if (it.saves_s or 0) > 0 and len(it.flags) == 1), None)
+    useful = next((it for it in found.tries if it.helps and len(it.flags) == 1), None)
     if useful is not None:
         return shlex.join(["counterpoint", "flags", "show", useful.flags[0][0]])
     releases = [side.installation.jaxlib for side in (found.before, found.after)]

@@ -9,7 +9,8 @@ are paired in stages, the most reliable first, and each stage sees what earlier 
     work      equal scope, primitive, content and result, whatever instruction performs it;
               without HLO equal scope, source line, operations and bytes, as the profile has them
     name      equal names, if one side's HLO is not known
-    shapes    equal scope, primitive and content, other shapes
+    shapes    equal scope, primitive and content, other shapes; where a merged GEMM and slices of
+              its result took the place of several GEMMs, they are left to `fused`
     merged    collectives of one kind and group, several against one with the same total bytes
     fused     ops with mostly the same content: groups of several on either side
     place     equal scope and primitive, or equal source line, and little else
@@ -33,6 +34,7 @@ from typing import Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare.side import Atom, ComparedOp
+from counterpoint.hlo.work import Category
 
 Group = tuple[tuple[ComparedOp, ...], tuple[ComparedOp, ...]]
 
@@ -268,6 +270,9 @@ class _Unmatched:
             counts = [Counter(map(identity, side)) for side in (self.a, self.b)]
             found = [match for match in found if _equally(identity(match.a[0]), *counts)]
             found = [match for match in found if not match.a[0].content & match.b[0].content]
+        elif how is MatchStage.SHAPES:
+            counts = [_gemms_by(identity, side) for side in (self.a, self.b)]
+            found = [match for match in found if _equally(identity(match.a[0]), *counts)]
         else:
             found = [match for match in found if _agree(match.a[0].scope, match.b[0].scope)]
         if how is MatchStage.NAME:  # a collective of 1 GiB must not match one of 16 MiB
@@ -293,6 +298,15 @@ class _Unmatched:
 
 def _equally(known: Hashable, a: Counter[Hashable], b: Counter[Hashable]) -> bool:
     return a[known] == b[known]
+
+
+def _gemms_by(identity: Identity, items: Sequence[ComparedOp]) -> Counter[Hashable]:
+    """Count GEMMs of each identity."""
+    return Counter(identity(item) for item in items if _is_gemm(item))
+
+
+def _is_gemm(op: ComparedOp) -> bool:
+    return op.category == Category.MATMUL
 
 
 def _exact(op: ComparedOp) -> Hashable:
@@ -332,7 +346,8 @@ def _agree(a: Hashable, b: Hashable) -> bool:
 def _work(op: ComparedOp) -> Hashable:
     if op.is_collective or not op.content:
         return None
-    return (op.program, op.scope, op.primitive, op.phase, op.result, op.content)
+    where = (op.program, op.scope, op.primitive, op.phase)
+    return (*where, op.result, op.content, _is_gemm(op))  # a slice of a merged one is none
 
 
 def _figures(op: ComparedOp) -> Hashable:
@@ -347,7 +362,7 @@ def _figures_by_name(op: ComparedOp) -> Hashable:
 def _shapes(op: ComparedOp) -> Hashable:
     if op.is_collective or not op.content:
         return None
-    return (op.program, op.scope, op.primitive, op.phase, op.content)
+    return (op.program, op.scope, op.primitive, op.phase, op.content, _is_gemm(op))
 
 
 def _kin(op: ComparedOp) -> Hashable:

@@ -30,7 +30,9 @@ from counterpoint.report.document import (
 from counterpoint.report.explain.compare_tables import signed
 from counterpoint.report.places import short_path
 from counterpoint.report.units import counted_noun
+from counterpoint.workflow.prediction import INDIFFERENCE
 from counterpoint.workflow.upgrade import (
+    LEAST_EFFECT,
     LEAST_MOVE,
     ChangeKind,
     FlagTry,
@@ -136,16 +138,21 @@ def _share(before: int | None, after: int | None) -> str:
 def _verdict(found: Upgrade) -> str:
     if found.is_same_program:
         return "both compile to the same program"
+    if found.has_same_ops:
+        return "both do the same in the same time, in other memory"
     reach = found.reach
     span = f"{found.change:+.1%}, range {reach.low:+.1%} to {reach.high:+.1%}"
     if found.matters:
         return f"{found.after.name} is {'slower' if found.change > 0 else 'faster'}: {span}"
-    return f"no difference that a prediction can tell: {span}"
+    return f"too close to call, since predictions tell {INDIFFERENCE:.1%} apart: {span}"
 
 
 def _changes(found: Upgrade, top: int) -> Section:
     if not found.changes:
-        return Section("What changed", "nothing but names")
+        what = "nothing but names"
+        if not found.is_same_program:
+            what = "memory only" if found.has_same_ops else "only the time between ops"
+        return Section("What changed", what)
     kinds = found.changes[:top]
     rest = found.changes[top:]
     idle, step = found.work.idle, found.work.step
@@ -283,8 +290,9 @@ def _list_change(before: str, after: str) -> tuple[str, str]:
 
 
 def _tries(found: Upgrade, top: int) -> Section:
-    told = [it for it in found.tries if it.saves_s is not None and not it.same_program]
+    told = [it for it in found.tries if it.has_effect]
     same = [it for it in found.tries if it.same_program]
+    little = [it for it in found.tries if not (it.has_effect or it.same_program or it.error)]
     failed = [it for it in found.tries if it.error is not None]
     blocks: list[Block] = []
     if told:
@@ -298,18 +306,24 @@ def _tries(found: Upgrade, top: int) -> Section:
                 words("why tried", [it.why for it in shown], 2),
             )
         )
-    together = next((it for it in told if len(it.flags) > 1), None)
+    together = next((it for it in found.tries if len(it.flags) > 1), None)
     if together is not None:
         line = " ".join(f"--{name}={value}" for name, value in together.flags)
         blocks.append(Prose(f"{together.variant.name}: {line}", Tone.QUIET))
+    if little:
+        made = units.some([it.variant.name for it in little], _FLAGS)
+        text = (
+            f"another program, whose step is as long within {units.percent(LEAST_EFFECT)}: {made}"
+        )
+        blocks.append(Prose(text, Tone.QUIET))
     if same:
         made = units.some([it.variant.name for it in same], _FLAGS)
         blocks.append(Prose(f"without effect on this program: {made}", Tone.QUIET))
     blocks += [
         Prose(f"{it.variant.name}: {it.error.what}", Tone.WARNING) for it in failed if it.error
     ]
-    best = told[0] if told and (told[0].saves_s or 0) > 0 else None
-    summary = "none makes it shorter"
+    best = told[0] if told and told[0].helps else None
+    summary = "none makes the step shorter"
     if best is not None:
         summary = f"the best saves {units.milliseconds(_saves(best))}"
     return Section("Flags that may undo it", summary, tuple(blocks))

@@ -11,6 +11,7 @@ from counterpoint.workflow.upgrade.bisection import ReleaseStep as ReleaseStep
 from counterpoint.workflow.upgrade.bisection import moves_of as moves_of
 from counterpoint.workflow.upgrade.changes import ChangeKind as ChangeKind
 from counterpoint.workflow.upgrade.changes import StepChangeOfKind as StepChangeOfKind
+from counterpoint.workflow.upgrade.flag_effects import LEAST_EFFECT as LEAST_EFFECT
 from counterpoint.workflow.upgrade.flag_effects import FlagTry as FlagTry
 from counterpoint.workflow.upgrade.side import LeftOutFlag as LeftOutFlag
 from counterpoint.workflow.upgrade.side import UpgradeOptions as UpgradeOptions

@@ -19,7 +19,8 @@ from counterpoint.hlo import Instruction, Program, Shape
 
 GEMM: Final = "matmul"
 _COPY: Final = "copy"
-_TINY_MS: Final = 1e-6
+TINY_MS: Final = 1e-6
+"""A smaller difference of times is of rounding."""
 _BY_XLA: Final = "__triton"
 _SAME: Final = (MatchStage.SAME, MatchStage.NAME, MatchStage.WORK, MatchStage.RENAMED)
 
@@ -93,8 +94,8 @@ def kind_of(row: OpChange, a: Program, b: Program) -> ChangeKind | None:
             return ChangeKind.BACK_END
         if _layouts(before) != _layouts(after):
             return ChangeKind.LAYOUTS
-        return ChangeKind.TIMES if abs(row.difference_ms) > _TINY_MS else None
-    if abs(row.difference_ms) <= _TINY_MS and _forms(before) == _forms(after):
+        return ChangeKind.TIMES if abs(row.difference_ms) > TINY_MS else None
+    if abs(row.difference_ms) <= TINY_MS and _forms(before) == _forms(after):
         return None  # other code of the user at the same place, or a kernel of other content
     custom = any(it.opcode == "custom-call" for it in (*before, *after))
     usual = ChangeKind.CUSTOM if custom else ChangeKind.FUSIONS
@@ -112,7 +113,7 @@ def _of_collective(row: OpChange) -> ChangeKind | None:
         return ChangeKind.SYNCHRONOUS if sync else ChangeKind.ASYNCHRONOUS
     if [(it.bytes, it.count) for it in mine] != [(it.bytes, it.count) for it in theirs]:
         return ChangeKind.COLLECTIVES
-    if abs(row.difference_ms) <= _TINY_MS:
+    if abs(row.difference_ms) <= TINY_MS:
         return None
     return ChangeKind.EXPOSED if row.difference_ms > 0 else ChangeKind.HIDDEN
 

@@ -37,7 +37,8 @@ _NOT_TRIED: Final = (
     *("autotun", "command_buffer", "dump", "debug", "cupti", "nccl", "cudnn", "pdl", "barrier"),
     *("embed", "allocator", "cache", "crash", "verif", "trace", "profile", "multi_host"),
 )
-_LEAST: Final = 0.001  # share of the step
+LEAST_EFFECT: Final = 0.001
+"""Share of the step: less is no effect."""
 
 _STEERING: Final = {
     ChangeKind.SYNCHRONOUS: (("xla_gpu_enable_latency_hiding_scheduler", "true"),),
@@ -76,6 +77,18 @@ class FlagTry:
     reach_s: Range | None = None  # of the saving
     undone: float | None = None
     same_program: bool = False  # as without them
+
+    @property
+    def has_effect(self) -> bool:
+        """True if the step becomes shorter or longer by a thousandth with them, or more."""
+        if self.forecast is None or self.saves_s is None or self.same_program:
+            return False
+        return abs(self.saves_s) >= LEAST_EFFECT * self.forecast.step_s
+
+    @property
+    def helps(self) -> bool:
+        """True if the step becomes shorter with them, by a thousandth or more."""
+        return self.has_effect and (self.saves_s or 0.0) > 0
 
 
 def flag_changes(before: str, after: str) -> ReleaseDiff | Unknown:
@@ -162,7 +175,7 @@ class TriedWith:
             forecast=result,
             saves_s=saves,
             reach_s=difference(now.simulation, result.simulation),
-            undone=saves / added if added > _LEAST * now.step_s else None,
+            undone=saves / added if added > LEAST_EFFECT * now.step_s else None,
             same_program=same_schedule(now.program, result.program),
         )
 
@@ -197,11 +210,13 @@ def _steering(
     step_ms = after.forecast.step_s * 1e3
     seen = set[str]()
     for change in changes:
-        if change.difference_ms < _LEAST * step_ms:
+        if change.difference_ms < LEAST_EFFECT * step_ms:
             continue
         for name, value in _STEERING.get(change.kind, ()):
             flag = known.get(name)
-            if flag is None or name in mine or name in seen or flag.is_default(value):
+            if flag is None or name in seen or flag.is_default(value):
+                continue
+            if name in mine or flag.alias_of in mine:
                 continue
             seen.add(name)
             yield ((name, value),), f"it steers: {change.kind}"

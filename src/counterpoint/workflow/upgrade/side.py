@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -182,7 +183,7 @@ def _subject(
     if isinstance(source, str | Path):
         return find_subject(source, options.program, tpus=target.tpu is not None)
     say(f"lowering {' '.join(source)} with jax {installation.jax}")
-    return run_subject(
+    found = run_subject(
         _with_python(source, interpreter.python),
         target=target,
         devices=devices,
@@ -193,6 +194,7 @@ def _subject(
         interpreter=interpreter,
         cwd=cwd,
     )
+    return replace(found, origin=shlex.join(source))  # as given, not with the release's Python
 
 
 def _with_python(command: Sequence[str], python: Path) -> list[str]:

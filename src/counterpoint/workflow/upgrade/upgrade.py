@@ -26,7 +26,7 @@ from counterpoint.workflow.forecast.forecast import PricingContext
 from counterpoint.workflow.forecast.ranking import INDIFFERENCE, difference, same_schedule
 from counterpoint.workflow.subject import find_subject, is_function
 from counterpoint.workflow.upgrade.bisection import ReleaseMove, ReleaseStep, bisect, moves_of
-from counterpoint.workflow.upgrade.changes import StepChangeOfKind, changes_of
+from counterpoint.workflow.upgrade.changes import TINY_MS, StepChangeOfKind, changes_of
 from counterpoint.workflow.upgrade.commits import Checkout, checked_out, inside, root_of
 from counterpoint.workflow.upgrade.flag_effects import (
     FlagTry,
@@ -81,10 +81,17 @@ class Upgrade:
         return Range(seconds.low / before.step_s, seconds.high / before.step_s)
 
     @property
-    def is_same_program(self) -> bool:
-        """True if both compile to the same instructions in the same order, names aside."""
+    def has_same_ops(self) -> bool:
+        """True if both do the same in the same time; names, and memory, may differ."""
         one, other = self.before.forecast.program, self.after.forecast.program
-        return same_schedule(one, other) or not self.changes
+        return same_schedule(one, other) or (
+            not self.changes and abs(self.work.step.difference_ms) <= TINY_MS
+        )
+
+    @property
+    def is_same_program(self) -> bool:
+        """True if both do the same in the same time and memory, names aside."""
+        return self.has_same_ops and self.before.held_bytes == self.after.held_bytes
 
     @property
     def matters(self) -> bool:

@@ -1,0 +1,72 @@
+"""The report of `upgrade` says what is the same, what a flag undoes, and what has no effect."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+
+from counterpoint.report.predict.upgrade_document import upgrade_document
+from counterpoint.report.terminal import print_document
+from counterpoint.workflow.upgrade import Upgrade
+from counterpoint.workflow.upgrade.upgrade import compared
+from hand_made import Told
+from made_upgrade import TARGET, flag_try, made, op, side, slower_upgrade
+
+GIB = 1 << 30
+FLAG = (("xla_gpu_enable_triton_gemm", "false"),)
+
+
+def text_of(found: Upgrade) -> str:
+    screen = io.StringIO()
+    print_document(upgrade_document(found), screen)
+    return " ".join(screen.getvalue().split())
+
+
+@pytest.mark.parametrize(
+    ("temp", "verdict", "changed"),
+    [
+        (GIB, "both compile to the same program", "nothing but names"),
+        (2 * GIB, "both do the same in the same time, in other memory", "memory only"),
+    ],
+)
+def test_a_program_that_needs_other_memory_is_not_the_same(
+    temp: int, verdict: str, changed: str
+) -> None:
+    told = Told({"wave": 0.01, "x.1": 0.01})
+    before = side("0.10.1", made(op("ROOT wave")), told, GIB)
+    after = side("0.10.2", made(op("ROOT x.1", scope="wave")), told, temp)
+    found = compared(before, after, TARGET)
+    text = text_of(found)
+    assert verdict in text
+    assert f"What changed {changed}" in text
+    assert found.is_same_program is (temp == GIB)
+
+
+def test_a_flag_that_saves_next_to_nothing_is_not_listed_as_one_that_undoes_it() -> None:
+    found = slower_upgrade()
+    step = found.after.forecast.step_s
+    little = flag_try(found, FLAG, step * (1 - 5e-4))
+    assert not little.has_effect
+    text = text_of(replace(found, tries=(little,)))
+    assert "none makes the step shorter" in text
+    assert "as long within 0.1%: --xla_gpu_enable_triton_gemm=false" in text
+    assert "undoes" not in text
+    useful = flag_try(found, FLAG, step * (1 - 5e-3))
+    assert useful.helps
+    assert "the best saves" in text_of(replace(found, tries=(useful, little)))
+    worse = flag_try(found, FLAG, step * (1 + 5e-3))
+    assert worse.has_effect
+    assert not worse.helps
+    assert "none makes the step shorter" in text_of(replace(found, tries=(worse,)))
+
+
+def test_a_change_below_what_predictions_tell_is_too_close_to_call() -> None:
+    before, after = (
+        side(version, made(op("ROOT wave", opcode)), Told({"wave": seconds}))
+        for version, opcode, seconds in (("0.10.1", "sine", 0.01), ("0.10.2", "cosine", 0.0101))
+    )
+    close = compared(before, after, TARGET)
+    assert "too close to call, since predictions tell 1.5% apart: +1.0%" in text_of(close)
+    assert "jax 0.10.2 is slower: +10.0%" in text_of(slower_upgrade())
