@@ -79,8 +79,8 @@ def side(version: str, program: Program, told: Told, temp: int | None = None) ->
 def slower_upgrade() -> Upgrade:
     """One op is slower with the later release; a flag undoes a part; a release between failed."""
     before, after = (
-        side(version, made(op("ROOT wave")), Told({"wave": seconds}))
-        for version, seconds in (("0.10.1", 0.010), ("0.10.2", 0.011))
+        side(version, made(op("ROOT wave", opcode)), Told({"wave": seconds}))
+        for version, opcode, seconds in (("0.10.1", "sine", 0.010), ("0.10.2", "cosine", 0.011))
     )
     found = compared(before, after, TARGET)
     undoing = (("xla_gpu_enable_triton_gemm", "false"),)
