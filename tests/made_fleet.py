@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.fleet.fleet import Fleet, FleetHost
-from counterpoint.fleet.tasks import Reduction, reduce_profile
+from counterpoint.fleet.tasks import Order, Reduction, reduce_profile
 from counterpoint.fleet.topology import HostPlace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -37,14 +37,14 @@ def write_profiles(directory: Path, *, slow: int = SLOW, hosts: int = HOSTS) -> 
     return paths
 
 
-def killed_once(marker: str) -> Callable[[str, int], Reduction]:
+def killed_once(marker: str) -> Callable[[str, int, Order], Reduction]:
     """A task that kills its own process if it is the first to leave the marker."""
 
-    def task(name: str, memory_bytes: int) -> Reduction:
+    def task(name: str, memory_bytes: int, order: Order) -> Reduction:
         try:
             os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
-            return reduce_profile(name, memory_bytes)
+            return reduce_profile(name, memory_bytes, order)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("the process is dead")
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from counterpoint.cli.explain_fleet import FleetOptions
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import say_line, say_result
@@ -26,13 +29,17 @@ from counterpoint.cli.profiles import (
     write_timeline,
 )
 from counterpoint.cli.progress import Progress
-from counterpoint.core import InputError, UsageError, refuse_url
+from counterpoint.core import InputError, UsageError, parse_json, refuse_url
+from counterpoint.core.arguments import Retry
 from counterpoint.diagnose.network import NetworkAnalysis, analyze_network
 from counterpoint.report import Document
 from counterpoint.report.explain import network_document, network_json
-from counterpoint.runs.timeline import read
+from counterpoint.runs.timeline import profile_paths, read
 from counterpoint.timeline import Timeline
 from counterpoint.timeline.step_range import step_range
+
+if TYPE_CHECKING:
+    from counterpoint.fleet import DigestExecutor
 
 
 def convert(
@@ -41,6 +48,7 @@ def convert(
     last: MaybeWholeNumber = None,
     jobs: MaybeWholeNumber = None,
     memory: float | None = None,
+    fleet: FleetOptions | None = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
     """Convert profiles to Parquet tables, or to a trace for ui.perfetto.dev.
@@ -53,6 +61,8 @@ def convert(
         jobs: Number of hosts to read at once; by default one per core for large profiles.
         memory: Memory limit for reading, in GB; by default half of the machine's memory. What
             does not fit of a profile in pieces (.xplane.riegeli) is left out.
+        fleet: How the profiles of many hosts are read; with --executor, each host becomes tables
+            in a directory of its own, inside the output.
         force: Overwrite the output if it exists.
     """
     if len(paths) < 2:
@@ -67,6 +77,11 @@ def convert(
     out = Path(output)
     command = f"counterpoint convert {shlex.join(inputs)}"
     check_timeline_output(out, inputs, force=force, command=command)
+    fleet = fleet or FleetOptions()
+    if executor := fleet.chosen(jobs):
+        reading = {"steps": steps, "last": last}
+        _convert_each(inputs, out, (fleet, executor), reading, memory_bytes, force=force)
+        return
     with Progress("reading") as progress:
         timeline = read(
             *inputs,
@@ -80,6 +95,56 @@ def convert(
         progress.say(f"writing {out}")
         write_timeline(timeline, out, force=force)
     _tell(timeline, out)
+
+
+def _convert_each(
+    inputs: Sequence[str],
+    out: Path,
+    how: tuple[FleetOptions, DigestExecutor],
+    reading: dict[str, object],
+    memory_bytes: int | None,
+    *,
+    force: bool,
+) -> None:
+    """Store each host's Timeline by itself: all of them in one would be in one memory."""
+    from counterpoint.fleet.products import host_name
+    from counterpoint.fleet.tasks import Order, find_profiles
+
+    if is_trace(out):
+        raise UsageError(
+            f"--executor writes tables, not a trace such as {out}",
+            why="each host becomes a Timeline of its own, in a directory of its own",
+            next=Retry(without=("executor",)),
+        )
+    fleet, executor = how
+    names, _ = find_profiles([str(path) for path in profile_paths((*inputs,))])
+    twice = [name for name, count in Counter(map(host_name, names)).items() if count > 1]
+    if twice:
+        raise UsageError(
+            f"{_count(len(twice), 'name')} would be of several hosts, such as {twice[0]}",
+            why="each host's directory has the name of its profile",
+            next="convert them apart, or without --executor",
+        )
+    options = {"out": str(out.resolve()), "force": force}
+    order = Order(kind="timeline", options=options, reading=reading)
+    made, told = fleet.products(names, executor, order, memory_bytes)
+    hosts = [parse_json(each) for each in made.values()]
+    if missing := [host["name"] for host in hosts if not (out / host["name"]).is_dir()]:
+        raise InputError(
+            f"{out}: {missing[0]} is not here, though its task wrote it",
+            why="the nodes of the cluster wrote it to their own file systems",
+            next="name a directory that all nodes share",
+        )
+    for line in told.left_out:
+        say_line(line)
+    parts = (
+        _count(len(hosts), "host"),
+        _count(sum(host["spans"] for host in hosts), "span"),
+        _count(sum(host["devices"] for host in hosts), "device"),
+        f"{_size(out) / 1e6:,.1f} MB",
+    )
+    say_result(f"{out}: {', '.join(parts)}")
+    say_result(f"next: counterpoint explain {shlex.quote(str(out))}/* --executor local")
 
 
 def _refuse_nothing(timeline: Timeline) -> None:

@@ -1,10 +1,13 @@
-"""The work of `counterpoint explain --executor`: many hosts, each reduced to a digest first."""
+"""The work of commands with `--executor`: each host's profile is read in a task of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from cyclopts import Parameter
 
 from counterpoint.cli.output import check_output
 from counterpoint.cli.printing import say_wrote
@@ -17,9 +20,11 @@ from counterpoint.cli.profiles import (
 from counterpoint.cli.progress import Progress
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry, option_of
+from counterpoint.core.frozen import frozen
 
 if TYPE_CHECKING:
-    from counterpoint.fleet import DigestExecutor
+    from counterpoint.fleet import DigestExecutor, Gathering
+    from counterpoint.fleet.tasks import Order
 
 _OF_ONE: Final = ("step", "steps", "last", "device", "target", "by", "as_", "budget", "html")
 """Options that need the spans of all hosts at once."""
@@ -64,7 +69,7 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
     from counterpoint.timeline.reading import default_memory
 
     places = None if topology is None else read_topology(topology)
-    chosen = _executor(executor, jobs, ray_address)
+    chosen = choose_executor(executor, jobs, ray_address)
     with Progress("reading") as progress:
         gathering = gather_digests(
             [str(path) for path in profile_paths(paths)],
@@ -86,7 +91,8 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
     )
 
 
-def _executor(name: str, jobs: int | None, address: str | None) -> DigestExecutor:
+def choose_executor(name: str, jobs: int | None, address: str | None) -> DigestExecutor:
+    """Return the executor of this name."""
     if name == "ray":
         from counterpoint.fleet.cluster import RayExecutor
 
@@ -96,3 +102,55 @@ def _executor(name: str, jobs: int | None, address: str | None) -> DigestExecuto
     from counterpoint.fleet.local import LocalExecutor
 
     return LocalExecutor(jobs)
+
+
+@Parameter(name="*")
+@frozen
+class FleetOptions:
+    """How the profiles of many hosts are read.
+
+    Args:
+        executor: For many hosts: read each profile in a task of its own, in a process of this
+            machine or on a node of a Ray cluster, and merge the results.
+        ray_address: The Ray cluster; by default RAY_ADDRESS, or the one that is around.
+        strict: With --executor: a profile that can't be read is an error, and not left out.
+    """
+
+    executor: Literal["local", "ray"] | None = None
+    ray_address: str | None = None
+    strict: Annotated[bool, Parameter(show_default=False)] = False
+
+    def chosen(self, jobs: int | None = None) -> DigestExecutor | None:
+        """Return the executor, or None without one."""
+        if self.executor is not None:
+            return choose_executor(self.executor, jobs, self.ray_address)
+        for name in ("ray_address", "strict"):
+            if getattr(self, name):
+                raise UsageError(
+                    f"{option_of(name)} needs --executor", next=Retry({"executor": "local"})
+                )
+        return None
+
+    def products(
+        self,
+        paths: Sequence[str],
+        chosen: DigestExecutor,
+        order: Order,
+        memory_bytes: int | None = None,
+    ) -> tuple[dict[str, bytes], Gathering]:
+        """Let a task make what is ordered of each profile; return it by the profile's name."""
+        from counterpoint.fleet.tasks import gather
+        from counterpoint.timeline.reading import default_memory
+
+        made: dict[str, bytes] = {}
+        with Progress("reading") as progress:
+            told = gather(
+                paths,
+                chosen,
+                made.__setitem__,
+                order=order,
+                memory_bytes=memory_bytes or default_memory(),
+                strict=self.strict,
+                tell=partial(progress.read, "hosts"),
+            )
+        return made, told

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 import zipfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from counterpoint.cli.explain_fleet import FleetOptions
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.output import check_number, check_page
 from counterpoint.cli.printing import print_report, say_result, write_result
@@ -60,17 +61,19 @@ from counterpoint.report.pgle import (
     profile_json,
 )
 from counterpoint.runs import is_run
+from counterpoint.runs.timeline import profile_paths
 
 Switch = Annotated[bool, Parameter(show_default=False)]
 
 
-def make(
+def make(  # noqa: PLR0913 - the options of the command
     *recordings: Annotated[str, Parameter(name="PROFILE...")],
     out: Annotated[str, Parameter(name=["--out", "-o"])],
     percentile: float = MEDIAN,
     module: str | None = None,
     bare: Switch = False,
     keep_warmup: Switch = False,
+    fleet: FleetOptions | None = None,
     force: Switch = False,
     json: Switch = False,
 ) -> None:
@@ -84,6 +87,7 @@ def make(
             number.
         bare: Omit fingerprints from names, for a compile whose flags change the fingerprint.
         keep_warmup: Include the first runs.
+        fleet: How the profiles of many hosts are read.
         force: Overwrite existing output.
         json: Print the result as JSON.
     """
@@ -93,16 +97,26 @@ def make(
             "no recording was given", next="counterpoint pgle make PROFILE -o step.pbtxt"
         )
     check_place(out, overwrite=force)
-    timeline = read_recordings(recordings, "making the profile")
-    refuse_over_input(out, timeline)
-    built = make_profile(
-        timeline,
-        percentile,
-        keep_warmup=keep_warmup,
-        module=module,
-        bare=bare,
-        about=recorded_versions(recordings),
-    )
+    options: dict[str, Any] = {
+        "percentile": percentile,
+        "keep_warmup": keep_warmup,
+        "module": module,
+        "bare": bare,
+        "about": recorded_versions(recordings),
+    }
+    fleet = fleet or FleetOptions()
+    executor = fleet.chosen()
+    if executor is None:
+        timeline = read_recordings(recordings, "making the profile")
+        refuse_over_input(out, timeline)
+        built = make_profile(timeline, **options)
+    else:
+        from counterpoint.fleet.products import merge_costs
+        from counterpoint.fleet.tasks import Order
+
+        order = Order(kind="costs", options=options)
+        made, told = fleet.products([*map(str, profile_paths(recordings))], executor, order)
+        built = merge_costs(made, (*told.left_out, *told.notes))
     write_profile(built.profile, out, overwrite=force)
     check = ["counterpoint", "pgle", "check", out, "--program", recordings[0]]
     if json:

@@ -1,8 +1,9 @@
 """Profiles of many hosts, each reduced to a digest where it lies, and what only all of them show.
 
-digest.py makes a digest of one profile, and merges digests; `run_tasks` (tasks.py) makes those of
-many profiles, in processes of this machine or of a Ray cluster. fleet.py arranges merged digests by
-host, device and step; stragglers.py finds who makes the others wait.
+digest.py makes a digest of one profile, and merges digests; tasks.py makes those of many profiles,
+in processes of this machine or of a Ray cluster; products.py has what else a task can make.
+fleet.py arranges merged digests by host, device and step; stragglers.py finds who makes the others
+wait.
 """
 
 from __future__ import annotations
@@ -12,10 +13,7 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.fleet.digest import SCHEMA as SCHEMA
-    from counterpoint.fleet.digest import make_digest as make_digest
     from counterpoint.fleet.digest import merge as merge
-    from counterpoint.fleet.digest import read_digest as read_digest
     from counterpoint.fleet.digest import write_digest as write_digest
     from counterpoint.fleet.fleet import Fleet as Fleet
     from counterpoint.fleet.fleet import Matrix as Matrix
@@ -37,12 +35,9 @@ __getattr__ = lazy(
         "Gathering": "counterpoint.fleet.tasks",
         "Matrix": "counterpoint.fleet.fleet",
         "Late": "counterpoint.fleet.stragglers",
-        "SCHEMA": "counterpoint.fleet.digest",
         "arrange": "counterpoint.fleet.fleet",
         "gather_digests": "counterpoint.fleet.tasks",
-        "make_digest": "counterpoint.fleet.digest",
         "merge": "counterpoint.fleet.digest",
-        "read_digest": "counterpoint.fleet.digest",
         "read_topology": "counterpoint.fleet.topology",
         "summarize": "counterpoint.fleet.summary",
         "write_digest": "counterpoint.fleet.digest",

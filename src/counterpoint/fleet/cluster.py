@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from counterpoint import __version__
 from counterpoint.core import UsageError
-from counterpoint.fleet.tasks import ATTEMPTS, Reduction, reduce_profile
+from counterpoint.fleet.tasks import ATTEMPTS, DIGESTS, Order, Reduction, reduce_profile
 
 __all__ = ["RayExecutor"]
 
@@ -38,7 +38,9 @@ class RayExecutor:
                 "Ray is not installed", next="pip install 'counterpoint[ray]'"
             ) from None
 
-    def run(self, names: Sequence[str], memory_bytes: int) -> Iterator[Reduction]:
+    def run(
+        self, names: Sequence[str], memory_bytes: int, order: Order = DIGESTS
+    ) -> Iterator[Reduction]:
         """Yield the outcome of each task, in any order."""
         ray = self._ray
         with self._connected():
@@ -50,7 +52,7 @@ class RayExecutor:
             while waiting or running:
                 while waiting and len(running) < ahead:
                     name, attempt = waiting.pop()
-                    running[task.remote(name, memory_bytes)] = (name, attempt)
+                    running[task.remote(name, memory_bytes, order)] = (name, attempt)
                 (done, *_), _ = ray.wait([*running], num_returns=1)
                 name, attempt = running.pop(done)
                 try:

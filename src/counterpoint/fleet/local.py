@@ -20,7 +20,7 @@ from typing import IO, Final, cast
 
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.core.threads import cores
-from counterpoint.fleet.tasks import ATTEMPTS, Reduction, reduce_profile
+from counterpoint.fleet.tasks import ATTEMPTS, DIGESTS, Order, Reduction, reduce_profile
 
 __all__ = ["LocalExecutor", "serve"]
 
@@ -34,7 +34,9 @@ class LocalExecutor:
         self.workers = workers or cores()
         self.retried = 0
 
-    def run(self, names: Sequence[str], memory_bytes: int) -> Iterator[Reduction]:
+    def run(
+        self, names: Sequence[str], memory_bytes: int, order: Order = DIGESTS
+    ) -> Iterator[Reduction]:
         """Yield the outcome of each task, in any order."""
         count = max(1, min(self.workers, len(names)))
         tasks: SimpleQueue[str | None] = SimpleQueue()
@@ -46,7 +48,9 @@ class LocalExecutor:
         with ExitStack() as stack:
             directory = stack.enter_context(scratch_directory("fleet"))
             crew = [
-                _Worker(self, tasks, answers, directory / str(number), memory_bytes // count)
+                _Worker(
+                    self, tasks, answers, directory / str(number), (memory_bytes // count, order)
+                )
                 for number in range(count)
             ]
             for worker in crew:
@@ -68,11 +72,11 @@ class _Worker(threading.Thread):
         tasks: SimpleQueue[str | None],
         answers: SimpleQueue[Reduction | BaseException],
         place: Path,
-        memory_bytes: int,
+        how: tuple[int, Order],
     ) -> None:
         super().__init__(name=f"fleet-{place.name}", daemon=True)
         self._executor, self._tasks, self._answers = executor, tasks, answers
-        self._place, self._memory_bytes = place, memory_bytes
+        self._place, (self._memory_bytes, self._order) = place, how
         self._process: subprocess.Popen[str] | None = None
         self._over = False
 
@@ -105,7 +109,12 @@ class _Worker(threading.Thread):
         return Reduction(name=name, failure=(what, why, None))
 
     def _ask(self, process: subprocess.Popen[str], name: str) -> Reduction | None:
-        task = {"name": name, "memory_bytes": self._memory_bytes, "place": str(self._place)}
+        task = {
+            "name": name,
+            "memory_bytes": self._memory_bytes,
+            "order": asdict(self._order),
+            "place": str(self._place),
+        }
         tasks, answers = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
         try:
             tasks.write(json.dumps(task) + "\n")
@@ -153,7 +162,7 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin:
         task = json.loads(line)
-        outcome = reduce_profile(task["name"], task["memory_bytes"])
+        outcome = reduce_profile(task["name"], task["memory_bytes"], Order(**task["order"]))
         if outcome.digest is not None:
             Path(task["place"]).write_bytes(outcome.digest)
         told = {**asdict(outcome), "digest": None, "has_digest": outcome.digest is not None}

@@ -1,6 +1,6 @@
-"""One task for each profile: read it where it lies, and leave its digest.
+"""One task for each profile: read it where it lies, and leave its digest, or another product.
 
-The driver holds digests only. A task that is lost with its process is run again; a profile that
+The driver holds products only. A task that is lost with its process is run again; a profile that
 can't be read is named and left out.
 """
 
@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import polars as pl
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
-from counterpoint.fleet.digest import from_bytes, make_digest, merge, to_bytes
+from counterpoint.fleet.digest import SCHEMA, from_bytes, merge
+from counterpoint.fleet.products import make_product
 from counterpoint.timeline import read
 from counterpoint.timeline.source import find_sources
+from counterpoint.timeline.storage import is_timeline
+
+__all__ = ["Gathering", "Order", "find_profiles", "gather", "gather_digests"]
 
 ATTEMPTS: Final = 3
 """Times that a task is started before it counts as lost."""
@@ -30,7 +35,7 @@ _MERGED: Final = 64
 
 @frozen(kw_only=True)
 class Reduction:
-    """The outcome of a task: the digest of a profile as Parquet, or why there is none."""
+    """The outcome of a task: the digest of a profile as Parquet (or its product), or why none."""
 
     name: str
     digest: bytes | None = None
@@ -42,12 +47,33 @@ class Reduction:
 class Gathering:
     """Merged digests, and the profiles that are left out, each with the reason."""
 
-    digests: pl.DataFrame
+    digests: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     profiles: int
     failures: tuple[Reduction, ...]
     read_bytes: int
     retried: int
     notes: tuple[str, ...]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Each profile that is left out, with the reason."""
+        return tuple(
+            f"left out: {': '.join(filter(None, each.failure[:2]))}"
+            for each in self.failures
+            if each.failure is not None
+        )
+
+
+@frozen(kw_only=True)
+class Order:
+    """What a task is to make of a profile: a `kind` of product, with options that JSON can hold."""
+
+    kind: str = "digest"
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    reading: dict[str, Any] = field(default_factory=dict[str, Any])  # options of `read`
+
+
+DIGESTS: Final = Order()
 
 
 class DigestExecutor(Protocol):
@@ -58,20 +84,26 @@ class DigestExecutor(Protocol):
         """How many tasks were run again."""
         ...
 
-    def run(self, names: Sequence[str], memory_bytes: int) -> Iterator[Reduction]:
+    def run(
+        self, names: Sequence[str], memory_bytes: int, order: Order = DIGESTS
+    ) -> Iterator[Reduction]:
         """Yield the outcome of each task, in any order."""
         ...
 
 
-def reduce_profile(name: str, memory_bytes: int) -> Reduction:
-    """Read one profile and make its digest."""
+def reduce_profile(name: str, memory_bytes: int, order: Order = DIGESTS) -> Reduction:
+    """Read one profile and make its digest, or what else is ordered."""
     try:
-        (source,), _ = find_sources(name)
-        with source.opened() as (data, _):
-            size = len(data)
-            if name.endswith(DIGEST):
-                return Reduction(name=name, digest=bytes(data), read_bytes=size)
-        made = make_digest(read(name, memory_bytes=memory_bytes))
+        if is_timeline(Path(name)):
+            size = sum(file.stat().st_size for file in Path(name).iterdir())
+        else:
+            (source,), _ = find_sources(name)
+            with source.opened() as (data, _):
+                size = len(data)
+                if name.endswith(DIGEST) and order.kind == DIGESTS.kind:
+                    return Reduction(name=name, digest=bytes(data), read_bytes=size)
+        timeline = read(name, memory_bytes=memory_bytes, **order.reading)
+        made = make_product(order.kind, timeline, name, **order.options)
     except InputError as failure:
         told = (failure.what, failure.why, failure.next and str(failure.next))
         return Reduction(name=name, failure=told)
@@ -79,7 +111,7 @@ def reduce_profile(name: str, memory_bytes: int) -> Reduction:
         return Reduction(name=name, failure=(f"{name}: {failure.strerror or failure}", None, None))
     except Exception as defect:  # noqa: BLE001 - the other hosts do not need this one
         return Reduction(name=name, failure=_defect(name, defect))
-    return Reduction(name=name, digest=to_bytes(made), read_bytes=size)
+    return Reduction(name=name, digest=made, read_bytes=size)
 
 
 def _defect(name: str, defect: Exception) -> tuple[str, str, None]:
@@ -88,6 +120,44 @@ def _defect(name: str, defect: Exception) -> tuple[str, str, None]:
     what = f"{type(defect).__name__}: {defect}".splitlines()[0]
     place = f"{Path(last.filename).name}:{last.lineno}"
     return (f"{name}: a defect in Counterpoint prevents reading it", f"{what}, at {place}", None)
+
+
+def gather(
+    names: Sequence[str],
+    executor: DigestExecutor,
+    take: Callable[[str, bytes], None],
+    *,
+    order: Order,
+    memory_bytes: int,
+    strict: bool = False,
+    tell: Callable[[int, int], None] = lambda _done, _of: None,
+) -> Gathering:
+    """Let `take` have the product of each profile that the names stand for, in any order.
+
+    With `strict`, the first that can't be read is an error.
+    """
+    profiles, notes = find_profiles(names)
+    failures: list[Reduction] = []
+    read_bytes = 0
+    for done, outcome in enumerate(executor.run(profiles, memory_bytes, order), 1):
+        read_bytes += outcome.read_bytes
+        if outcome.digest is not None:
+            take(outcome.name, outcome.digest)
+        elif strict:
+            raise _error(outcome)
+        else:
+            failures.append(outcome)
+        tell(done, len(profiles))
+    failures.sort(key=lambda each: each.name)
+    if len(failures) == len(profiles):
+        raise _error(failures[0])
+    return Gathering(
+        profiles=len(profiles),
+        failures=tuple(failures),
+        read_bytes=read_bytes,
+        retried=executor.retried,
+        notes=notes,
+    )
 
 
 def gather_digests(
@@ -102,32 +172,23 @@ def gather_digests(
 
     With `strict`, the first that can't be read is an error.
     """
-    profiles, notes = _profiles(names)
     waiting: list[pl.DataFrame] = []
-    failures: list[Reduction] = []
-    read_bytes = 0
-    for done, outcome in enumerate(executor.run(profiles, memory_bytes), 1):
-        read_bytes += outcome.read_bytes
-        if outcome.digest is None:
-            if strict:
-                raise _error(outcome)
-            failures.append(outcome)
-        else:
-            waiting.append(from_bytes(outcome.digest, outcome.name))
-            if len(waiting) == _MERGED:
-                waiting = [merge(*waiting)]
-        tell(done, len(profiles))
-    digests = merge(*waiting)
-    if digests.is_empty():
-        raise _error(min(failures, key=lambda each: each.name))
-    return Gathering(
-        digests=digests,
-        profiles=len(profiles),
-        failures=tuple(sorted(failures, key=lambda each: each.name)),
-        read_bytes=read_bytes,
-        retried=executor.retried,
-        notes=notes,
+
+    def take(name: str, digest: bytes) -> None:
+        waiting.append(from_bytes(digest, name))
+        if len(waiting) == _MERGED:
+            waiting[:] = [merge(*waiting)]
+
+    found = gather(
+        names,
+        executor,
+        take,
+        order=DIGESTS,
+        memory_bytes=memory_bytes,
+        strict=strict,
+        tell=tell,
     )
+    return replace(found, digests=merge(*waiting))
 
 
 def _error(outcome: Reduction) -> InputError:
@@ -135,10 +196,14 @@ def _error(outcome: Reduction) -> InputError:
     return InputError(what, why=why, next=then)
 
 
-def _profiles(names: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+def find_profiles(names: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return the profiles that names stand for, each once, and notes on the selection."""
     found: dict[str, str] = {}
     notes: list[str] = []
     for name in names:
+        if is_timeline(Path(name)):
+            found.setdefault(str(Path(name).resolve()), name)
+            continue
         sources, said = find_sources(name)
         notes += said
         for source in sources:

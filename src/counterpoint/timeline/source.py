@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Place = Path | RemotePath
     """A file or directory, on this machine or in a store."""
 
-__all__ = ["ProfileSource", "find_sources"]
+__all__ = ["ENDINGS", "ProfileSource", "find_sources"]
 
 ENDINGS: Final = (
     (".xplane.pb", ".xplane.pb.gz", ".xplane.riegeli"),

@@ -8,7 +8,7 @@ with fingerprints have nothing in common to merge.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import PurePath
 from typing import Final
 
@@ -29,11 +29,15 @@ from counterpoint.pgle.profiles.profile import (
 
 
 def merge_profiles(
-    profiles: Sequence[Profile], percentile: float = MEDIAN, names: Sequence[str] = ()
+    profiles: Sequence[Profile],
+    percentile: float = MEDIAN,
+    names: Sequence[str] = (),
+    least: Collection[str] = (),
 ) -> Profile:
     """Merge profiles; duplicates of a key within a file are resolved as XLA does.
 
-    `names` are those of the files, for the head of the new one.
+    `names` are those of the files, for the head of the new one. Of the instructions in `least` the
+    lowest cost counts, whatever the percentile.
     """
     check_percentile(percentile)
     if not profiles:
@@ -45,7 +49,11 @@ def merge_profiles(
         for key, cost in effective_costs(profile).items():
             by_module.setdefault(cost.fingerprint, {}).setdefault(key, []).append(cost)
     costs = tuple(
-        InstructionCost(same[0].name, _statistic([it.us for it in same], percentile), fingerprint)
+        InstructionCost(
+            same[0].name,
+            _statistic([it.us for it in same], 0.0 if same[0].name in least else percentile),
+            fingerprint,
+        )
         for fingerprint, found in by_module.items()
         for same in found.values()
     )

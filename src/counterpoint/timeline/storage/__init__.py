@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.timeline.storage.parquet import is_timeline as is_timeline
     from counterpoint.timeline.storage.parquet import write_parquet as write_parquet
     from counterpoint.timeline.storage.trace_json import SUFFIXES as SUFFIXES
     from counterpoint.timeline.storage.trace_json import write_perfetto as write_perfetto
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
+        "is_timeline": "counterpoint.timeline.storage.parquet",
         "write_parquet": "counterpoint.timeline.storage.parquet",
         "SUFFIXES": "counterpoint.timeline.storage.trace_json",
         "write_perfetto": "counterpoint.timeline.storage.trace_json",

@@ -1,0 +1,126 @@
+"""What a task makes of one host's profile, and how the products of all hosts are merged.
+
+A digest is the usual product. `timeline` stores the host's Timeline, and `costs` are those of
+`pgle make`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from counterpoint.core import InputError
+from counterpoint.core.frozen import frozen
+from counterpoint.fleet.digest import make_digest, to_bytes
+from counterpoint.timeline import Lane, Timeline
+from counterpoint.timeline.source import ENDINGS
+from counterpoint.timeline.storage import write_parquet
+
+if TYPE_CHECKING:
+    from counterpoint.pgle.making import ModuleCosts, ProfileBuild
+
+__all__ = ["host_name", "merge_costs"]
+
+_ENDINGS: Final = tuple(ending for kinds in ENDINGS for ending in kinds)
+_NOTES: Final = 20
+_APART: Final = (
+    "each host was read by itself: costs are medians over hosts, of a collective the shortest stay"
+)
+
+
+@frozen(kw_only=True)
+class StoredHost:
+    """What a task wrote of one host."""
+
+    name: str
+    spans: int
+    devices: int
+
+
+def make_product(kind: str, timeline: Timeline, name: str, **options: Any) -> bytes:  # noqa: ANN401 - of JSON
+    """Return a product as bytes; `name` is that of the profile."""
+    if kind == "timeline":
+        return _stored(timeline, Path(options["out"]) / host_name(name), force=options["force"])
+    if kind == "costs":
+        return _costs(timeline, **options)
+    return to_bytes(make_digest(timeline))
+
+
+def host_name(profile: str) -> str:
+    """Return the name of a profile's file without its ending, by which its host goes."""
+    file = profile.rstrip("/").rpartition("/")[2]
+    ending = next((each for each in _ENDINGS if file.endswith(each)), "")
+    return file.removesuffix(ending)
+
+
+def _stored(timeline: Timeline, place: Path, *, force: bool) -> bytes:
+    if not len(timeline.spans) and not len(timeline.host_events):
+        why = "; ".join(timeline.notes) or "it contains no work of a device or of the host"
+        raise InputError(f"{', '.join(timeline.inputs)}: no spans to convert", why=why)
+    # A task that is repeated finds what it wrote before it was lost.
+    write_parquet(timeline, place, overwrite=force or place.exists())
+    told = StoredHost(name=place.name, spans=len(timeline.spans), devices=len(timeline.devices))
+    return json.dumps(asdict(told)).encode()
+
+
+def _costs(timeline: Timeline, **options: Any) -> bytes:  # noqa: ANN401 - of JSON
+    from counterpoint.pgle.making import make_profile
+
+    build = make_profile(timeline, **options)
+    collective = timeline.ops.filter(pl.col("lane") == Lane.COLLECTIVE)
+    names = pl.concat([collective["op"], collective["pair"]]).drop_nulls().unique().sort()
+    told = {
+        "costs": [(cost.name, cost.us, cost.fingerprint) for cost in build.profile.costs],
+        "origin": dict(build.profile.origin),
+        "modules": [asdict(module) for module in build.modules],
+        "notes": build.notes,
+        "collectives": names.to_list(),
+    }
+    return json.dumps(told).encode()
+
+
+def merge_costs(products: Mapping[str, bytes], notes: Iterable[str]) -> ProfileBuild:
+    """Return one profile: the median over hosts, and of a collective that of the shortest stay.
+
+    Who arrives last at a collective stays as long as it takes; the others wait, and a task that
+    reads one host can't tell for whom.
+    """
+    from counterpoint.pgle.making import ModuleCosts, ProfileBuild, merge_profiles
+    from counterpoint.pgle.profiles import InstructionCost, Profile
+
+    told: list[dict[str, Any]] = [json.loads(products[name]) for name in sorted(products)]
+    profiles = [
+        Profile(tuple(InstructionCost(*cost) for cost in each["costs"]), origin=each["origin"])
+        for each in told
+    ]
+    together = {name for each in told for name in each["collectives"]}
+    merged = merge_profiles(profiles, names=sorted(products), least=together)
+    modules: dict[tuple[str, str | None], ModuleCosts] = {}
+    for module in (ModuleCosts(**module) for each in told for module in each["modules"]):
+        key = (module.name, module.fingerprint)
+        modules[key] = _sum(modules[key], module) if key in modules else module
+    said = dict.fromkeys(f"of one host: {note}" for each in told for note in each["notes"])
+    return ProfileBuild(
+        merged,
+        tuple(sorted(modules.values(), key=lambda module: -module.cost_ms)),
+        (*notes, _APART, *list(said)[:_NOTES]),
+    )
+
+
+def _sum(a: ModuleCosts, b: ModuleCosts) -> ModuleCosts:
+    return replace(
+        a,
+        instructions=max(a.instructions, b.instructions),
+        collectives=max(a.collectives, b.collectives),
+        executions=max(a.executions, b.executions),
+        devices=a.devices + b.devices,
+        hosts=a.hosts + b.hosts,
+        device_ms=a.device_ms + b.device_ms,
+        covered_ms=a.covered_ms + b.covered_ms,
+        cost_ms=a.cost_ms + b.cost_ms,
+    )

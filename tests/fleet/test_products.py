@@ -1,0 +1,123 @@
+"""`convert` and `pgle make` with `--executor`: a task per host, and the same as of one Timeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from command_line import in_process
+from counterpoint.fleet.digest import make_digest, merge
+from counterpoint.fleet.products import make_product, merge_costs
+from counterpoint.fleet.tasks import reduce_profile
+from counterpoint.pgle.making import ProfileBuild, make_profile
+from counterpoint.timeline import read
+from made_fleet import HOSTS, write_profiles
+
+
+@pytest.fixture(scope="module")
+def profiles(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return write_profiles(tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture(scope="module")
+def merged(profiles: list[Path]) -> ProfileBuild:
+    made = {str(path): make_product("costs", read(path), str(path)) for path in profiles}
+    return merge_costs(made, ["said before"])
+
+
+def test_each_host_is_stored_by_itself(profiles: list[Path], tmp_path: Path) -> None:
+    for path in profiles:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "host-01.xplane.pb").write_bytes(b"none")
+    out = tmp_path / "out"
+    words = ("convert", tmp_path, out, "--executor", "local", "--jobs", 1)
+    done = in_process(*words)
+    assert done.returncode == 0, done.stderr
+    assert f"{HOSTS - 1} hosts" in done.stdout
+    assert "left out: " in done.stderr
+    assert "host-01" in done.stderr
+    assert sorted(each.name for each in out.iterdir()) == ["host-00", "host-02", "host-03"]
+    # A stored host gives the digest of its profile, and so does a task that is given it.
+    stored = reduce_profile(str(out / "host-02"), 1 << 30)
+    assert stored.read_bytes > 0
+    assert stored.digest is not None
+    told = make_digest(read(profiles[2])).drop("source", "notes")
+    assert make_digest(read(out / "host-02")).drop("source", "notes").equals(told)
+    again = in_process(*words)
+    assert again.returncode == 2
+    assert "exists" in again.stderr
+
+
+def test_costs_of_hosts_apart_are_those_of_all_together(
+    profiles: list[Path], merged: ProfileBuild
+) -> None:
+    whole = make_profile(read(*profiles))
+    apart = {cost.name: cost.us for cost in merged.profile.costs}
+    assert apart == pytest.approx({cost.name: cost.us for cost in whole.profile.costs}, rel=0.01)
+    (module,) = merged.modules
+    assert module.hosts == HOSTS
+    assert module.devices == whole.modules[0].devices
+    assert module.device_ms == pytest.approx(whole.modules[0].device_ms)
+    assert merged.notes[0] == "said before"
+
+
+def test_of_a_collective_the_shortest_stay_counts(
+    profiles: list[Path], merged: ProfileBuild
+) -> None:
+    """The slow device's host waits least; a median over hosts would cost what the others wait."""
+    by_host = [
+        {cost.name: cost.us for cost in make_profile(read(path)).profile.costs} for path in profiles
+    ]
+    found = {cost.name: cost.us for cost in merged.profile.costs}
+    together = [name for name in found if name.startswith(("all-", "reduce-scatter"))]
+    assert {name: found[name] for name in together} == {
+        name: min(each[name] for each in by_host) for name in together
+    }
+    assert any(found[name] < sorted(each[name] for each in by_host)[1] for name in together)
+
+
+def test_pgle_make_has_its_tasks(
+    profiles: list[Path], merged: ProfileBuild, tmp_path: Path
+) -> None:
+    out = tmp_path / "step.pbtxt"
+    done = in_process("pgle", "make", *profiles, "-o", out, "--executor", "local")
+    assert done.returncode == 0, done.stderr
+    assert f"median over {HOSTS} profiles" in done.stdout
+    lines = [line for line in out.read_text().splitlines() if line.startswith("costs")]
+    assert len(lines) == len(merged.profile.costs)
+
+
+def test_merging_takes_hosts_in_any_order(profiles: list[Path]) -> None:
+    digests = [make_digest(read(path)) for path in profiles]
+    assert merge(*digests).equals(merge(*reversed(digests)))
+    made = {str(path): make_product("costs", read(path), str(path)) for path in profiles}
+    backward = dict(reversed(made.items()))
+    assert merge_costs(made, ()).profile == merge_costs(backward, ()).profile
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("out.json", "--executor", "local"), "tables, not a trace"),
+        (("out", "--strict"), "--strict needs --executor"),
+        (("out", "--ray-address", "x:1"), "--ray-address needs --executor"),
+    ],
+)
+def test_options_that_do_not_fit(
+    profiles: list[Path], tmp_path: Path, words: tuple[str, ...], text: str
+) -> None:
+    out, *rest = words
+    done = in_process("convert", *profiles, tmp_path / out, *rest)
+    assert done.returncode == 2
+    assert text in done.stderr
+
+
+def test_two_hosts_of_one_name_are_refused(profiles: list[Path], tmp_path: Path) -> None:
+    for place in ("a", "b"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "host.xplane.pb").write_bytes(profiles[0].read_bytes())
+    named = (tmp_path / "a" / "host.xplane.pb", tmp_path / "b" / "host.xplane.pb")
+    done = in_process("convert", *named, tmp_path / "out", "--executor", "local")
+    assert done.returncode == 2
+    assert "such as host" in done.stderr
