@@ -17,6 +17,7 @@ import polars as pl
 
 from counterpoint.core import InputError
 from counterpoint.core.outputs import write_whole
+from counterpoint.core.parquet_counts import check_parquet
 from counterpoint.diagnose import StepData, context_of, select
 from counterpoint.diagnose.collectives import exposed_executions
 from counterpoint.hlo import program_digest
@@ -279,8 +280,9 @@ def to_bytes(digest: pl.DataFrame) -> bytes:
 def from_bytes(data: bytes, name: str) -> pl.DataFrame:
     """Read a digest; `name` is that of its file."""
     try:
+        check_parquet(data)
         found = pl.read_parquet(io.BytesIO(data))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as failure:
+    except (ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as failure:
         reason = str(failure).splitlines()[0]
         raise InputError(f"{name}: not a whole digest: {reason}") from None
     if dict(found.schema) != {name: _instance(kind) for name, kind in SCHEMA.items()}:

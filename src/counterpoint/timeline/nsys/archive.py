@@ -20,6 +20,7 @@ import polars as pl
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.parquet_counts import check_parquet
 from counterpoint.core.unpacking import member as unzipped
 from counterpoint.core.unpacking import unpack
 from counterpoint.timeline.model import Device, EmbeddedProgram
@@ -73,8 +74,14 @@ class Archive:
         if data is None:
             return None
         try:
+            check_parquet(data)
             return pl.read_parquet(io.BytesIO(data))
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as failure:
+        except (
+            pl.exceptions.PolarsError,
+            pl.exceptions.PanicException,
+            ValueError,
+            OSError,
+        ) as failure:
             raise self.broken(name, str(failure).partition("\n")[0]) from None
 
     def select(self, name: str, table: pl.DataFrame, columns: Sequence[pl.Expr]) -> pl.DataFrame:
