@@ -17,6 +17,7 @@ import pytest
 
 import counterpoint.lowering
 from agent_process import environment
+from counterpoint.capture.agent import window
 from counterpoint.capture.agent.compiles import CompileCounter, module_name
 from counterpoint.capture.agent.process_record import AgentLog
 from counterpoint.capture.agent.recorder import NotYetError, ProfileRecorder
@@ -362,6 +363,21 @@ def test_a_window_by_time_opens_for_all_at_once(tmp_path: Path) -> None:
     meetings[0].time_s = meetings[1].time_s = time.time() - 0.1
     assert quiet.time_due()
     assert loud.time_due()
+
+
+def test_a_clock_that_is_set_back_puts_a_window_off_by_seconds_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocks = SimpleNamespace(time=lambda: 1e9, monotonic=lambda: 50.0)
+    monkeypatch.setattr(window, "time", clocks)
+    meeting = WindowAgreement(tmp_path)
+    quiet = WhenQuiet(lambda: True, lambda: False, StepCounter(), lambda: meeting)
+    assert not quiet.time_due()
+    clocks.time = lambda: 1e9 - 3600
+    clocks.monotonic = lambda: 53.0
+    assert not quiet.time_due()
+    clocks.monotonic = lambda: 54.0
+    assert quiet.time_due()
 
 
 def test_alone_it_opens_as_soon_as_it_is_quiet() -> None:

@@ -34,7 +34,9 @@ def main() -> None:
     _load()
     for line in sys.stdin:
         request: dict[str, Any] = json.loads(line)
-        answer = {"killed": killed, "full": full, "locked": locked}[request["fault"]](request)
+        answer = {"killed": killed, "full": full, "locked": locked, "clock": clock}[
+            request["fault"]
+        ](request)
         print(json.dumps(answer), flush=True)
 
 
@@ -78,6 +80,43 @@ def full(request: dict[str, Any]) -> dict[str, Any]:
 def locked(request: dict[str, Any]) -> dict[str, Any]:
     """Run the command on a file system that can't be written."""
     return _mounted(request, "size=64m", read_only=True)
+
+
+BACKWARDS = """
+import datetime, sys, time
+_clock, _looks = time.time, 0
+_Datetime = datetime.datetime
+def _back():
+    global _looks
+    _looks += 1
+    return _clock() - 600 * _looks
+class _Backwards(_Datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls.fromtimestamp(_back(), tz)
+time.time, time.time_ns = _back, lambda: int(_back() * 1e9)
+for module in [*sys.modules.values()]:
+    if getattr(module, "datetime", None) is _Datetime:
+        module.datetime = _Backwards
+"""
+"""Sets the clock back by ten minutes each time that somebody looks at it."""
+
+
+def clock(request: dict[str, Any]) -> dict[str, Any]:
+    """Run commands one after the other with such a clock in every process."""
+    place = Path(request["place"])
+    _fresh(Path(request["inputs"]), place)
+    (place / "sitecustomize.py").write_text(BACKWARDS)
+
+    def begin() -> None:
+        os.environ["PYTHONPATH"] = str(place)
+        exec(BACKWARDS, {})  # noqa: S102 - here all is imported by now
+
+    ended = []
+    for words in request["commands"]:
+        code = _run(place, words, begin)
+        ended.append({"code": code, "out": _text(place / ".out"), "error": _text(place / ".err")})
+    return {"ended": ended}
 
 
 def _mounted(request: dict[str, Any], options: str, *, read_only: bool) -> dict[str, Any]:

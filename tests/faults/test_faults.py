@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Generator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +237,41 @@ def test_a_study_goes_on_wherever_tune_is_killed(
         assert ran["base"] >= 4
         assert ran["env:SAVES=0.2"] >= 2
         assert sum(ran.values()) <= 7
+
+
+@pytest.mark.slow
+def test_nothing_takes_less_than_no_time_if_the_clock_goes_back(
+    inputs: Path, tmp_path: Path, injected: Injector
+) -> None:
+    start, place = tmp_path / "start", tmp_path / "place"
+    shutil.copytree(inputs, start)
+    program(start)
+    command = ["--", sys.executable, "train.py", "counter"]
+    tune = ["tune", "-o", "study", "--arm", "env:SAVES=0.2", "--budget", "6trials"]
+    tune += ["--confirm-rows", "0", "--executor", "local"]
+    commands = [
+        ["run", "-o", "late/one", "--no-profile", *command],
+        ["runs", "late", "--json"],
+        [*tune, *command],
+        ["tune", "show", "study", "--json"],
+        ["runs", "study/runs", "--json"],
+    ]
+    answer = injected("clock", inputs=start, place=place, commands=commands)
+    for ended in answer["ended"]:
+        assert ended["code"] == 0, ended["error"]
+        assert "Traceback" not in ended["error"]
+    one, shown, trials = (json.loads(answer["ended"][at]["out"]) for at in (1, 3, 4))
+    assert len(trials["runs"]) == 6
+    for run in (*one["runs"], *trials["runs"]):
+        assert run["outcome"]["kind"] == "ok"
+        assert run["steps"] == 24
+        assert run["median_step_ms"] > 0
+        assert datetime.fromisoformat(run["ended"]) >= datetime.fromisoformat(run["started"])
+    journal = [*map(json.loads, (place / "study" / "journal.jsonl").read_text().splitlines())]
+    walls = [json.loads(text) for text in re.findall(r'"wall_s": ?([^,}]+)', json.dumps(journal))]
+    assert len(walls) == 6
+    assert min(walls) > 0
+    assert shown["state"] == "done"
 
 
 @pytest.mark.slow

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.runs import layout
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.outcomes import Outcome, OutcomeKind, start_of
-from counterpoint.runs.reader import read_run
+from counterpoint.runs.reader import read_run, when
 from counterpoint.runs.records import (
     RankManifest,
     RunManifest,
@@ -82,6 +83,7 @@ class RunWriter:
         self.path = path
         self._start = start
         self._created = created
+        self._began_s = time.monotonic()
         self._ranks: dict[int, RankManifest] = {}
 
     @classmethod
@@ -138,7 +140,8 @@ class RunWriter:
     def end_rank(self, number: int, outcome: Outcome) -> None:
         """Record how a rank ended, in the space reserved for it."""
         directory = layout.rank_directory(self.path, number)
-        self._ranks[number].ended, self._ranks[number].outcome = _now(), outcome
+        rank = self._ranks[number]
+        rank.ended, rank.outcome = self._ended(rank.started), outcome
         (directory / layout.RESERVE).unlink(missing_ok=True)
         self._write_rank(number)
 
@@ -148,8 +151,15 @@ class RunWriter:
         if run.outcome.kind is OutcomeKind.RUNNING:
             return
         manifest = read_record(self.path / layout.MANIFEST, RunManifest)
-        manifest.state, manifest.ended, manifest.outcome = "ended", _now(), run.outcome
+        manifest.state, manifest.ended = "ended", self._ended(manifest.started)
+        manifest.outcome = run.outcome
         _replace(self.path / layout.MANIFEST, record_bytes(manifest))
+
+    def _ended(self, started: str | None) -> str:
+        """Return the time now; if the clock was set back, the start and what has passed since."""
+        now, began = datetime.now(UTC), when(started)
+        passed = timedelta(seconds=time.monotonic() - self._began_s)
+        return _text(now if began is None else max(now, began + passed))
 
     def withdraw(self, ranks: Iterable[int]) -> None:
         """Remove ranks that did not start, and the run if it has no other."""
@@ -230,7 +240,11 @@ def _unwritable(path: Path, failure: OSError) -> CounterpointError:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return _text(datetime.now(UTC))
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")
 
 
 def _publish(path: Path, content: bytes) -> bool:

@@ -294,7 +294,7 @@ class WhenQuiet:
             return self._quiet()
         if meeting.time_s is None and self._quiet():
             meeting.propose_time(time.time() + _AHEAD_S)
-        return meeting.time_s is not None and time.time() >= meeting.time_s
+        return meeting.time_comes()
 
 
 class WindowAgreement:
@@ -304,6 +304,7 @@ class WindowAgreement:
         self._directory = directory
         self.step: int | None = None
         self.time_s: float | None = None
+        self._known_s = math.inf
 
     def look(self) -> None:
         """Check whether another process has proposed something."""
@@ -324,6 +325,13 @@ class WindowAgreement:
         self._propose("time", time_s)
         self.look()
         self.time_s = time_s if self.time_s is None else self.time_s
+
+    def time_comes(self) -> bool:
+        """Return whether the time has come; a clock that is set back does not put it off."""
+        if self.time_s is None:
+            return False
+        self._known_s = min(self._known_s, time.monotonic())
+        return time.time() >= self.time_s or time.monotonic() - self._known_s >= 2 * _AHEAD_S
 
     def _path(self, what: str) -> Path:
         return self._directory / f".window-{what}"

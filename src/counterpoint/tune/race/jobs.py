@@ -243,4 +243,6 @@ def _report(directory: Path, changes: Settings) -> TrialReport | None:
 
 def _wall(where: Path, trial: Trial) -> float | None:
     run = read_run(where / trial.started.directory)
-    return None if run.ended is None else (run.ended - run.started).total_seconds()
+    if run.ended is None:
+        return None
+    return max((run.ended - run.started).total_seconds(), 0.0)  # the clock may have been set back
