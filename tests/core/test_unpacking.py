@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import stat
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import counterpoint
 from counterpoint.compile.inputs.artifacts import artifacts
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.unpacking import UNPACK_VARIABLE, member, open_archive, unpack, unpack_limit
+from fuzz.seeds import profiles
 
 PACKERS: tuple[Callable[[bytes], bytes], ...] = (gzip.compress, lzma.compress, bz2.compress)
 NAMES = ("gzip", "xz", "bzip2")
@@ -128,3 +130,66 @@ def test_members_that_can_t_be_unpacked(tmp_path: Path) -> None:
         open_archive(tmp_path / "y.zip", "y")
     with pytest.raises(InputError, match="No such file"):
         open_archive(tmp_path / "z.zip", "z")
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A small profile of each kind that an archive may hold; one is read from a file of its own."""
+    seeds = {seed.name: seed for seed in profiles(tmp_path_factory.mktemp("seeds"))}
+    return {
+        ".xplane.pb": seeds["xplane"].files["h.xplane.pb"],
+        ".sqlite": seeds["sqlite"].files["h.sqlite"],
+    }
+
+
+def packed(*entries: tuple[str | zipfile.ZipInfo, bytes]) -> bytearray:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries:
+            archive.writestr(name, content)
+    return bytearray(out.getvalue())
+
+
+@pytest.mark.parametrize("kind", [".xplane.pb", ".sqlite"])
+@pytest.mark.parametrize("name", ["{}/owned", "../../owned", "..\\owned", "a/../../owned", ".."])
+def test_no_name_of_a_member_leads_anywhere(
+    name: str, kind: str, members: dict[str, bytes], tmp_path: Path
+) -> None:
+    place = tmp_path / "a" / "b"
+    place.mkdir(parents=True)
+    path = place / "x.zip"
+    path.write_bytes(packed((name.format(tmp_path) + kind, members[kind])))
+    assert counterpoint.read(path).hosts
+    assert [found for found in tmp_path.rglob("*") if found.is_file()] == [path]
+
+
+def test_members_that_say_what_they_are_not(members: dict[str, bytes], tmp_path: Path) -> None:
+    """A link, an encrypted member, sizes and methods that are not true, a name that is too long."""
+    profile = members[".xplane.pb"]
+    link = zipfile.ZipInfo("a.xplane.pb")
+    link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+    archives = {"starts with '/etc/passwd'": packed((link, b"/etc/passwd"))}
+    archives["File name too long"] = packed(("x" * 300 + ".sqlite", members[".sqlite"]))
+    for said, local, central, value in (
+        ("is encrypted", 6, 8, b"\x01\x00"),
+        ("method is not supported", 8, 10, b"\x63\x00"),
+        ("Bad CRC", 22, 24, b"\x0a\x00\x00\x00"),
+        ("unpacks to more than", 22, 24, b"\xf0\xff\xff\xff"),
+    ):
+        archive = archives[said] = packed(("a.xplane.pb", profile))
+        archive[local : local + len(value)] = value
+        at = archive.index(b"PK\x01\x02") + central
+        archive[at : at + len(value)] = value
+    for said, content in archives.items():
+        (tmp_path / "x.zip").write_bytes(content)
+        with pytest.raises(InputError, match=said):
+            counterpoint.read(tmp_path / "x.zip")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_of_members_with_one_name_the_last_is_read(
+    members: dict[str, bytes], tmp_path: Path
+) -> None:
+    whole = ("a.xplane.pb", members[".xplane.pb"])
+    (tmp_path / "x.zip").write_bytes(packed(("a.xplane.pb", b"junk"), whole))
+    assert len(counterpoint.read(tmp_path / "x.zip").hosts) == 1

@@ -129,7 +129,7 @@ def test_an_earlier_rank_0_is_not_taken_for_ours(job: Job, ended: dict[str, obje
 
 
 def test_files_of_another_shape_or_job_are_not_counted(job: Job) -> None:
-    first = job.collect(10, seconds=4.0)
+    first = job.collect(11, seconds=4.0)
     until((job.directory / "rank0.json").exists)
     session = json.loads((job.directory / "rank0.json").read_text())["session"]
     answered = {"session": session, "word": "w"}
@@ -139,6 +139,7 @@ def test_files_of_another_shape_or_job_are_not_counted(job: Job) -> None:
         b"[]",
         b"\0",
         b"\xff",
+        b'{"deep": ' + b"[" * 100_000,
         json.dumps({"session": 3}).encode(),
         json.dumps({**answered, "session": "earlier", "report": old_report(7)}).encode(),
         json.dumps({**answered, "report": {"rank": 8}}).encode(),
@@ -147,7 +148,7 @@ def test_files_of_another_shape_or_job_are_not_counted(job: Job) -> None:
     for rank, content in enumerate(contents, 1):
         (job.directory / f"rank{rank}.json").write_bytes(content)
     assert first.result(LONG_S) == CODE
-    assert job.seen[0].missing == tuple(range(1, 10))
+    assert job.seen[0].missing == tuple(range(1, 11))
 
 
 def test_ranks_end_when_rank_0_fails(job: Job) -> None:

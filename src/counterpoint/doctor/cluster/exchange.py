@@ -192,7 +192,7 @@ def _read(path: Path, kind: type[_File]) -> _File | None:
     try:
         os.close(os.open(path.parent, os.O_RDONLY))  # makes NFS look for new files
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, RecursionError, msgspec.MsgspecError):
         return None
 
 
