@@ -24,6 +24,7 @@ READ = (
     ("pgle", "make", "@", "-o", "out.pbtxt"),
     ("compare", "@", "@"),
     ("explain", "@", "--as", "digest"),
+    ("explain", "@", "--html", "out.html"),
 )
 READ_NETWORK = (*READ, ("network", "@", "--target", "8xH100"))
 

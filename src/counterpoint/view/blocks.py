@@ -3,7 +3,8 @@
     block: u32 length of the header, header (JSON), columns, each aligned to 8 bytes
     column: u8, u16, u32 or f64, little-endian; value = (sum of deltas, or stored) * unit + base
 
-The narrowest type is chosen that holds every value exactly (docs/formats/levels.md).
+The narrowest type is chosen that holds every value exactly (docs/formats/levels.md). Only times of
+more than 2.5 hours, which no step takes, are rounded: to 53 bits.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ _ALIGNMENT: Final = 8
 _UNIT: Final = 1000
 """Picoseconds of a nanosecond: most profilers count in nanoseconds."""
 _TYPES: Final = (("u8", np.uint8), ("u16", np.uint16), ("u32", np.uint32))
-_EXACT: Final = 1 << 53
 _LEVEL: Final = 6
 
 
@@ -74,8 +74,6 @@ def _typed(values: NDArray[np.int64]) -> tuple[str, NDArray[Any]]:
         for name, kind in _TYPES:
             if most <= np.iinfo(kind).max:
                 return name, values.astype(np.dtype(kind).newbyteorder("<"))
-    if max(-least, most) > _EXACT:
-        raise ValueError(f"a browser can't hold {most} exactly")
     return "f64", values.astype("<f8")
 
 
