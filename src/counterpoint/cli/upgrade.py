@@ -234,7 +234,7 @@ def _show(
 
 def _next(found: Upgrade, source: str | tuple[str, ...]) -> str:
     """Return the command that says more: of the flag that saves most, else of all flags."""
-    if not found.is_of_releases:
+    if not found.is_of_releases or found.target.tpu is not None:
         words = [source] if isinstance(source, str) else ["--", *source]
         target = str(found.target)
         return shlex.join(["counterpoint", "predict", "--target", target, "--explain", *words])

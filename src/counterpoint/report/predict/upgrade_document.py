@@ -90,7 +90,9 @@ def _head(found: Upgrade) -> Section:
 
 def _release(side: UpgradeSide) -> str:
     has = side.installation
-    text = f"jax {has.jax}, jaxlib {has.jaxlib}, Python {has.python}"
+    libtpu = has.packages.get("libtpu")
+    compilers = f"jaxlib {has.jaxlib}" if libtpu is None else f"libtpu {libtpu}"
+    text = f"jax {has.jax}, {compilers}, Python {has.python}"
     return text if side.name == f"jax {has.jax}" else f"{side.name}: {text}"
 
 

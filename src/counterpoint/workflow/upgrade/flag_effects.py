@@ -18,10 +18,12 @@ from counterpoint.flags.catalogue import Flag, release
 from counterpoint.flags.history import ChangedFlag, ReleaseDiff, diff
 from counterpoint.flags.lifecycle import replacements
 from counterpoint.flags.text import Pairs
+from counterpoint.hardware import Target
 from counterpoint.workflow.forecast.forecast import PricingContext
 from counterpoint.workflow.forecast.ranking import Forecast, difference, same_schedule
 from counterpoint.workflow.subject import Variant
 from counterpoint.workflow.upgrade.changes import ChangeKind, StepChangeOfKind
+from counterpoint.workflow.upgrade.installation import Installation
 from counterpoint.workflow.upgrade.side import (
     LoweredSide,
     Say,
@@ -91,14 +93,21 @@ class FlagTry:
         return self.has_effect and (self.saves_s or 0.0) > 0
 
 
-def flag_changes(before: str, after: str) -> ReleaseDiff | Unknown:
+def flag_changes(one: Installation, other: Installation, target: Target) -> ReleaseDiff | Unknown:
     """Return the flags that differ between two releases of jaxlib, if both are known."""
+    if target.tpu is not None:
+        libtpus = [it.packages.get("libtpu", "of unknown version") for it in (one, other)]
+        return Unknown(
+            f"a TPU's compiler is libtpu, here {' and '.join(libtpus)}, which does not tell its"
+            " defaults"
+        )
+    before, after = one.jaxlib, other.jaxlib
     old, new = release(before), release(after)
-    for one, asked in ((old, before), (new, after)):
-        if not one.exact:
+    for known, asked in ((old, before), (new, after)):
+        if not known.exact:
             return Unknown(
                 f"the catalogue does not know the flags of jaxlib {asked}; the nearest release that"
-                f" it knows is {one.version}"
+                f" it knows is {known.version}"
             )
     return diff(old, new, replacements(old, new))
 

@@ -109,7 +109,8 @@ class Installations:
                 why="their compilers are told of devices that are not there in other ways",
                 instead=OLDEST,
             )
-        return text
+        # As the index has it: 0.10 is 0.10.0, and v0.10.2 is 0.10.2.
+        return str(version) if version.release[2:] else f"{version}.0"
 
     def between(self, first: str, last: str) -> tuple[str, ...]:
         """Return the releases from the first to the last, both included."""
@@ -128,7 +129,11 @@ class Installations:
         for python in pythons:
             if all(self._refusal(version, python) is None for version in versions):
                 return tuple(self._made(version, python, say) for version in versions)
-        return tuple(self._made(version, self._python_for(version), say) for version in versions)
+        homes = [self._python_for(version) for version in versions]  # or an error, before all else
+        return tuple(
+            self._made(version, python, say)
+            for version, python in zip(versions, homes, strict=True)
+        )
 
     def _python_for(self, version: str) -> BasePython:
         """Return a Python that this release has packages for; raise an error if there is none."""

@@ -140,7 +140,10 @@ def lower_side(  # noqa: PLR0913  the workload, and where and by what it is lowe
     say: Say,
 ) -> LoweredSide:
     """Lower the workload by this release; StableHLO is lowered already."""
-    subject = _subject(source, installation, target, options, directory, cwd, say)
+    try:
+        subject = _subject(source, installation, target, options, directory, cwd, say)
+    except CounterpointError as error:
+        raise told_of(error, name, installation) from None
     check_platform(subject, target)
     check_devices(subject, target)
     if subject.workload is None:
@@ -235,7 +238,7 @@ def compile_sides(
     made: list[UpgradeSide] = []
     for side, result in zip(sides, results, strict=True):
         if isinstance(result, CounterpointError):
-            raise told_of(result, side)
+            raise told_of(result, side.name, side.installation)
         made.append(
             UpgradeSide(
                 name=side.name,
@@ -249,9 +252,10 @@ def compile_sides(
     return tuple(made)
 
 
-def told_of(error: CounterpointError, side: LoweredSide) -> CounterpointError:
-    """Return the error with the release that it comes from."""
-    error.what = f"with {side.name}: {error.what}"
+def told_of(error: CounterpointError, name: str, installation: Installation) -> CounterpointError:
+    """Return the error with the release that it comes from, in place of its Python's path."""
+    what = error.what.replace(str(installation.interpreter.python), "python")
+    error.what = f"with {name}: {what}"
     return error
 
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from packaging.version import Version
+
 from counterpoint.core import InputError, Range, Unknown, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
@@ -261,6 +263,15 @@ class _Releases:
                 f"`from={before}` and `to={after}` are one release: JAX {self.ends[0]}",
                 next=Retry({"from": "0.10.2"} if after == NEWEST else {"to": NEWEST}),
             )
+        if Version(self.ends[0]) > Version(self.ends[1]):
+            newest = f"the newest release of the package index: JAX {self.ends[1]}"
+            raise UsageError(
+                f"`from={before}` is newer than {newest if after == NEWEST else f'`to={after}`'}",
+                why="an upgrade goes from the older release to the newer one",
+                next=Retry({"from": self.ends[1], "to": self.ends[0]})
+                if after != NEWEST
+                else Retry({"from": "0.10.2"}),
+            )
         return self.ends
 
     def lowered(self, versions: Sequence[str]) -> list[LoweredSide]:
@@ -325,7 +336,7 @@ def compared(before: UpgradeSide, after: UpgradeSide, target: Target) -> Upgrade
         comparison=comparison,
         work=work,
         changes=changes_of(work, before.forecast.program, after.forecast.program),
-        flags=flag_changes(before.installation.jaxlib, after.installation.jaxlib),
+        flags=flag_changes(before.installation, after.installation, target),
         notes=tuple(dict.fromkeys(_notes(before, after))),
     )
 
