@@ -42,6 +42,7 @@ ROOT: Final = Path(__file__).parents[1]
 _KINDS: Final = 3
 _FLAGS: Final = 6
 _MS: Final = 1e3
+_LEAST: Final = 1e-4  # share of the step
 
 HEAD: Final = f"""# What each release of JAX did to a step
 
@@ -120,7 +121,7 @@ def _row(step: ReleaseStep, change: Upgrade | None) -> str:
     held = units.size(step.side.held_bytes)
     exposed = units.column([forecast.simulation.exposed_s * _MS])[0]
     cells = [step.version, units.column([forecast.step_s * _MS])[0]]
-    cells += ["" if change is None else f"{change.change:+.1%}", exposed, held]
+    cells += ["" if change is None else f"{change.change:+z.1%}", exposed, held]
     return f"| {' | '.join([*cells, '' if change is None else _what(change)])} |"
 
 
@@ -129,7 +130,9 @@ def _what(change: Upgrade) -> str:
         return "same program"
     if change.has_same_ops:
         return "memory only"
-    return "; ".join(_kind(it) for it in change.changes[:_KINDS]) or "time between ops only"
+    step_ms = change.before.forecast.step_s * _MS
+    large = [it for it in change.changes if abs(it.difference_ms) > _LEAST * step_ms]
+    return "; ".join(_kind(it) for it in large[:_KINDS]) or "another program, as long"
 
 
 def _kind(one: StepChangeOfKind) -> str:
@@ -141,7 +144,7 @@ def _explained(change: Upgrade) -> Iterator[str]:
     before, after = change.before.installation.jax, change.after.installation.jax
     reach = change.reach
     span = f"range {reach.low:+.1%} to {reach.high:+.1%}"
-    yield f"**{before} to {after}**: {change.change:+.1%} ({span})"
+    yield f"**{before} to {after}**: {change.change:+z.1%} ({span})"
     yield ""
     for kind in change.changes[: 2 * _KINDS]:
         row = kind.rows[0]

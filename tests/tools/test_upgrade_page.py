@@ -29,7 +29,7 @@ def test_a_row_says_what_a_release_changed_and_why_there_is_none() -> None:
         "| 0.10.1 | 10.00 | +0.0% | 0 | 1.0 GiB | same program |",
         (
             "| 0.10.2 | 11.00 | +10.0% | 0 | 2.0 GiB |"
-            " fusions merged, split or of other shapes +1.000 ms |"
+            " fusions new, gone, merged, split or reshaped +1.000 ms |"
         ),
         r"| 0.11.0 | | | | | it can't \| compile it |",
     ]

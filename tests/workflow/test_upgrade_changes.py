@@ -83,6 +83,33 @@ def test_gemms_that_are_merged_are_matched_with_their_slices_too() -> None:
     ]
 
 
+BUFFERS = """
+buffers {{
+  q = f32[64,32] parameter(0)
+  v = f32[64,32] negate(q), {inner}
+  ROOT w = f32[64,32] sine(v), {outer}
+}}
+
+ENTRY main {{
+  p = f32[64,32] parameter(0)
+  f = f32[64,32] fusion(p), kind=kLoop, calls=buffers, {outer}
+{gemm}
+  ROOT end = f32[64,32] copy(p)
+}}
+"""
+
+
+def test_a_gemm_that_is_computed_again_is_one_whatever_else_is_in_its_group() -> None:
+    """The fusion that makes its buffers had its name, too, and takes longer."""
+    fill, update = (f'metadata={{op_name="jit(step)/layers/{it}"}}' for it in ("fill", "update"))
+    gemm = named_gemm("x", "32,64")
+    once = with_text(BUFFERS.format(inner=DOT, outer=fill, gemm=""))
+    again = with_text(BUFFERS.format(inner=update, outer=fill, gemm=gemm))
+    (found,) = changes(once, again, Told({"f": 0.2, "x": 0.1, "end": 0.0})).values()
+    assert found.kind is ChangeKind.GEMMS
+    assert (found.a_ops, found.b_ops) == (1, 2)
+
+
 GATHER = "replica_groups={{{{0,1}}}}, dimensions={{0}}, channel_id={}"
 
 

@@ -29,9 +29,9 @@ class ChangeKind(StrEnum):
     """The kind of a difference, as a row of the report names it."""
 
     BACK_END = "GEMMs by another library"
-    GEMMS = "GEMMs merged, split or of other shapes"
-    FUSIONS = "fusions merged, split or of other shapes"
-    CUSTOM = "other kernels new, gone or of other shapes"
+    GEMMS = "GEMMs new, gone, merged, split or reshaped"
+    FUSIONS = "fusions new, gone, merged, split or reshaped"
+    CUSTOM = "other kernels new, gone or reshaped"
     LAYOUTS = "other layouts"
     COPIES = "copies and transposes"
     COMBINED = "collectives combined"
@@ -97,9 +97,19 @@ def kind_of(row: OpChange, a: Program, b: Program) -> ChangeKind | None:
         return ChangeKind.TIMES if abs(row.difference_ms) > TINY_MS else None
     if abs(row.difference_ms) <= TINY_MS and _forms(before) == _forms(after):
         return None  # other code of the user at the same place, or a kernel of other content
+    return _of_group(row, before, after)
+
+
+def _of_group(
+    row: OpChange, before: Sequence[Instruction], after: Sequence[Instruction]
+) -> ChangeKind:
+    """Return the kind of ops that came, went, or took the place of others."""
+    if any(it.category == GEMM for it in (*row.match.a, *row.match.b)):
+        return ChangeKind.GEMMS
+    if row.shown.category == _COPY:
+        return ChangeKind.COPIES
     custom = any(it.opcode == "custom-call" for it in (*before, *after))
-    usual = ChangeKind.CUSTOM if custom else ChangeKind.FUSIONS
-    return {GEMM: ChangeKind.GEMMS, _COPY: ChangeKind.COPIES}.get(row.shown.category, usual)
+    return ChangeKind.CUSTOM if custom else ChangeKind.FUSIONS
 
 
 def _of_collective(row: OpChange) -> ChangeKind | None:
