@@ -33,8 +33,8 @@ export const overview: View = {
       "div",
       { class: "stack" },
       stepTime(step, basis, predicted(context.page)),
-      run.element,
       findings(step, context),
+      run.element,
     );
     fill(root, h("div", { class: "overview" }, main, side));
     return { show() {}, unmount: () => (run.stop(), kept.stop()) };
