@@ -213,11 +213,6 @@ def test_a_block_holds_its_columns_exactly(rows: list[tuple[int, int, int]], uni
 
 def test_a_time_of_days_is_rounded_to_what_a_browser_can_hold() -> None:
     assert decoded(encode({"a": np.array([(1 << 53) + 1])})) == {"a": [1 << 53]}
-    spans = [Span("all-reduce.1", at, 1 << 49) for at in (0, (1 << 49) + 1)]
-    for track in draw(assemble([recording(spans)], ["long"])).tracks:
-        for level in track.levels:
-            for tile in range(len(level.tiles)):
-                assert level.block(tile)
 
 
 def test_a_fold_of_many_short_pieces_and_long_pauses_is_fine_where_something_runs() -> None:
