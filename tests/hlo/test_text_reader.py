@@ -184,6 +184,10 @@ def test_instructions_of_a_real_tpu_trace_are_read(shared: Path) -> None:
         ("HloModule x\nENTRY %a {\n  ROOT %p = f32[] parameter(0\n}\n", "cut off"),
         ("HloModule x\nENTRY %a {\n  ROOT %p = f32[] parameter(zero)\n}\n", "damaged"),
         ("HloModule x\nENTRY %a {\n  ROOT %p = q99q[] parameter(0)\n}\n", "element type"),
+        (
+            f"HloModule x\nENTRY %a {{\n  ROOT %p = {'(' * 40}f32[]{')' * 40} parameter(0)\n}}\n",
+            "can't be read",
+        ),
         ("HloModule x\nENTRY %a {\n}\n", "no instructions"),
         ("HloModule x\nENTRY %a {\n  ROOT %n = f32[] negate(%lost)\n}\n", "damaged"),
         ("HloModule x\nENTRY %a {\n  ROOT %n = f32[] call(), to_apply=%a\n}\n", "damaged"),

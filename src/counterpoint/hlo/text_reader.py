@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from counterpoint.core import InputError
 from counterpoint.hlo.model.groups import ListedGroups, parse_groups
@@ -46,11 +46,15 @@ _MEMORY_SPACE = re.compile(r"S\((\d+)\)")
 _BUFFER = re.compile(r"b\((.*)\)", re.DOTALL)
 
 
+_DEEPEST: Final = 32
+
+
 class Shapes:
     """Parses shapes, each distinct text once."""
 
     def __init__(self) -> None:
         self._known: dict[str, Shape] = {}
+        self._depth = 0
 
     def at_start(self, text: str) -> tuple[Shape, int]:
         """Return the shape at the start of the text and the index after it."""
@@ -67,7 +71,11 @@ class Shapes:
         """Return the shape that the whole text describes."""
         shape = self._known.get(text)
         if shape is None:
+            self._depth += 1
+            if self._depth > _DEEPEST:  # each level looks at all of the text within it
+                raise _unreadable(text)
             shape = self._known[text] = self._parse(without_comments(text).strip())
+            self._depth -= 1
         return shape
 
     def _parse(self, text: str) -> Shape:
