@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
@@ -14,7 +15,7 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.core.errors import CounterpointError, InputError
 from counterpoint.flags.check.examination import check
-from counterpoint.flags.parse import FORMS, read_text
+from counterpoint.flags.parse import FORMS, python_values, read_text
 from counterpoint.flags.parse.traced import Piece, TracedText
 
 UNITS = {
@@ -247,3 +248,16 @@ def test_of_very_many_parts_that_are_not_read_some_are_printed(
 def test_very_many_compiler_options_have_a_limit() -> None:
     with pytest.raises(InputError, match="not read from here on"):
         read_text("import jax\n" + 'jax.jit(f, compiler_options={"xla_a": 1})\n' * 3_000, "x.py")
+
+
+def test_a_line_of_very_many_expressions_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = list[str]()
+
+    def encode(line: str) -> bytes:
+        encoded.append(line)
+        return line.encode()
+
+    monkeypatch.setattr(python_values, "_encoded", lru_cache(16)(encode))
+    line = "x = [" + "a*b," * 500 + "os.environ['XLA_FLAGS']]"
+    read_text(f"import os\n{line}\nos.environ['XLA_FLAGS'] = '--xla_a=1'\n", "x.py")
+    assert encoded.count(line) == 1

@@ -10,6 +10,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from counterpoint.flags.parse.traced import (
@@ -237,15 +238,22 @@ def _number(node: ast.expr) -> int | None:
             return None
 
 
+_encoded: Final = lru_cache(maxsize=16)(str.encode)
+"""Encodes a line; the columns of an expression count bytes. One line may have very many of them."""
+
+
 def segment(lines: Sequence[str], node: ast.expr | ast.stmt) -> str:
     """Return an expression as written, on one line, cut off if it is long."""
     last = node.end_lineno or node.lineno
-    rows = [line.encode() for line in lines[node.lineno - 1 : min(last, node.lineno + _ROWS)]]
+    rows = [_encoded(line) for line in lines[node.lineno - 1 : min(last, node.lineno + _ROWS)]]
     if not rows:  # a form feed ends a line for one of the two that count them
         return ""
-    if last < node.lineno + _ROWS:
-        rows[-1] = rows[-1][: node.end_col_offset]
-    rows[0] = rows[0][node.col_offset :]
+    if len(rows) == 1:
+        rows = [rows[0][node.col_offset : node.end_col_offset if last == node.lineno else None]]
+    else:
+        if last < node.lineno + _ROWS:
+            rows[-1] = rows[-1][: node.end_col_offset]
+        rows[0] = rows[0][node.col_offset :]
     return " ".join(b" ".join(rows).decode(errors="replace").split())
 
 
