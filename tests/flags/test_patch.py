@@ -125,6 +125,81 @@ def test_a_task_of_skypilot(envs: str) -> None:
     assert new["run"] == "python train.py"
 
 
+POD = "{0}template:\n{0}  spec:\n{0}    containers:\n{0}    - name: x  # {1}\n{0}      image: y\n"
+REPLICAS = """\
+apiVersion: kubeflow.org/v1
+kind: {kind}
+metadata: {{name: train}}
+spec:
+  {field}:
+    {first}:
+      replicas: 1
+{pods[0]}    Worker:
+      replicas: 2
+{pods[1]}"""
+ITSELF = "itself, after the environment: change it there, too"
+RAY_JOB = """\
+apiVersion: ray.io/v1
+kind: RayJob
+metadata: {{name: train}}
+spec:
+  entrypoint: NCCL_ALGO=Tree python train.py
+  runtimeEnvYAML: |
+    env_vars:
+      XLA_FLAGS: "--xla_gpu_autotune_level=2"
+  rayClusterSpec:
+    rayVersion: '2.46.0'  # of the image
+    headGroupSpec:
+      rayStartParams: {{}}
+{pods[0]}    workerGroupSpecs:
+    - groupName: gpus
+      replicas: 2
+{pods[1]}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        pytest.param(
+            REPLICAS.format(
+                kind="MPIJob",
+                field="mpiReplicaSpecs",
+                first="Launcher",
+                pods=[POD.format(" " * 6, 1), POD.format(" " * 6, 2)],
+            ),
+            ["mpirun passes on only the variables that its -x names"],
+            id="MPIJob",
+        ),
+        pytest.param(
+            REPLICAS.format(
+                kind="PyTorchJob",
+                field="pytorchReplicaSpecs",
+                first="Master",
+                pods=[POD.format(" " * 6, 1), POD.format(" " * 6, 2)],
+            ),
+            [],
+            id="PyTorchJob",
+        ),
+        pytest.param(
+            RAY_JOB.format(pods=[POD.format(" " * 6, 1), POD.format(" " * 6, 2)]),
+            [
+                f"line 5: the script of `entrypoint` sets NCCL_ALGO {ITSELF}",
+                f"line 6: `runtimeEnvYAML` sets XLA_FLAGS {ITSELF}",
+            ],
+            id="RayJob",
+        ),
+    ],
+)
+def test_jobs_of_operators_get_them_in_each_pod_and_keep_all_else(
+    text: str, notes: list[str]
+) -> None:
+    found = patch_text(text, "job.yaml", SETTINGS)
+    assert [it["XLA_FLAGS"] for it in environments(found.text)] == [FLAGS, FLAGS]
+    own = [line for line in found.text.splitlines() if line in text.splitlines()]
+    assert own == text.splitlines()
+    assert [*found.notes] == notes
+
+
 def test_what_the_environment_cannot_change_is_noted() -> None:
     text = (
         "kind: MPIJob\nspec:\n  containers:\n  - name: a\n    command:\n    - bash\n    - -c\n"
@@ -145,6 +220,10 @@ def test_what_the_environment_cannot_change_is_noted() -> None:
             "line 3: the environment can't be changed",
         ),
         ("containers:\n- env: {A: b}\n", "line 2: the environment can't be changed"),
+        (
+            "containers:\n- env:\n  - name: XLA_FLAGS\n    value: $(BASE) --xla_a=1\n",
+            "line 4: the environment can't be changed",
+        ),
     ],
 )
 def test_what_cannot_be_patched_is_refused(text: str, says: str) -> None:

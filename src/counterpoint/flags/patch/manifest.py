@@ -86,6 +86,8 @@ class _Edit:
             self._task(node, keys)
         if named == "MPIJob":
             self.notes.append("mpirun passes on only the variables that its -x names")
+        if "rayClusterSpec" in keys:  # of a RayJob: both reach its tasks after the containers' own
+            self._note_scripts(keys)
         for key, value in keys.items():
             if key == "containers" and isinstance(value, SequenceNode):
                 for item in value.value:
@@ -158,14 +160,16 @@ class _Edit:
             self._insert(node.start_mark.index, lines)
 
     def _note_scripts(self, keys: Mapping[str, Node]) -> None:
-        for key in ("command", "args", "run", "setup"):
+        for key in ("command", "args", "run", "setup", "entrypoint", "runtimeEnvYAML"):
+            sign = ":" if key == "runtimeEnvYAML" else "="
             for scalar in _scalars(keys.get(key)):
                 for name in ("XLA_FLAGS", *self.settings.variables):
-                    if f"{name}=" in str(scalar.value) and self._is_set(name):
+                    if name + sign in str(scalar.value) and self._is_set(name):
                         line = scalar.start_mark.line + 1
+                        what = f"`{key}`" if sign == ":" else f"the script of `{key}`"
                         self.notes.append(
-                            f"line {line}: the script of `{key}` sets {name} itself, after the"
-                            " environment: change it there, too"
+                            f"line {line}: {what} sets {name} itself, after the environment:"
+                            " change it there, too"
                         )
 
     def _note_kept(self, had: Mapping[str, Node]) -> None:
@@ -173,8 +177,7 @@ class _Edit:
         kept: list[str] = []
         for name, node in had.items():
             if name in FLAG_VARIABLES and self._is_set(name):
-                text = self._text_of(node)
-                before = dict(parse_xla_flags(text, where=name)) if text.strip() else {}
+                before = self._flags_of(node, name)
                 kept += [f"--{flag}" for flag in before if flag not in self._flags(name)]
             elif name.startswith(_KEPT) and not self._is_set(name):
                 kept.append(name)
@@ -183,6 +186,13 @@ class _Edit:
                 f"the file's own {', '.join(kept)} stay: if an earlier patch with other settings"
                 " set them, patch the original file instead"
             )
+
+    def _flags_of(self, node: Node, name: str) -> dict[str, str]:
+        text = self._text_of(node)
+        try:
+            return dict(parse_xla_flags(text, where=name)) if text.strip() else {}
+        except UsageError as error:  # such as $(NAME), which Kubernetes expands
+            raise self._refusal(node, error.what) from None
 
     def _flags(self, name: str) -> Mapping[str, str]:
         if name == "XLA_FLAGS":
