@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.compare.side import Side as Side
     from counterpoint.diagnose.compare.step_time import StepChange as StepChange
     from counterpoint.diagnose.compare.step_time import StepVerdict as StepVerdict
+    from counterpoint.diagnose.compare.step_time import change_of_runs as change_of_runs
 
 __getattr__ = lazy(
     __name__,
@@ -40,6 +41,7 @@ __getattr__ = lazy(
         "StepChange": "counterpoint.diagnose.compare.step_time",
         "StepVerdict": "counterpoint.diagnose.compare.step_time",
         "StepDifference": "counterpoint.diagnose.compare.comparison",
+        "change_of_runs": "counterpoint.diagnose.compare.step_time",
         "compare": "counterpoint.diagnose.compare.comparison",
     },
 )

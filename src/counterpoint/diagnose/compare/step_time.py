@@ -119,6 +119,17 @@ def step_change(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> StepChange | Un
     )
 
 
+def change_of_runs(
+    a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], source: str
+) -> StepChange | Unknown:
+    """Compare measured runs by the seconds of the steps of each."""
+
+    def side(runs: Sequence[Sequence[float]]) -> list[RunSteps]:
+        return [RunSteps(tuple(steps), source, Basis.MEASURED) for steps in runs]
+
+    return step_change(side(a), side(b))
+
+
 def _runs_differ(
     a: Sequence[RunSteps], b: Sequence[RunSteps], logs: Sequence[Sequence[float]]
 ) -> float:

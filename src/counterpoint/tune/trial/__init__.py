@@ -3,3 +3,4 @@
 from counterpoint.tune.trial.report import TrialFailure as TrialFailure
 from counterpoint.tune.trial.steady import ENOUGH as ENOUGH
 from counterpoint.tune.trial.steady import FEWEST as FEWEST
+from counterpoint.tune.trial.steady import levels_of_runs as levels_of_runs

@@ -1,0 +1,266 @@
+"""`history`, and `compare` of two queries: stored runs over time, as Documents and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Final, Literal
+
+from counterpoint.core import Unknown
+from counterpoint.diagnose.compare import StepChange
+from counterpoint.fleet.history import Difference, History, Moved, OpMove, StoredComparison
+from counterpoint.report import units
+from counterpoint.report.document import (
+    CellColumn,
+    ColumnKind,
+    Document,
+    Prose,
+    Section,
+    TextTable,
+    Tone,
+    labels,
+    numbers,
+    places,
+    table,
+    words,
+)
+from counterpoint.report.json import At, Result, fill, json_text
+from counterpoint.report.units import counted_noun
+
+__all__ = ["history_document", "history_json", "stored_document", "stored_json"]
+
+_SHORT: Final = 10  # digits of a commit
+_LISTED: Final = 3
+_sentences: Final = partial(CellColumn, ColumnKind.SENTENCE)
+
+
+class DifferenceJson(Result):
+    """What one run has, and what another; null: it has none."""
+
+    what: str
+    before: str | None
+    after: str | None
+
+
+class MovedJson(Result):
+    """A change of the level of step times: from the run `at` on."""
+
+    at: int
+    since: int
+    verdict: Annotated[Literal["faster", "slower"], At("change.verdict")]
+    before_ms: Annotated[float, At("change.a_s")]
+    after_ms: Annotated[float, At("change.b_s")]
+    change: Annotated[float, At("change.change")]
+    what: tuple[DifferenceJson, ...]
+
+
+class StoredRunJson(Result):
+    """A run in the store."""
+
+    day: str
+    run: str
+    model: str
+    source: str
+    commit: str | None
+    jax: str | None
+    jaxlib: str | None
+    chip: str | None
+    hosts: int
+    devices: int
+    steps: int
+    step_ms: float
+    differs: tuple[DifferenceJson, ...]  # from the run before
+
+
+class HistoryJson(Result, tag_field="schema", tag="counterpoint.history/1"):
+    """Stored runs, oldest first, and when their step times moved: `counterpoint history --json`."""
+
+    store: str
+    runs: tuple[StoredRunJson, ...]
+    moved: tuple[MovedJson, ...]
+
+
+class OpMoveJson(Result):
+    """Milliseconds of a step in A and in B, means over runs."""
+
+    name: str
+    a_ms: float
+    b_ms: float
+
+
+class StoredComparisonJson(Result, tag_field="schema", tag="counterpoint.stored-comparison/1"):
+    """Two queries of a store compared: `counterpoint compare STORE?... STORE?... --json`."""
+
+    a: str
+    b: str
+    a_runs: int
+    b_runs: int
+    verdict: str
+    a_ms: float | None
+    b_ms: float | None
+    change: float | None
+    range: tuple[float, float] | None
+    how: str
+    differs: tuple[DifferenceJson, ...]
+    parts: tuple[OpMoveJson, ...]
+    ops: tuple[OpMoveJson, ...]
+
+
+def history_document(history: History, store: str, top: int) -> Document:
+    """Return the changes of level, and the last `top` runs."""
+    sections = (_moved(history), _runs(history, top))
+    return Document(sections=sections, legend=_LEGEND, next=_next(history, store))
+
+
+_LEGEND: Final = (
+    "measured; step: the median of a run's steps; a change counts if the runs before and after it"
+    " differ by Student's t (95%) on the logarithms of their medians"
+)
+
+
+def _next(history: History, store: str) -> str:
+    days = [day.isoformat() for day in history.runs["day"].to_list()]
+    at = history.moved[-1].at if history.moved else len(days) - 1
+    before = days[max(at - 1, 0)]
+    return f"counterpoint compare '{store}?day={before}' '{store}?day={days[at]}'"
+
+
+def _moved(history: History) -> Section:
+    if not history.moved:
+        text = f"none in {counted_noun(len(history.runs), 'run')}"
+        return Section("Changes of the step time", text)
+    rows = history.runs.to_dicts()
+    steps = [each.change for each in history.moved]
+    shown = table(
+        labels("since", [rows[each.at]["day"].isoformat() for each in history.moved]),
+        labels("run", [rows[each.at]["run"] for each in history.moved]),
+        numbers("before ms", units.column(each.a_s * 1e3 for each in steps)),
+        numbers("after ms", units.column(each.b_s * 1e3 for each in steps)),
+        words("change", [f"{each.change:+.1%}" for each in steps]),
+        words("range", [_range(each) for each in steps], 1),
+        _sentences("what changed with it", [_what(each) for each in history.moved]),
+    )
+    return Section("Changes of the step time", f"{len(steps)}", (shown,))
+
+
+def _range(step: StepChange) -> str:
+    if isinstance(step.range, Unknown):
+        return units.UNKNOWN
+    return f"{step.range.low:+.1%} to {step.range.high:+.1%}"
+
+
+def _what(moved: Moved) -> str:
+    return _differ(moved.what) or "nothing that is stored: the machine, or data"
+
+
+def _differ(differs: Sequence[Difference]) -> str:
+    texts = [
+        f"{each.what} {_value(each, each.before)} -> {_value(each, each.after)}" for each in differs
+    ]
+    return units.some(texts, _LISTED)
+
+
+def _value(difference: Difference, value: str | None) -> str:
+    short = difference.what in ("commit", "build")
+    return "none" if value is None else value[:_SHORT] if short else value
+
+
+def _runs(history: History, top: int) -> Section:
+    rows = history.runs.to_dicts()[-top:]
+    differs = history.differs[-top:]
+    starts = {each.at for each in history.moved}
+    first = len(history.runs) - len(rows)
+    shown = table(
+        labels("day", [row["day"].isoformat() for row in rows]),
+        labels("run", [row["run"] for row in rows]),
+        numbers("step ms", units.column(row["step_ms"] for row in rows)),
+        words("", ["<- moved" if first + at in starts else "" for at in range(len(rows))], 1),
+        numbers("steps", [f"{len(row['steps_ms']):,}" for row in rows], 3),
+        numbers("devices", [f"{row['devices']:,}" for row in rows], 2),
+        words("jaxlib", [row["jaxlib"] or row["jax"] or units.UNKNOWN for row in rows], 2),
+        labels("commit", [(row["commit"] or units.UNKNOWN)[:_SHORT] for row in rows], 3),
+        _sentences("differs from the one before", [_differ(each) for each in differs], 4),
+    )
+    return Section("Runs", units.shown_of(len(rows), len(history.runs)), (shown,))
+
+
+def history_json(history: History, store: str) -> str:
+    """Return all of it as text."""
+    rows = [
+        fill(
+            StoredRunJson,
+            row,
+            day=row["day"].isoformat(),
+            steps=len(row["steps_ms"]),
+            differs=tuple(fill(DifferenceJson, each) for each in differs),
+        )
+        for row, differs in zip(history.runs.to_dicts(), history.differs, strict=True)
+    ]
+    return json_text(fill(HistoryJson, history, store=store, runs=tuple(rows)))
+
+
+def stored_document(found: StoredComparison, a: str, b: str, top: int) -> Document:
+    """Return the comparison of two sets of stored runs."""
+    step = found.step
+    if isinstance(step, Unknown):
+        summary, how = "unknown", step.reason
+    else:
+        summary, how = f"B is {step.verdict}: {step.change:+.2%}, range {_range(step)}", step.how
+    sides = table(
+        words("", ["A", "B"]),
+        places("runs", [a, b]),
+        numbers("number", [f"{len(side):,}" for side in (found.a, found.b)]),
+        numbers("step ms", _step_ms(step)),
+    )
+    sections = [
+        Section("Step time", summary, (sides, Prose(how, Tone.QUIET))),
+        Section("Parts", "ms of a step, mean over devices and runs", (_moves(found.parts),)),
+        Section("Ops", "largest differences first", (_moves(found.ops[:top]),)),
+    ]
+    if found.differs:
+        text = table(
+            labels("what", [each.what for each in found.differs]),
+            words("A", [_value(each, each.before) for each in found.differs]),
+            words("B", [_value(each, each.after) for each in found.differs]),
+        )
+        sections.insert(1, Section("What differs", "between the last runs of both", (text,)))
+    return Document(sections=tuple(sections), legend=_LEGEND, next=f"counterpoint history '{b}'")
+
+
+def _step_ms(step: StepChange | Unknown) -> list[str]:
+    if isinstance(step, Unknown):
+        return [units.UNKNOWN] * 2
+    return units.column([step.a_s * 1e3, step.b_s * 1e3])
+
+
+def _moves(rows: Sequence[OpMove]) -> TextTable:
+    return table(
+        labels("name", [row.name for row in rows]),
+        numbers("A ms", units.column(row.a_ms for row in rows)),
+        numbers("B ms", units.column(row.b_ms for row in rows)),
+        numbers("B - A", units.column(row.b_ms - row.a_ms for row in rows)),
+    )
+
+
+def stored_json(found: StoredComparison, a: str, b: str) -> str:
+    """Return all of it as text."""
+    step = found.step
+    known = None if isinstance(step, Unknown) else step
+    reach = None if known is None or isinstance(known.range, Unknown) else known.range
+    return json_text(
+        StoredComparisonJson(
+            a=a,
+            b=b,
+            a_runs=len(found.a),
+            b_runs=len(found.b),
+            verdict="unknown" if known is None else str(known.verdict),
+            a_ms=known and known.a_s * 1e3,
+            b_ms=known and known.b_s * 1e3,
+            change=known and known.change,
+            range=reach and (reach.low, reach.high),
+            how=step.reason if isinstance(step, Unknown) else step.how,
+            differs=tuple(fill(DifferenceJson, each) for each in found.differs),
+            parts=tuple(fill(OpMoveJson, each) for each in found.parts),
+            ops=tuple(fill(OpMoveJson, each) for each in found.ops),
+        )
+    )

@@ -1,0 +1,213 @@
+"""A store of runs: whole or not at all, and readable by others; its history finds what moved."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from command_line import in_process
+from counterpoint.core import CounterpointError
+from counterpoint.fleet.digest import from_bytes, make_digest, merge
+from counterpoint.fleet.history import history_of
+from counterpoint.fleet.store import RUNS, RunFacts, add_run, parse_query, read_runs
+from counterpoint.fleet.tasks import Gathering
+from counterpoint.timeline import read
+from counterpoint.tune.trial import levels_of_runs
+from made_fleet import write_profiles
+
+DAY = date(2026, 11, 10)
+
+
+@pytest.fixture(scope="module")
+def gathering(tmp_path_factory: pytest.TempPathFactory) -> Gathering:
+    paths = write_profiles(tmp_path_factory.mktemp("fleet"), hosts=2)
+    digests = merge(*(make_digest(read(path)) for path in paths))
+    return Gathering(digests=digests, profiles=2, failures=(), read_bytes=1, retried=0, notes=())
+
+
+def other_run(gathering: Gathering, number: int) -> Gathering:
+    """The same digests under other keys: the run of another night."""
+    digests = gathering.digests.with_columns(key=pl.col("key") + str(number))
+    return Gathering(digests=digests, profiles=2, failures=(), read_bytes=1, retried=0, notes=())
+
+
+def facts(number: int, ms: float, commit: str, **more: object) -> RunFacts:
+    return RunFacts(
+        model="a/b c",
+        name=f"run-{number}",
+        source="x",
+        day=DAY + timedelta(days=number),
+        commit=commit,
+        steps_s=tuple(ms * 1e-3 * (1 + 0.001 * at) for at in (-1, 0, 1)),
+        settings=(("NCCL_NVLS_ENABLE", "1" if number < 6 else "0"),),
+        **more,  # pyright: ignore[reportArgumentType]
+    )
+
+
+@pytest.fixture(scope="module")
+def store(gathering: Gathering, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Ten nights; from the seventh on, steps take a tenth longer."""
+    place = str(tmp_path_factory.mktemp("store"))
+    noise = np.random.default_rng(1).normal(0, 0.002, 10)
+    for number in range(10):
+        ms = (100.0 if number < 6 else 110.0) * (1 + noise[number])
+        commit = "aaaa1111" if number < 6 else "bbbb2222"
+        add_run(place, facts(number, ms, commit), other_run(gathering, number))
+    return place
+
+
+def test_what_moved_is_found_with_what_changed(store: str) -> None:
+    done = in_process("history", store, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (moved,) = found["moved"]
+    assert (moved["at"], moved["verdict"]) == (6, "slower")
+    assert moved["change"] == pytest.approx(0.1, abs=0.01)
+    assert [(each["what"], each["before"], each["after"]) for each in moved["what"]] == [
+        ("commit", "aaaa1111", "bbbb2222"),
+        ("NCCL_NVLS_ENABLE", "1", "0"),
+    ]
+    assert [run["day"] for run in found["runs"]][:2] == ["2026-11-10", "2026-11-11"]
+    assert {run["model"] for run in found["runs"]} == {"a/b c"}
+    text = in_process("history", store, "--since", "2026-11-17").stdout
+    assert "none in 3 runs" in text
+    assert "2026-11-16" not in text
+
+
+def test_two_queries_are_compared(store: str) -> None:
+    a, b = f"{store}?NCCL_NVLS_ENABLE=1", f"{store}?commit=bbbb&since=2026-11-17"
+    done = in_process("compare", a, b, "--json", "--fail-above", "5%")
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["a_runs"], found["b_runs"], found["verdict"]) == (6, 3, "slower")
+    assert found["range"][0] < 0.1 < found["range"][1]
+    assert {each["what"] for each in found["differs"]} == {"commit", "NCCL_NVLS_ENABLE"}
+    assert "B is slower" in in_process("compare", a, b).stdout
+    assert in_process("compare", a, a, "--fail-above", "5%").returncode == 0
+
+
+def test_a_run_that_is_stored_again_counts_once(gathering: Gathering, tmp_path: Path) -> None:
+    for commit in ("one", "two"):
+        add_run(str(tmp_path), facts(1, 100.0, commit), gathering)
+    runs = read_runs(parse_query(str(tmp_path)))
+    assert runs["commit"].to_list() == ["two"]
+    (kept,) = tmp_path.glob("hosts/*/*/*.parquet")
+    assert from_bytes(kept.read_bytes(), "x").equals(gathering.digests)
+
+
+def test_others_read_it(store: str) -> None:
+    """Polars finds model and day in the names of the directories, as DuckDB and pandas do."""
+    found = pl.read_parquet(f"{store}/runs/**/*.parquet", hive_partitioning=True)
+    assert set(found["model"]) == {"a/b c"}
+    assert found["day"].dtype == pl.Date
+    assert found.drop("model", "day").schema == pl.Schema(RUNS)
+    assert found["step_ms"].median() == pytest.approx(103, abs=8)
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from counterpoint.fleet import store
+from counterpoint.fleet.digest import from_bytes
+from counterpoint.fleet.tasks import Gathering
+digests = from_bytes(Path(sys.argv[2]).read_bytes(), "x")
+left = int(sys.argv[3])
+def hook(event, arguments):
+    global left
+    if event in ("open", "os.rename", "os.mkdir") and sys.argv[1] in str(arguments[0]):
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
+made = Gathering(digests=digests, profiles=2, failures=(), read_bytes=1, retried=0, notes=())
+facts = store.RunFacts(model="m", name="n", source="s", day=__import__("datetime").date(2026, 1, 2))
+store.add_run(sys.argv[1], facts, made)
+"""
+
+
+def test_a_run_is_stored_whole_or_not_at_all(gathering: Gathering, tmp_path: Path) -> None:
+    """Killed at one file operation after the other, until it ends by itself."""
+    digest = tmp_path / "digest"
+    from counterpoint.fleet.digest import to_bytes
+
+    digest.write_bytes(to_bytes(gathering.digests))
+    whole = 0
+    for number in (2, 5, 7, 9, 11, 99):
+        place = tmp_path / f"store-{number}"
+        words = [sys.executable, "-c", _KILLED, str(place), str(digest), str(number)]
+        done = subprocess.run(words, check=False, env={**os.environ, "PYTHONPATH": _path()})
+        assert done.returncode in (0, -signal.SIGKILL)
+        seen = list(place.glob("runs/model=*/day=*/*.parquet"))
+        for path in seen:
+            assert len(pl.read_parquet(path, hive_partitioning=False)) == 1
+            assert list(place.glob(f"hosts/*/*/{path.name}"))
+        whole += bool(seen)
+        add_run(str(place), RunFacts(model="m", name="n", source="s", day=DAY), gathering)
+        assert len(read_runs(parse_query(f"{place}?day=2026-11-10"))) == 1
+    assert 0 < whole < 6
+
+
+def _path() -> str:
+    return os.pathsep.join(entry for entry in sys.path if entry)
+
+
+@pytest.mark.parametrize("runs", [2, 6, 20])
+def test_noise_moves_nothing(gathering: Gathering, tmp_path: Path, runs: int) -> None:
+    _, row = add_run(str(tmp_path), facts(1, 100.0, "c"), gathering)
+    random = np.random.default_rng(runs)
+    moved = 0
+    for _ in range(20):
+        steps = 100 * np.exp(random.normal(0, 0.01, runs))
+        made = pl.concat(
+            row.with_columns(step_ms=pl.lit(float(ms)), steps_ms=pl.lit([float(ms)]))
+            for ms in steps
+        )
+        moved += bool(history_of(made, levels_of_runs).moved)
+    assert moved <= 3  # of 20 with a probability of 5% each, more have a chance of 1.6%
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        (("history", "nowhere"), 3, "not a store"),
+        (("history", "STORE", "--since", "yesterday"), 2, "not a day"),
+        (("history", "STORE?jaxlib=9"), 3, "no run in this store with jaxlib=9"),
+        (("compare", "STORE?a=b", "STORE?c=d"), 3, "no run in this store"),
+        (("store", "STORE", "none.xplane.pb"), 3, "none.xplane.pb"),
+        (("store", "STORE", "none.xplane.pb", "--day", "x"), 2, "not a day"),
+        (("store", "STORE"), 2, "a profile is required"),
+    ],
+)
+def test_what_it_refuses(store: str, words: tuple[str, ...], status: int, text: str) -> None:
+    done = in_process(*(word.replace("STORE", store) for word in words))
+    assert (done.returncode, text in done.stderr) == (status, True), done.stderr
+
+
+def test_a_damaged_file_is_named(gathering: Gathering, tmp_path: Path) -> None:
+    add_run(str(tmp_path), facts(1, 100.0, "c"), gathering)
+    (path,) = tmp_path.glob("runs/*/*/*.parquet")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(CounterpointError, match=path.name):
+        read_runs(parse_query(str(tmp_path)))
+
+
+def test_profiles_are_stored_from_the_command_line(tmp_path: Path) -> None:
+    paths = write_profiles(tmp_path / "run", hosts=2)
+    place = f"memory://store-{os.getpid()}"
+    words = ("--model", "m", "--name", "nightly", "--jobs", 1)
+    done = in_process("store", place, *paths, *words)
+    assert done.returncode == 0, done.stderr
+    assert "nightly: " in done.stdout
+    # The day is the one that the profile records.
+    found = json.loads(in_process("history", place, "--json").stdout)
+    assert [run["day"] for run in found["runs"]] == ["2023-11-14"]
+    assert found["runs"][0]["devices"] == 4
