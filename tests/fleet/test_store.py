@@ -18,7 +18,7 @@ from command_line import in_process
 from counterpoint.core import CounterpointError
 from counterpoint.fleet.digest import from_bytes, make_digest, merge
 from counterpoint.fleet.history import history_of
-from counterpoint.fleet.store import RUNS, RunFacts, add_run, parse_query, read_runs
+from counterpoint.fleet.store import RUNS, StoredFacts, add_run, parse_query, read_runs
 from counterpoint.fleet.tasks import Gathering
 from counterpoint.timeline import read
 from counterpoint.tune.trial import levels_of_runs
@@ -40,8 +40,8 @@ def other_run(gathering: Gathering, number: int) -> Gathering:
     return Gathering(digests=digests, profiles=2, failures=(), read_bytes=1, retried=0, notes=())
 
 
-def facts(number: int, ms: float, commit: str, **more: object) -> RunFacts:
-    return RunFacts(
+def facts(number: int, ms: float, commit: str, **more: object) -> StoredFacts:
+    return StoredFacts(
         model="a/b c",
         name=f"run-{number}",
         source="x",
@@ -129,7 +129,7 @@ def hook(event, arguments):
             os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(hook)
 made = Gathering(digests=digests, profiles=2, failures=(), read_bytes=1, retried=0, notes=())
-facts = store.RunFacts(model="m", name="n", source="s", day=__import__("datetime").date(2026, 1, 2))
+facts = store.StoredFacts(model="m", name="n", source="s", day=__import__("datetime").date(2026, 1, 2))
 store.add_run(sys.argv[1], facts, made)
 """
 
@@ -151,7 +151,7 @@ def test_a_run_is_stored_whole_or_not_at_all(gathering: Gathering, tmp_path: Pat
             assert len(pl.read_parquet(path, hive_partitioning=False)) == 1
             assert list(place.glob(f"hosts/*/*/{path.name}"))
         whole += bool(seen)
-        add_run(str(place), RunFacts(model="m", name="n", source="s", day=DAY), gathering)
+        add_run(str(place), StoredFacts(model="m", name="n", source="s", day=DAY), gathering)
         assert len(read_runs(parse_query(f"{place}?day=2026-11-10"))) == 1
     assert 0 < whole < 6
 

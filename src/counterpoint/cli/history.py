@@ -20,7 +20,7 @@ from counterpoint.core.arguments import Retry
 from counterpoint.fleet import gather_digests
 from counterpoint.fleet.history import compare_runs, history_of
 from counterpoint.fleet.local import LocalExecutor
-from counterpoint.fleet.store import Query, RunFacts, add_run, parse_query, read_runs
+from counterpoint.fleet.store import Query, StoredFacts, add_run, parse_query, read_runs
 from counterpoint.report.history import (
     history_document,
     history_json,
@@ -97,12 +97,12 @@ def _facts(
     commit: str | None,
     day: date | None,
     name: str | None,
-) -> RunFacts:
+) -> StoredFacts:
     shown = as_typed(paths)[0]
     if is_run(paths[0]):
         run = read_run(paths[0])
         score = score_of_steps(run)
-        return RunFacts(
+        return StoredFacts(
             model=model or run.name,
             name=name or run.path.name,
             source=shown,
@@ -122,7 +122,7 @@ def _facts(
         except ValueError:
             began = None
     own = name or Path(shown.rstrip("/*")).name or shown
-    return RunFacts(model=model, name=own, source=shown, day=day, started=began, commit=commit)
+    return StoredFacts(model=model, name=own, source=shown, day=day, started=began, commit=commit)
 
 
 def history(  # noqa: PLR0913 - the options of the command

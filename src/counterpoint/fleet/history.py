@@ -19,10 +19,10 @@ from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare import StepChange, StepVerdict, change_of_runs
 
 __all__ = [
-    "Difference",
-    "History",
-    "Moved",
+    "LevelChange",
     "OpMove",
+    "RunDifference",
+    "RunHistory",
     "StoredComparison",
     "compare_runs",
     "history_of",
@@ -34,7 +34,7 @@ _PARTS: Final = ("compute_ms", "hidden_ms", "exposed_ms", "copy_ms", "idle_ms")
 
 
 @frozen
-class Difference:
+class RunDifference:
     """What one run has, and what another: a version, a setting, a machine."""
 
     what: str
@@ -43,22 +43,22 @@ class Difference:
 
 
 @frozen(kw_only=True)
-class Moved:
+class LevelChange:
     """A change of level: from the run `at` on, steps take `change` longer than those before."""
 
     at: int
     since: int  # the first run of the level before
     change: StepChange
-    what: tuple[Difference, ...]  # between the last run before and the first after
+    what: tuple[RunDifference, ...]  # between the last run before and the first after
 
 
 @frozen(kw_only=True, eq=False)
-class History:
+class RunHistory:
     """Runs, oldest first; for each, how it differs from the one before."""
 
     runs: pl.DataFrame
-    differs: tuple[tuple[Difference, ...], ...]
-    moved: tuple[Moved, ...]
+    differs: tuple[tuple[RunDifference, ...], ...]
+    moved: tuple[LevelChange, ...]
 
 
 @frozen(kw_only=True)
@@ -77,7 +77,7 @@ class StoredComparison:
     a: pl.DataFrame
     b: pl.DataFrame
     step: StepChange | Unknown
-    differs: tuple[Difference, ...]
+    differs: tuple[RunDifference, ...]
     parts: tuple[OpMove, ...]
     ops: tuple[OpMove, ...]
 
@@ -89,18 +89,18 @@ class StoredComparison:
         return self.step.range.low
 
 
-def history_of(runs: pl.DataFrame, levels: Levels) -> History:
+def history_of(runs: pl.DataFrame, levels: Levels) -> RunHistory:
     """Return the history of stored runs; `levels` finds where a level of logarithms begins."""
     runs = runs.filter(pl.col("step_ms") > 0)
     rows = runs.to_dicts()
     differs = [differences(before, after) for before, after in pairwise(rows)]
-    moved: list[Moved] = []
+    moved: list[LevelChange] = []
     starts = [*levels(np.log(runs["step_ms"].to_numpy()))] if len(rows) > 1 else [0]
     for since, at, end in zip(starts, starts[1:], [*starts[2:], len(rows)], strict=False):
         change = _change(rows[since:at], rows[at:end])
         if isinstance(change, StepChange) and change.verdict in _MOVES:
-            moved.append(Moved(at=at, since=since, change=change, what=differs[at - 1]))
-    return History(runs=runs, differs=((), *differs), moved=tuple(moved))
+            moved.append(LevelChange(at=at, since=since, change=change, what=differs[at - 1]))
+    return RunHistory(runs=runs, differs=((), *differs), moved=tuple(moved))
 
 
 _MOVES: Final = (StepVerdict.FASTER, StepVerdict.SLOWER)
@@ -114,16 +114,16 @@ def _change(a: Sequence[dict[str, Any]], b: Sequence[dict[str, Any]]) -> StepCha
     return change_of_runs(sides[0], sides[1], "profile")
 
 
-def differences(a: dict[str, Any], b: dict[str, Any]) -> tuple[Difference, ...]:
+def differences(a: dict[str, Any], b: dict[str, Any]) -> tuple[RunDifference, ...]:
     """Return what is known of both runs and differs, and all settings that do."""
     found = [
-        Difference(name, str(a[name]), str(b[name]))
+        RunDifference(name, str(a[name]), str(b[name]))
         for name in _COMPARED
         if None not in (a[name], b[name]) and a[name] != b[name]
     ]
     one, other = ({each["name"]: each["value"] for each in row["settings"]} for row in (a, b))
     found += [
-        Difference(name, one.get(name), other.get(name))
+        RunDifference(name, one.get(name), other.get(name))
         for name in sorted({*one, *other})
         if one.get(name) != other.get(name)
     ]

@@ -30,7 +30,7 @@ from counterpoint.fleet.tasks import Gathering
 from counterpoint.timeline.remote import open_url, refusal
 from counterpoint.timeline.source import ProfileSource
 
-__all__ = ["Query", "RunFacts", "add_run", "parse_query", "read_runs"]
+__all__ = ["Query", "StoredFacts", "add_run", "parse_query", "read_runs"]
 
 FORMAT: Final = "counterpoint.store/1"
 _PARTS: Final = ("compute_ms", "hidden_ms", "exposed_ms", "copy_ms", "idle_ms")
@@ -61,7 +61,7 @@ _MOST_OPS: Final = 200
 
 
 @frozen(kw_only=True)
-class RunFacts:
+class StoredFacts:
     """What is known of a run beside its profiles."""
 
     model: str | None
@@ -101,7 +101,7 @@ def _day(text: str, shown: str) -> date:
         raise UsageError(f"{shown}: not a day", next="write it as 2026-11-27") from None
 
 
-def add_run(store: str, facts: RunFacts, gathering: Gathering) -> tuple[str, pl.DataFrame]:
+def add_run(store: str, facts: StoredFacts, gathering: Gathering) -> tuple[str, pl.DataFrame]:
     """Store a run, its digests first; return its path below the store, and its row."""
     digests = gathering.digests
     summary = summarize(arrange(digests), gathering)
@@ -154,7 +154,7 @@ def add_run(store: str, facts: RunFacts, gathering: Gathering) -> tuple[str, pl.
     return place, made
 
 
-def _started(facts: RunFacts, environment: Mapping[str, str]) -> datetime | None:
+def _started(facts: StoredFacts, environment: Mapping[str, str]) -> datetime | None:
     told = environment.get("profile_start_time", "")
     if facts.started is not None or not told.isdecimal():
         return facts.started

@@ -8,7 +8,13 @@ from typing import Annotated, Final, Literal
 
 from counterpoint.core import Unknown
 from counterpoint.diagnose.compare import StepChange
-from counterpoint.fleet.history import Difference, History, Moved, OpMove, StoredComparison
+from counterpoint.fleet.history import (
+    LevelChange,
+    OpMove,
+    RunDifference,
+    RunHistory,
+    StoredComparison,
+)
 from counterpoint.report import units
 from counterpoint.report.document import (
     CellColumn,
@@ -106,7 +112,7 @@ class StoredComparisonJson(Result, tag_field="schema", tag="counterpoint.stored-
     ops: tuple[OpMoveJson, ...]
 
 
-def history_document(history: History, store: str, top: int) -> Document:
+def history_document(history: RunHistory, store: str, top: int) -> Document:
     """Return the changes of level, and the last `top` runs."""
     sections = (_moved(history), _runs(history, top))
     return Document(sections=sections, legend=_LEGEND, next=_next(history, store))
@@ -118,14 +124,14 @@ _LEGEND: Final = (
 )
 
 
-def _next(history: History, store: str) -> str:
+def _next(history: RunHistory, store: str) -> str:
     days = [day.isoformat() for day in history.runs["day"].to_list()]
     at = history.moved[-1].at if history.moved else len(days) - 1
     before = days[max(at - 1, 0)]
     return f"counterpoint compare '{store}?day={before}' '{store}?day={days[at]}'"
 
 
-def _moved(history: History) -> Section:
+def _moved(history: RunHistory) -> Section:
     if not history.moved:
         text = f"none in {counted_noun(len(history.runs), 'run')}"
         return Section("Changes of the step time", text)
@@ -149,23 +155,23 @@ def _range(step: StepChange) -> str:
     return f"{step.range.low:+.1%} to {step.range.high:+.1%}"
 
 
-def _what(moved: Moved) -> str:
+def _what(moved: LevelChange) -> str:
     return _differ(moved.what) or "nothing that is stored: the machine, or data"
 
 
-def _differ(differs: Sequence[Difference]) -> str:
+def _differ(differs: Sequence[RunDifference]) -> str:
     texts = [
         f"{each.what} {_value(each, each.before)} -> {_value(each, each.after)}" for each in differs
     ]
     return units.some(texts, _LISTED)
 
 
-def _value(difference: Difference, value: str | None) -> str:
+def _value(difference: RunDifference, value: str | None) -> str:
     short = difference.what in ("commit", "build")
     return "none" if value is None else value[:_SHORT] if short else value
 
 
-def _runs(history: History, top: int) -> Section:
+def _runs(history: RunHistory, top: int) -> Section:
     rows = history.runs.to_dicts()[-top:]
     differs = history.differs[-top:]
     starts = {each.at for each in history.moved}
@@ -184,7 +190,7 @@ def _runs(history: History, top: int) -> Section:
     return Section("Runs", units.shown_of(len(rows), len(history.runs)), (shown,))
 
 
-def history_json(history: History, store: str) -> str:
+def history_json(history: RunHistory, store: str) -> str:
     """Return all of it as text."""
     rows = [
         fill(
