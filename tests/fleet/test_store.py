@@ -115,6 +115,7 @@ def test_others_read_it(store: str) -> None:
 
 _KILLED = """
 import os, signal, sys
+from datetime import date
 from pathlib import Path
 from counterpoint.fleet import store
 from counterpoint.fleet.digest import from_bytes
@@ -129,7 +130,7 @@ def hook(event, arguments):
             os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(hook)
 made = Gathering(digests=digests, profiles=2, failures=(), read_bytes=1, retried=0, notes=())
-facts = store.StoredFacts(model="m", name="n", source="s", day=__import__("datetime").date(2026, 1, 2))
+facts = store.StoredFacts(model="m", name="n", source="s", day=date(2026, 1, 2))
 store.add_run(sys.argv[1], facts, made)
 """
 
