@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, quote, unquote
 import polars as pl
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.core.outputs import write_whole
 from counterpoint.fleet.digest import OPS, to_bytes
@@ -114,10 +115,9 @@ def add_run(store: str, facts: StoredFacts, gathering: Gathering) -> tuple[str, 
     model = facts.model or fleet.hosts[0].program
     if day is None or not model:
         lacking = "when it ran" if day is None else "its model"
-        option = {"day": "2026-11-27"} if day is None else {"model": "llama"}
         raise UsageError(
             f"{facts.source}: the profile does not tell {lacking}",
-            next=f"pass --{next(iter(option))} {next(iter(option.values()))}",
+            next=Retry({"day": "2026-11-27"} if day is None else {"model": "llama"}),
         )
     steps_ms = [each * 1e3 for each in facts.steps_s] or [*map(float, fleet.step_lengths)]
     versions = facts.versions or {}

@@ -20,6 +20,8 @@ from urllib.parse import urlsplit, urlunsplit
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.frozen import frozen
 
+__all__ = ["RemotePath", "open_url", "refusal"]
+
 TIMEOUT_VARIABLE: Final = "COUNTERPOINT_STORE_TIMEOUT"
 """Seconds that a store may take for one answer, which has at most `BLOCK` bytes."""
 
