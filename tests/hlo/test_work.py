@@ -136,6 +136,27 @@ def test_a_fusion_reads_and_writes_only_the_slices_it_touches(module: Build) -> 
     assert flops(program, one(program)) == 64
 
 
+def test_a_library_call_in_a_fusion_does_not_write_its_workspace(module: Build) -> None:
+    """From 0.12 on, XLA fuses a GEMM with the slice that it reads, by default."""
+    program = module(
+        """
+  %a = f32[4,8] parameter(0)
+  %stack = f32[3,8,16] parameter(1)
+  ROOT %it = (f32[4,16], s8[4096]) fusion(%a, %stack), kind=kCustom, calls=%gemm
+""",
+        before="""
+%gemm (x: f32[4,8], y: f32[3,8,16]) -> (f32[4,16], s8[4096]) {
+  %x = f32[4,8] parameter(0)
+  %y = f32[3,8,16] parameter(1)
+  %layer = f32[1,8,16] slice(%y), slice={[1:2],[0:8],[0:16]}
+  %plain = f32[8,16] bitcast(%layer)
+  ROOT %o = (f32[4,16], s8[4096]) custom-call(%x, %plain), custom_call_target="__cublas$lt$matmul"
+}
+""",
+    )
+    assert bytes_accessed(program, one(program)) == 4 * (4 * 8 + 8 * 16 + 4 * 16)
+
+
 def test_an_asynchronous_fusion_touches_no_more_than_one_that_is_not(module: Build) -> None:
     program = module(
         """

@@ -119,7 +119,7 @@ def upgrade(  # noqa: PLR0913 - the options of the command
     _show(found, top, _next(found, source), json=json, html=html, full=full)
     if limit is not None and found.slower_by_more_than(limit):
         say_line(
-            f"{found.after.name} makes the step {found.change:.1%} longer, more than {limit:.3%}"
+            f"{found.after.name} makes the step {found.change:.1%} longer, more than {fail_above}"
         )
         return SLOWER
     return 0

@@ -378,7 +378,7 @@ def _written(program: Program, result: Instruction) -> int:
         seen = program.operands(seen)[0]
     if seen.opcode == "dynamic-update-slice" and len(seen.operands) > 1:
         return program.operands(seen)[1].shape.bytes
-    return result.shape.bytes
+    return _result(result)
 
 
 _HEAVY = (Category.MATMUL, Category.CONVOLUTION, Category.ATTENTION, Category.CUSTOM_CALL,
