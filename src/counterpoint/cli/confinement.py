@@ -65,7 +65,11 @@ def confine(readable: Iterable[Path], writable: Path) -> None:
 
 
 def _python() -> Sequence[Path]:
-    named = (sys.prefix, sys.base_prefix, sys.executable, *filter(None, sys.path))
+    """Return where Python and its packages are, with those that are only linked to."""
+    places = [one for one in sys.path if one]
+    packages = [Path(one) for one in places if one.endswith("-packages") and os.path.isdir(one)]  # noqa: PTH112
+    links = [str(path) for one in packages for path in one.iterdir() if path.is_symlink()]
+    named = (sys.prefix, sys.base_prefix, sys.executable, *places, *links)
     return [Path(one) for one in dict.fromkeys(os.path.realpath(one) for one in named)]
 
 
