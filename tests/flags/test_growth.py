@@ -178,6 +178,11 @@ def test_a_text_that_is_too_long_for_settings_is_refused() -> None:
         read_text("# x\n" * 300_000, "x.sh")
 
 
+def test_python_that_would_fill_memory_is_refused() -> None:
+    with pytest.raises(InputError, match="more than 512 KiB of Python"):
+        read_text("x = 1\n" * 100_000, "x.py")
+
+
 def test_more_settings_than_a_program_has_are_refused_in_one_line() -> None:
     with pytest.raises(InputError, match="at most 5000 are checked") as raised:
         read_text("--xla_gpu_autotune_level=4\n" * 6_000, "x.flags", form="flags")

@@ -438,3 +438,22 @@ def test_predicted_and_measured_are_not_hosts_of_one_run(tmp_path: Path) -> None
     second = write_perfetto(replace(one, basis=Basis.PREDICTED), tmp_path / "b.json")
     with pytest.raises(InputError, match="not hosts of one run"):
         read(str(first), str(second))
+
+
+@pytest.mark.parametrize("number", [10**400, float("inf"), float("nan"), -1.0, "x"])
+def test_peaks_and_ranges_that_are_no_numbers_are_unknown(number: object, tmp_path: Path) -> None:
+    chip = Device(ordinal=0, kind="gpu", peak_flops=1e15, peak_bytes=3e12)
+    wrote = replace(
+        made(recording(steps())),
+        devices=(chip,),
+        basis=Basis.PREDICTED,
+        predicted_range=Range(1, 2),
+    )
+    path = write_perfetto(wrote, tmp_path / "t.json")
+    trace = json.loads(path.read_text())
+    trace["otherData"]["devices"][0] |= {"peak_flops": number, "peak_bytes": number}
+    trace["otherData"]["predicted_range_s"] = [1.0, number]
+    path.write_text(json.dumps(trace))
+    back = read(str(path))
+    assert (back.devices[0].peak_flops, back.devices[0].peak_bytes) == (None, None)
+    assert back.predicted_range is None

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xspace_builder import (
     US,
+    Plane,
     Ref,
     cpu_op,
     field_bytes,
@@ -29,7 +30,9 @@ from xspace_builder import (
 )
 
 from counterpoint.core.errors import InputError
+from counterpoint.timeline import read
 from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.storage import write_parquet
 from counterpoint.timeline.xplane.reader import is_xplane, read_xplane
 
 MODULE = ("jit_step", 7)
@@ -161,3 +164,21 @@ def test_numbers_out_of_all_bounds_are_read_or_refused(strange: bytes) -> None:
 )
 def test_what_is_no_profile_is_seen_at_its_head(head: bytes) -> None:
     assert not is_xplane(head)
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), -5.0, 1e308, -(1 << 63)])
+def test_work_and_peaks_that_are_no_numbers_are_unknown(number: float, tmp_path: Path) -> None:
+    core = Plane(
+        "/device:TPU:0",
+        peak_teraflops_per_second=number,
+        peak_hbm_bw_gigabytes_per_second=number,
+    )
+    tpu_op(core, "%copy.1 = f32[] copy()", 0, US, flops=number, bytes_accessed=number)
+    path = tmp_path / "h.xplane.pb"
+    path.write_bytes(xspace(core))
+    timeline = read(path)
+    assert (timeline.devices[0].peak_flops, timeline.devices[0].peak_bytes) == (None, None)
+    work = (number, number) if number == 1e308 else (0.0, 4.0)  # what its text says
+    assert timeline.ops.select("flops", "bytes_accessed").row(0) == work
+    again = read(write_parquet(timeline, tmp_path / "t"))
+    assert again.ops.equals(timeline.ops)

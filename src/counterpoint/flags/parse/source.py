@@ -159,6 +159,8 @@ def read_text(
     form = ALIASES.get(form, form) if form else sniff(text, where)
     if len(text) > LARGEST:
         raise InputError(f"{where}: more than {LARGEST >> 20} MiB of text: no settings")
+    if form == "python" and len(text) > LARGEST // 2:  # its parser takes 700 bytes for each
+        raise InputError(f"{where}: more than {LARGEST >> 11} KiB of Python: no settings")
     try:
         written = read_named_files(_reader(form)(text, where), reach)
     except RecursionError:

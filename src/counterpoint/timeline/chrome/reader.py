@@ -24,6 +24,7 @@ from counterpoint.timeline.model import Device, Host
 from counterpoint.timeline.recording import Recording
 
 _WRITER: Final = "counterpoint "
+_MOST: Final = 1e300  # a larger one would overflow where numbers are multiplied
 
 
 @frozen
@@ -78,8 +79,11 @@ def read_metadata(head: Mapping[str, object]) -> TraceMetadata | None:
 
 
 def _range(value: object) -> Range | None:
-    bounds = [bound for bound in _list(value) if isinstance(bound, int | float)]
-    return Range(bounds[0], bounds[1]) if len(bounds) == 2 and bounds[0] <= bounds[1] else None
+    match [_rate(bound) for bound in _list(value)]:
+        case [float(low), float(high)] if low <= high:
+            return Range(low, high)
+        case _:
+            return None
 
 
 def _device(fields: Mapping[str, object]) -> Device | None:
@@ -96,7 +100,7 @@ def _device(fields: Mapping[str, object]) -> Device | None:
 
 
 def _rate(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and 0 < value < float("inf") else None
+    return float(value) if isinstance(value, int | float) and 0 < value < _MOST else None
 
 
 def _fields(value: object) -> Mapping[str, object]:

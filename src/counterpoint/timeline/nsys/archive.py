@@ -10,6 +10,7 @@ Damage is detected by the zip's own checksums, before the Parquet reader sees th
 from __future__ import annotations
 
 import io
+import math
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -250,7 +251,7 @@ def _described(archive: Archive, rank: str | None) -> list[tuple[DeviceIds | Non
         place = parse_device_ids(name or "")
         ordinal = place.local_id if place else number
         if ordinal is not None:
-            peak = bandwidth if bandwidth and bandwidth > 0 else None
+            peak = bandwidth if bandwidth and 0 < bandwidth < math.inf else None
             found.append((place, Device(ordinal=ordinal, kind="gpu", chip=chip, peak_bytes=peak)))
     return found
 

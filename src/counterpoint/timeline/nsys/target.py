@@ -6,6 +6,7 @@ secrets.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -167,7 +168,7 @@ def _device(ordinal: int, gpus: Mapping[int, tuple[str | None, int | None]]) -> 
         ordinal=ordinal,
         kind="gpu",
         chip=name or None,
-        peak_bytes=float(bandwidth) if bandwidth and bandwidth > 0 else None,
+        peak_bytes=float(bandwidth) if bandwidth and 0 < bandwidth < math.inf else None,
     )
 
 

@@ -10,6 +10,7 @@ tsl/profiler/protobuf/xplane.proto.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -94,9 +95,10 @@ def as_text(value: StatValue | None) -> str | None:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def as_number(value: StatValue | None) -> float | None:
-    """Return a value as a number, if it is one other than zero."""
-    return float(value) if isinstance(value, int | float) and value else None
+def as_number(value: object, unit: float = 1.0) -> float | None:
+    """Return a value as a number, if it is a finite one above zero."""
+    number = unit * value if isinstance(value, int | float) else 0.0
+    return number if 0 < number < math.inf else None
 
 
 @frozen
@@ -356,20 +358,13 @@ def _value(stat: Message, strings: Mapping[int, str]) -> StatValue:
 def describe_device(plane: Plane, kind: str, ordinal: int) -> Device:
     """Describe the chip of a plane; MFU needs the peaks, which only TPU planes carry."""
     stats = plane.stats
-    teraflops = stats.get("peak_teraflops_per_second")
-    gigabytes = stats.get("peak_hbm_bw_gigabytes_per_second")
-    bandwidth = stats.get("memory_bandwidth")
-    peak_bytes = None
-    if isinstance(gigabytes, float) and gigabytes:
-        peak_bytes = gigabytes * 1e9
-    elif isinstance(bandwidth, int) and bandwidth:
-        peak_bytes = float(bandwidth)
+    gigabytes = as_number(stats.get("peak_hbm_bw_gigabytes_per_second"), 1e9)
     return Device(
         ordinal=ordinal,
         kind=kind,
         chip=_chip(plane),
-        peak_flops=teraflops * 1e12 if isinstance(teraflops, float) and teraflops else None,
-        peak_bytes=peak_bytes,
+        peak_flops=as_number(stats.get("peak_teraflops_per_second"), 1e12),
+        peak_bytes=gigabytes or as_number(stats.get("memory_bandwidth")),
     )
 
 
