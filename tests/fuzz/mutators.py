@@ -22,6 +22,8 @@ from typing import Any, cast
 
 import polars as pl
 
+from counterpoint.core.parquet_counts import check_parquet
+
 Mutate = Callable[[bytes, random.Random], bytes]
 
 HOSTILE_TEXTS = (
@@ -370,6 +372,7 @@ def parquet(data: bytes, rng: random.Random) -> bytes:
     if (way := rng.random()) < 0.3:
         return raw(data, rng) if way < 0.1 else _counts(data, rng)
     try:
+        check_parquet(data)  # it may be damaged by now, and polars would abort
         frame = pl.read_parquet(io.BytesIO(data))
         frame = _table(frame, rng)
         out = io.BytesIO()
