@@ -115,6 +115,8 @@ def test_a_port_that_is_taken_is_an_error_before_anything_is_read() -> None:
         (["a", "--port", "70000"], "--port 70000 is not a port"),
         (["a", "b", "--with", "c"], "--with compares one input with another, and 2 are named"),
         (["a", "--with", "b", "--last", "3"], "are for one input, without --with"),
+        (["x" * 5000], "File name too long"),
+        (["a", "--with", "x" * 5000], "a: no such file"),
     ],
 )
 def test_what_cannot_be_shown_is_said(words: list[str], reason: str) -> None:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -201,7 +202,7 @@ def _compared(paths: tuple[str, ...], other: str, options: ViewOptions) -> Calla
 
 def _refuse_studies(paths: tuple[str, ...]) -> None:
     """Refuse a study among other inputs: it keeps no timeline that could stand beside one."""
-    directories = [path for path in paths if Path(path).is_dir()]
+    directories = [path for path in paths if _is_directory(path)]
     if not directories:
         return
     from counterpoint.tune.study import is_study
@@ -215,9 +216,13 @@ def _refuse_studies(paths: tuple[str, ...]) -> None:
             )
 
 
+def _is_directory(path: str | Path) -> bool:
+    return isdir(path)  # noqa: PTH112 - Path.is_dir fails for a name that is too long
+
+
 def _study(directory: Path) -> Read | None:
     """Read a study; None if this is something else."""
-    if not directory.is_dir():
+    if not _is_directory(directory):
         return None
     from counterpoint.tune.study import is_study, plan_of, read_study
 

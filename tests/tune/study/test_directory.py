@@ -169,6 +169,8 @@ def test_a_tuner_that_died_before_its_first_line_is_begun_anew(tmp_path: Path) -
 def test_reading_what_is_no_study_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such directory"):
         read_study(tmp_path / "none")
+    with pytest.raises(InputError, match="no such directory"):
+        read_study(tmp_path / ("x" * 5000))
     with pytest.raises(InputError, match="is not a study"):
         read_study(tmp_path)
 

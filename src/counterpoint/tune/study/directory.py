@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from os.path import isdir, lexists
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,10 @@ _REAL: Final = Disk()
 
 def is_study(path: Path) -> bool:
     """Return True if the directory holds a study, or the beginning of one."""
-    return (path / JOURNAL).is_file()
+    try:
+        return (path / JOURNAL).is_file()
+    except OSError:
+        return False  # not readable: what reads it reports that
 
 
 @contextmanager
@@ -62,9 +66,9 @@ def open_study(path: Path, asked: StudyBegan, disk: Disk = _REAL) -> Generator[L
 
 def read_study(path: Path) -> Study:
     """Read the current state of a study, even while another process is working on it."""
-    if not path.is_dir():
+    if not isdir(path):  # noqa: PTH112 - Path.is_dir fails for a name that is too long
         raise InputError(
-            f"{path}: no such directory" if not path.exists() else f"{path} is not a directory",
+            f"{path} is not a directory" if lexists(path) else f"{path}: no such directory",
             next=f"ls {shlex.quote(str(path.absolute().parent))}",
         )
     records = read_journal(path / JOURNAL).records
