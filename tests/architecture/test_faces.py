@@ -21,7 +21,7 @@ SOURCE = package_source.PACKAGE.parent
 PACKAGE = "counterpoint"
 NAMES = 15
 RULES = tuple(f"{PACKAGE}.{room}." for room in ("diagnose.rules", "flags.rules", "doctor.checks"))
-MODULES = 582
+MODULES = 583
 """Rules do not count, as each is a file. Fewer is better: lower it when modules are merged."""
 
 

@@ -40,6 +40,7 @@ from counterpoint.flags.catalogue import release as known_release
 from counterpoint.flags.effective import EffectiveFlag, FlagOutcome, differences
 from counterpoint.flags.refresh.descriptor import PluginComparison
 from counterpoint.fleet import FleetSummary, Gathering, summarize
+from counterpoint.fleet.fleet import STAYS
 from counterpoint.fleet.history import compare_runs, history_of
 from counterpoint.fleet.store import RUNS
 from counterpoint.hardware.targets import parse_target
@@ -301,7 +302,15 @@ def two_builds() -> FleetSummary:
     profiles = Gathering(
         digests=pl.DataFrame(), profiles=4, failures=(), read_bytes=1, retried=0, notes=()
     )
-    return summarize(replace(fleet, hosts=tuple(builds)), profiles)
+    stays = [
+        {"op": "all-reduce.1", "group_size": 8, "stride": 1, "members": len(waits)}
+        | {"bytes": 1 << 20, "count": 2, "row": row, "column": column}
+        | {"total_ps": 5_000_000_000 + (10**9 if row < 8 else 0)}
+        for row in range(len(waits))
+        for column in range(waits.shape[1])
+    ]
+    frame = pl.DataFrame(stays, schema=STAYS)
+    return summarize(replace(fleet, hosts=tuple(builds), collectives=frame), profiles)
 
 
 def predictions() -> Iterator[Document]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from counterpoint.cli.explain_fleet import FleetOptions
+from counterpoint.cli.explain_fleet import FleetOptions, run_fleet
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import say_line, say_result
@@ -79,7 +79,7 @@ def convert(
     check_timeline_output(out, inputs, force=force, command=command)
     fleet = fleet or FleetOptions()
     if executor := fleet.chosen(jobs):
-        reading = {"steps": steps, "last": last}
+        reading: dict[str, object] = {"steps": steps, "last": last}
         _convert_each(inputs, out, (fleet, executor), reading, memory_bytes, force=force)
         return
     with Progress("reading") as progress:
@@ -199,6 +199,7 @@ def network(  # noqa: PLR0913 - the options of the command
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     html: Path | None = None,
     full: Annotated[bool, Parameter(show_default=False)] = False,
+    fleet: FleetOptions | None = None,
     force: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> None:
     """Show what a training step requires of the network.
@@ -219,8 +220,31 @@ def network(  # noqa: PLR0913 - the options of the command
         out: Write to this file: .json as JSON, .txt or .md as text.
         html: Write one page to this file (.html): the report, and a timeline to zoom into.
         full: Put all steps into the page in full, however large; by default the typical one.
+        fleet: How the profiles of many hosts are read; with --executor, the report is that of
+            their digests: collectives, who is last, and slow links.
         force: Overwrite the file.
     """
+    fleet = fleet or FleetOptions()
+    if fleet.chosen(jobs) is not None:
+        others = {"step": step, "steps": steps, "last": last, "device": device, "target": target}
+        run_fleet(
+            paths=paths,
+            executor=str(fleet.executor),
+            ray_address=fleet.ray_address,
+            topology=None,
+            strict=fleet.strict,
+            digest=None,
+            top=top,
+            jobs=jobs,
+            memory=memory,
+            json=json,
+            out=out,
+            html=html,
+            force=force,
+            others={**others, "full": full},
+            command="network",
+        )
+        return
     devices = device_numbers(device)
     step_range(steps, last, step)
     check_options(paths, top, out, "network", json=json, force=force)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
-from counterpoint.cli.output import check_output
+from counterpoint.cli.output import check_output, check_page
 from counterpoint.cli.printing import say_wrote
 from counterpoint.cli.profiles import (
     as_typed,
@@ -26,13 +26,16 @@ if TYPE_CHECKING:
     from counterpoint.fleet import DigestExecutor, Gathering
     from counterpoint.fleet.tasks import Order
 
-_OF_ONE: Final = ("step", "steps", "last", "device", "target", "by", "as_", "budget", "html")
+_OF_ONE: Final = ("step", "steps", "last", "device", "target", "by", "as_", "budget", "full")
 """Options that need the spans of all hosts at once."""
 
 
+_ROWS_OF_PAGE: Final = 64
+"""Rows in each table of a page, which has more room than a terminal."""
+
 OPTIONS: Final = (
     *("paths", "executor", "ray_address", "topology", "strict", "digest", "top", "jobs", "memory"),
-    *("json", "out", "force"),
+    *("json", "out", "html", "force"),
 )
 """Options that it takes."""
 
@@ -50,8 +53,10 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
     memory: float | None,
     json: bool,
     out: Path | None,
+    html: Path | None,
     force: bool,
     others: dict[str, Any],
+    command: Literal["explain", "network"] = "explain",
 ) -> None:
     """Reduce the profiles, and print or write what they show together."""
     for name in _OF_ONE:
@@ -60,11 +65,12 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
                 f"{option_of(name.rstrip('_'))} is for one Timeline of all hosts, not for digests",
                 next=Retry(without=("executor",)),
             )
-    check_options(paths, top, out, "explain", json=json, force=force)
+    check_options(paths, top, out, command, json=json, force=force)
+    check_page(html, force=force)
     if digest is not None:
         check_output(digest, force=force, endings=(".parquet",))
     from counterpoint.fleet import arrange, gather_digests, read_topology, summarize, write_digest
-    from counterpoint.report.explain import fleet_document, fleet_json
+    from counterpoint.report.explain import fleet_document, fleet_json, fleet_network
     from counterpoint.runs.timeline import profile_paths
     from counterpoint.timeline.reading import default_memory
 
@@ -83,8 +89,17 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
         write_digest(gathering.digests, digest)
         say_wrote(digest)
     named = as_typed(paths)
+    document = fleet_document if command == "explain" else fleet_network
+    if html is not None:
+        from counterpoint.cli.pages import page_of, title_of, write_page
+
+        shown = {command: document(summary, named, max(top, _ROWS_OF_PAGE))}
+        results = {command: fleet_json(summary, tuple(named))}
+        write_page(page_of(title_of(named), shown, results), html)
+        if out is None and not json:
+            return
     write_answer(
-        partial(fleet_document, summary, named, top),
+        partial(document, summary, named, top),
         partial(fleet_json, summary, tuple(named)),
         out,
         json=json,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.fleet.collectives import FleetCollective as FleetCollective
     from counterpoint.fleet.digest import merge as merge
     from counterpoint.fleet.digest import write_digest as write_digest
     from counterpoint.fleet.fleet import Fleet as Fleet
@@ -31,6 +32,7 @@ __getattr__ = lazy(
     {
         "DigestExecutor": "counterpoint.fleet.tasks",
         "Fleet": "counterpoint.fleet.fleet",
+        "FleetCollective": "counterpoint.fleet.collectives",
         "FleetSummary": "counterpoint.fleet.summary",
         "Gathering": "counterpoint.fleet.tasks",
         "Matrix": "counterpoint.fleet.fleet",

@@ -13,14 +13,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counterpoint.core import InputError
 from counterpoint.core.outputs import write_whole
 from counterpoint.core.parquet_counts import check_parquet
 from counterpoint.diagnose import StepData, context_of, select
 from counterpoint.diagnose.collectives import exposed_executions
-from counterpoint.hlo import program_digest
+from counterpoint.hlo import Program, program_digest
+from counterpoint.hlo.collectives import device_groups
 from counterpoint.timeline import Lane, Timeline
 
 FORMAT: Final = "counterpoint.digest/1"
@@ -40,6 +43,8 @@ COLLECTIVES: Final = {
     "op": pl.String,
     "kind": pl.String,
     "group_size": pl.UInt32,
+    "stride": pl.UInt32,  # between the numbers of a group's members; null: no such pattern
+    "members": pl.UInt32,  # devices of the program
     "bytes": pl.Int64,
     "device": pl.UInt16,
     "step": pl.Int32,
@@ -144,13 +149,15 @@ def _collectives(data: StepData) -> pl.DataFrame:
     if not len(found):
         return pl.DataFrame(schema={**COLLECTIVES, "end_ps": pl.Int64})
     named = data.timeline.ops.with_row_index("row").select(
-        "row", "bytes", "group_size", kind="collective", name=pl.coalesce("pair", "op", "name")
+        *("row", "bytes", "group_size", "program"),
+        kind="collective",
+        name=pl.coalesce("pair", "op", "name"),
     )
     per_step = (
         found.join(named, left_on="op", right_on="row")
         .group_by("name", "device", "step")
         .agg(
-            pl.col("kind", "group_size", "bytes").drop_nulls().first(),
+            pl.col("kind", "group_size", "bytes", "program").drop_nulls().first(),
             pl.col("turn").n_unique().alias("count"),
             pl.col("dur_ps").sum().alias("total_ps"),
             pl.col("exposed_ps").sum(),
@@ -166,9 +173,41 @@ def _collectives(data: StepData) -> pl.DataFrame:
     )
     last = per_step["step"].unique().sort().tail(_STEPS_OF_COLLECTIVES)
     chosen = per_step.filter(pl.col("step").is_in(last.implode()))
-    return chosen.join(most, on="op", how="semi").select(
+    chosen = chosen.join(most, on="op", how="semi")
+    used: list[tuple[str, int | None]] = chosen.select("op", "program").unique("op").rows()
+    programs = data.timeline.programs
+    patterns = [
+        (op, *_pattern(None if number is None else programs[number].hlo(), op))
+        for op, number in used
+    ]
+    schema = {"op": pl.String, "stride": pl.UInt32, "members": pl.UInt32}
+    known = pl.DataFrame(patterns, schema=schema, orient="row")
+    return chosen.join(known, on="op", how="left").select(
         *(pl.col(name).cast(kind) for name, kind in COLLECTIVES.items()), "end_ps"
     )
+
+
+def _pattern(program: Program | None, op: str) -> tuple[int | None, int | None]:
+    """Return the stride of a collective's groups, and the number of the program's devices."""
+    instruction = None if program is None else program.instruction(op)
+    if program is None or instruction is None:
+        return None, None
+    members = program.num_partitions * program.num_replicas
+    groups = device_groups(program, instruction)
+    if not groups or len(groups[0]) == members:
+        return 1, members
+    if len({len(group) for group in groups}) > 1 or len(groups[0]) < 2:
+        return None, members
+    told = np.sort(np.array(groups), axis=1)
+    size, stride = told.shape[1], int(told[0, 1] - told[0, 0])
+    numbers = group_numbers(told, size, stride)
+    alike = stride > 0 and bool((numbers == numbers[:, :1]).all())
+    return stride if alike else None, members
+
+
+def group_numbers(devices: NDArray[np.int64], size: int, stride: int) -> NDArray[np.int64]:
+    """Return the group of each device: groups of `size` devices that are `stride` apart."""
+    return devices // (size * stride) * stride + devices % stride
 
 
 def _ends(found: pl.DataFrame) -> pl.DataFrame:

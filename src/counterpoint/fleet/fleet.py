@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -16,11 +17,19 @@ from numpy.typing import NDArray
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.fleet.digest import COLLECTIVES
 from counterpoint.fleet.topology import HostPlace
 from counterpoint.timeline.hosts import HostRuns, find_shifts
 
 Matrix = NDArray[np.float64]
 """Milliseconds: a row per device, a column per step; NaN where a device has no such step."""
+
+STAYS: Final = {
+    **{name: COLLECTIVES[name] for name in COLLECTIVES if name not in ("device", "step")},
+    "row": pl.UInt32,  # of the matrices
+    "column": pl.UInt32,
+}
+"""How long each device stays in each collective in each step."""
 
 _DIGITS: Final = re.compile(r"(\d+)")
 _PS_PER_MS: Final = 1e9
@@ -56,6 +65,7 @@ class Fleet:
     copy: Matrix
     idle: Matrix
     matched_by: str
+    collectives: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STAYS))
 
     @property
     def step_ms(self) -> float:
@@ -102,6 +112,16 @@ def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None
     columns = pl.DataFrame({"step": steps}).with_row_index("column")
     table = table.join(devices, on=["host", "device"]).join(columns, on="step")
     table = table.with_columns(length_ps=pl.col("end_ps") - pl.col("start_ps"))
+    stays = (
+        digests.select("collectives")
+        .with_row_index("host")
+        .explode("collectives")
+        .drop_nulls("collectives")
+        .unnest("collectives")
+        .with_columns(step=moved)
+        .join(devices, on=["host", "device"])
+        .join(columns, on="step")
+    )
     at = (table["row"].to_numpy(), table["column"].to_numpy())
 
     def matrix(name: str) -> Matrix:
@@ -117,6 +137,7 @@ def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None
         length=matrix("length"),
         **{name: matrix(name) for name in _PARTS},
         matched_by=matched_by,
+        collectives=stays.select(*STAYS),
     )
 
 

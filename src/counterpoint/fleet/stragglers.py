@@ -131,24 +131,32 @@ def _late_units(
     count = len(units.names)
     own = np.array([_of_unit(units, deficit, number) for number in range(count)])
     worth = _WORTH * fleet.step_ms
+    found: list[tuple[Late, Bools]] = []
+    for number, counted in often_late(own, worth):
+        members = units.of == number
+        if not explained[members].all():
+            found.append((_late(fleet, units, number, own[number], counted), members))
+    return sorted(found, key=lambda each: -each[0].waits_less_ms)
+
+
+def often_late(own: Matrix, worth: float) -> list[tuple[int, tuple[int, int, float]]]:
+    """Return the rows that exceed the others by `worth` in more steps than by chance.
+
+    With each: in how many steps, of how many, and the probability of that for any row.
+    """
     late = own > np.maximum(worth, _usual(own))
     seen = np.isfinite(own)
     total = int(seen.sum())
-    if not late.any() or not total:
-        return []
-    found: list[tuple[Late, Bools]] = []
+    found: list[tuple[int, tuple[int, int, float]]] = []
     for number in np.flatnonzero(late.any(axis=1)).tolist():
-        members = units.of == number
         steps, hits = int(seen[number].sum()), int(late[number].sum())
         # The share of the others: a unit that is always late must not hide itself among few.
         others = total - steps
         share = (int(late.sum()) - hits + 1) / (others + 2)
-        chance = count * _at_least(hits, steps, share)
-        typical = float(np.nanmedian(own[number]))
-        if explained[members].all() or chance > _BY_CHANCE or typical <= worth:
-            continue
-        found.append((_late(fleet, units, number, own[number], (hits, steps, chance)), members))
-    return sorted(found, key=lambda each: -each[0].waits_less_ms)
+        chance = len(own) * _at_least(hits, steps, share)
+        if chance <= _BY_CHANCE and float(np.nanmedian(own[number])) > worth:
+            found.append((number, (hits, steps, chance)))
+    return found
 
 
 def _usual(own: Matrix) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
+from counterpoint.fleet.collectives import FleetCollective, find_collectives
 from counterpoint.fleet.fleet import Fleet, FleetHost, Matrix
 from counterpoint.fleet.stragglers import Late, find_late
 from counterpoint.fleet.tasks import Gathering
@@ -52,6 +53,7 @@ class FleetSummary:
     hosts: tuple[HostRow, ...]
     late: tuple[Late, ...]
     builds: tuple[Build, ...]
+    collectives: tuple[FleetCollective, ...]
     host_steps: NDArray[np.float64]  # milliseconds that a host waits in each step, a row per host
 
     @property
@@ -80,6 +82,7 @@ def summarize(fleet: Fleet, gathering: Gathering) -> FleetSummary:
         hosts=_rows(fleet),
         late=find_late(fleet),
         builds=_builds(fleet),
+        collectives=find_collectives(fleet),
         host_steps=fleet.of_hosts(fleet.exposed),
     )
 

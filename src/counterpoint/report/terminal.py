@@ -283,7 +283,7 @@ def chart_lines(chart: Chart, width: int, *, ascii_only: bool) -> Iterator[str]:
         row = "".join(bars[level] for level in _levels(chart, course, room, len(bars) - 1))
         yield f"{course.label:<{labels}}  {side}{row}{side}"
         indent = " " * (labels + 3)
-        remarks = textwrap.wrap(course.remark, max(width - len(indent), _LEAST)) or [""]
+        remarks = textwrap.wrap(course.remark, max(width - len(indent), _LEAST))
         yield from (indent + line for line in remarks)
     gap = max(room - len(chart.first) - len(chart.last), 1)
     yield f"{'':<{labels}}   {chart.first}{'':<{gap}}{chart.last}"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from counterpoint.report.explain.explain_document import explain_document as explain_document
     from counterpoint.report.explain.explain_json import explain_json as explain_json
     from counterpoint.report.explain.fleet_document import fleet_document as fleet_document
+    from counterpoint.report.explain.fleet_document import fleet_network as fleet_network
     from counterpoint.report.explain.fleet_json import fleet_json as fleet_json
     from counterpoint.report.explain.network_document import network_document as network_document
     from counterpoint.report.explain.network_json import network_json as network_json
@@ -30,6 +31,7 @@ __getattr__ = lazy(
         "explain_document": "counterpoint.report.explain.explain_document",
         "explain_json": "counterpoint.report.explain.explain_json",
         "fleet_document": "counterpoint.report.explain.fleet_document",
+        "fleet_network": "counterpoint.report.explain.fleet_document",
         "fleet_json": "counterpoint.report.explain.fleet_json",
         "network_document": "counterpoint.report.explain.network_document",
         "network_json": "counterpoint.report.explain.network_json",

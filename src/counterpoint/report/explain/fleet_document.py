@@ -7,16 +7,18 @@ from typing import Final
 
 import numpy as np
 
-from counterpoint.fleet import FleetSummary, Late, Matrix
+from counterpoint.fleet import FleetCollective, FleetSummary, Late, Matrix
 from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
     BreakdownBar,
+    Chart,
     Document,
     Fact,
     FactList,
     Prose,
     Section,
+    Series,
     Slice,
     StepPart,
     TextTable,
@@ -32,6 +34,17 @@ _LISTED: Final = 8
 _RARE: Final = 1e-3
 
 
+def fleet_network(summary: FleetSummary, paths: tuple[str, ...], top: int = 10) -> Document:
+    """Return what all hosts' digests show of the network: collectives, and slow groups."""
+    failures = summary.gathering.failures
+    sections = [
+        _head(summary, paths),
+        *_collectives(summary, top),
+        *([_left_out(summary, top)] if failures else []),
+    ]
+    return Document(sections=tuple(sections), legend=_LEGEND, next=_next(summary))
+
+
 def fleet_document(summary: FleetSummary, paths: tuple[str, ...], top: int = 10) -> Document:
     """Return the report, with `top` rows in each table."""
     sections = [
@@ -39,6 +52,7 @@ def fleet_document(summary: FleetSummary, paths: tuple[str, ...], top: int = 10)
         _step(summary),
         _late(summary, top),
         *([_drain(summary, top)] if summary.late else []),
+        *_collectives(summary, top),
         _hosts(summary, top),
         *([_builds(summary, top)] if summary.builds_differ else []),
         *([_left_out(summary, top)] if summary.gathering.failures else []),
@@ -200,6 +214,58 @@ def _drain(summary: FleetSummary, top: int) -> Section:
     )
 
 
+def _collectives(summary: FleetSummary, top: int) -> list[Section]:
+    """Show how long collectives take and are waited in, and which of their groups are slow."""
+    if not summary.collectives:
+        return []
+    shown = summary.collectives[:top]
+    rates = [
+        None if each.least_ms is None or each.bytes is None else each.bytes * each.count / 1e6
+        for each in shown
+    ]
+    whole = table(
+        labels("collective", [each.op for each in shown]),
+        numbers("members", [units.count(each.group_size) for each in shown], 1),
+        numbers("ms", units.column(each.ms for each in shown)),
+        numbers("without waiting", units.column(each.least_ms for each in shown)),
+        numbers("waiting", units.column(each.waits_ms for each in shown)),
+        numbers(
+            "GB/s",
+            units.column(
+                None if moved is None or not each.least_ms else moved / each.least_ms
+                for moved, each in zip(rates, shown, strict=True)
+            ),
+            2,
+        ),
+        words("last in most steps", [_last(each) for each in shown], 3),
+    )
+    where = Prose(
+        "without waiting: as long as the member that arrives last stays; bytes per second of that",
+        Tone.QUIET,
+    )
+    count = units.shown_of(len(shown), len(summary.collectives))
+    sections = [Section("Collectives", f"{count}, of those that move most", (whole, where))]
+    slow = [(each, group) for each in summary.collectives for group in each.slow]
+    if not slow:
+        return sections
+    groups = table(
+        labels("hosts", [units.some(group.hosts, 3) for _, group in slow[:top]]),
+        words("devices", [units.some(group.devices, 2) for _, group in slow[:top]], 2),
+        labels("collective", [each.op for each, _ in slow[:top]]),
+        numbers("longer ms", units.column(group.more_ms for _, group in slow[:top])),
+        numbers("steps", [f"{group.steps} of {group.of_steps}" for _, group in slow[:top]]),
+        words("by chance", [_chance(group.chance) for _, group in slow[:top]], 1),
+    )
+    text = f"{counted_noun(len(slow), 'group')} slower than the others: a NIC, a cable, an axis"
+    return [*sections, Section("Slow links", text, (groups,))]
+
+
+def _last(collective: FleetCollective) -> str:
+    if collective.last is None:
+        return ""
+    return f"{collective.last}, {collective.last_steps} of {collective.steps}"
+
+
 def _named(late: Late) -> str:
     return late.name if late.kind == "device" else f"{late.kind} {late.name}"
 
@@ -223,7 +289,7 @@ def _hosts(summary: FleetSummary, top: int) -> Section:
     )
     blocks: list[Block] = [whole]
     if own.shape[1] > 1 and len(own) > 1:
-        blocks += [_STEPS_TEXT, _by_step(summary, own, order)]
+        blocks += [_STEPS_TEXT, _by_step(summary, own, order), *_map(summary, top)]
     shown = units.shown_of(len(rows), len(summary.hosts))
     text = f"{shown}, most own time first: the step without exposed communication"
     return Section("Hosts", text, tuple(blocks))
@@ -231,6 +297,35 @@ def _hosts(summary: FleetSummary, top: int) -> Section:
 
 _STEPS_TEXT: Final = Prose("own time beyond that of the median host, by step:", Tone.QUIET)
 _COLUMNS: Final = 10
+
+
+def _map(summary: FleetSummary, top: int) -> list[Block]:
+    """Return step times as a map: a row per host, a bar per step, from the shortest to the longest.
+
+    The hosts are those that differ most from the others in any step.
+    """
+    lengths = summary.fleet.of_hosts(summary.fleet.length)
+    low, high = float(np.nanmin(lengths)), float(np.nanmax(lengths))
+    if high <= low:
+        return []
+    apart = np.nan_to_num(np.abs(lengths - np.nanmedian(lengths, axis=0))).max(axis=1)
+    order: list[int] = sorted(np.argsort(-apart, kind="stable")[:top].tolist())
+    levels = np.nan_to_num((lengths - low) / (high - low)) * 0.9 + 0.1
+    courses = tuple(
+        Series(
+            label=summary.hosts[at].host.name,
+            levels=tuple(np.where(np.isfinite(lengths[at]), levels[at], 0.0).tolist()),
+            remark="",
+        )
+        for at in order
+    )
+    steps = summary.fleet.steps
+    text = (
+        f"step times of the hosts that differ most, from {units.milliseconds(low)} (lowest bar) to"
+        f" {units.milliseconds(high)} (full bar); nothing: no such step"
+    )
+    chart = Chart(courses=courses, first=f"step {steps[0]}", last=f"step {steps[-1]}")
+    return [Prose(text, Tone.QUIET), chart]
 
 
 def _by_step(summary: FleetSummary, own: Matrix, order: list[int]) -> TextTable:

@@ -52,6 +52,34 @@ class BuildJson(Result):
     hosts: tuple[str, ...]
 
 
+class SlowGroupJson(Result):
+    """Devices whose collective takes longer than that of the other groups."""
+
+    devices: tuple[str, ...]
+    hosts: tuple[str, ...]
+    more_ms: float
+    steps: int
+    of_steps: int
+    chance: float
+
+
+class FleetCollectiveJson(Result):
+    """A collective in a median step: all its executions, mean over devices."""
+
+    op: str
+    kind: str | None
+    group_size: int | None
+    bytes: int | None
+    count: int
+    ms: float
+    least_ms: float | None
+    waits_ms: float | None
+    last: str | None
+    last_steps: int
+    steps: int
+    slow: tuple[SlowGroupJson, ...]
+
+
 class UnreadProfileJson(Result):
     """A profile that was not read, and why."""
 
@@ -82,6 +110,7 @@ class FleetJson(Result, tag_field="schema", tag="counterpoint.fleet/1"):
     copy_ms: float
     idle_ms: float
     late: tuple[LateJson, ...]
+    collectives: tuple[FleetCollectiveJson, ...]
     builds: tuple[BuildJson, ...]
     builds_differ: bool
     hosts: tuple[FleetHostJson, ...]
