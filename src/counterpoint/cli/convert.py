@@ -224,27 +224,42 @@ def network(  # noqa: PLR0913 - the options of the command
             their digests: collectives, who is last, and slow links.
         force: Overwrite the file.
     """
-    fleet = fleet or FleetOptions()
-    if fleet.chosen(jobs) is not None:
-        others = {"step": step, "steps": steps, "last": last, "device": device, "target": target}
-        run_fleet(
-            paths=paths,
-            executor=str(fleet.executor),
-            ray_address=fleet.ray_address,
-            topology=None,
-            strict=fleet.strict,
-            digest=None,
-            top=top,
-            jobs=jobs,
-            memory=memory,
-            json=json,
-            out=out,
-            html=html,
-            force=force,
-            others={**others, "full": full},
-            command="network",
-        )
+    options = dict(locals())  # each of the two takes the same arguments
+    fleet = options.pop("fleet") or FleetOptions()
+    if fleet.chosen(jobs) is None:
+        _network(**options)
         return
+    own = {name: options.pop(name) for name in ("paths", "top", "jobs", "memory", "json")}
+    own |= {name: options.pop(name) for name in ("out", "html", "force")}
+    run_fleet(
+        **own,
+        executor=str(fleet.executor),
+        ray_address=fleet.ray_address,
+        topology=None,
+        strict=fleet.strict,
+        digest=None,
+        others=options,
+        command="network",
+    )
+
+
+def _network(  # noqa: PLR0913 - the options of the command
+    paths: tuple[str, ...],
+    *,
+    step: int | None,
+    steps: str | None,
+    last: int | None,
+    device: str | None,
+    target: str | None,
+    top: int,
+    jobs: int | None,
+    memory: float | None,
+    json: bool,
+    out: Path | None,
+    html: Path | None,
+    full: bool,
+    force: bool,
+) -> None:
     devices = device_numbers(device)
     step_range(steps, last, step)
     check_options(paths, top, out, "network", json=json, force=force)

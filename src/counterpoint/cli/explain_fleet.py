@@ -25,6 +25,7 @@ from counterpoint.core.frozen import frozen
 if TYPE_CHECKING:
     from counterpoint.fleet import DigestExecutor, Gathering
     from counterpoint.fleet.tasks import Order
+    from counterpoint.report import Document
 
 _OF_ONE: Final = ("step", "steps", "last", "device", "target", "by", "as_", "budget", "full")
 """Options that need the spans of all hosts at once."""
@@ -90,20 +91,20 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
         say_wrote(digest)
     named = as_typed(paths)
     document = fleet_document if command == "explain" else fleet_network
+    text = partial(fleet_json, summary, tuple(named))
     if html is not None:
-        from counterpoint.cli.pages import page_of, title_of, write_page
-
-        shown = {command: document(summary, named, max(top, _ROWS_OF_PAGE))}
-        results = {command: fleet_json(summary, tuple(named))}
-        write_page(page_of(title_of(named), shown, results), html)
+        _write_page(command, named, document(summary, named, max(top, _ROWS_OF_PAGE)), text(), html)
         if out is None and not json:
             return
-    write_answer(
-        partial(document, summary, named, top),
-        partial(fleet_json, summary, tuple(named)),
-        out,
-        json=json,
-    )
+    write_answer(partial(document, summary, named, top), text, out, json=json)
+
+
+def _write_page(
+    command: str, named: tuple[str, ...], document: Document, text: str, path: Path
+) -> None:
+    from counterpoint.cli.pages import page_of, title_of, write_page
+
+    write_page(page_of(title_of(named), {command: document}, {command: text}), path)
 
 
 def choose_executor(name: str, jobs: int | None, address: str | None) -> DigestExecutor:
