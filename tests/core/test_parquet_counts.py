@@ -18,6 +18,7 @@ from counterpoint.core import InputError
 from counterpoint.core.parquet_counts import check_parquet
 from counterpoint.core.unpacking import UNPACK_VARIABLE
 from counterpoint.fleet.digest import from_bytes
+from counterpoint.fleet.store import parse_query, read_runs
 from counterpoint.timeline.nsys.archive import TRACE
 from timelines import two_devices
 
@@ -133,8 +134,15 @@ def of_a_digest(_: Path, data: bytes) -> None:
     from_bytes(data, "x")
 
 
-@pytest.mark.parametrize("read", [of_a_timeline, of_a_bundle, of_a_digest])
+def of_a_store(place: Path, data: bytes) -> None:
+    path = place / "runs" / "model=m" / "day=2026-01-02" / "r.parquet"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(data)
+    read_runs(parse_query(str(place)))
+
+
+@pytest.mark.parametrize("read", [of_a_timeline, of_a_bundle, of_a_digest, of_a_store])
 def test_each_reader_checks_first(read: Callable[[Path, bytes], None], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"read|whole") as error:
+    with pytest.raises(InputError, match=r"read|whole|one is -") as error:
         read(tmp_path, with_negative_values(stored(FRAME)))
     assert "one is -" in f"{error.value.what} {error.value.why}"

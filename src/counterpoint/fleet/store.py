@@ -24,6 +24,7 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.core.outputs import write_whole
+from counterpoint.core.parquet_counts import check_parquet
 from counterpoint.fleet.digest import OPS, to_bytes
 from counterpoint.fleet.fleet import arrange
 from counterpoint.fleet.summary import summarize
@@ -253,8 +254,14 @@ def _files(store: str) -> Iterator[tuple[str, date, ProfileSource]]:
 def _table(source: ProfileSource) -> pl.DataFrame:
     try:
         with source.opened() as (data, _):
-            found = pl.read_parquet(io.BytesIO(bytes(data)), hive_partitioning=False)
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as failure:
+            check_parquet(held := bytes(data))
+            found = pl.read_parquet(io.BytesIO(held), hive_partitioning=False)
+    except (
+        OSError,
+        ValueError,
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+    ) as failure:
         raise InputError(f"{source.name}: {str(failure).splitlines()[0]}") from None
     schema = pl.Schema(RUNS)
     if found.schema != schema:
