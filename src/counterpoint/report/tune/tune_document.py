@@ -73,7 +73,7 @@ def _verdict(conclusion: Conclusion) -> Section:
 def _gain(conclusion: Conclusion) -> str:
     reach = gain_range_text(conclusion.range)
     if conclusion.basis == "predicted":
-        how = "predicted; add a command after `--` to measure it"
+        how = "predicted; nothing was run, so measure it before you rely on it"
     elif conclusion.confirmed:
         how = "from fresh runs alone, without the runs that selected the winner"
     else:
