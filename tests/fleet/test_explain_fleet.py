@@ -173,3 +173,34 @@ def test_no_cluster_is_one_clear_error(profiles: list[Path]) -> None:
     done = in_process("explain", profiles[0], *words)
     assert done.returncode == 2
     assert "no Ray cluster at 127.0.0.1:1" in done.stderr
+
+
+@pytest.mark.slow
+def test_chaos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 64 hosts 3 are cut off to nothing, 2 are refused by the store, and a worker is killed.
+
+    The others give the same digests as by themselves, and the lost ones are named.
+    """
+    paths = write_profiles(tmp_path / "run", hosts=64, slow=21)
+    lost, refused = (7, 30, 55), (11, 40)
+    rest = [path for at, path in enumerate(paths) if at not in (*lost, *refused)]
+    whole = gather_digests([*map(str, rest)], LocalExecutor(2), memory_bytes=MEMORY)
+    marker = tmp_path / "killed"
+    monkeypatch.setattr(
+        local,
+        "_SERVE",
+        "from counterpoint.fleet import local; from made_fleet import killed_once;"
+        f" local.reduce_profile = killed_once({str(marker)!r}); local.serve()",
+    )
+    monkeypatch.setenv("COUNTERPOINT_CACHE", str(tmp_path / "cache"))
+    with web_store() as store:
+        for at, path in enumerate(paths):
+            data = path.read_bytes()
+            store.files[f"/run/{path.name}"] = data[:100] if at in lost else data
+            if at in refused:
+                store.status[f"/run/{path.name}"] = 403
+        found = gather_digests([f"{store.base}/run/"], LocalExecutor(2), memory_bytes=MEMORY)
+    assert found.retried == 1
+    named = sorted(each.name.rpartition("/")[2] for each in found.failures)
+    assert named == sorted(paths[at].name for at in (*lost, *refused))
+    assert found.digests.drop("source").equals(whole.digests.drop("source"))

@@ -225,18 +225,19 @@ def network(  # noqa: PLR0913 - the options of the command
         force: Overwrite the file.
     """
     options = dict(locals())  # each of the two takes the same arguments
-    fleet = options.pop("fleet") or FleetOptions()
-    if fleet.chosen(jobs) is None:
+    del options["fleet"]
+    many = fleet or FleetOptions()
+    if many.chosen(jobs) is None:
         _network(**options)
         return
     own = {name: options.pop(name) for name in ("paths", "top", "jobs", "memory", "json")}
     own |= {name: options.pop(name) for name in ("out", "html", "force")}
     run_fleet(
         **own,
-        executor=str(fleet.executor),
-        ray_address=fleet.ray_address,
+        executor=str(many.executor),
+        ray_address=many.ray_address,
         topology=None,
-        strict=fleet.strict,
+        strict=many.strict,
         digest=None,
         others=options,
         command="network",
