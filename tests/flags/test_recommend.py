@@ -10,7 +10,7 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
-from counterpoint.flags import Settings
+from counterpoint.flags import Channel, Settings
 from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.forms import SettingsForm, render
@@ -165,9 +165,14 @@ def test_slices_are_of_tpus_and_get_what_tpus_read() -> None:
 
 def test_nothing_for_gpus_is_recommended_on_tpus() -> None:
     found = asked("fsdp", "tp", "pp", "dp", "ep", chip="TPU v6e")
-    assert not found.lines
+    assert {it.line.channel for it in found.lines} == {Channel.LIBTPU_INIT_ARGS}
     assert not found.advice
     assert "for GPUs only" in why_not(found).values()
+
+
+def test_what_only_libtpu_reads_is_not_named_for_gpus() -> None:
+    found = asked("fsdp", "tp", "dp")
+    assert not any("xla_tpu_" in name for name in (*found.settings.flags, *why_not(found)))
 
 
 def test_one_device_has_no_collectives_to_be_hidden() -> None:
@@ -306,8 +311,17 @@ def test_the_last_line_is_the_prediction_that_checks_them(
 def test_what_predict_has_no_compiler_for_ends_in_the_settings(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["flags", "recommend", "--for", "multislice", "--target", "v5e-8"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith("--target v5e-8 --as bash")
+    assert main(["flags", "recommend", "--for", "multislice"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("multislice --as bash")
+
+
+def test_what_is_recommended_for_slices_ends_in_a_prediction_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["flags", "recommend", "--for", "fsdp", "--target", "2xv6e-256"]) == 0
+    told = capsys.readouterr().out
+    assert "on TPU v6e, 2 hosts" in told
+    assert "predict --target 2xv6e-256 --candidate recommended.env" in told.splitlines()[-1]
 
 
 def test_a_dump_of_cpus_is_refused_and_how_to_get_one_of_gpus_is_told(

@@ -132,7 +132,8 @@ def _check(
     from counterpoint.flags.lines import write_line
 
     settings = Settings(found.settings.xla, found.settings.env)
-    if settings == Settings() or not _predicts(target or "8xH100"):
+    no_tpu_named = found.situation.on_tpu and target is None
+    if settings == Settings() or no_tpu_named or not _predicts(target or "8xH100"):
         return None
     words = ["--target", target or "8xH100", "--candidate", candidate or write_line(settings)]
     if program is not None and _compiles(program, module):
@@ -142,12 +143,12 @@ def _check(
 
 
 def _predicts(target: str) -> bool:
-    """Return whether `predict` compiles for this target: it has no compiler for TPUs."""
+    """Return whether `predict` knows this target."""
     from counterpoint.core import CounterpointError
     from counterpoint.hardware.targets import parse_target
 
     try:
-        parse_target(target)
+        parse_target(target, tpus=True)
     except CounterpointError:
         return False
     return True

@@ -65,7 +65,7 @@ class SearchOptions:
             that file. Without a value, the command after `--` is lowered, not trained. With both,
             the search uses the workload, and the command is measured.
         target: Devices: 8xH100, 64x8xH100:400G for 64 hosts with one NIC per GPU, or a .toml.
-        candidates: Maximum number of candidates to compile.
+        candidates: Maximum number of candidates to compile. Default: 100, or 24 for TPUs.
         shortlist: Maximum number of candidates to measure.
         program: Program to tune, if there are several; default: the one with the most FLOPs.
         devices: Number of devices to lower a function or a command for; default: the target's.
@@ -82,7 +82,7 @@ class SearchOptions:
         tuple[str, ...] | None, Parameter(consume_multiple=True, show_default=False)
     ] = None
     target: str | None = None
-    candidates: WholeNumber = 100
+    candidates: MaybeWholeNumber = None
     shortlist: WholeNumber = 8
     program: str | None = None
     devices: MaybeWholeNumber = None

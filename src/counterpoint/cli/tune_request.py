@@ -92,6 +92,8 @@ def read_share(option: str, text: str, *, example: str, of: str = "the step") ->
 
 HOME: Final = Path("counterpoint-studies")
 _LEAST_CAP: Final = 2
+_MOST_COMPILES: Final = 24
+"""Of a search for TPUs, unless requested otherwise: libtpu takes minutes for each."""
 
 
 @frozen
@@ -117,7 +119,8 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
         _refuse_missing(words, given.place)
     if out is not None:
         refuse_url(out)
-    target = parse_target(given.search.target) if given.search.target is not None else None
+    named = given.search.target
+    target = parse_target(named, tpus=True) if named is not None else None
     base = _base(words, given.tried, target)
     plan = _plan(given, target)
     _refuse_unreadable(given.tried.arm, given.tried.space)
@@ -251,6 +254,7 @@ def _plan(given: TuneOptions, target: Target | None) -> StudyPlan:
     from counterpoint.tune.executors import TrialLimits
 
     search, race = given.search, given.race
+    on_tpu = target is not None and target.tpu is not None
     check_number("--candidates", search.candidates, 1)
     check_number("--shortlist", search.shortlist, 1)
     check_number("--jobs", search.jobs, 1)
@@ -261,7 +265,7 @@ def _plan(given: TuneOptions, target: Target | None) -> StudyPlan:
     check_number("--hang-after", race.hang_after, 0.001)
     return StudyPlan(
         budget=read_budget(race.budget),
-        candidates=search.candidates,
+        candidates=search.candidates or (_MOST_COMPILES if on_tpu else StudyPlan().candidates),
         shortlist=search.shortlist,
         rule=_rule(race),
         confirm_rows=race.confirm_rows,

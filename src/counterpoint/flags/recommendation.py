@@ -235,7 +235,13 @@ def _with_chip(situation: RecommendationRequest) -> RecommendationRequest:
 
 def _chosen(situation: RecommendationRequest) -> Iterator[Recipe]:
     """Yield the recipes of the workloads as named, then those for any; earlier ones win."""
-    fitting = [recipe for recipe in recipes().values() if situation.goal in recipe.goals]
+    fitting = [
+        recipe
+        for recipe in recipes().values()
+        if situation.goal in recipe.goals
+        # What only libtpu reads is no setting that a GPU lacks.
+        and (situation.on_tpu or recipe.lines != recipe.libtpu or not recipe.libtpu)
+    ]
     seen: set[str] = set()
     for workload in (*situation.workloads, "any"):
         for recipe in fitting:

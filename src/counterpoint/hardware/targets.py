@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -124,6 +125,12 @@ def parse_devices(text: str) -> Devices:
     if _is_file(text):
         target = read_target(text.strip())
         return Devices(chip=target.gpu, per_host=target.gpus_per_host, hosts=target.hosts)
+    from counterpoint.hardware.tpu_targets import parse_tpu_target
+
+    with suppress(UsageError):  # flags depend on the generation even where no such slice is sold
+        where = parse_tpu_target(text)
+        if where is not None and where.tpu is not None:  # a slice counts as a host
+            return Devices(chip=where.gpu, per_host=where.tpu.devices, hosts=where.tpu.slices)
     found = _spelt(text)
     chip = _chip_name(found["chip"])
     if chip is None:

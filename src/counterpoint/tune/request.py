@@ -39,7 +39,7 @@ from counterpoint.tune.study.records import (
     StudyBegan,
 )
 from counterpoint.tune.study.study import Ledger, stamp
-from counterpoint.workflow.prediction import PredictionOptions
+from counterpoint.workflow.prediction import PredictionOptions, refuse_gpu_options
 
 _FILE: Final = "the file "
 _WRITTEN: Final = (".py", ".sh", ".yaml", ".yml", ".toml", ".gin")
@@ -202,8 +202,21 @@ def check(asked: TuneRequest) -> None:
             "a prediction requires `target=`",
             next=Retry({"target": "8xH100"}),
         )
+    if asked.target is not None and asked.target.tpu is not None:
+        _refuse_on_tpus(asked, asked.target)
     if asked.command and not _may_run_elsewhere(asked):
         refuse_unknown(asked.base, asked.command, asked.inherited)
+
+
+def _refuse_on_tpus(asked: TuneRequest, target: Target) -> None:
+    """Refuse trials, which pass flags to GPUs only, and what prices GPUs."""
+    if asked.measure:
+        raise UsageError(
+            f"trials run on GPUs only, and {target} has TPUs",
+            why="a search for TPUs predicts; measure its best settings with `counterpoint run`",
+            next=Retry({"confirm": 0}),
+        )
+    refuse_gpu_options(asked.question or PredictionOptions(), target)
 
 
 def _may_run_elsewhere(asked: TuneRequest) -> bool:

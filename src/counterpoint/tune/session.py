@@ -59,7 +59,7 @@ from counterpoint.workflow.forecast import (
     forecasts,
     read_tables,
 )
-from counterpoint.workflow.prediction import PredictionOptions, check_devices
+from counterpoint.workflow.prediction import PredictionOptions, check_devices, check_platform
 
 _SECONDS: Final = 60
 
@@ -128,7 +128,8 @@ def prepare_search(asked: TuneRequest, scratch: Path, say: Say) -> SearchInputs:
     """Lower the workload, compile it under the base's settings, and make the space."""
     if asked.target is None:
         raise ValueError("a prediction is for a target")
-    require_compiler()
+    tpus = asked.target.tpu is not None
+    require_compiler(tpus=tpus)
     space_file = None if asked.plan.space_file is None else read_space(asked.plan.space_file)
     refuse_odd(installed_jaxlib(), asked.target, space_file, asked.arms)
     subject = _lowered(asked, asked.target, scratch, say)
@@ -183,9 +184,15 @@ def _subject(asked: TuneRequest, target: Target, scratch: Path, say: Say) -> Pre
     if is_function(asked.workload):
         say(f"lowering {asked.workload}")
         return lower_subject(
-            asked.workload, devices=devices, directory=scratch, timeout_s=question.timeout_s
+            asked.workload,
+            devices=devices,
+            directory=scratch,
+            timeout_s=question.timeout_s,
+            tpus=target.tpu is not None,
         )
-    return find_subject(asked.workload, asked.program)
+    subject = find_subject(asked.workload, asked.program, tpus=target.tpu is not None)
+    check_platform(subject, target)
+    return subject
 
 
 def _question(asked: TuneRequest) -> PredictionOptions:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.flags import Settings
+from counterpoint.flags.catalogue import libtpu_flag
 from counterpoint.hlo import read_program
 from counterpoint.tune.arm import Acts
 from counterpoint.tune.executors.executor import ProcessShape
@@ -204,9 +205,39 @@ def test_processes_are_dealt_out_otherwise_only_where_that_can_be() -> None:
 )
 def test_without_a_gpu_nothing_for_gpus_is_there(platform: Platform, why: str) -> None:
     space = space_of(target=None, platform=platform)
-    assert not space.dimensions
+    choices_ = [change.settings for it in space.dimensions for change in it.choices]
+    assert not any(settings.xla or settings.env for settings in choices_)
+    assert bool(choices_) == (platform == "tpu")
     assert why_out(space, "loops") == why
-    assert [it.name for it in space.seeds] == (["megascale"] if platform == "tpu" else [])
+    of_tpus = ["tpu-overlap", "megascale"]
+    assert [it.name for it in space.seeds] == (of_tpus if platform == "tpu" else [])
+
+
+def test_what_libtpu_reads_is_tried_on_tpus_as_options_of_a_compile() -> None:
+    space = space_of(target=None, platform="tpu", program=gathers())
+    assert space.dimensions[0].name == "SparseCore collectives"
+    assert why_out(space, "SparseCore all-reduce") == "step has no all-reduce"
+    for dimension in space.dimensions:
+        for change in dimension.choices:
+            settings = change.settings
+            assert settings.options
+            assert settings == Settings(options=settings.options)
+            for name, value in settings.options:
+                flag = libtpu_flag(name)
+                assert flag is not None, name
+                assert flag.per_compile
+                assert flag.accepts(value), name
+            assert change.acts is Acts.SCHEDULE
+    arm = next(it for it in space.seeds if it.name == "tpu-overlap")
+    assert arm.shows  # the recipe's variable is compiled, not left to runs
+    assert dict(arm.settings.options)["xla_tpu_overlap_compute_collective_tc"] == "true"
+    assert "LIBTPU_INIT_ARGS" not in arm.settings.variables
+
+
+def test_what_libtpu_reads_is_not_tried_on_gpus() -> None:
+    space = space_of(program=gathers())
+    assert why_out(space, "SparseCore collectives") == "not for H100"
+    assert why_out(space, "tpu-overlap") == "not for H100"
 
 
 def test_where_nobody_knows_of_a_gpu_it_says_how_to_name_one() -> None:

@@ -12,15 +12,18 @@ from typing import Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import Channel, Layout, Settings
+from counterpoint.flags.catalogue import libtpu_flag
 from counterpoint.flags.lines import OWN_PREFIX, is_variable, load_settings
 from counterpoint.flags.recipe import Recipe, recipes
 from counterpoint.flags.recommendation import RecommendationRequest as Asked
 from counterpoint.flags.recommendation import recommend
+from counterpoint.flags.text import parse_xla_flags, render_xla_flags
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Per
 from counterpoint.tune.space.dimensions import builtin_dimensions
 from counterpoint.tune.space.situation import TWINS, SpaceContext, name_of, refused, says
 from counterpoint.tune.space.space import Dimension, LeftOut, new_fault, same_as
 
+_LIBTPU: Final = "LIBTPU_INIT_ARGS"
 _ON: Final = {"true": "on", "false": "off", "": "empty"}
 _NEW: Final = {old: new for new, old in TWINS.items()}
 _Name = tuple[str, str]
@@ -173,7 +176,10 @@ def recipe_arms(
     left_out: list[LeftOut] = []
     first = RECOMMENDED
     offers = [
-        (recipe, load_settings(recipe, version=here.version, chip=here.chip))
+        (
+            recipe,
+            options_of_libtpu(load_settings(recipe, version=here.version, chip=here.chip), here),
+        )
         for recipe in recipes()
     ]
     for name, settings in (*offers, (RECOMMENDED, recommended(here))):
@@ -199,7 +205,7 @@ def recipe_arms(
 
 def recommended(here: SpaceContext) -> Settings:
     """Return the settings recommended for speed; the process layout is a separate dimension."""
-    if here.no_gpu() is not None:
+    if here.no_gpu() is not None and here.platform != "tpu":
         return Settings()
     facts = here.facts
     kinds = facts.kinds if facts else frozenset({"all-gather", "all-reduce"})
@@ -215,8 +221,21 @@ def recommended(here: SpaceContext) -> Settings:
             program=facts,
         )
     )
-    settings = found.settings
+    settings = options_of_libtpu(found.settings, here)
     return Settings(settings.xla, settings.env, settings.options)
+
+
+def options_of_libtpu(settings: Settings, here: SpaceContext) -> Settings:
+    """Return settings with the flags of libtpu as options of a compile, as dimensions have them."""
+    env = dict(settings.env)
+    if here.platform != "tpu" or _LIBTPU not in env:
+        return settings
+    flags = parse_xla_flags(env.pop(_LIBTPU), where=_LIBTPU)
+    known = {name: libtpu_flag(name) for name, _ in flags}
+    alone = [pair for pair in flags if (flag := known[pair[0]]) is None or not flag.per_compile]
+    rest = {_LIBTPU: render_xla_flags(alone)} if alone else {}
+    options = tuple(pair for pair in flags if pair not in alone)
+    return Settings(settings.xla, tuple({**env, **rest}.items()), (*settings.options, *options))
 
 
 def _why_not(name: str, settings: Settings, here: SpaceContext) -> str | None:
@@ -241,8 +260,9 @@ def _why_not(name: str, settings: Settings, here: SpaceContext) -> str | None:
 
 def _other_devices(settings: Settings, here: SpaceContext) -> str | None:
     """Return why the settings are for devices that are not present."""
-    if "LIBTPU_INIT_ARGS" in settings.variables:
-        return None if here.platform == "tpu" else "for TPUs"
+    on_tpu = here.platform == "tpu"
+    if _LIBTPU in settings.variables or (on_tpu and settings.options):
+        return None if on_tpu else "for TPUs"
     return here.no_gpu()
 
 

@@ -37,6 +37,7 @@ from counterpoint.tune.space.space import Dimension, LeftOut, Space
 from counterpoint.tune.space.space_file import SpaceFile, checked, drafts_for, fixed, wanted
 
 _ALREADY: Final = "the base has it already"
+_TPUS: Final = ("tpu",)
 _NO_MERGE: Final = "no threshold merges differently from the base"
 
 
@@ -92,7 +93,8 @@ def selected(draft: Draft, here: SpaceContext, only: Sequence[str] | None = None
 def beside_the_point(draft: Draft, here: SpaceContext) -> str | None:
     """Return why the dimension cannot matter, whatever its settings are."""
     why = None if draft.by_hand and here.platform is None else here.no_gpu()
-    if why is not None and not (draft.by_hand and not _is_for_gpus(draft)):
+    own = draft.condition.chips == _TPUS or (draft.by_hand and not _is_for_gpus(draft))
+    if why is not None and not own:
         return why
     if draft.kinds and here.devices == 1:
         return "one device has no collectives"

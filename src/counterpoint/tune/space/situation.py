@@ -71,7 +71,9 @@ class SpaceContext:
     @property
     def chip(self) -> str | None:
         """The chip, as `hardware` names it."""
-        return "TPU" if self.platform == "tpu" else self.target.gpu if self.target else None
+        if self.target is not None:
+            return self.target.gpu
+        return "TPU" if self.platform == "tpu" else None
 
     @property
     def hosts(self) -> int | None:
@@ -158,7 +160,7 @@ def space_context(
     program: Program | None,
     running: RunFacts,
 ) -> SpaceContext:
-    """Collect what is known; a target implies GPUs."""
+    """Collect what is known; a target implies its platform."""
     meant = version or installed_jaxlib()
     found = release(meant)
     return SpaceContext(
@@ -166,12 +168,18 @@ def space_context(
         release=found,
         version=meant,
         sure=version is not None and found.exact,
-        platform=running.platform or ("gpu" if target is not None else None),
+        platform=running.platform or _platform(target),
         target=target,
         program=program,
         shape=running.shape,
         inherited=running.inherited,
     )
+
+
+def _platform(target: Target | None) -> Platform | None:
+    if target is None:
+        return None
+    return "tpu" if target.tpu is not None else "gpu"
 
 
 _OF_ALIAS: Final = {True: "ON", False: "DEFAULT"}

@@ -179,7 +179,7 @@ def predict(
     on_tpus = None if where is None else where.tpu is not None
     questions = read_questions(options.what_if, tpus=on_tpus)
     if where is not None and where.tpu is not None:
-        _refuse_gpu_options(options, where)
+        refuse_gpu_options(options, where)
     measured = None if options.against is None else read_measurement(options.against)
     tables = read_tables(options.nccl_tables, options.gemm_table, options.kernel_table)
     fitted = read_scalars(options.calibration) if options.calibration is not None else None
@@ -233,7 +233,7 @@ def shares(simulation: Simulation) -> dict[PriceSource, float]:
 _OF_GPUS: Final = ("pgle", "pgle_out", "nccl_tables", "gemm_table", "kernel_table", "calibration")
 
 
-def _refuse_gpu_options(options: PredictionOptions, target: Target) -> None:
+def refuse_gpu_options(options: PredictionOptions, target: Target) -> None:
     """Refuse what only predictions on GPUs have so far."""
     given = [name for name in _OF_GPUS if getattr(options, name)]
     if given:
