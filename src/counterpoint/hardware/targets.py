@@ -96,7 +96,7 @@ def parse_target(text: str, *, tpus: bool = False) -> Target:
         raise _refused(
             text,
             "this needs GPUs",
-            "TPUs are a target of `counterpoint predict` so far, and of flags recommend",
+            "TPUs are a target of predict, `tune --predict`, upgrade and flags recommend",
         )
     found = _spelt(text)
     gpu = find_gpu(found["chip"])

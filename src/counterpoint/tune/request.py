@@ -39,7 +39,7 @@ from counterpoint.tune.study.records import (
     StudyBegan,
 )
 from counterpoint.tune.study.study import Ledger, stamp
-from counterpoint.workflow.prediction import PredictionOptions, refuse_gpu_options
+from counterpoint.workflow.prediction import PredictionOptions
 
 _FILE: Final = "the file "
 _WRITTEN: Final = (".py", ".sh", ".yaml", ".yml", ".toml", ".gin")
@@ -216,7 +216,7 @@ def _refuse_on_tpus(asked: TuneRequest, target: Target) -> None:
             why="a search for TPUs predicts; measure its best settings with `counterpoint run`",
             next=Retry({"confirm": 0}),
         )
-    refuse_gpu_options(asked.question or PredictionOptions(), target)
+    (asked.question or PredictionOptions()).refuse_those_of_gpus(target)
 
 
 def _may_run_elsewhere(asked: TuneRequest) -> bool:

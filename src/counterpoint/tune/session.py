@@ -59,7 +59,7 @@ from counterpoint.workflow.forecast import (
     forecasts,
     read_tables,
 )
-from counterpoint.workflow.prediction import PredictionOptions, check_devices, check_platform
+from counterpoint.workflow.prediction import PredictionOptions, check_devices
 
 _SECONDS: Final = 60
 
@@ -190,9 +190,7 @@ def _subject(asked: TuneRequest, target: Target, scratch: Path, say: Say) -> Pre
             timeout_s=question.timeout_s,
             tpus=target.tpu is not None,
         )
-    subject = find_subject(asked.workload, asked.program, tpus=target.tpu is not None)
-    check_platform(subject, target)
-    return subject
+    return find_subject(asked.workload, asked.program, tpus=target.tpu is not None)
 
 
 def _question(asked: TuneRequest) -> PredictionOptions:

@@ -116,7 +116,8 @@ def _alone(way: str, name: str, value: str) -> ArmChange:
     dimension, choice = _spoken(name, value)
     if way == "env" and dimension == name and not is_variable(name):
         dimension = f"{OWN_PREFIX}{name}"
-    acts = builtin_dimensions().acts.get(name, Acts.RUNTIME)
+    of_libtpu = way == "options" and libtpu_flag(name) is not None
+    acts = Acts.SCHEDULE if of_libtpu else builtin_dimensions().acts.get(name, Acts.RUNTIME)
     return ArmChange(dimension=dimension, choice=choice, settings=settings, acts=acts)
 
 

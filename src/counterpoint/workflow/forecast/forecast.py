@@ -18,6 +18,7 @@ from counterpoint.compile import (
 )
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.cost import CostModel, MeasuredCosts, Scalars, WhatIf, build_model
 from counterpoint.cost.tables import Table
@@ -303,7 +304,19 @@ class PredictionOptions:
     jobs: int | None = None
     timeout_s: float = TIMEOUT_S
 
+    def refuse_those_of_gpus(self, target: Target) -> None:
+        """Refuse what only predictions on GPUs have so far."""
+        given = [name for name in _OF_GPUS if getattr(self, name)]
+        if given:
+            name = {"nccl_tables": "nccl_table"}.get(given[0], given[0])
+            raise UsageError(
+                f"`{name}=` is for GPUs, and {target} has TPUs",
+                why="docs/guide/tpu.md lists what predictions on TPUs have",
+                next=Retry(without=(name,)),
+            )
 
+
+_OF_GPUS: Final = ("pgle", "pgle_out", "nccl_tables", "gemm_table", "kernel_table", "calibration")
 _MARK: Final = "has no option "
 _MOST: Final = 8
 

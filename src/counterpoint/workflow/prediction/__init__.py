@@ -12,8 +12,6 @@ from counterpoint.workflow.prediction.gain import Gain as Gain
 from counterpoint.workflow.prediction.gain import check_gain_place as check_gain_place
 from counterpoint.workflow.prediction.gain import synthetic_profile as synthetic_profile
 from counterpoint.workflow.prediction.predict import check_devices as check_devices
-from counterpoint.workflow.prediction.predict import check_platform as check_platform
 from counterpoint.workflow.prediction.predict import predict as predict
-from counterpoint.workflow.prediction.predict import refuse_gpu_options as refuse_gpu_options
 from counterpoint.workflow.prediction.predict import require_target as require_target
 from counterpoint.workflow.prediction.prediction import Prediction as Prediction

@@ -179,14 +179,13 @@ def predict(
     on_tpus = None if where is None else where.tpu is not None
     questions = read_questions(options.what_if, tpus=on_tpus)
     if where is not None and where.tpu is not None:
-        refuse_gpu_options(options, where)
+        options.refuse_those_of_gpus(where)
     measured = None if options.against is None else read_measurement(options.against)
     tables = read_tables(options.nccl_tables, options.gemm_table, options.kernel_table)
     fitted = read_scalars(options.calibration) if options.calibration is not None else None
     with scratch_directory("predict") as scratch:
         subject = _subject(workload, where, program, options, scratch, say)
         where = where or _own_target(subject)
-        check_platform(subject, where)
         check_devices(subject, where)
         pricing = PricingContext(
             target=where,
@@ -230,21 +229,6 @@ def shares(simulation: Simulation) -> dict[PriceSource, float]:
     }
 
 
-_OF_GPUS: Final = ("pgle", "pgle_out", "nccl_tables", "gemm_table", "kernel_table", "calibration")
-
-
-def refuse_gpu_options(options: PredictionOptions, target: Target) -> None:
-    """Refuse what only predictions on GPUs have so far."""
-    given = [name for name in _OF_GPUS if getattr(options, name)]
-    if given:
-        name = {"nccl_tables": "nccl_table"}.get(given[0], given[0])
-        raise UsageError(
-            f"`{name}=` is for GPUs, and {target} has TPUs",
-            why="docs/guide/tpu.md lists what predictions on TPUs have",
-            next=Retry(without=(name,)),
-        )
-
-
 def check_platform(subject: PredictionSubject, target: Target) -> None:
     """Reject a program for TPUs on a target of GPUs, and a schedule for GPUs on one of TPUs."""
     if target.tpu is None and subject.on_tpus:
@@ -281,7 +265,8 @@ def _made_for(subject: PredictionSubject, target: Target) -> int:
 
 
 def check_devices(subject: PredictionSubject, target: Target) -> None:
-    """Reject a program that is made for another number of devices."""
+    """Reject a program that is made for other devices, or for another number of them."""
+    check_platform(subject, target)
     made_for = _made_for(subject, target)
     if made_for == target.devices:
         return

@@ -23,7 +23,7 @@ from counterpoint.workflow.forecast.forecast import (
     forecast,
 )
 from counterpoint.workflow.forecast.ranking import Forecast
-from counterpoint.workflow.prediction.predict import check_devices, check_platform
+from counterpoint.workflow.prediction.predict import check_devices
 from counterpoint.workflow.subject import (
     PredictionSubject,
     Variant,
@@ -144,7 +144,6 @@ def lower_side(  # noqa: PLR0913  the workload, and where and by what it is lowe
         subject = _subject(source, installation, target, options, directory, cwd, say)
     except CounterpointError as error:
         raise told_of(error, name, installation) from None
-    check_platform(subject, target)
     check_devices(subject, target)
     if subject.workload is None:
         raise UsageError(
