@@ -6,6 +6,7 @@ import ast
 import lzma
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -362,6 +363,14 @@ def test_after_a_lowered_step_was_kept_the_same_command_has_to_overwrite_it(
             "counterpoint predict --target 64x8xH100:400G -- python train.py",
         ),
         (("explain", "nothere", "--target", "v5e-8"), "counterpoint explain nothere"),
+        (
+            ("tune", "--target", "v5e-8", "--", sys.executable, "train.py"),
+            f"counterpoint tune --target v5e-8 --confirm 0 -- {sys.executable} train.py",
+        ),
+        (
+            ("tune", "--predict", "x.mlir", "--target", "v5e-8", "--gemm-table", "a.csv"),
+            "counterpoint tune --predict x.mlir --target v5e-8",
+        ),
         (
             ("predict", "--pgle", "s.pbtxt", "s.py:step", "--target", "v5e-8"),
             "counterpoint predict s.py:step --target v5e-8",
