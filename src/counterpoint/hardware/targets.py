@@ -96,7 +96,7 @@ def parse_target(text: str, *, tpus: bool = False) -> Target:
         raise _refused(
             text,
             "this needs GPUs",
-            "TPUs are a target of predict, `tune --predict`, upgrade and flags recommend",
+            "TPUs are a target of predict, upgrade, flags recommend and the search of tune",
         )
     found = _spelt(text)
     gpu = find_gpu(found["chip"])
