@@ -137,7 +137,7 @@ def test_a_fusion_reads_and_writes_only_the_slices_it_touches(module: Build) -> 
 
 
 def test_a_library_call_in_a_fusion_does_not_write_its_workspace(module: Build) -> None:
-    """From 0.12 on, XLA fuses a GEMM with the slice that it reads, by default."""
+    """From 0.11.1 on, XLA fuses a GEMM with the slice that it reads, by default."""
     program = module(
         """
   %a = f32[4,8] parameter(0)
