@@ -80,3 +80,9 @@ def test_no_name_ends_the_frame() -> None:
     found = Frames(shown(made))
     assert len(found.frames) == 1
     assert found.others == ["p"]
+
+
+def test_one_device_is_not_devices() -> None:
+    one = timeline(program(sine("first", "mlp/sin")), [("first", 0, 4, 0)])
+    assert f" on 1 device, {one.steps['step'].n_unique()} step" in repr(one)
+    assert " on 2 devices, " in repr(timelines.two_devices())

@@ -222,9 +222,11 @@ class Timeline:
     memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MEMORY))
 
     def __repr__(self) -> str:
+        counts = {"device": len(self.devices), "step": self.steps["step"].n_unique()}
+        parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items()]
         return (
             f"<Timeline of {shorten_names(self.inputs)}: {self.basis}, {len(self.spans):,} spans on"
-            f" {len(self.devices)} devices, {self.steps['step'].n_unique()} steps>"
+            f" {', '.join(parts)}>"
         )
 
     def _repr_html_(self) -> str | None:
