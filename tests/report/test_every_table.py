@@ -298,7 +298,10 @@ def two_builds() -> FleetSummary:
     waits = np.random.default_rng(1).normal(20.0, 0.2, (32, 10))
     waits[19] -= 8.0
     fleet = fleet_of(waits, racks=2)
-    builds = [replace(it, build="ab"[at // 2]) for at, it in enumerate(fleet.hosts)]
+    builds = [
+        replace(it, build="ab"[at // 2], clock_ahead_ms=-98.7 * at, clock_spread_ms=0.02)
+        for at, it in enumerate(fleet.hosts)
+    ]
     profiles = Gathering(
         digests=pl.DataFrame(), profiles=4, failures=(), read_bytes=1, retried=0, notes=()
     )

@@ -64,6 +64,7 @@ ENDS: Final = {"step": pl.Int32, "end_ps": pl.Int64}
 SCHEMA: Final[dict[str, Any]] = {
     "format": pl.String,
     "key": pl.String,  # equal for copies of a profile
+    "zero_ns": pl.Int64,  # since 1970, of the host's clock at time 0; null: unknown
     "host": pl.String,
     "source": pl.String,
     "kind": pl.String,  # of its devices: gpu, tpu, cpu
@@ -261,6 +262,7 @@ def _row(
     facts = {
         "format": FORMAT,
         "key": _key(timeline.hosts[host].name, tables["steps"]),
+        "zero_ns": timeline.hosts[host].zero_ns,
         "host": timeline.hosts[host].name,
         "source": timeline.hosts[host].source,
         "kind": device.kind if device else None,

@@ -1,7 +1,7 @@
 """The digests of all hosts by device and step: matrices of milliseconds, on matched steps.
 
 Steps of different hosts are matched as in a Timeline: by the user's numbers, by the sequence of
-collectives, or backward from the last. No clock of a host is compared with another's.
+collectives, or backward from the last. No figure depends on clocks of hosts that agree.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ _PARTS: Final = ("compute", "hidden", "exposed", "copy", "idle")
 
 @frozen(kw_only=True)
 class FleetHost:
-    """A host (or a process) and what is known of it."""
+    """A host (or a process) and what is known of it.
+
+    `clock_ahead_ms` is by how much its clock is ahead of the median host's, and `clock_spread_ms`
+    the median deviation of single steps from it; None if that is unknown.
+    """
 
     name: str
     source: str
@@ -48,6 +52,8 @@ class FleetHost:
     build: str | None
     steps: int
     truncated: bool = False
+    clock_ahead_ms: float | None = None
+    clock_spread_ms: float | None = None
 
 
 @frozen(kw_only=True, eq=False)
@@ -94,8 +100,8 @@ def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None
         raise InputError(f"these profiles are not of one run: they have {' and '.join(kinds)}")
     order = sorted(range(len(digests)), key=lambda row: _natural(digests.row(row, named=True)))
     digests = digests[order]
-    hosts = _hosts(digests, places or {})
     shifts, matched_by = _shifts(digests)
+    hosts = _hosts(digests, places or {}, _clocks(digests, shifts))
     table = (
         digests.select("steps")
         .with_row_index("host")
@@ -148,11 +154,56 @@ def _natural(row: Mapping[str, object]) -> tuple[list[tuple[int, str]], object, 
     return name, row["devices"], row["source"]
 
 
-def _hosts(digests: pl.DataFrame, places: Mapping[str, HostPlace]) -> list[FleetHost]:
+def _clocks(digests: pl.DataFrame, shifts: Mapping[int, int]) -> dict[int, tuple[float, float]]:
+    """Return by how many ms each host's clock is ahead of the median host's, and the deviation.
+
+    A collective of all devices ends everywhere at nearly the same moment: where there is none, or
+    a profile does not say when it began, nothing is known.
+    """
+    of_all = digests.select(
+        pl.col("collectives").list.eval(
+            pl.element().struct["group_size"] == pl.element().struct["members"]
+        )
+    )
+    if not of_all.explode("collectives").to_series().any():
+        return {}
+    ends = (
+        digests.select("zero_ns", "ends")
+        .with_row_index("host")
+        .drop_nulls("zero_ns")
+        .explode("ends")
+        .drop_nulls("ends")
+        .unnest("ends")
+        .select(
+            "host",
+            step=pl.col("step").cast(pl.Int64) + pl.col("host").replace_strict(shifts),
+            ns=pl.col("zero_ns") + pl.col("end_ps") // 1000,
+        )
+        .filter(pl.len().over("step") > 1)
+    )
+    # Nanoseconds since 1970 are too many for a float, which a median is.
+    since_first = pl.col("ns") - pl.col("ns").min().over("step")
+    ahead = ends.with_columns(ms=since_first / 1e6).with_columns(
+        ms=pl.col("ms") - pl.col("ms").median().over("step")
+    )
+    found = ahead.group_by("host").agg(
+        pl.col("ms").median().alias("median"),
+        (pl.col("ms") - pl.col("ms").median()).abs().median().alias("spread"),
+    )
+    return {host: (median, spread) for host, median, spread in found.rows()}
+
+
+def _hosts(
+    digests: pl.DataFrame,
+    places: Mapping[str, HostPlace],
+    clocks: Mapping[int, tuple[float, float]],
+) -> list[FleetHost]:
     names: list[str] = digests["host"].to_list()
     met: dict[str, int] = {}
     found: list[FleetHost] = []
-    for row in digests.drop("collectives", "ops", "ends").iter_rows(named=True):
+    rows = digests.drop("collectives", "ops", "ends").iter_rows(named=True)
+    for at, row in enumerate(rows):
+        ahead_ms, spread_ms = clocks.get(at, (None, None))
         name = row["host"]
         number = met[name] = met.get(name, -1) + 1
         step = next((each for each in row["programs"] if each["is_step"]), None)
@@ -166,6 +217,8 @@ def _hosts(digests: pl.DataFrame, places: Mapping[str, HostPlace]) -> list[Fleet
                 build=step and step["build"],
                 steps=len({each["step"] for each in row["steps"]}),
                 truncated=row["truncated"],
+                clock_ahead_ms=ahead_ms,
+                clock_spread_ms=spread_ms,
             )
         )
     return found

@@ -273,13 +273,15 @@ class Host:
 
     `clock_offset_ps` was subtracted from its times; None if there was nothing to align on.
     `clock_spread_ps` is the median deviation of single collectives from it: times of this host and
-    the first host cannot be compared more precisely than that.
+    the first host cannot be compared more precisely than that. `zero_ns` is what the host's own
+    clock showed at time 0, in nanoseconds since 1970; None if its profile does not say.
     """
 
     name: str
     source: str
     clock_offset_ps: int | None = None
     clock_spread_ps: int | None = None
+    zero_ns: int | None = None
 
     @property
     def target(self) -> str | None:

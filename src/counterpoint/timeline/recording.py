@@ -207,17 +207,23 @@ def _content(recording: Recording) -> bytes:
     return digest.digest()
 
 
+def zero_of(first: RecordingSummary, own: RecordingSummary) -> int | None:
+    """Return what a host's clock showed at the time 0 of its times in a Timeline."""
+    if first.zero_ns is None or own.zero_ns is None:
+        return own.zero_ns
+    return first.zero_ns if abs(own.zero_ns - first.zero_ns) <= _FARTHEST_NS else own.zero_ns
+
+
 def on_clock_of(first: RecordingSummary, own: RecordingSummary, recording: Recording) -> Recording:
     """Return the Recording with times relative to the time 0 of the first host.
 
     Times of a host have an arbitrary zero. With a known zero they are put on the scale of the first
     host, so remaining differences are those of the clocks, not of when each host began to record.
     """
-    if first.zero_ns is None or own.zero_ns is None:
+    zero = zero_of(first, own)
+    if own.zero_ns is None or zero is None or own.zero_ns == zero:
         return recording
-    apart = own.zero_ns - first.zero_ns
-    if not apart or abs(apart) > _FARTHEST_NS:
-        return recording
+    apart = own.zero_ns - zero
 
     def later(frame: pl.DataFrame) -> pl.DataFrame:
         return frame.with_columns(pl.col("start_ps") + apart * 1000)

@@ -54,6 +54,7 @@ def fleet_document(summary: FleetSummary, paths: tuple[str, ...], top: int = 10)
         *([_drain(summary, top)] if summary.late else []),
         *_collectives(summary, top),
         _hosts(summary, top),
+        *_clocks(summary, top),
         *([_builds(summary, top)] if summary.builds_differ else []),
         *([_left_out(summary, top)] if summary.gathering.failures else []),
     ]
@@ -348,6 +349,42 @@ def _by_step(summary: FleetSummary, own: Matrix, order: list[int]) -> TextTable:
 
 def _signed(ms: float) -> str:
     return units.UNKNOWN if np.isnan(ms) else f"{ms:+.2f}"
+
+
+def _clocks(summary: FleetSummary, top: int) -> list[Section]:
+    """Show the hosts whose clocks disagree with the median host's, the farthest first."""
+    apart = [
+        (abs(ahead), ahead, spread, host.name)
+        for host in summary.fleet.hosts
+        if (ahead := host.clock_ahead_ms) is not None
+        and (spread := host.clock_spread_ms) is not None
+        and abs(ahead) > max(_CLOCKS_AGREE_MS, 3 * spread)
+    ]
+    if not apart:
+        return []
+    rows = sorted(apart, reverse=True)[:top]
+    text = f"{units.shown_of(len(rows), len(apart))} hosts more than 1 ms from the median host"
+    return [
+        Section(
+            "Clocks",
+            text,
+            (
+                table(
+                    labels("host", [name for *_, name in rows]),
+                    numbers("ahead ms", [f"{ahead:+,.2f}" for _, ahead, _, _ in rows]),
+                    numbers("+- ms", units.column(spread for _, _, spread, _ in rows), 1),
+                ),
+                Prose(
+                    "by the ends of a collective of all devices; no figure above depends on them,"
+                    " but logs of these hosts can't be compared by time: synchronize them (chrony)",
+                    Tone.QUIET,
+                ),
+            ),
+        )
+    ]
+
+
+_CLOCKS_AGREE_MS: Final = 1.0
 
 
 def _builds(summary: FleetSummary, top: int) -> Section:

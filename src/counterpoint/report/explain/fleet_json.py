@@ -21,6 +21,8 @@ class FleetHostJson(Result):
     devices: int
     steps: Annotated[int, At("host.steps")]
     truncated: Annotated[bool, At("host.truncated")]
+    clock_ahead_ms: Annotated[float | None, At("host.clock_ahead_ms")]
+    clock_spread_ms: Annotated[float | None, At("host.clock_spread_ms")]
     step_ms: float | None
     compute_ms: float | None
     exposed_ms: float | None

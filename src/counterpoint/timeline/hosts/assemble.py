@@ -58,6 +58,7 @@ from counterpoint.timeline.recording import (
     on_clock_of,
     summarize_recording,
     without_idle_devices,
+    zero_of,
 )
 from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, find_runs, number_runs
 from counterpoint.timeline.steps import dominant, find_steps
@@ -372,7 +373,8 @@ def _hosts(origins: Sequence[RecordingSummary]) -> list[Host]:
     for origin in origins:
         name = f"{origin.host} #{met[origin.host]}" if shared[origin.host] > 1 else origin.host
         met[origin.host] += 1
-        hosts.append(Host(name=name, source=origin.source))
+        zero = zero_of(origins[0], origin)
+        hosts.append(Host(name=name, source=origin.source, zero_ns=zero))
     return hosts
 
 
@@ -429,7 +431,12 @@ def _on_one_clock(
 
 def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[Host], list[str]]:
     aligned = [
-        replace(host, clock_offset_ps=found.ps, clock_spread_ps=found.spread_ps)
+        replace(
+            host,
+            clock_offset_ps=found.ps,
+            clock_spread_ps=found.spread_ps,
+            zero_ns=None if host.zero_ns is None else host.zero_ns + (found.ps or 0) // 1000,
+        )
         if (found := offsets.get(index))
         else host
         for index, host in enumerate(hosts)
