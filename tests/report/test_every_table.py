@@ -15,6 +15,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -273,7 +274,7 @@ def documents() -> Iterator[Document]:
 
 def stored_runs() -> pl.DataFrame:
     """Eight nights; the last four take longer, with another commit and another setting."""
-    unknown: dict[str, object] = dict.fromkeys(RUNS)
+    unknown: dict[str, Any] = dict.fromkeys(RUNS)
     rows = [
         unknown
         | {
