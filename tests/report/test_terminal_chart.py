@@ -37,7 +37,7 @@ def test_what_exceeds_its_scale_fills_the_bar() -> None:
 def test_the_axis_ends_below_the_last_bar() -> None:
     course = Series(label="ICI", levels=(0.5,) * 20, remark="")
     chart = Chart(courses=(course,), first="0", last="10 ms")
-    bars, _, axis = chart_lines(chart, 27, ascii_only=False)
+    bars, axis = chart_lines(chart, 27, ascii_only=False)
     assert len(axis) == len(bars) - 1
 
 
