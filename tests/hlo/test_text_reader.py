@@ -213,3 +213,10 @@ def test_calls_that_double_at_each_level_are_refused() -> None:
         program_from_text(text)
     assert refused.value.why is not None
     assert "instructions" in refused.value.why
+
+
+@pytest.mark.parametrize("counts", ["num_partitions=2147483647", "num_partitions=0"])
+def test_a_number_of_devices_that_no_job_has_is_refused(counts: str) -> None:
+    text = f"HloModule m, {counts}, replica_count=3\nENTRY e {{\n ROOT p = f32[] parameter(0)\n}}"
+    with pytest.raises(InputError, match="damaged"):
+        program_from_text(text)

@@ -202,8 +202,11 @@ def validate_program(program: Program) -> Program:
     Afterward operands precede their users in the same computation, every name refers to something,
     and no computation calls itself, so every walk over a Program ends.
     """
-    if not (0 < program.num_partitions < 2**31 and 0 < program.num_replicas < 2**31):
-        raise _damaged(program, "it has more replicas or partitions than there are devices")
+    # The groups of a collective are lists of all devices.
+    if min(program.num_partitions, program.num_replicas) < 1:
+        raise _damaged(program, "it has no partition or no replica")
+    if program.num_partitions * program.num_replicas > _MOST_DEVICES:
+        raise _damaged(program, f"it is made for more than {_MOST_DEVICES:,} devices")
     if program.entry not in program.computations:
         raise _damaged(program, f"its entry computation {program.entry!r} is missing")
     for computation in program.computations.values():
@@ -214,6 +217,7 @@ def validate_program(program: Program) -> Program:
 
 
 _MOST_INSTRUCTIONS: Final = 10_000_000
+_MOST_DEVICES: Final = 1 << 20
 """Most that one pass through a Program may run, loops counted once; real ones run thousands."""
 
 
