@@ -203,6 +203,16 @@ class TestSignals:
         slow.terminate()
         assert self.ended(slow) == (143, "saved\n")
 
+    @pytest.mark.parametrize("ending", ["", "signal.signal(15, lambda *_: sys.exit(143)); "])
+    def test_a_scheduler_may_end_the_program_first(self, tmp_path: Path, ending: str) -> None:
+        ours, pid = self.started(tmp_path / "run", ending + "print(os.getpid())\ntime.sleep(60)\n")
+        os.kill(pid, signal.SIGTERM)
+        while is_alive(pid):
+            time.sleep(0.01)
+        ours.terminate()
+        assert self.ended(ours) == (143, "")
+        assert read_run(tmp_path / "run").outcome.kind is OutcomeKind.INTERRUPTED
+
     @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
     def test_a_second_one_ends_the_wait(self, tmp_path: Path, second: int) -> None:
         program = (

@@ -22,6 +22,9 @@ _LOOK: Final = 1.0
 """Seconds between checks of the agent's files for a sign of life."""
 _LINGER: Final = 2.0
 """Seconds for the rest of a group after its process has ended, then half as long again."""
+_ECHO: Final = 0.5
+"""Seconds for a scheduler's SIGTERM to reach us after it has ended a rank."""
+_TERMINATED: Final = ((None, signal.SIGTERM), (128 + signal.SIGTERM, None))
 
 
 @dataclass(slots=True)
@@ -121,9 +124,22 @@ class RankSupervisor:
                 output.close()
             child.status = child.group.reap()
             self._excuse(child)
-            if child.failed and self._stop is None:
-                detail = f"ended because rank {child.rank} failed"
-                self._end(StopReason(OutcomeKind.INTERRUPTED, detail, because_of=child.rank))
+            self._end_the_others(child)
+
+    def _end_the_others(self, child: RankProcess) -> None:
+        """End the other ranks if this one failed by itself."""
+        if child.status in _TERMINATED and self._stop is None:
+            self._await_signal()
+        if child.failed and self._stop is None:
+            detail = f"ended because rank {child.rank} failed"
+            self._end(StopReason(OutcomeKind.INTERRUPTED, detail, because_of=child.rank))
+
+    def _await_signal(self) -> None:
+        """Wait a moment for the signal that ended a rank: its sender may have sent us one, too."""
+        until = time.monotonic() + _ECHO
+        while not self._noted.received and time.monotonic() < until:
+            self._pump()
+        self._judge()
 
     def _excuse(self, child: RankProcess) -> None:
         """Excuse a rank that died because others ended before we had counted its steps."""
@@ -136,8 +152,8 @@ class RankSupervisor:
         """Attribute a death to a scheduler's signal, which a rank may receive before we do."""
         stop = self._stop
         if child.stopped is None and stop is not None and stop.signal is not None:
-            _, number = child.status or (None, None)
-            if number is not None and signal.Signals(number).name == stop.signal:
+            number = signal.Signals[stop.signal]
+            if child.status in ((None, number), (128 + number, None)):
                 child.stopped = stop
 
     def _judge(self) -> None:
