@@ -380,9 +380,7 @@ def _arm(conclusion: Conclusion, directory: Path, name: str | None) -> Arm:
 
 
 def _shortened(name: str) -> re.Pattern[str]:
-    """Match a name that a table shortened in the middle, or the mark of a long name alone."""
-    if re.fullmatch(r"#[0-9a-f]{6}", name):
-        return re.compile(f".* {name}")
+    """Match a name that a line of progress shortened in the middle."""
     parts = name.split("\N{HORIZONTAL ELLIPSIS}")
     return re.compile(".+".join(re.escape(part) for part in parts))
 

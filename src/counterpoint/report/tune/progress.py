@@ -27,7 +27,7 @@ from counterpoint.report.units import counted_noun
 from counterpoint.tune.conclusion import BY_USER, Conclusion, Spent
 from counterpoint.tune.study import Study, Trial
 
-_LONGEST: Final = 60
+_LONGEST: Final = 100
 _NAMES: Final = 8
 
 

@@ -95,7 +95,7 @@ def _measured(rows: Sequence[ArmRow]) -> TextTable:
     failures = [f" ({row.failures} failed)" if row.failures else "" for row in rows]
     trials = [f"{row.trials}{failed}" for row, failed in zip(rows, failures, strict=True)]
     return table(
-        labels("arm", [row.arm.name for row in rows]),
+        labels("arm", [_name(row) for row in rows]),
         words("status", [row.status for row in rows]),
         numbers("gain", [_NOT_SO if it is None else gain_text(it.gain) for it in estimates]),
         words("range", [_NOT_SO if it is None else gain_range_text(it.range) for it in estimates]),
@@ -129,7 +129,7 @@ def _predicted(rows: Sequence[ArmRow], best: Arm | None) -> TextTable:
         return [_NOT_SO if it is None else cell for it, cell in zip(forecasts, cells, strict=True)]
 
     return table(
-        labels("arm", [row.arm.name for row in rows]),
+        labels("arm", [_name(row) for row in rows]),
         words("status", [_tied(row, best) for row in rows]),
         numbers("gain", [_NOT_SO if it is None else gain_text(it.gain) for it in gains]),
         words("range", [_NOT_SO if it is None else gain_range_text(it.gain_range) for it in gains]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -103,7 +102,7 @@ def _own(arm: HandArm) -> tuple[ArmChange, ...]:
     return tuple(found)
 
 
-_SHORTENED: Final = re.compile(r" #[0-9a-f]{6}$|\N{HORIZONTAL ELLIPSIS}")
+_SHORTENED: Final = "\N{HORIZONTAL ELLIPSIS}"
 _VALUES: Final = {"on": "true", "off": "false", "empty": ""}
 
 
@@ -118,7 +117,7 @@ class LabelSettings:
 
 def is_label(text: str, drafts: Mapping[str, Draft]) -> bool:
     """Return True if the text names choices of dimensions, and nothing unknown."""
-    if _SHORTENED.search(text):
+    if _SHORTENED in text:
         return True
     parts = text.split(" + ")
     known = [_dimension(part, drafts) is not None or part == RECOMMENDED for part in parts]
@@ -130,7 +129,7 @@ def is_label(text: str, drafts: Mapping[str, Draft]) -> bool:
 
 def read_label(text: str, drafts: Mapping[str, Draft], here: SpaceContext) -> LabelSettings:
     """Resolve a label here; raise a UsageError for a choice that is not available."""
-    if _SHORTENED.search(text):
+    if _SHORTENED in text:
         raise UsageError(
             f"`arm={text}`: this is a shortened name of an arm",
             why="it does not contain all settings of the arm",
@@ -189,11 +188,12 @@ def _dimension(part: str, drafts: Mapping[str, Draft]) -> Draft | None:
 
 def _is_setting(part: str) -> bool:
     name, _, value = part.partition(" ")
-    return bool(value) and (name.startswith(("xla_", OWN_PREFIX)) or is_variable(name))
+    is_set = bool(value) and (name.startswith(OWN_PREFIX) or is_variable(name))
+    return is_set or name.startswith("xla_")  # a change that turns a flag on is its name alone
 
 
 def _setting(part: str) -> Settings:
     """Parse a flag or variable that belongs to no dimension."""
     name, _, value = part.partition(" ")
-    pair = ((name.removeprefix(OWN_PREFIX), _VALUES.get(value, value)),)
+    pair = ((name.removeprefix(OWN_PREFIX), _VALUES.get(value or "on", value)),)
     return Settings(pair) if is_flag(name) else Settings(env=pair)

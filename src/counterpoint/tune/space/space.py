@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache
@@ -106,8 +105,6 @@ def _of_arm(base: Settings, arm: Arm) -> Hashable:
 
 ANYTHING: Final = "on"
 """In `needs`: any choice of that dimension."""
-
-_LONGEST: Final = 60
 
 
 def dimension_of(space: Space, name: str) -> Dimension:
@@ -243,15 +240,9 @@ def completed(space: Space, point: Mapping[str, str]) -> Mapping[str, str] | Non
 
 
 def _named(space: Space, changes: Sequence[ArmChange]) -> str:
-    """Name an arm by all changes if that is short; otherwise by the first two and a hash of all."""
+    """Name an arm by all its changes, so that `--arm` reads the name again."""
     whole = " + ".join(str(change) for change in changes)
-    taken = {seed.name for seed in space.seeds}
-    if len(whole) <= _LONGEST and whole not in taken:
-        return whole
-    mark = hashlib.sha256(whole.encode()).hexdigest()[:6]
-    first = " + ".join(str(change) for change in changes[:2])
-    rest = len(changes) - 2
-    return f"{first} + {rest} more #{mark}" if rest > 0 else f"{first} #{mark}"
+    return f"{whole} (2)" if any(seed.name == whole for seed in space.seeds) else whole
 
 
 def _joined(point: Mapping[str, str]) -> str:
