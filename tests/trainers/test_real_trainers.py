@@ -57,7 +57,7 @@ def run(directory: Path, *command: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=400,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout + done.stderr
@@ -148,7 +148,7 @@ def test_maxtexts_steps_take_what_it_prints(tmp_path: Path) -> None:
     # It waits for the loss of step N-2 in that time, so a device has run step N-2 meanwhile. Step 3
     # began before the profile, and the profile ended in the wait for step 12.
     runs = timeline.steps.filter(pl.col("step").is_between(4, 10), pl.col("device") == 0)
-    profiled_s = (runs["end_ps"] - runs["start_ps"]).sum() / 1e12
+    profiled_s = sum((runs["end_ps"] - runs["start_ps"]).to_list()) / 1e12
     assert profiled_s == pytest.approx(sum(own[step + 2] for step in runs["step"]), rel=0.05)
     explanation = counterpoint.explain(timeline)
     assert "train" in timeline.step_rule
@@ -161,7 +161,8 @@ def test_levanters_steps_take_what_it_logs(tmp_path: Path) -> None:
     python = python_of("levanter")
     subprocess.run([python, str(FILES / "levanter_data.py")], cwd=tmp_path, check=True)
     (tmp_path / "nano.yaml").write_text((FILES / "nano.yaml").read_text())
-    printed = run(tmp_path, python, "-m", "levanter.main.train_lm", "--config_path", "nano.yaml")
+    program = [python, "-m", "levanter.main.train_lm", "--config_path", "nano.yaml"]
+    printed = run(tmp_path, *program, "--trainer.num_train_steps", "26")
     own: dict[int, float] = defaultdict(float)
     parts = ("duration", "hook_time", "loading_time")
     for step, metrics in re.findall(r'"log", "step": (\d+), "metrics": (\{[^{}]*\})', printed):
@@ -169,13 +170,13 @@ def test_levanters_steps_take_what_it_logs(tmp_path: Path) -> None:
         own[int(step)] += sum(logged.get(f"throughput/{part}", 0) for part in parts)
 
     rank = read_run(tmp_path / "run").ranks[0]
-    steps = range(15, 39)
-    assert sum(rank.step_seconds[15:39]) == pytest.approx(
+    steps = range(15, 25)
+    assert sum(rank.step_seconds[15:25]) == pytest.approx(
         sum(own[step] for step in steps), rel=0.02
     )
     timeline = counterpoint.read(tmp_path / "run")
     runs = timeline.steps.filter(pl.col("step").is_between(4, 7), pl.col("device") == 0)
-    profiled_s = (runs["end_ps"] - runs["start_ps"]).sum() / 1e12
+    profiled_s = sum((runs["end_ps"] - runs["start_ps"]).to_list()) / 1e12
     assert len(runs) >= 3
     assert profiled_s == pytest.approx(sum(own[step] for step in runs["step"]), rel=0.02)
 
