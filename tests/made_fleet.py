@@ -24,10 +24,12 @@ DEVICES = 2
 SLOW = 5  # device 1 of host-02
 
 
-def write_profiles(directory: Path, *, slow: int = SLOW, hosts: int = HOSTS) -> list[Path]:
+def write_profiles(
+    directory: Path, *, slow: int = SLOW, hosts: int = HOSTS, steps: int = 8
+) -> list[Path]:
     """A profile per host; one device computes slower than the others."""
     cluster = Cluster(
-        hosts=hosts, devices=DEVICES, steps=8, layers=2, kernels=2, host_events=10, slow=slow
+        hosts=hosts, devices=DEVICES, steps=steps, layers=2, kernels=2, host_events=10, slow=slow
     )
     directory.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []

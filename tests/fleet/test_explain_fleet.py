@@ -56,6 +56,31 @@ def test_the_straggler_is_found(profiles: list[Path], tmp_path: Path) -> None:
     assert "Which hosts to drain first" in text
 
 
+def test_where_no_step_is_whole_the_step_time_is_unknown(tmp_path: Path) -> None:
+    """Exactly as `explain` has it, which reads the profile at once."""
+    (short,) = write_profiles(tmp_path / "short", hosts=1, steps=1)
+    found = answer(short)
+    alone = json.loads(in_process("explain", short, "--json").stdout)["steps"]
+    assert (found["window"], found["step_ms"], alone["median_ms"]) == ("run", None, None)
+    assert found["window_ms"] == pytest.approx(alone["window_ms"])
+    text = in_process("explain", short, "--executor", "local").stdout
+    assert "no whole step in these profiles; the figures describe one run of" in " ".join(
+        text.split()
+    )
+
+
+def test_a_host_without_a_whole_step_is_no_straggler(tmp_path: Path) -> None:
+    whole = write_profiles(tmp_path)
+    write_profiles(tmp_path / "short", hosts=1, steps=1)[0].replace(whole[0])
+    found = answer(tmp_path)
+    assert found["window"] == "step"
+    assert [host["steps"] for host in found["hosts"]] == [0, 6, 6, 6]
+    assert found["hosts"][0]["step_ms"] is None
+    assert [late["name"] for late in found["late"]] == ["host-02 device 1"]
+    text = in_process("explain", tmp_path, "--executor", "local").stdout
+    assert "no step 1 profile, which the figures leave out: host-00" in " ".join(text.split())
+
+
 def test_what_can_not_be_read_is_named_and_left_out(profiles: list[Path], tmp_path: Path) -> None:
     for path in profiles:
         (tmp_path / path.name).write_bytes(path.read_bytes())

@@ -49,6 +49,14 @@ def test_each_host_is_stored_by_itself(profiles: list[Path], tmp_path: Path) -> 
     assert "exists" in again.stderr
 
 
+def test_a_profile_that_is_read_is_not_overwritten(profiles: list[Path], tmp_path: Path) -> None:
+    own = tmp_path / profiles[0].name
+    own.write_bytes(before := profiles[0].read_bytes())
+    done = in_process("pgle", "make", own, "-o", own, "--force", "--executor", "local")
+    assert (done.returncode, own.read_bytes()) == (2, before)
+    assert f"{own} is also an input" in done.stderr
+
+
 def test_costs_of_hosts_apart_are_those_of_all_together(
     profiles: list[Path], merged: ProfileBuild
 ) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -17,8 +18,8 @@ import pytest
 from command_line import in_process
 from counterpoint.core import CounterpointError
 from counterpoint.fleet.digest import from_bytes, make_digest, merge
-from counterpoint.fleet.history import history_of
-from counterpoint.fleet.store import RUNS, StoredFacts, add_run, parse_query, read_runs
+from counterpoint.fleet.history import compare_runs, history_of
+from counterpoint.fleet.store import MOST_OPS, RUNS, StoredFacts, add_run, parse_query, read_runs
 from counterpoint.fleet.tasks import Gathering
 from counterpoint.timeline import read
 from counterpoint.tune.trial import levels_of_runs
@@ -212,3 +213,33 @@ def test_profiles_are_stored_from_the_command_line(tmp_path: Path) -> None:
     found = json.loads(in_process("history", place, "--json").stdout)
     assert [run["day"] for run in found["runs"]] == ["2023-11-14"]
     assert found["runs"][0]["devices"] == 4
+
+
+def test_a_plus_in_a_name_is_a_plus(gathering: Gathering, tmp_path: Path) -> None:
+    given = replace(facts(1, 100.0, "one"), model="llama+moe")
+    add_run(str(tmp_path), given, gathering)
+    assert in_process("history", tmp_path, "--model", "llama+moe").returncode == 0
+    assert len(read_runs(parse_query(f"{tmp_path}?model=llama+moe"))) == 1
+    assert len(read_runs(parse_query(f"{tmp_path}?model=llama%2Bmoe"))) == 1
+
+
+def test_a_run_without_a_whole_step_is_not_stored(tmp_path: Path) -> None:
+    """Its program's runs have lengths, but they are no step times."""
+    (path,) = write_profiles(tmp_path / "one", hosts=1, steps=1)
+    done = in_process("store", tmp_path / "store", path, "--day", "2026-11-10")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        3,
+        f"error: {path}: no whole step in this profile, so its step time is unknown",
+    )
+    assert not (tmp_path / "store").exists()
+
+
+def test_an_op_that_is_not_kept_has_an_unknown_time(store: str) -> None:
+    runs = read_runs(parse_query(store))
+    ops = [{"op": f"op.{at}", "category": None, "ms": 1.0, "count": 1.0} for at in range(MOST_OPS)]
+    full = runs.with_columns(ops=pl.Series([ops] * len(runs), dtype=runs.schema["ops"]))
+    other = [{"op": "other", "category": None, "ms": 2.0, "count": 1.0}]
+    short = runs.with_columns(ops=pl.Series([other] * len(runs), dtype=runs.schema["ops"]))
+    found = {each.name: each for each in compare_runs(full, short).ops}
+    assert (found["other"].a_ms, found["other"].b_ms) == (None, 2.0)
+    assert (found["op.7"].a_ms, found["op.7"].b_ms) == (1.0, 0.0)

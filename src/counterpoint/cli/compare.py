@@ -82,8 +82,8 @@ def compare(  # noqa: PLR0913 - the options of the command
 
 def is_query(path: str) -> bool:
     """Return whether a path is a query of a store, and not a file of that name."""
-    store, sign, _ = path.partition("?")
-    return bool(sign) and not store.startswith("http") and not Path(path).exists()
+    store, _, words = path.partition("?")
+    return "=" in words and not store.startswith("http") and not Path(path).exists()
 
 
 def _stored(

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 from cyclopts import Parameter
 
@@ -150,7 +151,7 @@ def history(  # noqa: PLR0913 - the options of the command
     """
     check_options((store,), top, out, "history", json=json, force=force)
     given = {"model": model, "since": since, "until": until}
-    words = [f"{name}={value}" for name, value in given.items() if value is not None]
+    words = [f"{name}={quote(value)}" for name, value in given.items() if value is not None]
     query = parse_query(store)
     more = parse_query(f"{query.store}?{'&'.join(words)}")
     runs = read_runs(Query(store=query.store, wanted=(*query.wanted, *more.wanted)))

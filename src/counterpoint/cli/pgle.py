@@ -108,7 +108,8 @@ def make(  # noqa: PLR0913 - the options of the command
     executor = fleet.chosen()
     if executor is None:
         timeline = read_recordings(recordings, "making the profile")
-        refuse_over_input(out, timeline)
+        sources = (host.source for host in timeline.hosts)
+        refuse_over_input(out, (*timeline.inputs, *sources))
         built = make_profile(timeline, **options)
     else:
         from counterpoint.fleet.products import merge_costs
@@ -116,6 +117,7 @@ def make(  # noqa: PLR0913 - the options of the command
 
         order = Order(kind="costs", options=options)
         made, told = fleet.products([*map(str, profile_paths(recordings))], executor, order)
+        refuse_over_input(out, made)
         built = merge_costs(made, (*told.left_out, *told.notes))
     write_profile(built.profile, out, overwrite=force)
     check = ["counterpoint", "pgle", "check", out, "--program", recordings[0]]

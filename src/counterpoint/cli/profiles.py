@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -253,9 +253,8 @@ def manual(profile: str, program: Path) -> str:
     return printable(shlex.join(words))
 
 
-def refuse_over_input(out: str, timeline: Timeline) -> None:
+def refuse_over_input(out: str, read_from: Iterable[str]) -> None:
     """Refuse to overwrite an input."""
-    read_from = [*timeline.inputs, *(host.source for host in timeline.hosts)]
     if any(Path(out).resolve() == Path(name).resolve() for name in read_from):
         raise UsageError(f"{out} is also an input", next="choose another name")
 

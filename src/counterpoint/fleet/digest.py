@@ -74,6 +74,7 @@ SCHEMA: Final[dict[str, Any]] = {
     "truncated": pl.Boolean,
     "marked": pl.Boolean,  # steps have the numbers of the user's markers
     "step_rule": pl.String,
+    "window": pl.String,  # step; run (of its program) or profile if no whole step was seen
     "notes": pl.List(pl.String),
     "programs": pl.List(pl.Struct(PROGRAMS)),
     "steps": pl.List(pl.Struct(STEPS)),
@@ -272,6 +273,7 @@ def _row(
         "truncated": timeline.truncated,
         "marked": _is_marked(timeline.step_rule),
         "step_rule": timeline.step_rule,
+        "window": data.selection.window.value,
         "notes": list(timeline.notes[:_MOST_NOTES]),
     }
     made = pl.DataFrame([facts], schema={name: SCHEMA[name] for name in facts})

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose import WindowKind
 from counterpoint.fleet.digest import COLLECTIVES
 from counterpoint.fleet.topology import HostPlace
 from counterpoint.timeline.hosts import HostRuns, find_shifts
@@ -71,6 +72,7 @@ class Fleet:
     copy: Matrix
     idle: Matrix
     matched_by: str
+    window: WindowKind = WindowKind.STEP  # what replaces steps if no host has a whole one
     collectives: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STAYS))
 
     @property
@@ -99,7 +101,7 @@ def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None
     if len(kinds) > 1:
         raise InputError(f"these profiles are not of one run: they have {' and '.join(kinds)}")
     order = sorted(range(len(digests)), key=lambda row: _natural(digests.row(row, named=True)))
-    digests = digests[order]
+    digests, window = _whole_steps(digests[order])
     shifts, matched_by = _shifts(digests)
     hosts = _hosts(digests, places or {}, _clocks(digests, shifts))
     table = (
@@ -113,7 +115,14 @@ def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None
         raise InputError("no step was recorded whole on any host", next="profile more steps")
     moved = pl.col("step").cast(pl.Int64) + pl.col("host").replace_strict(shifts)
     table = table.with_columns(step=moved)
-    devices = table.select("host", "device").unique().sort("host", "device").with_row_index("row")
+    devices = (
+        digests.select(device="devices")
+        .with_row_index("host")
+        .explode("device")
+        .drop_nulls()
+        .sort("host", "device")
+        .with_row_index("row")
+    )
     steps = table["step"].unique().sort()
     columns = pl.DataFrame({"step": steps}).with_row_index("column")
     table = table.join(devices, on=["host", "device"]).join(columns, on="step")
@@ -143,8 +152,23 @@ def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None
         length=matrix("length"),
         **{name: matrix(name) for name in _PARTS},
         matched_by=matched_by,
+        window=window,
         collectives=stays.select(*STAYS),
     )
+
+
+def _whole_steps(digests: pl.DataFrame) -> tuple[pl.DataFrame, WindowKind]:
+    """Leave out the windows of hosts that saw no whole step, unless no host saw one."""
+    kinds = [WindowKind(each) for each in digests["window"].unique().to_list()]
+    if len(kinds) == 1:
+        return digests, kinds[0]
+    window = next(kind for kind in WindowKind if kind in kinds)
+    kept = pl.col("window") == window
+    tables = ("steps", "collectives", "ends")
+    return digests.with_columns(
+        pl.when(kept).then(pl.col(name)).otherwise(pl.lit([], digests.schema[name]))
+        for name in tables
+    ), window
 
 
 def _natural(row: Mapping[str, object]) -> tuple[list[tuple[int, str]], object, object]:

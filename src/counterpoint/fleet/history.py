@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from counterpoint.core import Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare import StepChange, StepVerdict, change_of_runs
+from counterpoint.fleet.store import MOST_OPS
 
 __all__ = [
     "LevelChange",
@@ -63,11 +64,19 @@ class RunHistory:
 
 @frozen(kw_only=True)
 class OpMove:
-    """An op, or a part of the step: milliseconds in A and in B."""
+    """An op, or a part of the step: milliseconds in A and in B.
+
+    None: a run of that side kept only its longest ops, and this one is not among them.
+    """
 
     name: str
-    a_ms: float
-    b_ms: float
+    a_ms: float | None
+    b_ms: float | None
+
+    @property
+    def more_ms(self) -> float | None:
+        """What B has more."""
+        return None if self.a_ms is None or self.b_ms is None else self.b_ms - self.a_ms
 
 
 @frozen(kw_only=True, eq=False)
@@ -147,15 +156,23 @@ def compare_runs(a: pl.DataFrame, b: pl.DataFrame) -> StoredComparison:
         .agg(pl.col("ms").sum() / len(frame))
         for frame in (a, b)
     ]
-    both = ops[0].join(ops[1], on="op", how="full", coalesce=True, suffix="_b").fill_null(0.0)
-    moves = [OpMove(name=op, a_ms=one, b_ms=other) for op, one, other in both.iter_rows()]
+    both = ops[0].join(ops[1], on="op", how="full", coalesce=True, suffix="_b")
+    absent = [None if (frame["ops"].list.len() >= MOST_OPS).any() else 0.0 for frame in (a, b)]
+    moves = [
+        OpMove(
+            name=op,
+            a_ms=absent[0] if one is None else one,
+            b_ms=absent[1] if other is None else other,
+        )
+        for op, one, other in both.iter_rows()
+    ]
     return StoredComparison(
         a=a,
         b=b,
         step=_change(*sides),
         differs=differences(sides[0][-1], sides[1][-1]),
         parts=tuple(parts),
-        ops=tuple(sorted(moves, key=lambda move: (-abs(move.b_ms - move.a_ms), move.name))),
+        ops=tuple(sorted(moves, key=lambda move: (-abs(move.more_ms or 0.0), move.name))),
     )
 
 

@@ -16,8 +16,9 @@ from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import quote, unquote
 
+import numpy as np
 import polars as pl
 
 from counterpoint.core import InputError, UsageError
@@ -54,12 +55,12 @@ RUNS: Final[dict[str, Any]] = {
     "step_ms": pl.Float64,  # the median of steps_ms
     "steps_ms": pl.List(pl.Float64),
     "steps_from": pl.String,  # profile, or how the Run saw its undisturbed steps
-    **dict.fromkeys(_PARTS, pl.Float64),  # of the profiled steps, mean over devices
+    **dict.fromkeys(_PARTS, pl.Float64),  # of profiled steps; null: none was whole
     "ops": pl.List(pl.Struct(OPS)),  # mean over hosts
     "left_out": pl.List(pl.String),
 }
 """Of a run; the model and the day are the names of its directories."""
-_MOST_OPS: Final = 200
+MOST_OPS: Final = 200
 
 
 @frozen(kw_only=True)
@@ -89,7 +90,8 @@ class Query:
 def parse_query(text: str) -> Query:
     """Parse the location of a store, with what is wanted of it after a question mark."""
     store, _, words = text.partition("?")
-    wanted = tuple(parse_qsl(words, keep_blank_values=True))
+    pairs = [each.partition("=") for each in words.split("&") if each]
+    wanted = tuple((unquote(name), unquote(value)) for name, _, value in pairs)  # + stays +
     for name, value in wanted:
         if name in ("since", "until", "day"):
             _day(value, f"{name}={value}")
@@ -120,6 +122,11 @@ def add_run(store: str, facts: StoredFacts, gathering: Gathering) -> tuple[str, 
             f"{facts.source}: the profile does not tell {lacking}",
             next=Retry({"day": "2026-11-27"} if day is None else {"model": "llama"}),
         )
+    if summary.step_ms is None and not facts.steps_s:
+        raise InputError(
+            f"{facts.source}: no whole step in this profile, so its step time is unknown",
+            next="profile more steps",
+        )
     steps_ms = [each * 1e3 for each in facts.steps_s] or [*map(float, fleet.step_lengths)]
     versions = facts.versions or {}
     own = tuple((name, value) for name, value in environment.items() if name.isupper())
@@ -141,10 +148,10 @@ def add_run(store: str, facts: StoredFacts, gathering: Gathering) -> tuple[str, 
         "devices": len(fleet.host_of),
         "program": fleet.hosts[0].program,
         "build": fleet.hosts[0].build,
-        "step_ms": float(pl.Series(steps_ms).drop_nans().median() or 0.0) or None,  # pyright: ignore[reportArgumentType]
+        "step_ms": float(np.nanmedian(steps_ms)),
         "steps_ms": steps_ms,
         "steps_from": facts.steps_from,
-        **{name: getattr(summary, name) for name in _PARTS},
+        **({} if summary.step_ms is None else {name: getattr(summary, name) for name in _PARTS}),
         "ops": _ops(digests),
         "left_out": list(gathering.left_out),
     }
@@ -170,7 +177,7 @@ def _ops(digests: pl.DataFrame) -> list[dict[str, Any]]:
     each = digests.select("ops").explode("ops").drop_nulls().unnest("ops")
     mean = (pl.col("ms", "count").sum() / len(digests)).cast(pl.Float64)
     by_op = each.group_by("op", "category").agg(mean)
-    return by_op.sort("ms", "op", descending=[True, False]).head(_MOST_OPS).to_dicts()
+    return by_op.sort("ms", "op", descending=[True, False]).head(MOST_OPS).to_dicts()
 
 
 def _write(store: str, path: str, content: bytes) -> None:

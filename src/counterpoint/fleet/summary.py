@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose import WindowKind
 from counterpoint.fleet.collectives import FleetCollective, find_collectives
 from counterpoint.fleet.fleet import Fleet, FleetHost, Matrix
 from counterpoint.fleet.stragglers import Late, find_late
@@ -37,12 +38,15 @@ class Build:
 
 @frozen(kw_only=True, eq=False)
 class FleetSummary:
-    """Milliseconds of a median step, mean over all devices."""
+    """Milliseconds of a median step, mean over all devices; or of what replaces it.
+
+    `window_ms` is the length of that, and `step_ms` is None where no whole step was seen.
+    """
 
     fleet: Fleet
     gathering: Gathering
     steps: int
-    step_ms: float
+    window_ms: float
     min_ms: float
     max_ms: float
     compute_ms: float
@@ -55,6 +59,11 @@ class FleetSummary:
     builds: tuple[Build, ...]
     collectives: tuple[FleetCollective, ...]
     host_steps: NDArray[np.float64]  # milliseconds that a host waits in each step, a row per host
+
+    @property
+    def step_ms(self) -> float | None:
+        """The median step."""
+        return self.window_ms if self.fleet.window is WindowKind.STEP else None
 
     @property
     def builds_differ(self) -> bool:
@@ -71,7 +80,7 @@ def summarize(fleet: Fleet, gathering: Gathering) -> FleetSummary:
         fleet=fleet,
         gathering=gathering,
         steps=len(lengths),
-        step_ms=fleet.step_ms,
+        window_ms=fleet.step_ms,
         min_ms=float(lengths.min()),
         max_ms=float(lengths.max()),
         compute_ms=_typical(fleet.compute),

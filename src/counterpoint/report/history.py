@@ -87,11 +87,11 @@ class HistoryJson(Result, tag_field="schema", tag="counterpoint.history/1"):
 
 
 class OpMoveJson(Result):
-    """Milliseconds of a step in A and in B, means over runs."""
+    """Milliseconds of a step in A and in B, means over runs; null: not among the stored ones."""
 
     name: str
-    a_ms: float
-    b_ms: float
+    a_ms: float | None
+    b_ms: float | None
 
 
 class StoredComparisonJson(Result, tag_field="schema", tag="counterpoint.stored-comparison/1"):
@@ -244,7 +244,7 @@ def _moves(rows: Sequence[OpMove]) -> TextTable:
         labels("name", [row.name for row in rows]),
         numbers("A ms", units.column(row.a_ms for row in rows)),
         numbers("B ms", units.column(row.b_ms for row in rows)),
-        numbers("B - A", units.column(row.b_ms - row.a_ms for row in rows)),
+        numbers("B - A", units.column(row.more_ms for row in rows)),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from counterpoint.diagnose import WindowKind
 from counterpoint.fleet import FleetCollective, FleetSummary, Late, Matrix
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -108,6 +109,9 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
     if cut := [host.name for host in fleet.hosts if host.truncated]:
         text = f"{counted_noun(len(cut), 'profile')}, of which the whole steps count: "
         rows.append(Fact("cut off", text + units.some(cut, _LISTED), Tone.WARNING))
+    if none := [host.name for host in fleet.hosts if not host.steps]:
+        text = f"{counted_noun(len(none), 'profile')}, which the figures leave out: "
+        rows.append(Fact("no step", text + units.some(none, _LISTED), Tone.WARNING))
     rows += [Fact("note", note, Tone.QUIET) for note in gathering.notes]
     return Section("Fleet", f"measured, {units.some(paths, 3)}", (FactList(tuple(rows)),))
 
@@ -139,11 +143,23 @@ def _step(summary: FleetSummary) -> Section:
         f" by {summary.fleet.matched_by}"
     )
     matched = Prose(how, Tone.QUIET)
+    if summary.step_ms is None:
+        text = f"{units.UNKNOWN}   no whole step in these profiles; {_window(summary)}"
+        return Section("Step time", text, (BreakdownBar(slices),))
     text = (
         f"{units.milliseconds(summary.step_ms)} median   min {units.column([summary.min_ms])[0]}"
         f"   max {units.column([summary.max_ms])[0]}   {counted_noun(summary.steps, 'step')}"
     )
     return Section("Step time", text, (matched, BreakdownBar(slices)))
+
+
+def _window(summary: FleetSummary) -> str:
+    """Return what the figures describe where no whole step was seen."""
+    length = units.milliseconds(summary.window_ms)
+    if summary.fleet.window is WindowKind.PROFILE:
+        return f"the figures describe the whole profile, {length}"
+    program = summary.fleet.hosts[0].program or "the program"
+    return f"the figures describe one run of {program}, {length}"
 
 
 def _late(summary: FleetSummary, top: int) -> Section:
@@ -193,7 +209,7 @@ def _drain(summary: FleetSummary, top: int) -> Section:
     rows = summary.late[:top]
     gains = [each.gain_ms for each in rows]
     hosts = [units.some(each.hosts, 3) for each in rows]
-    step = summary.step_ms
+    step = summary.window_ms
     shares = [units.percent(gain / step) for gain in gains]
     before = Prose(
         "at most: without a unit and those above it, the next device decides how long others wait",

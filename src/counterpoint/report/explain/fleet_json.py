@@ -103,7 +103,9 @@ class FleetJson(Result, tag_field="schema", tag="counterpoint.fleet/1"):
     devices: int
     steps: int
     steps_matched_by: Annotated[str, At("fleet.matched_by")]
-    step_ms: float
+    window: Annotated[str, At("fleet.window")]
+    window_ms: float
+    step_ms: float | None
     min_ms: float
     max_ms: float
     compute_ms: float
