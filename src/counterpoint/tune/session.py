@@ -38,6 +38,7 @@ from counterpoint.tune.request import (
     named_arms,
     running,
 )
+from counterpoint.tune.search.proposer import with_seed_choices
 from counterpoint.tune.search.search import search
 from counterpoint.tune.space.make import make_space, refuse_odd
 from counterpoint.tune.space.space import Space, arm_of, distinct, single_points
@@ -153,7 +154,7 @@ def prepare_search(asked: TuneRequest, scratch: Path, say: Say) -> SearchInputs:
         arms=asked.arms,
     )
     same = space.base == predicted.base.settings  # the user's file may fix some settings
-    return SearchInputs(work, space, predicted if same else None)
+    return SearchInputs(work, with_seed_choices(space), predicted if same else None)
 
 
 def _lowered(asked: TuneRequest, target: Target, scratch: Path, say: Say) -> PredictionSubject:

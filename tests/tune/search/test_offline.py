@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +13,11 @@ from counterpoint.diagnose.explanation import explain
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.plan import StudyPlan
+from counterpoint.tune.request import TuneRequest
 from counterpoint.tune.search.grid import Grid
 from counterpoint.tune.search.search import search
 from counterpoint.tune.search.stages import remedies
+from counterpoint.tune.session import dry_run
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.study.records import CandidateSeen
 from counterpoint.tune.study.study import Ledger, Study
@@ -91,6 +94,18 @@ def not_tied(seen: CandidateSeen) -> CandidateSeen:
 
 def without_times(study: Study) -> list[CandidateSeen]:
     return [replace(not_tied(it), at="") for it in study.candidates]
+
+
+def test_a_dry_run_lists_all_that_the_search_tries(lowered: Lowered, tmp_path: Path) -> None:
+    """A recipe's settings are tried one by one, too, even those that no dimension has."""
+    request = TuneRequest(
+        workload=str(lowered.ir), target=H100, directory=tmp_path / "study", measure=False
+    )
+    space = dry_run(request).space
+    changes = [change for arm in space.seeds for change in arm.changes]
+    of_seeds = {change.dimension for change in changes if change.acts is Acts.SCHEDULE}
+    assert of_seeds, "a recipe for this step changes the schedule"
+    assert of_seeds <= {dimension.name for dimension in space.dimensions}
 
 
 def test_the_base_comes_first_and_each_candidate_once(study: Study) -> None:

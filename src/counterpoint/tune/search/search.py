@@ -25,7 +25,7 @@ from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search.candidates import Board, Shortlist, minimal, shortlist
 from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.search.predictor import Predictor, SearchStopped
-from counterpoint.tune.search.proposer import Proposer, require_optuna, with_seed_choices
+from counterpoint.tune.search.proposer import Proposer, require_optuna
 from counterpoint.tune.search.stages import climbing, lively, profiled, remedies, singles, stacks
 from counterpoint.tune.space.space import Dimension, Space, distinct, same_as
 from counterpoint.tune.study.records import Ablated, CandidateSeen, SearchEnded, SpaceMade
@@ -61,7 +61,6 @@ def search(  # noqa: PLR0913
         return
     require_optuna()
     started = time.monotonic()
-    space = with_seed_choices(space)
     if ledger.study.space is None:
         ledger.add(SpaceMade.of(space, stamp()))
     if made is None:
