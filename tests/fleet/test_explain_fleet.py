@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,12 @@ import pytest
 from web_store import web_store
 
 from command_line import in_process
+from counterpoint.cli.view_inputs import ViewOptions, open_input
+from counterpoint.core import CounterpointError
 from counterpoint.fleet import Gathering, gather_digests, local
 from counterpoint.fleet.local import LocalExecutor
 from counterpoint.timeline import remote
+from counterpoint.view import LivePage
 from made_fleet import write_profiles
 
 MEMORY = 1 << 30
@@ -54,6 +59,33 @@ def test_the_straggler_is_found(profiles: list[Path], tmp_path: Path) -> None:
         assert again[name] == found[name]
     text = in_process("explain", kept, "--executor", "local").stdout
     assert "Which hosts to drain first" in text
+
+
+def test_view_opens_kept_digests_as_the_page_of_explain(
+    profiles: list[Path], tmp_path: Path
+) -> None:
+    kept, page = tmp_path / "all.digest.parquet", tmp_path / "page.html"
+    answer(profiles[0].parent, "--digest", kept)
+    done = in_process("explain", kept, "--executor", "local", "--html", page)
+    assert done.returncode == 0, done.stderr
+    found = re.search(r'id="counterpoint-page">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
+    assert found
+    written = json.loads(found[1])
+    options = ViewOptions(target=None, steps=None, last=None, memory=None)
+    opened = open_input((str(kept),), None, options)
+    assert isinstance(opened.page, LivePage)
+    shown = json.loads(opened.page.page_json())
+    assert shown["reports"] == written["reports"]
+    # The page would take "explain" for the explanation of one step, and fail to show it.
+    assert list(shown["results"]) == list(written["results"]) == ["fleet"]
+    cells = re.findall(r'<td class="heat heat-(\d)">([0-9.]+)</td>', written["reports"][0]["html"])
+    assert len(cells) == 4 * 6
+    cells.sort(key=lambda cell: float(cell[1]))
+    shades = [int(shade) for shade, _ in cells]
+    assert shades == sorted(shades)
+    assert (shades[0], shades[-1]) == (1, 9)
+    with pytest.raises(CounterpointError, match="digest"):
+        open_input((str(kept),), None, replace(options, last=2))
 
 
 def test_where_no_step_is_whole_the_step_time_is_unknown(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -28,6 +29,7 @@ from counterpoint.report.document import (
     table,
 )
 from counterpoint.report.explain import explain_document
+from counterpoint.view.page import asset
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x1b\u202e"
 SHOWN = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\\x1b\\u202e"
@@ -92,6 +94,17 @@ def test_only_widths_are_inline_and_colors_are_left_to_the_style_sheet() -> None
     assert styles
     assert all(re.fullmatch(r"width:[\d.]+%", style or "") for style in styles)
     assert not [name for _, found in every_block().elements for name in found if name[:2] == "on"]
+
+
+def test_a_heat_map_has_a_figure_and_a_shade_in_each_cell() -> None:
+    figures = table(names("host", ["a", "b"]), numbers("1", ["?", "7"]), numbers("2", ["8", "9"]))
+    shown = of_blocks(replace(figures, shades=((0, 5), (1, 9))))
+    kinds = [it.get("class") for name, it in shown.elements if name == "td"]
+    shades = [kind for kind in kinds if kind != "name-column"]
+    assert shades == ["heat heat-0", "heat heat-5", "heat heat-1", "heat heat-9"]
+    assert shown.text.index("?") < shown.text.index("8") < shown.text.index("7")
+    style = asset("app.css").decode()
+    assert all(f".heat-{number}{{background:" in style for number in range(10))
 
 
 def test_what_screen_readers_need_is_there() -> None:

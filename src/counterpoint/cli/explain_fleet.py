@@ -25,13 +25,12 @@ from counterpoint.core.frozen import frozen
 if TYPE_CHECKING:
     from counterpoint.fleet import DigestExecutor, Gathering
     from counterpoint.fleet.tasks import Order
-    from counterpoint.report import Document
 
 _OF_ONE: Final = ("step", "steps", "last", "device", "target", "by", "as_", "budget", "full")
 """Options that need the spans of all hosts at once."""
 
 
-_ROWS_OF_PAGE: Final = 64
+ROWS_OF_PAGE: Final = 64
 """Rows in each table of a page, which has more room than a terminal."""
 
 OPTIONS: Final = (
@@ -93,18 +92,13 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
     document = fleet_document if command == "explain" else fleet_network
     text = partial(fleet_json, summary, tuple(named))
     if html is not None:
-        _write_page(command, named, document(summary, named, max(top, _ROWS_OF_PAGE)), text(), html)
+        from counterpoint.cli.pages import FLEET, page_of, title_of, write_page
+
+        shown = document(summary, named, max(top, ROWS_OF_PAGE))
+        write_page(page_of(title_of(named), {command: shown}, {FLEET: text()}), html)
         if out is None and not json:
             return
     write_answer(partial(document, summary, named, top), text, out, json=json)
-
-
-def _write_page(
-    command: str, named: tuple[str, ...], document: Document, text: str, path: Path
-) -> None:
-    from counterpoint.cli.pages import page_of, title_of, write_page
-
-    write_page(page_of(title_of(named), {command: document}, {command: text}), path)
 
 
 def choose_executor(name: str, jobs: int | None, address: str | None) -> DigestExecutor:

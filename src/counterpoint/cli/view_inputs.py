@@ -1,4 +1,4 @@
-"""The inputs of `counterpoint view`: a Timeline, two that are compared, or a study."""
+"""The inputs of `counterpoint view`: a Timeline, two that are compared, digests, or a study."""
 
 from __future__ import annotations
 
@@ -84,6 +84,10 @@ def open_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) 
         return Opened(title=kept.title, page=kept)
     if other is None and len(set(paths)) == 2 and all(map(is_run, paths)):
         paths, other = paths[:1], paths[1]
+    if other is None and _are_digests(paths, options):
+        from counterpoint.cli.pages import digests_page
+
+        return _at_once(Read(content=digests_page(paths)), key)
     if other is None and len(paths) == 1 and (study := _study(Path(paths[0]))):
         return _at_once(study, key)
     _refuse_studies((*paths, *([] if other is None else [other])))
@@ -198,6 +202,10 @@ def _compared(paths: tuple[str, ...], other: str, options: ViewOptions) -> Calla
         return Read(content=compared_page(found, document, compare_json(found)))
 
     return read_them
+
+
+def _are_digests(paths: tuple[str, ...], options: ViewOptions) -> bool:
+    return {*(path[-15:] for path in paths), *asdict(options).values()} == {".digest.parquet", None}
 
 
 def _refuse_studies(paths: tuple[str, ...]) -> None:

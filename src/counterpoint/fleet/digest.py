@@ -340,11 +340,6 @@ def _instance(kind: Any) -> Any:  # noqa: ANN401 - a type of polars
     return kind() if isinstance(kind, type) else kind
 
 
-def read_digest(path: str | Path) -> pl.DataFrame:
-    """Read merged digests from a Parquet file."""
-    return from_bytes(Path(path).read_bytes(), str(path))
-
-
 def write_digest(digest: pl.DataFrame, path: str | Path) -> None:
     """Write merged digests as one Parquet file."""
     write_whole(Path(path), to_bytes(digest))

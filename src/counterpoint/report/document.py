@@ -114,6 +114,7 @@ class TextTable:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...] | None = None
+    shades: Sequence[Sequence[int]] = ()  # of a heat map, on pages: 1 to 9 per figure, 0: unknown
 
 
 @frozen

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Final
 
 from counterpoint.report.document import (
@@ -150,11 +150,17 @@ def _table(block: TextTable, title: str) -> str:
     parts = [
         _element("caption", _text(title), "visually-hidden"),
         _element("thead", _row(titles)),
-        _element("tbody", "".join(_row(_cells(row, kinds)) for row in block.rows)),
+        _element("tbody", "".join(map(_row, _body(block, kinds)))),
     ]
     if block.total is not None:
         parts.append(_element("tfoot", _row(_cells(block.total, kinds))))
     return _element("table", "".join(parts), "data")
+
+
+def _body(block: TextTable, kinds: Sequence[str]) -> Iterator[Iterator[str]]:
+    """Yield the cells of each row; those of a heat map have a shade."""
+    for texts, shades in zip_longest(block.rows, block.shades):
+        yield _cells(texts, [kinds[0], *map("heat heat-{}".format, shades)] if shades else kinds)
 
 
 def _cells(texts: Iterable[str], kinds: Iterable[str]) -> Iterator[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,13 +15,11 @@ from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
     BreakdownBar,
-    Chart,
     Document,
     Fact,
     FactList,
     Prose,
     Section,
-    Series,
     Slice,
     StepPart,
     TextTable,
@@ -313,54 +313,43 @@ def _hosts(summary: FleetSummary, top: int) -> Section:
 
 
 _STEPS_TEXT: Final = Prose("own time beyond that of the median host, by step:", Tone.QUIET)
-_COLUMNS: Final = 10
+_COLUMNS: Final = 24
 
 
 def _map(summary: FleetSummary, top: int) -> list[Block]:
-    """Return step times as a map: a row per host, a bar per step, from the shortest to the longest.
-
-    The hosts are those that differ most from the others in any step.
-    """
+    """Return step times as a heat map of the hosts that differ most from the others in any step."""
     lengths = summary.fleet.of_hosts(summary.fleet.length)
     low, high = float(np.nanmin(lengths)), float(np.nanmax(lengths))
-    if high <= low:
+    if not high > low:
         return []
     apart = np.nan_to_num(np.abs(lengths - np.nanmedian(lengths, axis=0))).max(axis=1)
     order: list[int] = sorted(np.argsort(-apart, kind="stable")[:top].tolist())
-    levels = np.nan_to_num((lengths - low) / (high - low)) * 0.9 + 0.1
-    courses = tuple(
-        Series(
-            label=summary.hosts[at].host.name,
-            levels=tuple(np.where(np.isfinite(lengths[at]), levels[at], 0.0).tolist()),
-            remark="",
-        )
-        for at in order
-    )
-    steps = summary.fleet.steps
+    shades = np.nan_to_num(np.round(1 + 8 * (lengths - low) / (high - low))).astype(int)
     text = (
-        f"step times of the hosts that differ most, from {units.milliseconds(low)} (lowest bar) to"
-        f" {units.milliseconds(high)} (full bar); nothing: no such step"
+        f"step times in ms of {units.shown_of(len(order), len(lengths))} hosts, those that differ"
+        f" most in a step: {units.span(low, high)}; on a page, the longest have most color"
     )
-    chart = Chart(courses=courses, first=f"step {steps[0]}", last=f"step {steps[-1]}")
-    return [Prose(text, Tone.QUIET), chart]
+    drawn = _columns(summary, lengths[order], order, units.column)
+    return [Prose(text, Tone.QUIET), replace(drawn, shades=shades[order, -_COLUMNS:].tolist())]
 
 
 def _by_step(summary: FleetSummary, own: Matrix, order: list[int]) -> TextTable:
-    """Return a row per host and a column per step, of the last steps that there are."""
     known = np.isfinite(own).any(axis=0)
     middle = np.full(own.shape[1], np.nan)
     middle[known] = np.nanmedian(own[:, known], axis=0)
-    more = own[order] - middle
-    count = more.shape[1]
-    first = max(0, count - _COLUMNS)
-    steps = [int(step) for step in summary.fleet.steps.tolist()]
-    return table(
-        labels("host", [summary.hosts[at].host.name for at in order]),
-        *(
-            numbers(str(steps[at]), [_signed(ms) for ms in more[:, at].tolist()], count - 1 - at)
-            for at in range(first, count)
-        ),
-    )
+    return _columns(summary, own[order] - middle, order, lambda column: list(map(_signed, column)))
+
+
+_Cells = Callable[[list[float]], list[str]]
+
+
+def _columns(summary: FleetSummary, of: Matrix, order: list[int], cells: _Cells) -> TextTable:
+    """Return a row per host and a column per step, of the last steps that there are."""
+    steps = summary.fleet.steps[-_COLUMNS:].tolist()
+    columns = [cells(column) for column in of.T[-_COLUMNS:].tolist()]
+    ranks = range(len(steps) - 1, -1, -1)
+    hosts = labels("host", [summary.hosts[at].host.name for at in order])
+    return table(hosts, *map(numbers, map(str, steps), columns, ranks))
 
 
 def _signed(ms: float) -> str:
