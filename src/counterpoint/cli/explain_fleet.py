@@ -33,6 +33,9 @@ _OF_ONE: Final = ("step", "steps", "last", "device", "target", "by", "as_", "bud
 ROWS_OF_PAGE: Final = 64
 """Rows in each table of a page, which has more room than a terminal."""
 
+FLEET: Final = "fleet"
+"""The JSON of many hosts on a page, which takes "explain" for the explanation of one step."""
+
 OPTIONS: Final = (
     *("paths", "executor", "ray_address", "topology", "strict", "digest", "top", "jobs", "memory"),
     *("json", "out", "html", "force"),
@@ -92,7 +95,7 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
     document = fleet_document if command == "explain" else fleet_network
     text = partial(fleet_json, summary, tuple(named))
     if html is not None:
-        from counterpoint.cli.pages import FLEET, page_of, title_of, write_page
+        from counterpoint.cli.pages import page_of, title_of, write_page
 
         shown = document(summary, named, max(top, ROWS_OF_PAGE))
         write_page(page_of(title_of(named), {command: shown}, {FLEET: text()}), html)

@@ -141,23 +141,6 @@ def predicted_page(prediction: Prediction, document: Document, text: str) -> Pag
     )
 
 
-FLEET: Final = "fleet"
-"""The JSON of many hosts on a page, which takes "explain" for the explanation of one step."""
-
-
-def digests_page(paths: tuple[str, ...]) -> PageContent:
-    """Return the page of kept digests, as `explain --executor local --html` writes it."""
-    from counterpoint.cli.explain_fleet import ROWS_OF_PAGE, choose_executor
-    from counterpoint.cli.profiles import as_typed
-    from counterpoint.fleet import arrange, gather_digests, summarize
-    from counterpoint.report.explain import fleet_document, fleet_json
-
-    gathering = gather_digests(paths, choose_executor("local", 1, None), memory_bytes=1 << 30)
-    summary, named = summarize(arrange(gathering.digests), gathering), as_typed(paths)
-    document = fleet_document(summary, named, ROWS_OF_PAGE)
-    return page_of(title_of(named), {"explain": document}, {FLEET: fleet_json(summary, named)})
-
-
 def study_page(conclusion: Conclusion, directory: Path, top: int, next: str) -> PageContent:
     """Return the page of `tune show`."""
     from counterpoint.report.tune import tune_document, tune_json

@@ -85,9 +85,7 @@ def open_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) 
     if other is None and len(set(paths)) == 2 and all(map(is_run, paths)):
         paths, other = paths[:1], paths[1]
     if other is None and _are_digests(paths, options):
-        from counterpoint.cli.pages import digests_page
-
-        return _at_once(Read(content=digests_page(paths)), key)
+        return _at_once(Read(content=_digests_page(paths)), key)
     if other is None and len(paths) == 1 and (study := _study(Path(paths[0]))):
         return _at_once(study, key)
     _refuse_studies((*paths, *([] if other is None else [other])))
@@ -206,6 +204,18 @@ def _compared(paths: tuple[str, ...], other: str, options: ViewOptions) -> Calla
 
 def _are_digests(paths: tuple[str, ...], options: ViewOptions) -> bool:
     return {*(path[-15:] for path in paths), *asdict(options).values()} == {".digest.parquet", None}
+
+
+def _digests_page(paths: tuple[str, ...]) -> PageContent:
+    """Return the page of kept digests, as `explain --executor local --html` writes it."""
+    from counterpoint.cli.explain_fleet import FLEET, ROWS_OF_PAGE, choose_executor
+    from counterpoint.fleet import arrange, gather_digests, summarize
+    from counterpoint.report.explain import fleet_document, fleet_json
+
+    gathering = gather_digests(paths, choose_executor("local", 1, None), memory_bytes=1 << 30)
+    summary, named = summarize(arrange(gathering.digests), gathering), as_typed(paths)
+    document = fleet_document(summary, named, ROWS_OF_PAGE)
+    return page_of(title_of(named), {"explain": document}, {FLEET: fleet_json(summary, named)})
 
 
 def _refuse_studies(paths: tuple[str, ...]) -> None:
