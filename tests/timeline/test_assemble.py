@@ -420,6 +420,18 @@ ENTRY %main (p: f32[8]) -> f32[8] {
     def step(self, start: int) -> list[Span]:
         return [Span(op, start + 20 * place, 10) for place, op in enumerate("abcd")]
 
+    @pytest.mark.parametrize(
+        ("keys", "op", "found"),
+        [(["24"], "d", True), (["24", "25"], "d", False), (["24"], "another", False)],
+    )
+    def test_hlo_under_another_key_is_that_of_the_only_program_with_these_ops(
+        self, keys: list[str], op: str, found: bool
+    ) -> None:
+        # as on CPU devices, of a program that JAX's compilation cache had
+        programs = {key: EmbeddedProgram("jit_step", self.HLO.encode) for key in keys}
+        made = timeline(recording([*self.step(0), Span(op, 90, 5)], programs=programs))
+        assert (made.programs[0].hlo() is not None) is found
+
     def test_an_op_that_launches_two_kernels_makes_no_more_runs(self) -> None:
         spans = [span for start in range(0, 400, 100) for span in self.step(start)]
         spans += [Span("b", start + 32, 5) for start in range(0, 400, 100)]

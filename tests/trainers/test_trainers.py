@@ -115,6 +115,7 @@ def test_a_script_is_recognized_by_what_it_imported() -> None:
     [
         ("/env/lib/python3.12/site-packages/haliax/nn/linear.py", True),
         ("/env/lib/python3.12/site-packages/maxtext/utils/sharding.py", True),
+        ("/env/lib/python3.12/site-packages/maxtext/utils/max_utils.py", True),
         ("/env/lib/python3.12/site-packages/maxtext/layers/linears.py", False),
         ("axlearn/common/module.py", True),
         ("/home/me/model/sharding.py", False),

@@ -366,23 +366,15 @@ def _arm(conclusion: Conclusion, directory: Path, name: str | None) -> Arm:
             next=f"counterpoint tune show {shlex.quote(str(directory))}",
         )
     arms = {row.arm.name: row.arm for row in conclusion.rows}
-    found = (
-        [name]
-        if name in arms
-        else [arm_name for arm_name in arms if _shortened(name).fullmatch(arm_name)]
-    )
+    # A line of progress shortens a name in the middle.
+    pattern = ".+".join(map(re.escape, name.split("\N{HORIZONTAL ELLIPSIS}")))
+    found = [name] if name in arms else [it for it in arms if re.fullmatch(pattern, it)]
     if len(found) != 1:
         what = "matches several arms of the study" if found else "no arm of the study has this name"
         raise UsageError(
             f"--arm {name}: {what}", why=f"its arms are {', '.join(found or arms) or 'none yet'}"
         )
     return arms[found[0]]
-
-
-def _shortened(name: str) -> re.Pattern[str]:
-    """Match a name that a line of progress shortened in the middle."""
-    parts = name.split("\N{HORIZONTAL ELLIPSIS}")
-    return re.compile(".+".join(re.escape(part) for part in parts))
 
 
 BEST: Final = {

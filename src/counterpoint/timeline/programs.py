@@ -154,10 +154,25 @@ def identify(
         taken.add(index)
         index_of[key] = index
         embedded = recording.programs.get(key) or recording.programs.get(name)
+        embedded = embedded or _loaded(recording, keys, key)
         if embedded is not None:
             embedded = share(embedded)
         programs[index] = _with_variant(programs[index], key, embedded, host)
     return index_of
+
+
+def _loaded(recording: Recording, keys: dict[str, str], key: str) -> EmbeddedProgram | None:
+    """Return the HLO of a program that the profile holds under another key.
+
+    On CPU devices, a program that was loaded from JAX's compilation cache gets one there.
+    """
+    name, left = keys[key], recording.programs.keys() - keys.keys()
+    same = [recording.programs[other] for other in left if recording.programs[other].name == name]
+    if len(same) != 1 or [*keys.values()].count(name) != 1:
+        return None
+    hlo = same[0].load()
+    ran = recording.ops.filter(pl.coalesce("program_key", "module") == key)["name"].unique()
+    return same[0] if len(ran) and all(name.encode() in hlo for name in ran) else None
 
 
 def _with_variant(

@@ -95,7 +95,7 @@ def _measured(rows: Sequence[ArmRow]) -> TextTable:
     failures = [f" ({row.failures} failed)" if row.failures else "" for row in rows]
     trials = [f"{row.trials}{failed}" for row, failed in zip(rows, failures, strict=True)]
     return table(
-        labels("arm", [_name(row) for row in rows]),
+        labels("arm", [row.arm.name for row in rows]),
         words("status", [row.status for row in rows]),
         numbers("gain", [_NOT_SO if it is None else gain_text(it.gain) for it in estimates]),
         words("range", [_NOT_SO if it is None else gain_range_text(it.range) for it in estimates]),
@@ -129,7 +129,7 @@ def _predicted(rows: Sequence[ArmRow], best: Arm | None) -> TextTable:
         return [_NOT_SO if it is None else cell for it, cell in zip(forecasts, cells, strict=True)]
 
     return table(
-        labels("arm", [_name(row) for row in rows]),
+        labels("arm", [row.arm.name for row in rows]),
         words("status", [_tied(row, best) for row in rows]),
         numbers("gain", [_NOT_SO if it is None else gain_text(it.gain) for it in gains]),
         words("range", [_NOT_SO if it is None else gain_range_text(it.gain_range) for it in gains]),
@@ -147,10 +147,6 @@ def _tied(row: ArmRow, best: Arm | None) -> str:
         return "best"
     tied = predicted is not None and predicted.tied
     return f"{row.status}, tied with the best" if tied else row.status
-
-
-def _name(row: ArmRow) -> str:
-    return row.arm.name
 
 
 def _program(row: ArmRow) -> str:
@@ -192,11 +188,11 @@ def _told(alike: Iterable[ArmRow]) -> Iterator[str]:
     first, *others = same.values()
     yield texts[0]
     rest = _some([row for rows in others for row in rows])
-    yield f"{rest}: the same as {_name(first[0])}, with other figures"
+    yield f"{rest}: the same as {first[0].arm.name}, with other figures"
 
 
 def _some(rows: Sequence[ArmRow]) -> str:
-    return units.some([_name(row) for row in rows], _NAMES)
+    return units.some([row.arm.name for row in rows], _NAMES)
 
 
 def ablation_section(conclusion: Conclusion) -> Iterator[Section]:

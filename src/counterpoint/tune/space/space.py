@@ -174,11 +174,12 @@ def arm_of(space: Space, point: Mapping[str, str], origin: ArmOrigin) -> Arm:
 
 
 def arm_with(space: Space, changes: Sequence[ArmChange], origin: ArmOrigin) -> Arm:
-    """Make the base with these changes, in order, under a name that is unique to them."""
+    """Make the base with these changes, in order, named by all of them: `--arm` reads it again."""
     if not changes:
         return Arm(name=BASE, settings=space.base, origin=ArmOrigin.BASE)
+    whole = " + ".join(str(change) for change in changes)
     return Arm(
-        name=_named(space, changes),
+        name=f"{whole} (2)" if any(seed.name == whole for seed in space.seeds) else whole,
         settings=merged(space.base, tuple(changes)),
         changes=tuple(changes),
         origin=origin,
@@ -237,12 +238,6 @@ def completed(space: Space, point: Mapping[str, str]) -> Mapping[str, str] | Non
                 return None
             found[needed] = needed_dimension.choices[0].choice if choice == ANYTHING else choice
     return found
-
-
-def _named(space: Space, changes: Sequence[ArmChange]) -> str:
-    """Name an arm by all its changes, so that `--arm` reads the name again."""
-    whole = " + ".join(str(change) for change in changes)
-    return f"{whole} (2)" if any(seed.name == whole for seed in space.seeds) else whole
 
 
 def _joined(point: Mapping[str, str]) -> str:
