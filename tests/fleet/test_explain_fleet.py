@@ -14,7 +14,7 @@ from web_store import web_store
 
 from command_line import in_process
 from counterpoint.cli.view_inputs import ViewOptions, open_input
-from counterpoint.core import CounterpointError
+from counterpoint.core import UsageError
 from counterpoint.fleet import Gathering, gather_digests, local
 from counterpoint.fleet.local import LocalExecutor
 from counterpoint.timeline import remote
@@ -64,7 +64,8 @@ def test_the_straggler_is_found(profiles: list[Path], tmp_path: Path) -> None:
 def test_view_opens_kept_digests_as_the_page_of_explain(
     profiles: list[Path], tmp_path: Path
 ) -> None:
-    kept, page = tmp_path / "all.digest.parquet", tmp_path / "page.html"
+    kept, page = tmp_path / "kept" / "all.digest.parquet", tmp_path / "page.html"
+    kept.parent.mkdir()
     answer(profiles[0].parent, "--digest", kept)
     done = in_process("explain", kept, "--executor", "local", "--html", page)
     assert done.returncode == 0, done.stderr
@@ -84,7 +85,10 @@ def test_view_opens_kept_digests_as_the_page_of_explain(
     shades = [int(shade) for shade, _ in cells]
     assert shades == sorted(shades)
     assert (shades[0], shades[-1]) == (1, 9)
-    with pytest.raises(CounterpointError, match="digest"):
+    directory = open_input((str(kept.parent),), None, options)
+    assert isinstance(directory.page, LivePage)
+    assert json.loads(directory.page.page_json())["reports"] == shown["reports"]
+    with pytest.raises(UsageError, match="--last is not for digests"):
         open_input((str(kept),), None, replace(options, last=2))
 
 

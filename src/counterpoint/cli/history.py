@@ -21,7 +21,7 @@ from counterpoint.core.arguments import Retry
 from counterpoint.fleet import gather_digests
 from counterpoint.fleet.history import compare_runs, history_of
 from counterpoint.fleet.local import LocalExecutor
-from counterpoint.fleet.store import Query, StoredFacts, add_run, parse_query, read_runs
+from counterpoint.fleet.store import Query, StoredFacts, add_run, parse_day, parse_query, read_runs
 from counterpoint.report.history import (
     history_document,
     history_json,
@@ -63,7 +63,7 @@ def store(  # noqa: PLR0913 - the options of the command
     check_options(paths, 1, None, f"store {store}", json=False, force=False)
     fleet = fleet or FleetOptions()
     executor = fleet.chosen(jobs) or LocalExecutor(jobs)
-    when = None if day is None else _day(day)
+    when = None if day is None else parse_day(day, f"--day {day}")
     runs = [path for path in paths if is_run(path)]
     others = tuple(path for path in paths if path not in runs)
     if name is not None and len(runs) + bool(others) > 1:
@@ -83,13 +83,6 @@ def store(  # noqa: PLR0913 - the options of the command
         place, row = add_run(store, facts, gathering)
         say_result(f"{facts.name}: {row['step_ms'][0]:,.3f} ms, {store}/runs/{place}")
     say_result(f"next: counterpoint history {store}")
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"--day {text}: not a day", next=Retry({"day": "2026-11-27"})) from None
 
 
 def _facts(

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from counterpoint.cli.profiles import (
 )
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry, option_of
 from counterpoint.core.frozen import frozen
 from counterpoint.runs import is_run
 from counterpoint.timeline.marked import is_large, marked_steps
@@ -84,8 +86,8 @@ def open_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) 
         return Opened(title=kept.title, page=kept)
     if other is None and len(set(paths)) == 2 and all(map(is_run, paths)):
         paths, other = paths[:1], paths[1]
-    if other is None and _are_digests(paths, options):
-        return _at_once(Read(content=_digests_page(paths)), key)
+    if other is None and (digests := _digests(paths, options)):
+        return _at_once(Read(content=_digests_page(digests)), key)
     if other is None and len(paths) == 1 and (study := _study(Path(paths[0]))):
         return _at_once(study, key)
     _refuse_studies((*paths, *([] if other is None else [other])))
@@ -202,8 +204,15 @@ def _compared(paths: tuple[str, ...], other: str, options: ViewOptions) -> Calla
     return read_them
 
 
-def _are_digests(paths: tuple[str, ...], options: ViewOptions) -> bool:
-    return {*(path[-15:] for path in paths), *asdict(options).values()} == {".digest.parquet", None}
+def _digests(paths: tuple[str, ...], options: ViewOptions) -> tuple[str, ...]:
+    """Return the files of digests that the paths are, or directories of them; none if others."""
+    each = [sorted(map(str, Path(p).iterdir())) if _is_directory(p) else [p] for p in paths]
+    files = (*chain.from_iterable(each),)
+    if not all(each) or not all(file.endswith(".digest.parquet") for file in files):
+        return ()
+    if asked := [name for name, value in asdict(options).items() if value is not None]:
+        raise UsageError(f"{option_of(asked[0])} is not for digests", next=Retry(without=(*asked,)))
+    return files
 
 
 def _digests_page(paths: tuple[str, ...]) -> PageContent:

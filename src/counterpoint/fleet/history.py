@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from counterpoint.core import Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare import StepChange, StepVerdict, change_of_runs
-from counterpoint.fleet.store import MOST_OPS
+from counterpoint.fleet.store import MOST_OPS, PARTS
 
 __all__ = [
     "LevelChange",
@@ -31,7 +31,6 @@ __all__ = [
 
 Levels = Callable[[NDArray[np.float64]], Sequence[int]]
 _COMPARED: Final = ("commit", "jax", "jaxlib", "chip", "devices", "hosts", "program", "build")
-_PARTS: Final = ("compute_ms", "hidden_ms", "exposed_ms", "copy_ms", "idle_ms")
 
 
 @frozen
@@ -144,7 +143,7 @@ def compare_runs(a: pl.DataFrame, b: pl.DataFrame) -> StoredComparison:
     sides = [frame.to_dicts() for frame in (a, b)]
     parts = [
         OpMove(name=name.removesuffix("_ms"), a_ms=_mean(a, name), b_ms=_mean(b, name))
-        for name in _PARTS
+        for name in PARTS
         if len(a[name].drop_nulls()) and len(b[name].drop_nulls())
     ]
     ops = [

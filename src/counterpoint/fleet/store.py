@@ -33,10 +33,10 @@ from counterpoint.fleet.tasks import Gathering
 from counterpoint.timeline.remote import open_url, refusal
 from counterpoint.timeline.source import ProfileSource
 
-__all__ = ["Query", "StoredFacts", "add_run", "parse_query", "read_runs"]
+__all__ = ["PARTS", "Query", "StoredFacts", "add_run", "parse_day", "parse_query", "read_runs"]
 
 FORMAT: Final = "counterpoint.store/1"
-_PARTS: Final = ("compute_ms", "hidden_ms", "exposed_ms", "copy_ms", "idle_ms")
+PARTS: Final = ("compute_ms", "hidden_ms", "exposed_ms", "copy_ms", "idle_ms")
 RUNS: Final[dict[str, Any]] = {
     "format": pl.String,
     "key": pl.String,  # equal for a run that is stored twice
@@ -55,7 +55,7 @@ RUNS: Final[dict[str, Any]] = {
     "step_ms": pl.Float64,  # the median of steps_ms
     "steps_ms": pl.List(pl.Float64),
     "steps_from": pl.String,  # profile, or how the Run saw its undisturbed steps
-    **dict.fromkeys(_PARTS, pl.Float64),  # of profiled steps; null: none was whole
+    **dict.fromkeys(PARTS, pl.Float64),  # of profiled steps; null: none was whole
     "ops": pl.List(pl.Struct(OPS)),  # mean over hosts
     "left_out": pl.List(pl.String),
 }
@@ -94,11 +94,12 @@ def parse_query(text: str) -> Query:
     wanted = tuple((unquote(name), unquote(value)) for name, _, value in pairs)  # + stays +
     for name, value in wanted:
         if name in ("since", "until", "day"):
-            _day(value, f"{name}={value}")
+            parse_day(value, f"{name}={value}")
     return Query(store=store, wanted=wanted)
 
 
-def _day(text: str, shown: str) -> date:
+def parse_day(text: str, shown: str) -> date:
+    """Parse a day that was given as `shown`."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -151,7 +152,7 @@ def add_run(store: str, facts: StoredFacts, gathering: Gathering) -> tuple[str, 
         "step_ms": float(np.nanmedian(steps_ms)),
         "steps_ms": steps_ms,
         "steps_from": facts.steps_from,
-        **({} if summary.step_ms is None else {name: getattr(summary, name) for name in _PARTS}),
+        **({} if summary.step_ms is None else {name: getattr(summary, name) for name in PARTS}),
         "ops": _ops(digests),
         "left_out": list(gathering.left_out),
     }
@@ -251,7 +252,7 @@ def _files(store: str) -> Iterator[tuple[str, date, ProfileSource]]:
     for path in sorted(top.glob("runs/model=*/day=*/*.parquet"), key=str):
         parts = str(path).rsplit("/", 3)
         model = unquote(parts[1].removeprefix("model="))
-        day = _day(parts[2].removeprefix("day="), str(path))
+        day = parse_day(parts[2].removeprefix("day="), str(path))
         if isinstance(path, Path):
             yield model, day, ProfileSource(str(path))
         else:

@@ -69,13 +69,10 @@ _LEGEND: Final = (
 
 
 def _next(summary: FleetSummary) -> str:
-    hosts = [host for host in summary.fleet.hosts if summary.late and host.name in _first(summary)]
+    late = summary.late[0].hosts if summary.late else ()
+    hosts = [host for host in summary.fleet.hosts if host.name in late]
     source = (hosts or summary.fleet.hosts)[0].source
     return f"counterpoint explain {shlex.quote(source)}"
-
-
-def _first(summary: FleetSummary) -> tuple[str, ...]:
-    return summary.late[0].hosts
 
 
 def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
