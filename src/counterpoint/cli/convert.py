@@ -288,7 +288,8 @@ def _network(  # noqa: PLR0913 - the options of the command
 def _write_page(
     analysis: NetworkAnalysis, document: Document, timeline: Timeline, path: Path, *, full: bool
 ) -> None:
-    from counterpoint.cli.pages import page_of, title_of, write_page
+    from counterpoint.cli.pages import page_of, write_page
+    from counterpoint.view import title_of
 
     results = {"network": network_json(analysis)}
     page = page_of(title_of(analysis.inputs), {"network": document}, results, [timeline])

@@ -95,7 +95,8 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
     document = fleet_document if command == "explain" else fleet_network
     text = partial(fleet_json, summary, tuple(named))
     if html is not None:
-        from counterpoint.cli.pages import page_of, title_of, write_page
+        from counterpoint.cli.pages import page_of, write_page
+        from counterpoint.view import title_of
 
         shown = document(summary, named, max(top, ROWS_OF_PAGE))
         write_page(page_of(title_of(named), {command: shown}, {FLEET: text()}), html)

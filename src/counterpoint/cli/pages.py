@@ -13,7 +13,7 @@ from counterpoint import __version__
 from counterpoint.cli.output import write_output
 from counterpoint.cli.printing import say_wrote
 from counterpoint.cli.wording import in_options, worded
-from counterpoint.view import PageContent, one_file
+from counterpoint.view import PageContent, one_file, title_of
 
 if TYPE_CHECKING:
     from counterpoint.diagnose import Explanation
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from counterpoint.workflow.prediction import Prediction
     from counterpoint.workflow.upgrade import Upgrade
 
-_NAMED: Final = 2
 _SECRET: Final = re.compile(
     r"^((?:--env=)?\w*(?:TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY|_KEY)\w*=).+", re.IGNORECASE
 )
@@ -69,13 +68,6 @@ def page_of(
 def _without_secret(word: str) -> str:
     """Return a word of the command without the value of a variable that holds a secret."""
     return _SECRET.sub(r"\1...", word)
-
-
-def title_of(paths: Sequence[str]) -> str:
-    """Return the names of inputs, without their directories."""
-    names = [Path(path).name or path for path in dict.fromkeys(paths)]
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def explained_page(

@@ -11,7 +11,7 @@ from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from counterpoint.cli.pages import compared_page, explained_page, page_of, study_page, title_of
+from counterpoint.cli.pages import compared_page, explained_page, page_of, study_page
 from counterpoint.cli.profiles import (
     as_typed,
     check_options,
@@ -27,7 +27,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.runs import is_run
 from counterpoint.timeline.marked import is_large, marked_steps
 from counterpoint.timeline.step_range import step_range
-from counterpoint.view import LivePage, PageContent, PreparedPage, find_page, key_of
+from counterpoint.view import LivePage, PageContent, PreparedPage, find_page, key_of, title_of
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target

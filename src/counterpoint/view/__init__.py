@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from counterpoint.view.page import LivePage as LivePage
     from counterpoint.view.page import PageContent as PageContent
     from counterpoint.view.page import one_file as one_file
+    from counterpoint.view.page import title_of as title_of
     from counterpoint.view.prepared import PreparedPage as PreparedPage
     from counterpoint.view.prepared import find_page as find_page
     from counterpoint.view.prepared import keep_page as keep_page
@@ -35,5 +36,6 @@ __getattr__ = lazy(
         "notebook_html": "counterpoint.view.notebook",
         "one_file": "counterpoint.view.page",
         "serve": "counterpoint.view.serving",
+        "title_of": "counterpoint.view.page",
     },
 )

@@ -6,7 +6,6 @@ Viewers of notebooks that run no programs (nbviewer, GitHub) drop the frame; the
 from __future__ import annotations
 
 from functools import singledispatch
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from counterpoint import __version__
@@ -16,13 +15,12 @@ from counterpoint.report import html_of
 from counterpoint.report.explain import compare_json, explain_json
 from counterpoint.report.predict import predict_json
 from counterpoint.timeline import Timeline
-from counterpoint.view.page import PageContent, one_file
+from counterpoint.view.page import PageContent, one_file, title_of
 from counterpoint.workflow.prediction import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_NAMED: Final = 2
 _LIMIT: Final = 2_000_000
 """Bytes that a frame should have: notebooks keep each output, and are read and saved as a whole."""
 _MOST: Final = 4_000_000
@@ -41,13 +39,6 @@ def notebook_html(value: object) -> str:
     return static if len(page) > _MOST else f"{static}\n{_frame(page)}"
 
 
-def _title(names: Sequence[str]) -> str:
-    """Return the names of inputs, without their directories."""
-    shown = [PurePath(name).name or name for name in names[:_NAMED]]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
-
-
 @singledispatch
 def _content(value: object) -> PageContent | None:
     """Return the page of a value; None: its report shows all of it."""
@@ -57,21 +48,21 @@ def _content(value: object) -> PageContent | None:
 
 @_content.register
 def _(value: Timeline) -> PageContent:
-    return _page(_title(value.inputs), {}, [value])
+    return _page(title_of(value.inputs), {}, [value])
 
 
 @_content.register
 def _(value: Explanation) -> PageContent | None:
     if value.timeline is None:
         return None
-    title = _title(value.inputs)
+    title = title_of(value.inputs)
     return _page(title, {"explain": explain_json(value)}, [value.timeline])
 
 
 @_content.register
 def _(value: Comparison) -> PageContent | None:
     timelines = [side.timeline for side in (value.a, value.b) if side.timeline is not None]
-    title = _title((value.a.name, value.b.name))
+    title = title_of((value.a.name, value.b.name))
     return _page(title, {"compare": compare_json(value)}, timelines)
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from enum import IntEnum
 from html import escape
 from importlib import resources
+from pathlib import PurePath
 from typing import Any, Final
 
 from counterpoint.core.frozen import frozen
@@ -24,6 +25,8 @@ from counterpoint.view.picture import LevelColumns, drawing
 from counterpoint.view.timeline_page import TimelinePage
 
 _LONGEST_NAME: Final = 64
+_NAMED: Final = 2
+"""Inputs that a title names."""
 ASSETS: Final = ("app.js", "app.css")
 FORMAT: Final = 2
 _LIMIT: Final = 20_000_000
@@ -279,6 +282,13 @@ class _Chosen:
 
 _MARKUP: Final = 64
 """Bytes of the element around a block."""
+
+
+def title_of(inputs: Sequence[str]) -> str:
+    """Return the names of inputs, without their directories."""
+    names = [PurePath(name).name or name for name in dict.fromkeys(inputs)]
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def asset(name: str) -> bytes:
