@@ -212,18 +212,20 @@ class Rank:
         return tuple(sorted(found, key=order))
 
     @property
-    def known_step_module(self) -> str | None:
-        """The name of the step's module, by what ran; None if that is not known.
+    def step_compiles(self) -> tuple[Compile, ...]:
+        """The compiles and cache hits of what ran as steps; empty if that is not known.
 
-        It is the module whose executions were counted as steps. In a program that marks its steps,
-        it is the one that took longest to compile within the first of them, or ahead of time.
+        Executions were counted; in a program that marks its steps, they are those within the first.
         """
         if self.step_source in ("annotation", "api"):
-            compiles = _compiled_for_steps(self.compiles, self.steps)
-        else:
-            counted = {name for process in self.processes for name in _counted(process)}
-            compiles = [it for it in self.compiles if _function_of(it) in counted]
-        took = longest_compiles(compiles)
+            return _compiled_for_steps(self.compiles, self.steps)
+        counted = {name for process in self.processes for name in _counted(process)}
+        return tuple(it for it in self.compiles if _function_of(it) in counted)
+
+    @property
+    def known_step_module(self) -> str | None:
+        """The module that took longest of `step_compiles`; None if that is not known."""
+        took = longest_compiles(self.step_compiles)
         return max(took, key=lambda name: took[name], default=None)
 
     @property

@@ -110,7 +110,7 @@ def measure(directory: Path, ended: GangEnd, changes: Settings = _UNCHANGED) -> 
         cause = why_no_run(directory, ended, damage.what)
         return TrialReport(failure=cause.failure, detail=cause.detail)
     losses = read_losses(run)
-    step = _step_file(run.ranks[0]).path if run.ranks else None
+    step = _step_file(run.ranks[0])[0] if run.ranks else None
     options = effective_flags(run.ranks[0], step) if step else {}
     result = _judged(run, ended, losses, why_not_applied(run, changes, options))
     program, notes = _program(run)
@@ -208,47 +208,43 @@ def _compiled(run: Run, program: Program | None, options: Mapping[str, str]) -> 
     if program is None or not options:
         return None
     place = str(run.path)
-    kept = sorted((name, value) for name, value in options.items() if place not in value)
+    kept = sorted(
+        (name, value)
+        for name, value in options.items()
+        # A program from JAX's compilation cache names the dump of the run that compiled it.
+        if place not in value and name != "xla_dump_to"
+    )
     text = repr((schedule_hash(program), kept))
     return hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=8).hexdigest()
 
 
-@frozen
-class _StepFile:
-    """The file of a rank's scheduled step, or why there is none."""
+def _step_file(rank: Rank) -> tuple[Path | None, str]:
+    """Return the file of a rank's scheduled step, or None and why there is none.
 
-    path: Path | None = None
-    why: str = ""
-
-
-def _step_file(rank: Rank) -> _StepFile:
-    """Return a rank's step; none if it came from JAX's compilation cache, without a dump."""
-    files = rank.hlo
-    if not files:
-        return _StepFile()
-    cached = {
-        compile_.name
-        for compile_ in rank.compiles
-        if compile_.kind == "cache_hit" and compile_.name
-    }
-    dumped = {module_of(path, cached) for path in files}
+    A program from JAX's compilation cache may have no dump.
+    """
+    if not rank.hlo:
+        return None, ""
+    compiles = rank.step_compiles or rank.compiles
+    cached = {it.name for it in compiles if it.kind == "cache_hit" and it.name}
+    dumped = {module_of(path, cached) for path in rank.hlo}
     if missing := cached - dumped:
         names = ", ".join(sorted(missing)[:3])
-        return _StepFile(why=f"its program is unknown: {names} came from JAX's compilation cache")
-    took = {} if cached else longest_compiles(rank.compiles)
+        return None, f"its program is unknown: {names} came from JAX's compilation cache"
+    compiled = {it.name for it in compiles if it.name}
+    files = [path for path in rank.hlo if module_of(path, compiled)] or rank.hlo
+    took = {} if cached else longest_compiles(compiles)
     seconds = {path: took.get(module_of(path, took), 0.0) for path in files}
     # Compile times of small programs are random: of those close to the longest, take the largest.
     near = [path for path in files if seconds[path] >= _NEAR * max(seconds.values())]
-    return _StepFile(max(near, key=lambda path: path.stat().st_size))
+    return max(near, key=lambda path: path.stat().st_size), ""
 
 
 def _step_of(rank: Rank) -> tuple[Program | None, str]:
     """Return a rank's program, or None and why it is unknown."""
-    found = _step_file(rank)
-    if found.path is None:
-        return None, found.why
+    path, why = _step_file(rank)
     try:
-        return read_program(found.path), ""
+        return read_program(path) if path else None, why
     except (CounterpointError, OSError, ValueError) as damage:
         return None, f"the dumped program can't be read: {damage}"
 
