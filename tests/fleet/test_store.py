@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -14,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from fsspec import AbstractFileSystem
+from s3_server import S3Server, s3_bucket, s3_server
 
 from command_line import in_process
 from counterpoint.core import CounterpointError
@@ -21,7 +25,7 @@ from counterpoint.fleet.digest import from_bytes, make_digest, merge
 from counterpoint.fleet.history import compare_runs, history_of
 from counterpoint.fleet.store import MOST_OPS, RUNS, StoredFacts, add_run, parse_query, read_runs
 from counterpoint.fleet.tasks import Gathering
-from counterpoint.timeline import read
+from counterpoint.timeline import read, remote
 from counterpoint.tune.trial import levels_of_runs
 from made_fleet import write_profiles
 
@@ -202,17 +206,107 @@ def test_a_damaged_file_is_named(gathering: Gathering, tmp_path: Path) -> None:
         read_runs(parse_query(str(tmp_path)))
 
 
-def test_profiles_are_stored_from_the_command_line(tmp_path: Path) -> None:
-    paths = write_profiles(tmp_path / "run", hosts=2)
-    place = f"memory://store-{os.getpid()}"
-    words = ("--model", "m", "--name", "nightly", "--jobs", 1)
-    done = in_process("store", place, *paths, *words)
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with s3_server() as made:
+        yield made
+
+
+class TestBucket:
+    """A store in a bucket of a real server of S3's protocol."""
+
+    @pytest.fixture
+    def bucket(
+        self, server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[AbstractFileSystem]:
+        monkeypatch.setenv("COUNTERPOINT_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(remote, "PAUSES_S", (0.01, 0.01, 0.01))
+        with s3_bucket(server, "nightly", monkeypatch) as system:
+            yield system
+
+    def test_from_the_command_line(self, bucket: AbstractFileSystem, tmp_path: Path) -> None:
+        for path in write_profiles(tmp_path / "run", hosts=2):
+            bucket.put(str(path), f"nightly/run-7/plugins/profile/2023_11_14_22_00_00/{path.name}")
+        words = ("--model", "m", "--name", "run 7", "--jobs", 1)
+        done = in_process("store", "s3://nightly/store/", "s3://nightly/run-7", *words)
+        assert done.returncode == 0, done.stderr
+        assert "run 7: " in done.stdout
+        # The day is the one that the profile records.
+        found = json.loads(in_process("history", "s3://nightly/store", "--json").stdout)
+        assert [run["day"] for run in found["runs"]] == ["2023-11-14"]
+        assert found["runs"][0]["devices"] == 4
+        assert sorted(path.rpartition("/")[0] for path in bucket.find("nightly/store")) == [
+            f"nightly/store/{kind}/model=m/day=2023-11-14" for kind in ("hosts", "runs")
+        ]
+
+    def test_it_says_what_a_directory_says(
+        self, bucket: AbstractFileSystem, store: str, gathering: Gathering
+    ) -> None:
+        bucket.put(f"{store}/runs", "nightly/runs", recursive=True)
+        here, there = (in_process("history", place).stdout for place in (store, "s3://nightly"))
+        assert there == here.replace(store, "s3://nightly")
+        command = next(line for line in there.splitlines() if line.startswith("next: "))
+        done = in_process(*shlex.split(command)[2:], "--json")
+        assert done.returncode == 0, done.stderr
+        assert [json.loads(done.stdout)[name] for name in ("a_runs", "b_runs")] == [1, 1]
+        add_run("s3://nightly", facts(11, 100.0, "cccc"), other_run(gathering, 11))
+        assert len(read_runs(parse_query("s3://nightly?commit=cccc"))) == 1
+
+    def test_what_passes_is_tried_again(
+        self, bucket: AbstractFileSystem, server: S3Server, gathering: Gathering
+    ) -> None:
+        server.faults += [("PUT", "/hosts/", 503), ("PUT", "/runs/", 503), ("GET", "/runs/", 503)]
+        add_run("s3://nightly", facts(1, 100.0, "one"), gathering)
+        server.faults.append(("GET", "/runs/", "cut"))
+        assert read_runs(parse_query("s3://nightly"))["commit"].to_list() == ["one"]
+        assert not server.faults
+        assert len(bucket.find("nightly/runs")) == 1
+
+    @pytest.mark.parametrize(
+        ("status", "text"), [(403, "the store refuses access: as asked"), (404, "not found")]
+    )
+    @pytest.mark.usefixtures("bucket")
+    def test_what_is_refused(
+        self,
+        server: S3Server,
+        gathering: Gathering,
+        status: int,
+        text: str,
+    ) -> None:
+        """Whatever part of a run is refused, no part of it counts."""
+        for number, part in enumerate(("/hosts/", "/runs/")):
+            server.refused[:] = [("PUT", part, status)]
+            with pytest.raises(CounterpointError, match=text) as refused:
+                add_run("s3://nightly", facts(number, 100.0, "one"), other_run(gathering, number))
+            assert part in str(refused.value)
+        server.refused.clear()
+        assert "no run in this store" in in_process("history", "s3://nightly").stderr
+        add_run("s3://nightly", facts(1, 100.0, "one"), gathering)
+        server.refused.append(("GET", "/runs/", status))
+        done = in_process("history", "s3://nightly")
+        assert (done.returncode, text in done.stderr) == (3, True)
+        assert "Traceback" not in done.stderr
+
+    @pytest.mark.usefixtures("bucket")
+    def test_there_is_no_such_bucket(self, gathering: Gathering) -> None:
+        with pytest.raises(CounterpointError, match="not found"):
+            add_run("s3://none", facts(1, 100.0, "one"), gathering)
+        done = in_process("history", "s3://none")
+        assert (done.returncode, "s3://none: not found" in done.stderr) == (3, True)
+
+
+def test_runs_of_one_day_and_single_ones_have_a_next_command(
+    gathering: Gathering, tmp_path: Path
+) -> None:
+    add_run(str(tmp_path), facts(1, 100.0, "one"), gathering)
+    assert "next: counterpoint explain x\n" in in_process("history", tmp_path).stdout
+    add_run(str(tmp_path), facts(1, 101.0, "two"), other_run(gathering, 2))
+    told = in_process("history", tmp_path).stdout
+    command = next(line for line in told.splitlines() if line.startswith("next: "))
+    done = in_process(*shlex.split(command)[2:], "--json")
     assert done.returncode == 0, done.stderr
-    assert "nightly: " in done.stdout
-    # The day is the one that the profile records.
-    found = json.loads(in_process("history", place, "--json").stdout)
-    assert [run["day"] for run in found["runs"]] == ["2023-11-14"]
-    assert found["runs"][0]["devices"] == 4
+    differs = json.loads(done.stdout)["differs"]
+    assert [(each["before"], each["after"]) for each in differs] == [("one", "two")]
 
 
 def test_a_plus_in_a_name_is_a_plus(gathering: Gathering, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fsspec import AbstractFileSystem
+from s3_server import S3Server, s3_bucket, s3_server
 from web_store import WebStore, web_store
 from xspace_builder import US, kernel, nvidia, xspace
 
@@ -161,7 +162,7 @@ class TestFaults:
         assert not list((cache / "objects").iterdir())
 
     @pytest.mark.parametrize(
-        ("status", "text"), [(403, "refuses to show it"), (401, "refuses"), (404, "not found")]
+        ("status", "text"), [(403, "refuses access"), (401, "refuses"), (404, "not found")]
     )
     def test_what_is_refused_is_asked_once(self, web: WebStore, status: int, text: str) -> None:
         web.status["/run/host-0.xplane.pb"] = status
@@ -186,14 +187,9 @@ class TestFaults:
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """A server of S3's protocol."""
-    server = pytest.importorskip("moto.server")
-    pytest.importorskip("s3fs")
-    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    running.start()
-    yield "http://{}:{}".format(*running.get_host_and_port())
-    running.stop()
+def server() -> Iterator[S3Server]:
+    with s3_server() as made:
+        yield made
 
 
 class TestS3:
@@ -201,23 +197,10 @@ class TestS3:
 
     @pytest.fixture
     def bucket(
-        self, endpoint: str, monkeypatch: pytest.MonkeyPatch
+        self, server: S3Server, monkeypatch: pytest.MonkeyPatch
     ) -> Iterator[AbstractFileSystem]:
-        import s3fs
-
-        for name, value in (
-            ("AWS_ENDPOINT_URL", endpoint),
-            ("AWS_ACCESS_KEY_ID", "a"),
-            ("AWS_SECRET_ACCESS_KEY", "b"),
-            ("AWS_DEFAULT_REGION", "us-east-1"),
-        ):
-            monkeypatch.setenv(name, value)
-        s3fs.S3FileSystem.clear_instance_cache()
-        system = s3fs.S3FileSystem()
-        system.mkdir("runs")
-        yield system
-        system.rm("runs", recursive=True)
-        s3fs.S3FileSystem.clear_instance_cache()
+        with s3_bucket(server, "runs", monkeypatch) as system:
+            yield system
 
     def test_a_log_directory(self, bucket: AbstractFileSystem) -> None:
         for number in range(2):
@@ -236,3 +219,23 @@ class TestS3:
         assert answer.returncode == 3
         assert "not found" in answer.stderr or "nothing matches" in answer.stderr
         assert "Traceback" not in answer.stderr
+
+    def test_a_profile_that_is_cut_off_once_is_fetched_again(
+        self, bucket: AbstractFileSystem, server: S3Server
+    ) -> None:
+        bucket.pipe("runs/host-0.xplane.pb", profile("host-0"))
+        server.faults.append(("GET", "host-0", "cut"))
+        assert [host.name for host in read("s3://runs/host-0.xplane.pb").hosts] == ["host-0"]
+        assert not server.faults
+
+    def test_a_profile_that_is_refused_is_left_out(
+        self, bucket: AbstractFileSystem, server: S3Server
+    ) -> None:
+        for number in range(2):
+            bucket.pipe(f"runs/a/host-{number}.xplane.pb", profile(f"host-{number}"))
+        server.refused.append(("GET", "host-1", 403))
+        made = read("s3://runs/a")
+        assert [host.name for host in made.hosts] == ["host-0"]
+        assert any("host-1.xplane.pb: the store refuses access" in note for note in made.notes)
+        alone = in_process("explain", "s3://runs/a/host-1.xplane.pb")
+        assert (alone.returncode, "aws sts get-caller-identity" in alone.stderr) == (3, True)

@@ -13,7 +13,6 @@ import io
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -30,7 +29,7 @@ from counterpoint.fleet.digest import OPS, to_bytes
 from counterpoint.fleet.fleet import arrange
 from counterpoint.fleet.summary import summarize
 from counterpoint.fleet.tasks import Gathering
-from counterpoint.timeline.remote import open_url, refusal
+from counterpoint.timeline.remote import RemoteStore, open_url
 from counterpoint.timeline.source import ProfileSource
 
 __all__ = ["PARTS", "Query", "StoredFacts", "add_run", "parse_day", "parse_query", "read_runs"]
@@ -191,13 +190,7 @@ def _write(store: str, path: str, content: bytes) -> None:
         except OSError as failure:
             raise InputError(f"can't write {place}: {failure.strerror or failure}") from None
         return
-    url = f"{store.rstrip('/')}/{path}"
-    try:
-        fsspec: Any = import_module("fsspec")
-        system, place = fsspec.core.url_to_fs(url)
-        system.pipe_file(place, content)
-    except Exception as failure:  # noqa: BLE001 - every driver raises its own kinds
-        raise refusal(url, failure) from None
+    RemoteStore(f"{store.rstrip('/')}/{path}").write(content)
 
 
 def read_runs(query: Query) -> pl.DataFrame:

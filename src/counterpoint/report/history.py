@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Final, Literal
+from urllib.parse import quote
 
 from counterpoint.core import Unknown
 from counterpoint.diagnose.compare import StepChange
@@ -30,6 +32,7 @@ from counterpoint.report.document import (
     table,
     words,
 )
+from counterpoint.report.explain.compare_document import step_answer
 from counterpoint.report.json import At, Result, fill, json_text
 from counterpoint.report.units import counted_noun
 
@@ -125,10 +128,15 @@ _LEGEND: Final = (
 
 
 def _next(history: RunHistory, store: str) -> str:
-    days = [day.isoformat() for day in history.runs["day"].to_list()]
-    at = history.moved[-1].at if history.moved else len(days) - 1
-    before = days[max(at - 1, 0)]
-    return f"counterpoint compare '{store}?day={before}' '{store}?day={days[at]}'"
+    rows = history.runs.to_dicts()
+    at = history.moved[-1].at if history.moved else len(rows) - 1
+    if at < 1:
+        return f"counterpoint explain {shlex.quote(rows[0]['source'])}"
+    kind = "key" if rows[at - 1]["day"] == rows[at]["day"] else "day"
+    one, other = (
+        f"'{store}?model={quote(row['model'])}&{kind}={row[kind]}'" for row in rows[at - 1 : at + 1]
+    )
+    return f"counterpoint compare {one} {other}"
 
 
 def _moved(history: RunHistory) -> Section:
@@ -211,7 +219,7 @@ def stored_document(found: StoredComparison, a: str, b: str, top: int) -> Docume
     if isinstance(step, Unknown):
         summary, how = "unknown", step.reason
     else:
-        summary, how = f"B is {step.verdict}: {step.change:+.2%}, range {_range(step)}", step.how
+        summary, how = f"{step_answer(step)}, range {_range(step)}", step.how
     sides = table(
         words("", ["A", "B"]),
         places("runs", [a, b]),

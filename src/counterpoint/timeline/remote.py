@@ -20,7 +20,7 @@ from urllib.parse import urlsplit, urlunsplit
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.frozen import frozen
 
-__all__ = ["RemotePath", "open_url", "refusal"]
+__all__ = ["RemotePath", "RemoteStore", "open_url"]
 
 TIMEOUT_VARIABLE: Final = "COUNTERPOINT_STORE_TIMEOUT"
 """Seconds that a store may take for one answer, which has at most `BLOCK` bytes."""
@@ -100,7 +100,7 @@ class RemoteStore:
             fsspec: Any = import_module("fsspec")
             self._system, self.root = fsspec.core.url_to_fs(url)
         except Exception as failure:  # noqa: BLE001 - every driver raises its own kinds
-            raise refusal(url, failure) from None
+            raise _refusal(url, failure) from None
 
     def url_of(self, path: str) -> str:
         """Return the URL of a path of this store."""
@@ -143,6 +143,10 @@ class RemoteStore:
 
         self._ask(path, fetch)
 
+    def write(self, content: bytes) -> None:
+        """Write what the URL names as a whole: a store shows no part of it before."""
+        self._ask(self.root, lambda: self._call("pipe_file", self.root, content))
+
     def _call(self, method: str, *arguments: object, **options: object) -> Any:  # noqa: ANN401
         if not self._system.async_impl:
             return getattr(self._system, method)(*arguments, **options)
@@ -158,12 +162,12 @@ class RemoteStore:
                 return call()
             except Exception as failure:  # noqa: BLE001 - every driver raises its own kinds
                 if not _is_passing(failure):
-                    raise refusal(self.url_of(path), failure) from None
+                    raise _refusal(self.url_of(path), failure) from None
             time.sleep(pause_s)
         try:
             return call()
         except Exception as failure:  # noqa: BLE001
-            raise refusal(self.url_of(path), failure) from None
+            raise _refusal(self.url_of(path), failure) from None
 
 
 async def _web_block(system: Any, url: str, first: int, end: int) -> bytes | None:  # noqa: ANN401
@@ -332,7 +336,7 @@ def _is_passing(failure: Exception) -> bool:
     return not isinstance(next(_roots(failure)), _FINAL)
 
 
-def refusal(url: str, failure: Exception) -> InputError | UsageError:
+def _refusal(url: str, failure: Exception) -> InputError | UsageError:
     """Return the error that tells a user why a URL can't be read."""
     if isinstance(failure, InputError | UsageError):
         return failure
@@ -371,7 +375,7 @@ def _unfit(name: str, scheme: str, failure: Exception) -> InputError:
 def _refused(name: str, scheme: str, failure: Exception) -> InputError:
     kind, check = _CREDENTIALS.get(scheme, ("the URL itself", None))
     return InputError(
-        f"{name}: the store refuses to show it: {_first_line(failure)}",
+        f"{name}: the store refuses access: {_first_line(failure)}",
         why=f"credentials are taken from the provider's own environment: {kind}"
         if check
         else "a web server gets no credentials but those in the URL; a signed one may be over",
@@ -402,5 +406,6 @@ _QUERY: Final = re.compile(r"(https?://[^\s'\"?]*)\?[^\s'\")]*")
 
 def _first_line(failure: BaseException) -> str:
     """Return the first line of a message, without the queries of URLs: they may hold secrets."""
-    lines = str(failure).strip().splitlines()
+    first, colon, rest = str(failure).strip().partition(":\n")  # aiohttp's have their text below
+    lines = f"{first}{colon and ': '}{rest.strip()}".splitlines()
     return _QUERY.sub(r"\1", lines[0]) if lines else type(failure).__name__

@@ -126,7 +126,7 @@ def _step(found: Comparison) -> Section:
     if (why := found.contradicted) is not None:
         rows.append(Fact("CONTRADICTION", why, Tone.WARNING))
     rows.append(Fact("how", step.how, Tone.QUIET))
-    return Section("Step time", _answer(step), (FactList(tuple(rows)),))
+    return Section("Step time", step_answer(step), (FactList(tuple(rows)),))
 
 
 def _time(seconds: float, side: Side, runs: int) -> str:
@@ -142,7 +142,8 @@ def _change(step: StepChange) -> str:
     return f"{step.change:+.2%}, range {step.range.low:+.2%} to {step.range.high:+.2%}"
 
 
-def _answer(step: StepChange) -> str:
+def step_answer(step: StepChange) -> str:
+    """Return in words by how much B's step is longer, and what that proves."""
     if step.verdict in (StepVerdict.FASTER, StepVerdict.SLOWER):
         return f"B is {step.verdict}: {_way(step.change)}"
     if step.change == 0:
