@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,32 +88,32 @@ def test_self_time_leaves_out_what_is_nested() -> None:
     assert self_times(frame).tolist() == [40, 30, 20, 10, 5, 50]
 
 
-@st.composite
-def nested(draw: st.DrawFn) -> list[tuple[int, int]]:
-    """Spans that nest or follow each other, as on one stream or thread."""
-    spans: list[tuple[int, int]] = []
-
-    def fill(start: int, end: int, depth: int) -> None:
-        at = start
-        while at < end and depth < 4 and draw(st.booleans()):
-            begin = draw(st.integers(at, end - 1))
-            stop = draw(st.integers(begin + 1, end))
-            spans.append((begin, stop - begin))
-            fill(begin, stop, depth + 1)
-            at = stop
-
-    fill(0, 60, 0)
-    return spans
+def test_a_kernel_that_starts_before_the_last_one_ends_takes_only_what_both_share() -> None:
+    # b starts while a runs, and c while b runs, as programmatic dependent launches do.
+    rows = [(0, 0, 100), (0, 90, 50), (0, 135, 20), (0, 160, 5)]
+    frame = pl.DataFrame(rows, schema=["line", "start_ps", "dur_ps"], orient="row")
+    assert self_times(frame).tolist() == [90, 45, 20, 5]
 
 
-@given(nested())
-def test_self_times_add_up_to_the_time_covered(spans: list[tuple[int, int]]) -> None:
+spans_of_a_line = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), max_size=12)
+
+
+@given(spans_of_a_line)
+def test_each_moment_is_the_self_time_of_the_span_that_started_last(
+    spans: list[tuple[int, int]],
+) -> None:
     rows = [(0, start, duration) for start, duration in spans]
     schema = {"line": pl.UInt32, "start_ps": pl.Int64, "dur_ps": pl.Int64}
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
-    start = frame["start_ps"].to_numpy()
-    covered = union(start, start + frame["dur_ps"].to_numpy()).total
-    own = self_times(frame)
-    assert (own >= 0).all()
-    # Two spans over the very same time are parent and child whichever is named first.
-    assert own.sum() == covered
+    # Spans arrive in order of start; of those that start together the shorter is within the longer.
+    frame = pl.DataFrame(sorted(rows), schema=schema, orient="row")
+    expected: Counter[tuple[int, int]] = Counter()
+    for moment in range(60):
+        open_spans = [
+            (start, -duration) for _, start, duration in rows if 0 <= moment - start < duration
+        ]
+        if open_spans:
+            expected[max(open_spans)] += 1
+    own: Counter[tuple[int, int]] = Counter()
+    for start, duration, ps in frame.select("start_ps", "dur_ps", own=self_times(frame)).rows():
+        own[start, -duration] += ps
+    assert own == expected

@@ -533,6 +533,14 @@ def test_different_names_made_short_stay_different(names: list[str], width: int)
     assert all(was == it for was, it in zip(names, short, strict=True) if len(was) <= width)
 
 
+def test_names_that_differ_in_several_places_are_cut_in_each() -> None:
+    start, middle = "void Eigen::MetaKernel<" + "Tensor, " * 9, "long, " * 9
+    names = [f"{start}{a}, {middle}{b}>(Args)" for a in ("half", "bool") for b in ("add", "mul")]
+    short = distinct(names, 30)
+    assert len(set(short)) == len(names)
+    assert max(map(len, short)) == 30
+
+
 def test_what_differs_in_the_middle_is_what_is_shown() -> None:
     names = [f"void cutlass::Kernel2<tensorop_gemm_{it}_32x3_nn_align8>(Params)" for it in "abc"]
     assert distinct(names, 24) == [

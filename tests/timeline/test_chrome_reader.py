@@ -244,7 +244,9 @@ def test_kineto_kernels_are_work_on_gpus_and_profiler_steps_are_markers() -> Non
     ]
     assert recording.ops["hint"].to_list() == ["kernel", "gpu_memcpy"]
     assert recording.markers.rows() == [(None, 12, "ProfilerStep#12", 0, 5_000_000)]
+    assert [device.chip for device in recording.devices] == ["H100"]
     assert any("1 events of phase 's'" in note for note in recording.notes)
+    assert any("recorded by PyTorch" in note for note in recording.notes)
 
 
 def test_begins_and_ends_are_paired_by_thread() -> None:

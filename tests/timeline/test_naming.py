@@ -36,6 +36,8 @@ def test_collectives_are_told_by_their_names(name: str, kind: str | None) -> Non
         ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", "matmul"),
         ("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT", "matmul"),
         ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop", "attention"),
+        ("void Eigen::MetaKernel<Eigen::TensorConversionOp<float>>(long)", "other"),
+        ("sm80_xmma_fprop_implicit_gemm_conv2d", "convolution"),
         ("while.3", "control"),
         ("loop_add_fusion", "fusion"),
         ("xyzzy", "other"),

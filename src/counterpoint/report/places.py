@@ -7,6 +7,8 @@ from typing import Final
 
 ELLIPSIS: Final = "…"
 _PARTS: Final = 3
+_ROUNDS: Final = 8
+"""How often texts that are still equal are cut elsewhere."""
 
 
 def short_path(place: str, parts: int = _PARTS) -> str:
@@ -62,13 +64,19 @@ def distinct(
 ) -> list[str]:
     """Return the texts shortened so that different texts still look different.
 
-    Those that a plain cut would make equal are cut around the place where they start to differ; if
-    even that does not distinguish them, they are not cut.
+    Those that a plain cut would make equal are cut around the place where they start to differ;
+    those of them that are still equal, around the next. What this does not distinguish is numbered.
     """
     short = {text: cut(text, width, ellipsis) for text in texts}
-    for alike in _alike(short):
+    for alike in (group for _ in range(_ROUNDS) for group in _alike(short)):
         begin = _shared(min(alike), max(alike))
         short |= {text: _around(text, begin, width, ellipsis) for text in alike}
+    for alike in _alike(dict(short)):
+        ends = [f" ({number})" for number in range(1, len(alike) + 1)]
+        short |= {
+            text: cut(text, width - len(end), ellipsis) + end
+            for text, end in zip(alike, ends, strict=True)
+        }
     short |= {text: text for alike in _alike(short) for text in alike}
     return [short[text] for text in texts]
 

@@ -62,7 +62,10 @@ _LIBRARIES: Final = ("nccl", "rccl", "msccl")
 _KERNELS: Final = (
     (re.compile(r"memcpy|copybuffer|memset|fillbuffer|copy_bytes", re.IGNORECASE), "copy"),
     (re.compile(r"fmha|flash|attention|sdpa", re.IGNORECASE), "attention"),
-    (re.compile(r"conv(?!ert)|im[23]d?2?col|winograd|implicit_gemm", re.IGNORECASE), "convolution"),
+    (
+        re.compile(r"conv(?!er[ts])|im[23]d?2?col|winograd|implicit_gemm", re.IGNORECASE),
+        "convolution",
+    ),
     (
         re.compile(r"gemm|cutlass|cublas|nvjet|^Cijk_|matmul|xmma|_dot_|^dot|wgmma", re.IGNORECASE),
         "matmul",

@@ -270,7 +270,7 @@ def kinds(rows: Rows) -> str:
     """Return the kinds as text, most expensive first: `all-gather and reduce-scatter`."""
     sums: dict[str, float] = {}
     for row in rows:
-        kind = str(row["kind"] or "communication")
+        kind = "communication" if row["kind"] in (None, "unknown") else str(row["kind"])
         sums[kind] = sums.get(kind, 0.0) + row["own_ms"]
     named = sorted(sums, key=lambda kind: -sums[kind])
     most = named[:3]

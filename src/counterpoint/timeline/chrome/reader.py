@@ -156,7 +156,8 @@ def _map(path: Path) -> memoryview:
 
 
 def _read(data: memoryview, source: str, reached: Reached) -> Recording:
-    written = read_metadata(read_head(text_blocks(data, _silent)))
+    head = read_head(text_blocks(data, _silent))
+    written = read_metadata(head)
     is_own_format = written is not None
     tracks = gather(read_events(text_blocks(data, reached)), ours=is_own_format)
     if not tracks.rows:
@@ -170,7 +171,7 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
     return Recording(
         source=source,
         host=(written.host if written else None) or _host(source),
-        devices=written.devices(columns.devices) if written else columns.devices,
+        devices=written.devices(columns.devices) if written else _named(columns.devices, head),
         lines=columns.lines,
         ops=columns.ops,
         spans=columns.spans,
@@ -188,6 +189,17 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         basis=written.basis if written else Basis.MEASURED,
         target=written.target if written else None,
         predicted_range=written.predicted_range if written else None,
+    )
+
+
+def _named(devices: Sequence[Device], head: Mapping[str, object]) -> tuple[Device, ...]:
+    """Return the devices with their chips, which Kineto (PyTorch) lists before its events."""
+    listed = [_fields(gpu) for gpu in _list(head.get("deviceProperties"))]
+    chips = {gpu["id"]: gpu["name"] for gpu in listed if {"id", "name"} <= gpu.keys()}
+    named = ((device, chips.get(device.ordinal)) for device in devices)
+    return tuple(
+        replace(device, chip=chip) if isinstance(chip, str) and device.kind == "gpu" else device
+        for device, chip in named
     )
 
 
@@ -216,6 +228,10 @@ def _notes(
         processes = sorted({tracks.process(track) for track in tracks.rows})
         notes.append(
             f"no device process and no device ops on host threads (processes: {_some(processes)})"
+        )
+    if any(kind.cat == "kernel" for kind in tracks.all_kinds()):
+        notes.append(
+            "recorded by PyTorch's profiler; remedies and settings are those of JAX and XLA"
         )
     if left_out:
         notes.append(f"lines without ops, steps or modules are left out: {_some(left_out)}")
