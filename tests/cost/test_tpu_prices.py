@@ -41,6 +41,8 @@ def module(lines: str, devices: int) -> Program:
         f"ENTRY %main (p: bf16[8192,8192]) -> bf16[8192,8192] {{\n"
         "  %p = bf16[8192,8192]{1,0} parameter(0)\n"
         "  %v = bf16[8192,8192]{1,0:S(1)} parameter(1)\n"
+        "  %narrow = bf16[8192,512]{1,0} parameter(2)\n"
+        "  %wide = f32[8192,8192]{1,0} parameter(3)\n"
         f"{lines}\n"
         "  ROOT %out = bf16[8192,8192]{1,0} add(%p, %p)\n}\n"
     )
@@ -53,9 +55,12 @@ def cycles(count: int) -> str:
     )
 
 
-MATMUL = "  %it = bf16[8192,8192]{1,0} fusion(%p, %p), kind=kOutput, calls=%product, " + cycles(
-    9_557_312
-)
+def multiplied(operand: str, count: int) -> str:
+    line = f"  %it = bf16[8192,8192]{{1,0}} fusion(%{operand}, %{operand}), kind=kOutput"
+    return f"{line}, calls=%product, {cycles(count)}"
+
+
+MATMUL = multiplied("p", 9_557_312)
 
 
 def test_a_matrix_product_takes_the_cycles_that_xla_estimates(price: Pricer) -> None:
@@ -67,9 +72,40 @@ def test_a_matrix_product_takes_the_cycles_that_xla_estimates(price: Pricer) -> 
     assert found.low < found.seconds < found.high
 
 
-@pytest.mark.parametrize(("name", "ghz"), [("v4-8", 1.05), ("v5p-8", 1.75), ("tpu7x-8", 1.9)])
-def test_cycles_are_of_the_clock_of_the_generation(price: Pricer, name: str, ghz: float) -> None:
-    assert price(MATMUL, name).seconds == pytest.approx(9_557_312 / ghz / 1e9)
+@pytest.mark.parametrize(
+    ("name", "ghz", "count"),
+    [("v4-8", 1.05, 4_668_616), ("v5p-8", 1.75, 4_652_072), ("tpu7x-8", 1.9, 2_604_600)],
+)
+def test_cycles_are_of_the_clock_of_the_generation(
+    price: Pricer, name: str, ghz: float, count: int
+) -> None:
+    found = price(multiplied("p", count), name)
+    assert found.seconds == pytest.approx(count / ghz / 1e9)
+    assert found.source is PriceSource.COMPILER
+
+
+def test_a_large_product_reaches_what_such_products_are_measured_at(price: Pricer) -> None:
+    """XLA estimates products with a norm or a SwiGLU fused at up to 1.5 times what they take."""
+    found = price(multiplied("p", 15_000_000))
+    assert found.seconds == pytest.approx(2 * 8192**3 / (0.9 * 173e12))
+    assert (found.source, found.family) == (PriceSource.ANALYTIC, PriceFamily.MATMUL)
+    assert "15,000,000 cycles" in found.how
+    assert found.low < found.seconds < found.high
+
+
+def test_an_estimate_of_a_small_product_or_of_float32_is_believed(price: Pricer) -> None:
+    """A small one fills no tiles, and float32 may be multiplied in six passes."""
+    small = price(
+        "  %it = bf16[8192,512]{1,0} dot(%p, %narrow), lhs_contracting_dims={1},"
+        f" rhs_contracting_dims={{0}}, {cycles(9_000_000)}"
+    )
+    assert small.seconds == pytest.approx(9_000_000 / 1.5e9)
+    exact = price(
+        "  %it = f32[8192,8192]{1,0} dot(%wide, %wide), lhs_contracting_dims={1},"
+        f" rhs_contracting_dims={{0}}, {cycles(57_000_000)}"
+    )
+    assert exact.seconds == pytest.approx(57_000_000 / 1.5e9)
+    assert {small.source, exact.source} == {PriceSource.COMPILER}
 
 
 def test_a_plain_operation_takes_its_bytes_where_xla_estimates_more(price: Pricer) -> None:

@@ -136,6 +136,34 @@ def test_a_fusion_reads_and_writes_only_the_slices_it_touches(module: Build) -> 
     assert flops(program, one(program)) == 64
 
 
+def test_a_fusion_in_a_fusion_reads_only_its_slices_too(module: Build) -> None:
+    """On TPUs, what is computed before a product is a fusion within its fusion."""
+    program = module(
+        """
+  %stack = f32[100,64] parameter(0)
+  %i = s32[] parameter(1)
+  ROOT %it = f32[1,64] fusion(%stack, %i), kind=kOutput, calls=%outer
+""",
+        before="""
+%inner (k: s32[], s: f32[100,64]) -> f32[1,64] {
+  %k = s32[] parameter(0)
+  %s = f32[100,64] parameter(1)
+  %z = s32[] constant(0)
+  ROOT %row = f32[1,64] dynamic-slice(%s, %k, %z), dynamic_slice_sizes={1,64}
+}
+
+%outer (t: f32[100,64], j: s32[]) -> f32[1,64] {
+  %t = f32[100,64] parameter(0)
+  %j = s32[] parameter(1)
+  %read = f32[1,64] fusion(%j, %t), kind=kLoop, calls=%inner
+  ROOT %twice = f32[1,64] add(%read, %read)
+}
+""",
+    )
+    # One row read, one written, and the index.
+    assert bytes_accessed(program, one(program)) == 256 + 256 + 4
+
+
 def test_a_library_call_in_a_fusion_does_not_write_its_workspace(module: Build) -> None:
     """From 0.11.1 on, XLA fuses a GEMM with the slice that it reads, by default."""
     program = module(

@@ -37,6 +37,7 @@ class Tpu:
     cores: int  # TensorCores of a chip
     devices: int  # of one chip, as JAX counts them
     clock_ghz: float
+    product_flops: float  # of one device, in a plain product of bfloat16 by XLA's estimate
     dimensions: int  # of the torus
     wraps: int  # axes of a multiple of this length are rings
     ici_links: int  # of one chip

@@ -366,6 +366,13 @@ def _read(program: Program, parameter: Instruction) -> int:
         first = user.operands[:1] == (parameter.name,)
         if user.opcode in _SLICING and first:
             total += user.shape.bytes
+        elif user.opcode == "fusion":  # TPUs fuse fusions
+            inside = (it for it in program.body(user) if it.parameter_number is not None)
+            total += sum(
+                _read(program, it)
+                for it in inside
+                if user.operands[it.parameter_number or 0] == parameter.name
+            )
         elif not (user.opcode == "dynamic-update-slice" and first):
             return parameter.shape.bytes
     return min(total, parameter.shape.bytes)
