@@ -110,6 +110,77 @@ def test_several_documents_and_anchors() -> None:
     assert [env["NCCL_ALGO"] for env in environments(patched(text))] == ["Ring", "Ring"]
 
 
+ANCHORS = """\
+x-env: &my-env
+  # of all
+  - name: NCCL_ALGO
+    value: Tree
+
+x-one: &one {name: ONE, value: "1"}
+x-sidecar: &sidecar
+  name: sidecar
+  image: &image jax:1
+kind: Pod
+spec:
+  containers:
+  - image: *image
+    name: *image
+  - *sidecar
+  - name: b
+    env: *my-env
+  - name: c
+    env: *my-env
+  - name: d
+    env:
+      - name: TWO
+      - *one
+    args: [x]
+"""
+
+
+def test_anchors_are_edited_once_and_aliases_stay() -> None:
+    new = patched(ANCHORS)
+    lines, own = new.splitlines(), ANCHORS.splitlines()
+    assert [line for line in own if line not in lines] == ["    value: Tree"]
+    found = environments(new)
+    assert [one["XLA_FLAGS"] for one in found] == [FLAGS] * 5
+    assert [one["NCCL_ALGO"] for one in found] == ["Ring"] * 5
+    assert found[4]["ONE"] == "1"
+    assert yaml.safe_load(new)["x-one"] == yaml.safe_load(ANCHORS)["x-one"]
+
+
+FLOW = """\
+spec:
+  containers:
+  - env: [
+      {value: 'Tree', name: NCCL_ALGO},  # the last, with a comma
+    ]
+    name: a
+  - {image: i,  # an image
+     name: b,   # a name
+    }
+"""
+
+
+def test_commas_and_comments_at_the_end_of_lists_in_brackets_stay() -> None:
+    new = patched(FLOW)
+    assert [one["NCCL_ALGO"] for one in environments(new)] == ["Ring", "Ring"]
+    assert [one["name"] for one in containers(yaml.safe_load(new))] == ["a", "b"]
+    for comment in ("# the last, with a comma\n    ]", "# a name\n    }"):
+        assert comment in new
+
+
+@pytest.mark.parametrize("style", ["|", ">", ">-", "|+"])
+def test_empty_lines_after_a_text_of_several_lines_stay(style: str) -> None:
+    rest = "\n\n    # the image\n    image: i\n"
+    text = (
+        f"containers:\n  - env:\n    - name: XLA_FLAGS\n      value: {style}\n        --xla_a=1\n"
+    )
+    new = patched(text + rest)
+    assert "\n\n\n" in new
+    assert new.endswith(rest.lstrip("\n"))
+
+
 def test_a_train_job_has_its_environment_at_the_trainer() -> None:
     text = "kind: TrainJob\nspec:\n  trainer:\n    numNodes: 4\n"
     trainer = yaml.safe_load(patched(text))["spec"]["trainer"]
@@ -220,6 +291,11 @@ def test_what_the_environment_cannot_change_is_noted() -> None:
             "line 3: the environment can't be changed",
         ),
         ("containers:\n- env: {A: b}\n", "line 2: the environment can't be changed"),
+        (
+            "x: &v Tree\ncontainers:\n- env:\n  - name: NCCL_ALGO\n    value: *v\n",
+            "line 1: the environment can't be changed",
+        ),
+        ("? containers\n: - ? name\n    : a\n", "the environment can't be changed: "),
         (
             "containers:\n- env:\n  - name: XLA_FLAGS\n    value: $(BASE) --xla_a=1\n",
             "line 4: the environment can't be changed",

@@ -7,6 +7,7 @@ value is, and only these places of the text are replaced.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,6 +22,9 @@ from counterpoint.flags.text import parse_xla_flags, render_xla_flags
 _BLOCKS: Final = ("|", ">")
 """Styles of texts that go over several lines."""
 
+_DASH: Final = re.compile(r"^ *(?=-)", re.MULTILINE)
+"""What is before an entry of a block's list."""
+
 _EMPTY: Final = (
     "these settings are empty, and what an earlier patch set can't be told from your own: take the"
     " original file"
@@ -31,13 +35,11 @@ _KEPT: Final = ("NCCL_", "XLA_", "JAX_", "LIBTPU_", "CUDA_", "TF_")
 
 def patch_manifest(text: str, name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
     """Return the text with the settings in every container, and notes."""
-    try:
-        documents = [node for node in _composed(text) if node]
-    except yaml.YAMLError as damage:
-        raise UsageError(
-            f"{name}: not valid YAML: {' '.join(str(damage).split())}",
-            why="a template is patched after it was rendered: `helm template`",
-        ) from None
+    documents = _composed(
+        text,
+        f"{name}: not valid YAML",
+        "a template is patched after it was rendered: `helm template`",
+    )
     if not settings.xla and not settings.variables:
         return text, (_EMPTY,)
     edit = _Edit(text, name, settings)
@@ -49,12 +51,17 @@ def patch_manifest(text: str, name: str, settings: Settings) -> tuple[str, tuple
             why="`containers` of a pod, `trainer` of a TrainJob and `run` of a SkyPilot task have"
             " one",
         )
-    return edit.result(), tuple(dict.fromkeys(edit.notes))
+    result = edit.result()
+    _composed(result, f"{name}: the environment can't be changed", "its YAML has an unusual form")
+    return result, tuple(dict.fromkeys(edit.notes))
 
 
-def _composed(text: str) -> Iterator[Node | None]:
+def _composed(text: str, what: str, why: str) -> list[Node]:
     compose: Callable[..., Iterator[Node | None]] = getattr(yaml, "compose_all")  # noqa: B009 - untyped
-    return compose(text, Loader=yaml.SafeLoader)
+    try:
+        return [node for node in compose(text, Loader=yaml.SafeLoader) if node]
+    except yaml.YAMLError as damage:
+        raise UsageError(f"{what}: {' '.join(str(damage).split())}", why=why) from None
 
 
 @dataclass
@@ -98,7 +105,7 @@ class _Edit:
 
     def _environment(self, container: Node) -> None:
         """Set the variables in a container's list `env`."""
-        if not isinstance(container, MappingNode) or id(container) in self.seen:
+        if not isinstance(container, MappingNode):
             return
         self.places += 1
         keys = _keys(container)
@@ -137,7 +144,7 @@ class _Edit:
 
     def _text_of(self, node: Node) -> str:
         if not isinstance(node, ScalarNode):
-            raise self._refusal(node, "its value comes from elsewhere (`valueFrom`)")
+            raise self._refusal(node, "it has no `value`, or that comes from elsewhere")
         return str(node.value).replace("$$(", "$(")
 
     def _task(self, node: MappingNode, keys: Mapping[str, Node]) -> None:
@@ -148,7 +155,7 @@ class _Edit:
         had = _keys(envs) if isinstance(envs, MappingNode) else {}
         new = self._replaced(had)
         if new and isinstance(envs, MappingNode) and envs.value and not envs.flow_style:
-            column = envs.start_mark.column
+            column = envs.value[0][0].start_mark.column
             self._insert(
                 self._after(envs),
                 [f"{' ' * column}{name}: {json.dumps(value)}" for name, value in new],
@@ -205,18 +212,18 @@ class _Edit:
     def _replace(self, node: Node, value: str) -> None:
         start, end = node.start_mark.index, node.end_mark.index
         old = self.text[start:end]
-        after = self._newline() if old.startswith(_BLOCKS) and old.endswith("\n") else ""
-        self.changes.append((start, end, _scalar(value) + after))
+        if old.startswith("&"):
+            raise self._refusal(node, "other places take its value by an anchor (`&`)")
+        self.changes.append((start, end, _scalar(value) + old[len(old.rstrip()) :]))
 
     def _add(
         self, container: MappingNode, env: Node | None, new: Sequence[tuple[str, str]]
     ) -> None:
         flow = ", ".join(f"{{name: {name}, value: {_scalar(value)}}}" for name, value in new)
         if isinstance(env, SequenceNode) and not env.flow_style:
-            self._insert(self._after(env), _lines(new, env.start_mark.column))
+            self._insert_entries(env, new)
         elif isinstance(env, SequenceNode):
-            end = env.end_mark.index - 1
-            self.changes.append((end, end, f"{', ' if env.value else ''}{flow}"))
+            self._insert_first(env, "[", flow)
         elif env is not None:
             key = next(key for key, value in container.value if value is env)
             end = (
@@ -226,15 +233,31 @@ class _Edit:
             )
             self.changes.append((key.end_mark.index + 1, end, f" [{flow}]"))
         elif container.flow_style:
-            end = container.end_mark.index - 1
-            self.changes.append((end, end, f", env: [{flow}]"))
+            self._insert_first(container, "{", f"env: [{flow}]")
         else:
-            column = container.start_mark.column
+            column = container.value[0][0].start_mark.column
             lines = [f"{' ' * column}env:", *_lines(new, column)]
-            values: list[Any] = [value for _, value in container.value]
-            short = [value for value in values if isinstance(value, ScalarNode)]
-            plain = [value for value in short if value.style not in _BLOCKS]
+            plain = [
+                _later(pair)
+                for pair in container.value
+                if isinstance(pair[1], ScalarNode) and pair[1].style not in _BLOCKS
+            ]
             self._insert(self._after(plain[0] if plain else container), lines)
+
+    def _insert_entries(self, env: SequenceNode, new: Sequence[tuple[str, str]]) -> None:
+        """Insert at the end of a block, or at its start if its last entry is an alias."""
+        start = env.start_mark
+        dash = _DASH.search(self.text, start.index - start.column)
+        if dash is None:
+            raise self._refusal(env, "its entries are not in lines of their own")
+        alias = env.value[-1].start_mark.index < start.index
+        at = dash.start() if alias else self._after(env)
+        self._insert(at, _lines(new, len(dash[0])))
+
+    def _insert_first(self, node: Node, bracket: str, new: str) -> None:
+        """Insert where neither a comma nor a comment at the end is in the way."""
+        at = self.text.index(bracket, node.start_mark.index) + 1
+        self.changes.append((at, at, f"{new}, " if node.value else new))
 
     def _after(self, node: Node) -> int:
         """Return the start of the line after a block's last line."""
@@ -259,7 +282,7 @@ class _Edit:
 
     def result(self) -> str:
         text = self.text
-        for start, end, new in sorted(self.changes, reverse=True):
+        for start, end, new in sorted(set(self.changes), reverse=True):  # anchors are met twice
             text = text[:start] + new + text[end:]
         return text
 
@@ -303,8 +326,13 @@ def _last(node: Node) -> Node:
     """Return the node within a block after which the block ends; a block's own mark is later."""
     while isinstance(node, MappingNode | SequenceNode) and not node.flow_style and node.value:
         last: Any = node.value[-1]
-        node = last[1] if isinstance(node, MappingNode) else last
+        node = _later(last) if isinstance(node, MappingNode) else last
     return node
+
+
+def _later(pair: tuple[Node, Node]) -> Node:
+    """Return the value, or its key if the value is an alias, whose text is elsewhere."""
+    return max(pair, key=lambda node: node.start_mark.index)
 
 
 def _lines(new: Sequence[tuple[str, str]], column: int) -> list[str]:
