@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import timelines
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.flags import Settings
+from counterpoint.timeline.storage import write_parquet
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion, Spent
 from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate, Pair, RunNoise
-from counterpoint.tune.study.records import Ablated
+from counterpoint.tune.study import Ablated, step_path
 
 BASE_SETTINGS = Settings(
     (("xla_gpu_enable_latency_hiding_scheduler", "true"),), (("NCCL_DEBUG", "WARN"),)
@@ -170,6 +174,14 @@ def found() -> Conclusion:
         ),
         notes=("one trial was lost with its node, and made again",),
     )
+
+
+def keep_steps(conclusion: Conclusion, study: Path) -> None:
+    """Keep a predicted step of each arm that was predicted, as the search does."""
+    for row in conclusion.rows:
+        if row.arm.predicted:
+            path = step_path(study, row.arm.predicted)
+            write_parquet(timelines.two_devices(), path, overwrite=True)
 
 
 def nothing() -> Conclusion:

@@ -13,7 +13,7 @@ from chromium import Visit
 from command_line import in_process
 from counterpoint.cli.pages import study_page
 from counterpoint.view import one_file
-from tune_conclusions import found
+from tune_conclusions import BOTH, found, keep_steps
 
 pytestmark = pytest.mark.slow
 
@@ -86,6 +86,23 @@ def test_each_view_of_a_study(tmp_path: Path, visit: Visitor) -> None:
     out = tmp_path / "page.html"
     out.write_text(one_file(study_page(found(), tmp_path, 20, "counterpoint tune show study")))
     assert walk(visit(out)) >= {"study", "report"}
+
+
+def test_a_study_shows_the_predicted_steps_that_it_kept(tmp_path: Path, visit: Visitor) -> None:
+    out = tmp_path / "page.html"
+    keep_steps(found(), tmp_path)
+    out.write_text(one_file(study_page(found(), tmp_path, 20, "counterpoint tune show study")))
+    visited = visit(out)
+    assert visited.views[0] == "study"
+    assert walk(visited) == {"study", "compare", "timeline", "report"}
+    assert visited.page.locator("header.shell .badge").all_inner_texts() == ["measured"]
+    visited.show("study").get_by_role("button", name="one above the other").click()
+    visited.page.locator("#panel[data-view=timeline]").wait_for()
+    names = visited.page.locator(".tl-gutter").inner_text().splitlines()
+    assert [it for it in names if it[:2] in ("A ", "B ")] == ["A base", f"B {BOTH}"]
+    text = visited.show("compare").inner_text()
+    assert "\u22123.4%" in text
+    assert "as the study predicts it" in text
 
 
 def test_each_view_of_a_report_without_timeline(tmp_path: Path, visit: Visitor) -> None:

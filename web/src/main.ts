@@ -23,8 +23,8 @@ import { study } from "./views/study";
 
 /** In the order of the tabs; the first that is available opens first. */
 const VIEWS: readonly View[] = [
-  compare,
   study,
+  compare,
   overview,
   timelineView,
   collectives,

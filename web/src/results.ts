@@ -363,6 +363,7 @@ export function saidBasis(page: Page): string | null {
   const said = result<{ basis?: unknown }>(page, "explain")?.basis;
   if (typeof said === "string") return said;
   if (predicted(page)) return "predicted";
-  const others = [network(page)?.basis, tuned(page)?.basis, page.timelines[0]?.basis];
+  const fleet = result<{ basis?: string }>(page, "fleet")?.basis;
+  const others = [network(page)?.basis, tuned(page)?.basis, fleet, page.timelines[0]?.basis];
   return others.find((basis) => basis !== undefined) ?? null;
 }

@@ -3,7 +3,7 @@
 import { fill, h } from "./dom";
 import type { Page } from "./page";
 import { badge, copyable } from "./pieces";
-import { compared, saidBasis } from "./results";
+import { compared, saidBasis, tuned } from "./results";
 import { visible } from "./text";
 import { onTheme, theme, toggleTheme } from "./theme";
 import type { View } from "./view";
@@ -70,7 +70,7 @@ export function buildShell(onChoose: (view: View) => void): Shell {
 }
 
 function basesOf(page: Page): string[] {
-  if (compared(page) && page.timelines.length > 1)
+  if (!tuned(page) && compared(page) && page.timelines.length > 1)
     return [...new Set(page.timelines.map(({ basis }) => basis))];
   const said = saidBasis(page);
   return said === null ? [] : [said];

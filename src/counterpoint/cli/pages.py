@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from counterpoint.report import Document
     from counterpoint.runs import Run
     from counterpoint.timeline import Timeline
+    from counterpoint.tune import Arm
     from counterpoint.tune.conclusion import Conclusion
     from counterpoint.workflow.prediction import Prediction
     from counterpoint.workflow.upgrade import Upgrade
@@ -133,12 +135,42 @@ def predicted_page(prediction: Prediction, document: Document, text: str) -> Pag
     )
 
 
-def study_page(conclusion: Conclusion, directory: Path, top: int, next: str) -> PageContent:
-    """Return the page of `tune show`."""
+def study_page(
+    conclusion: Conclusion, directory: Path, top: int, next: str, arm: Arm | None = None
+) -> PageContent:
+    """Return the page of `tune show`, with the predicted steps of the base and of an arm.
+
+    `arm` is the one to be shown; by default the winner, or else the fastest whose step is kept.
+    """
     from counterpoint.report.tune import tune_document, tune_json
 
-    return page_of(
-        f"study {directory.resolve().name}",
-        {"tune show": tune_document(conclusion, directory, top, next)},
-        {"tune": tune_json(conclusion, directory)},
-    )
+    documents = {"tune show": tune_document(conclusion, directory, top, next)}
+    results = {"tune": tune_json(conclusion, directory)}
+    timelines = list(_kept_steps(conclusion, directory, arm))[:2]
+    if len(timelines) > 1:
+        from counterpoint.diagnose.compare import compare
+        from counterpoint.report.explain import compare_json
+
+        results["compare"] = compare_json(compare(*timelines))
+    title = f"study {directory.resolve().name}"
+    return page_of(title, documents, results, timelines)
+
+
+def _kept_steps(conclusion: Conclusion, directory: Path, wanted: Arm | None) -> Iterator[Timeline]:
+    """Yield predicted steps that the study kept: the base's, the wanted arm's or the best first."""
+    from counterpoint.flags import environment
+    from counterpoint.timeline import read
+    from counterpoint.tune.study import step_path
+
+    best = wanted or conclusion.winner
+    found: dict[Path, tuple[tuple[bool, bool, float], Arm]] = {}
+    for arm in (row.arm for row in conclusion.rows):
+        if arm.predicted and (wanted is None or arm.is_base or arm.name == wanted.name):
+            rank = not arm.is_base, best is None or arm.name != best.name, arm.predicted.step_s
+            path = step_path(directory, arm.predicted)
+            if path not in found or rank < found[path][0]:
+                found[path] = rank, arm
+    for path in sorted(filter(Path.is_dir, found), key=lambda path: found[path][0]):
+        arm = found[path][1]
+        name = arm.name.replace("/", "\N{DIVISION SLASH}")  # not a path
+        yield replace(read(path), inputs=(name,), environment=environment(arm.settings, {}))

@@ -243,7 +243,7 @@ def show(  # noqa: PLR0913 - the options of the command
     loaded = read_study(study)
     conclusion = _conclusion(loaded)
     if html is not None:
-        _write_page(loaded, conclusion, study, top, html)
+        _write_page(loaded, conclusion, study, top, html, arm)
         if not (settings or json or size is not None):
             return
     if size is not None:
@@ -318,12 +318,13 @@ def _report(
 
 
 def _write_page(
-    study: Study, conclusion: Conclusion, directory: Path, top: int, path: Path
+    study: Study, conclusion: Conclusion, directory: Path, top: int, path: Path, arm: str | None
 ) -> None:
     from counterpoint.cli.pages import study_page, write_page
 
     next_line = next_command(conclusion, study, directory)
-    write_page(study_page(conclusion, directory, top, next_line), path)
+    chosen = None if arm is None else _arm(conclusion, directory, arm)
+    write_page(study_page(conclusion, directory, top, next_line, chosen), path)
 
 
 def _settings(

@@ -228,7 +228,7 @@ def _digests_page(paths: tuple[str, ...]) -> PageContent:
 
 
 def _refuse_studies(paths: tuple[str, ...]) -> None:
-    """Refuse a study among other inputs: it keeps no timeline that could stand beside one."""
+    """Refuse a study among other inputs: it is not one timeline that could stand beside another."""
     directories = [path for path in paths if _is_directory(path)]
     if not directories:
         return
@@ -238,7 +238,7 @@ def _refuse_studies(paths: tuple[str, ...]) -> None:
         if is_study(Path(path)):
             raise UsageError(
                 f"{path} is a study, which is shown alone",
-                why="it keeps the step time of each arm, and no timeline",
+                why="only its predicted steps have timelines: the directories in its steps/",
                 next=f"counterpoint view {shlex.quote(path)}",
             )
 

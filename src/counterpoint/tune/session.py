@@ -122,6 +122,7 @@ def predict_arms(asked: TuneRequest, ledger: Ledger, say: Say, stopped: Callable
             stopped,
             made=ground.made,
             confirm=asked.confirm,
+            keep=asked.directory,
         )
 
 

@@ -11,6 +11,7 @@ from counterpoint.compile.inputs import load_workload
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.explanation import explain
 from counterpoint.flags import Settings
+from counterpoint.timeline import read
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.request import TuneRequest
@@ -19,6 +20,7 @@ from counterpoint.tune.search.search import search
 from counterpoint.tune.search.stages import remedies
 from counterpoint.tune.session import dry_run
 from counterpoint.tune.space.space import Space
+from counterpoint.tune.study.directory import step_path
 from counterpoint.tune.study.records import CandidateSeen
 from counterpoint.tune.study.study import Ledger, Study
 from counterpoint.workflow.forecast.forecast import (
@@ -71,9 +73,14 @@ def progress() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def study(work: PredictionInputs, progress: list[str]) -> Study:
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("study")
+
+
+@pytest.fixture(scope="module")
+def study(work: PredictionInputs, progress: list[str], kept: Path) -> Study:
     one = ledger()
-    search(work, SPACE, PLAN, one, progress.append)
+    search(work, SPACE, PLAN, one, progress.append, keep=kept)
     return one.study
 
 
@@ -188,6 +195,19 @@ def test_a_profile_is_tried_on_the_best(study: Study) -> None:
     assert profiled
     assert all(it.arm.predicted is not None for it in profiled)
     assert all(not it.arm.settings.flags.get("xla_gpu_pgle_profile_file") for it in profiled)
+
+
+def test_the_steps_of_the_base_and_of_the_fastest_arms_that_fit_can_be_looked_at(
+    study: Study, kept: Path
+) -> None:
+    made = {step_path(kept, it): it for it in predictions(study).values()}
+    base = step_path(kept, predictions(study)["base"])
+    others = [path for path, it in made.items() if it.fits and path != base]
+    fastest = sorted(others, key=lambda path: made[path].step_s)[:8]
+    assert set((kept / "steps").iterdir()) == {base, *fastest}
+    for path in (base, *fastest):
+        step = read(path).steps.row(0, named=True)
+        assert (step["end_ps"] - step["start_ps"]) / 1e12 == pytest.approx(made[path].step_s)
 
 
 def test_progress_is_told(study: Study, progress: list[str]) -> None:

@@ -8,6 +8,8 @@ export interface Point {
   y: number;
   /** Index of the series: its color and shape. */
   series: number;
+  /** Category of an op, if the series are categories: its color, as in the icicle. */
+  kind?: string;
   title: string;
   open?: (() => void) | undefined;
 }
@@ -126,7 +128,7 @@ function marker(point: Point, x: number, y: number): SVGElement {
   const mark = svg(
     "path",
     {
-      class: `mark series-${point.series % SHAPES}`,
+      class: `mark series-${point.series % SHAPES}${point.kind ? ` mark-${point.kind}` : ""}`,
       d: shape(point.series),
       transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`,
     },
@@ -151,7 +153,8 @@ function shape(series: number): string {
   ][series % SHAPES] as string;
 }
 
-export function legend(series: readonly string[]): HTMLElement {
+/** The key to the series; `kindOf` returns the kind that colors one. */
+export function legend(series: readonly string[], kindOf?: (name: string) => string): HTMLElement {
   const items = series.map((name, at) =>
     h(
       "li",
@@ -159,7 +162,7 @@ export function legend(series: readonly string[]): HTMLElement {
       svg(
         "svg",
         { width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" },
-        svg("path", { class: `mark series-${at % SHAPES}`, d: shape(at) }),
+        svg("path", { class: `mark series-${at % SHAPES}${kindOf ? ` mark-${kindOf(name)}` : ""}`, d: shape(at) }),
       ),
       name,
     ),

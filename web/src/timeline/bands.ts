@@ -68,7 +68,9 @@ function drawAxis(context: CanvasRenderingContext2D, { viewport, palette, sides 
     context.fillStyle = palette.css.line;
     context.fillRect(Math.round(tick.x), height - (tick.minor ? 5 : 9), 1, tick.minor ? 5 : 9);
     context.fillStyle = palette.css.muted;
-    if (!tick.minor) context.fillText(tick.text, tick.x + 4, height / 2 - 1);
+    const from = tick.x + 4;
+    const fits = from >= 0 && fitting(context, tick.text, viewport.width - from) === tick.text;
+    if (!tick.minor && fits) context.fillText(tick.text, from, height / 2 - 1);
   }
 }
 

@@ -165,6 +165,7 @@ class TimelineView implements Mounted {
     const pressed = (event: KeyboardEvent) => this.pressed(event);
     document.addEventListener("keydown", pressed);
     const resized = new ResizeObserver(() => {
+      this.tooltip.show(null, 0, 0, 0, 0); // it may lie beyond the new edge
       this.scene.resize(this.scroller.clientHeight);
       this.stage.frame();
     });

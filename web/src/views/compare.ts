@@ -2,8 +2,9 @@
 
 import { parts as partsOf, stackedBar, type Part } from "../charts/bar";
 import { fill, h, type Child } from "../dom";
+import type { Page } from "../page";
 import { badge, figure, missing, notes, section, swatch, unknown } from "../pieces";
-import { compared, type Change, type Compared } from "../results";
+import { compared, tuned, type Change, type Compared } from "../results";
 import { table, type Column } from "../table";
 import { ms, msRange, percent, plural, signed } from "../text";
 import type { Context, View } from "../view";
@@ -36,8 +37,8 @@ export const compare: View = {
 };
 
 function steps(found: Compared, context: Context): HTMLElement {
-  const { step } = found;
   const { timelines } = context.page;
+  const step = asStudied(context.page) ?? found.step;
   const side = (name: string, side: Compared["a"], time: number | null, at: number) => {
     const range = timelines.length === 2 ? timelines[at]?.range_ms : null;
     return h(
@@ -91,6 +92,22 @@ function steps(found: Compared, context: Context): HTMLElement {
     h("div", { class: "sides" }, side("A", found.a, step.a_ms, 0), side("B", found.b, step.b_ms, 1), middle),
     h("p", { class: "fine" }, step.how),
   );
+}
+
+/** The change of an arm's step as its study predicts it: errors that both steps share cancel there. */
+function asStudied(page: Page): Compared["step"] | null {
+  const named = (name: string) => tuned(page)?.arms.find((arm) => arm.name.replaceAll("/", "\u2215") === name);
+  const [base, arm] = page.timelines.map(({ name }) => named(name)?.predicted);
+  if (!base || !arm) return null;
+  const [low, high] = arm.gain_range;
+  return {
+    a_ms: base.step_ms,
+    b_ms: arm.step_ms,
+    change: -arm.gain,
+    range: [-high, -low],
+    verdict: low > 0 ? "faster" : high < 0 ? "slower" : "may be as fast",
+    how: "as the study predicts it; the range leaves out errors of the model that both steps share",
+  };
 }
 
 function toneOf(verdict: string): string {

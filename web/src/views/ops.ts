@@ -10,26 +10,13 @@ import { count, large, ms, percent, plural } from "../text";
 import type { Context, View } from "../view";
 import { programName, where } from "./collectives";
 import { roofline } from "./roofline";
-import { treeOf, type By } from "./tree";
+import { CATEGORIES, kindClass, treeOf, type By } from "./tree";
 import { windowName } from "./window";
 
 const BYS: readonly { key: By; text: string }[] = [
   { key: "scope", text: "Scope" },
   { key: "source", text: "Source" },
   { key: "category", text: "Category" },
-];
-const CATEGORIES = [
-  "matmul",
-  "convolution",
-  "attention",
-  "elementwise",
-  "fusion",
-  "reduction",
-  "collective",
-  "copy",
-  "custom-call",
-  "host",
-  "other",
 ];
 
 export const ops: View = {
@@ -89,11 +76,6 @@ export const ops: View = {
     };
   },
 };
-
-/** The categories with a color; the rest is drawn as "other". */
-function kindClass(kind: string): string {
-  return CATEGORIES.includes(kind) ? kind : "other";
-}
 
 function icicle(step: Explained, by: By): HTMLElement {
   const root = treeOf(step.ops, by);

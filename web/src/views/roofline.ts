@@ -5,6 +5,7 @@ import { h } from "../dom";
 import { badge, missing, section } from "../pieces";
 import type { Explained, Op, Utilisation } from "../results";
 import { large, ms, percent, plural } from "../text";
+import { kindClass } from "./tree";
 
 const MOST = 400;
 /** Shares are printed with six decimals: from smaller ones the peak can't be told. */
@@ -52,7 +53,7 @@ export function roofline(
     "Roofline",
     h("span", {}, step.utilisation.chip ?? "", " ", badge(basis)),
     drawn.element,
-    legend(kinds),
+    legend(kinds, kindClass),
     h("p", { class: "fine" }, covered, said),
   );
   return { element, stop: drawn.stop };
@@ -66,6 +67,7 @@ function point(op: Op, series: number, open?: (op: Op) => void): Point {
     x: flops / moved,
     y: rate,
     series,
+    kind: kindClass(op.category),
     title: `${op.op} (${op.category}): ${large(rate, "FLOP/s")}, ${(flops / moved).toPrecision(3)} FLOPs per byte, ${ms(op.self_ms)} ms`,
     open: open && (() => open(op)),
   };

@@ -6,7 +6,7 @@ import { badge, copyable, figure, missing, notes, section, settingsLine, unknown
 import { tuned, type Estimate, type TuneArm, type Tuned } from "../results";
 import { table, type Column } from "../table";
 import { bytes, count, ms, percent, plural, seconds, signed } from "../text";
-import type { View } from "../view";
+import type { Context, View } from "../view";
 
 const PLOTTED = 30;
 
@@ -28,7 +28,7 @@ export const study: View = {
         section("All arms", null, arms(found)),
         dropped(found),
         ablation(found),
-        timelines(found),
+        timelines(found, context),
         notes("Notes", found.notes),
       ),
     );
@@ -36,24 +36,54 @@ export const study: View = {
   },
 };
 
-/** Why there is no timeline, and how to get one. */
-function timelines(found: Tuned): HTMLElement {
+/** The predicted steps that the study kept, or how to get timelines. */
+function timelines(found: Tuned, context: Context): HTMLElement {
+  const [base, arm] = context.page.timelines;
+  const show = `counterpoint tune show ${quoted(found.study)}`;
+  if (base && arm)
+    return section(
+      "Timelines",
+      badge("predicted"),
+      h(
+        "p",
+        {},
+        h(
+          "button",
+          { type: "button", class: "link", onclick: () => context.navigate("timeline") },
+          `The steps of ${base.name} and ${arm.name}, one above the other`,
+        ),
+        ", and ",
+        h(
+          "button",
+          { type: "button", class: "link", onclick: () => context.navigate("compare") },
+          "what differs between them",
+        ),
+      ),
+      h("p", { class: "fine" }, "The study keeps the predicted steps of its fastest arms. Those of another one:"),
+      copyable(`${show} --arm NAME --html page.html`, "Copy the command for another arm"),
+    );
+  if (!wasRun(found))
+    return section(
+      "Timelines",
+      null,
+      missing("None: no arm is predicted to run another schedule than the base, or the study kept no predicted steps."),
+    );
   return section(
     "Timelines",
     null,
-    h(
-      "p",
-      { class: "fine" },
-      "None here: a study keeps the step time of each arm, not its timeline. ",
-      wasRun(found)
-        ? "To see two arms, profile them: "
-        : "To see the base and an arm, predict each and keep its timeline: ",
-      h("code", {}, wasRun(found) ? "counterpoint run -o DIRECTORY" : "counterpoint predict -o DIRECTORY"),
-      " with each arm's settings, then ",
-      h("code", {}, "counterpoint view BASE --with ARM"),
-      ".",
+    missing("None: a study keeps the step times of its trials, and predicted steps. To see an arm, profile it:"),
+    copyable(`${show} --arm NAME --as env -o arm.env`, "Copy the command that writes its settings"),
+    copyable(
+      "counterpoint run --settings arm.env --profile-start-step 5 -o arm -- COMMAND",
+      "Copy the command that runs it",
     ),
+    h("p", { class: "fine" }, "Do the same for base; then ", h("code", {}, "counterpoint view base arm"), "."),
   );
+}
+
+/** A word of a command line. */
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'"'"'`)}'`;
 }
 
 const gainText = (gain: number) => signed(gain, (value) => percent(value));

@@ -26,6 +26,25 @@ export function treeOf(ops: readonly Op[], by: By): Branch {
   return root;
 }
 
+/** The categories with a color of their own; the rest is drawn as "other". */
+export const CATEGORIES = [
+  "matmul",
+  "convolution",
+  "attention",
+  "elementwise",
+  "fusion",
+  "reduction",
+  "collective",
+  "copy",
+  "custom-call",
+  "host",
+  "other",
+];
+
+export function kindClass(category: string): string {
+  return CATEGORIES.includes(category) ? category : "other";
+}
+
 function way(op: Op, by: By): string[] {
   if (by === "category") return [op.category, ...(op.phase ? [op.phase] : [])];
   if (by === "scope")

@@ -46,6 +46,7 @@ _ABOUT: Final[Mapping[str, str]] = {
 _BY_FOLDER: Final[Mapping[str, str]] = {
     layout.AGENT: "versions, devices, peak memory, steps and compiles, as recorded in the process",
     layout.PROFILE: "a profile",
+    "steps": "the Timelines of predicted steps: the base's, and those of the fastest arms",
     layout.XLA: "modules before and after XLA's passes, and the flags each was compiled with",
     layout.IR: "the input of the compiler, as JAX wrote it",
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Final, TypeAlias
 
 from counterpoint.compile import CompiledProgram, CompileResult, CompileTask, Pool
@@ -18,7 +20,9 @@ from counterpoint.flags.versions import PROFILE, scheduler_on
 from counterpoint.hlo import Program
 from counterpoint.pgle.profiles import write_profile
 from counterpoint.simulate import Simulation
+from counterpoint.timeline.storage import write_parquet
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin, Predicted, schedule_hash
+from counterpoint.tune.study.directory import step_path
 from counterpoint.tune.study.records import CandidateSeen
 from counterpoint.tune.study.study import Ledger, stamp
 from counterpoint.workflow import Variant
@@ -109,6 +113,7 @@ LEAST_AHEAD: Final = 8
 # Prefixes of variables that libraries read at run time; they do not affect the compile.
 _AT_RUN: Final = ("NCCL_", "CUDA_", "RCCL_", "UCX_", "OMPI_", "FI_")
 _POLL_S: Final = 0.2
+_KEPT: Final = 8  # predicted steps that can be looked at later, besides the base's
 
 
 class SearchStopped(Exception):
@@ -144,6 +149,7 @@ class Predictor:
         ledger: Where candidates are recorded, and found when a search continues.
         pool: The compiler.
         scratch: A directory for profiles.
+        keep: The study's directory, where the Timelines of the best steps are kept; or None.
         stopped: Returns whether the user stopped the search.
     """
 
@@ -155,6 +161,7 @@ class Predictor:
         pool: Pool,
         *,
         scratch: Path,
+        keep: Path | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.base: Forecast = made.base
@@ -166,6 +173,8 @@ class Predictor:
         self._ledger = ledger
         self._pool = pool
         self._scratch = scratch
+        self._study = keep
+        self._base_step: Path | None = None
         self._stopped = stopped
         self._recorded = {_identity(seen.arm): seen for seen in ledger.study.candidates}
         self._by_key: dict[Key, CandidateSeen | None] = {}
@@ -294,8 +303,22 @@ class Predictor:
 
     def _candidate(self, arm: Arm, made: Forecast, program: str) -> CandidateSeen:
         figures = predicted(self.base.simulation, made.simulation, made.memory, program)
+        if self._study is not None:
+            self._keep_step(self._study, figures, made)
         seen = CandidateSeen(arm=replace(arm, predicted=figures), at=stamp())
         return self._first_of(seen)
+
+    def _keep_step(self, study: Path, figures: Predicted, made: Forecast) -> None:
+        """Keep the Timeline of the step if it is the base's or among the best that fit."""
+        path = step_path(study, figures)
+        if made is self.base:
+            self._base_step = path
+        ranked = sorted({path, *path.parent.glob("*")} - {self._base_step})
+        if made is self.base or (figures.fits is not False and path in ranked[:_KEPT]):
+            with suppress(InputError):  # of a full disk, which the journal reports
+                write_parquet(made.simulation.timeline, path, overwrite=True)
+        for worse in ranked[_KEPT:]:
+            rmtree(worse, ignore_errors=True)
 
     def _twin(self, one: _PendingArm) -> CandidateSeen:
         """Return the result of an earlier compile with the same inputs."""

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
+from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import Pool
@@ -49,13 +50,15 @@ def search(  # noqa: PLR0913
     *,
     made: ForecastBatch | None = None,
     confirm: int | None = None,
+    keep: Path | None = None,
 ) -> None:
     """Predict candidates, and record the shortlist.
 
     It ends when `plan.candidates` were compiled or nothing new is left. If `stopped` returns true,
     it ends without a SearchEnded, and the next call continues. `made` is the base's prediction, if
     available. With `confirm`, that many arms are listed in addition to those named by the user.
-    If the base fails, the CounterpointError of `predict` is raised.
+    `keep` is the study's directory, for the Timelines of the best steps. If the base fails, the
+    CounterpointError of `predict` is raised.
     """
     if ledger.study.search is not None:
         return
@@ -67,7 +70,7 @@ def search(  # noqa: PLR0913
         made = forecasts(_base_alone(work, space))
     jobs = plan.jobs or work.question.jobs
     with scratch_directory("tune") as scratch, Pool(jobs) as pool:
-        predictor = Predictor(work, made, ledger, pool, scratch=scratch, stopped=stopped)
+        predictor = Predictor(work, made, ledger, pool, scratch=scratch, keep=keep, stopped=stopped)
         board = Board(predictor.begin(space.base))
         say("explaining the base's predicted step")
         grid = Grid(_with_remedies(space, work, made))

@@ -4,6 +4,7 @@ from counterpoint.tune.study.directory import JOURNAL as JOURNAL
 from counterpoint.tune.study.directory import is_study as is_study
 from counterpoint.tune.study.directory import plan_of as plan_of
 from counterpoint.tune.study.directory import read_study as read_study
+from counterpoint.tune.study.directory import step_path as step_path
 from counterpoint.tune.study.journal import line_of as line_of
 from counterpoint.tune.study.journal import read_journal as read_journal
 from counterpoint.tune.study.records import Ablated as Ablated

@@ -2,6 +2,7 @@
 
 STUDY/journal.jsonl   the records of what happened: the study itself
 STUDY/runs/           a Run per trial
+STUDY/steps/          Timelines of predicted steps: the base's, and those of the best few arms
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final
 from counterpoint.core import CounterpointError, InputError, UsageError, parse_json, unused_path
 from counterpoint.core.arguments import Retry
 from counterpoint.core.records import RecordError, from_plain, to_plain
+from counterpoint.tune.arm import Predicted
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.study.journal import Disk, Journal, read_journal
 from counterpoint.tune.study.records import Record, Resumed, StudyBegan
@@ -79,6 +81,11 @@ def read_study(path: Path) -> Study:
             next="repeat the command of the study",
         )
     return fold(records)
+
+
+def step_path(study: Path, figures: Predicted) -> Path:
+    """Return where the Timeline of a predicted step is kept, if it is: in order of their times."""
+    return study / "steps" / f"{figures.step_s * 1e6:012.0f}us-{figures.program[:16]}"
 
 
 def _append(journal: Journal, waiting: list[Record], *records: Record) -> None:
