@@ -3,7 +3,7 @@
 ## What it does
 
 Compares each matrix product with the time of a good kernel for its shape and type, and lists those
-far behind, with shapes and source lines.
+far behind, with shapes and source lines. On TPUs, it compares every operation that XLA estimates.
 
 ## Why it costs time
 
@@ -14,11 +14,11 @@ of the matrix unit's, or rows that are not aligned to 16 bytes cost a factor, no
 
 The measure is not the chip's peak, which small or flat products never reach, but the cost model,
 which counts tiles in waves over the cores, and memory traffic if that is slower. A product is slow
-if it exceeds 1.5 times the model's upper bound. On TPUs, whose tiling is not modeled, the bound is
-1.6 times the time of the counted operations or bytes at the chip's rates, so a product there is
-slow from 2.4 times on. Products that overlap a collective for more than a tenth of their time are
-left out, because it takes cores from them, and so are predictions, whose times come from the model
-itself.
+if it exceeds 1.5 times the model's upper bound. On TPUs, each operation that XLA estimates
+(fusions, products, copies) is compared with the price of `predict`, which is XLA's estimate where
+the HLO has one; it is slow if it takes more than twice as long. Products that overlap a collective
+for more than a tenth of their time are left out, because it takes cores from them, and so are
+predictions, whose times come from the model itself.
 
 ## Example
 
@@ -49,7 +49,6 @@ more than the operands.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -62,11 +61,12 @@ from counterpoint.diagnose.environment import advise, chip_of, gpu_machine
 from counterpoint.diagnose.executed_ops import ExecutedOp, evidence_of, executed_ops, with_noun
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.step_data import StepData, place_of
+from counterpoint.hardware import TpuSlice, find_tpu
 
 if TYPE_CHECKING:
     from counterpoint.cost import Price
     from counterpoint.cost.compute import Gemm
-    from counterpoint.hardware import Chip
+    from counterpoint.hardware import Chip, Tpu
 
 CODE: Final = "STEP502"
 NAME: Final = "slow-gemm"
@@ -80,8 +80,8 @@ products of 22 shapes undisturbed by collectives are all below 1.2.
 _IN_COMPANY: Final = 0.1
 _ALIGNED: Final = 8
 """Elements of 16 bits in 16 bytes: below, cuBLAS can't use its matrix units well."""
-_TILING: Final = 1.6
-"""Possible cost of partly filled TPU tiles; a rule of thumb."""
+_ESTIMATED: Final = ("matmul", "elementwise", "reduction", "copy")
+"""Categories of the operations that XLA estimates on TPUs."""
 
 
 @frozen(eq=False)
@@ -119,12 +119,14 @@ def check(data: StepData) -> Iterator[Finding]:
         sum(product.saves.low for product in slow), sum(product.saves.high for product in slow)
     )
     first = slow[0]
+    what, noun = "matrix products slower than expected for their shapes", "product"
+    if not all(product.gemms for product in slow):
+        what, noun = "operations slower than XLA estimates", "operation"
     yield Finding(
         code=CODE,
-        title=f"matrix products slower than expected for their shapes take {total:,.2f} ms per"
-        " step",
+        title=f"{what} take {total:,.2f} ms per step",
         detail=(
-            f"{with_noun(len(slow), 'product')}; {place_of(first.ran.row)}, {_shapes(first)}, takes"
+            f"{with_noun(len(slow), noun)}; {place_of(first.ran.row)}, {_shapes(first)}, takes"
             f" {first.ran.once_ms:,.3f} ms, {first.times:.1f} times as long as expected on"
             f" {chip.name} ({first.price.low * 1e3:,.3f} to {first.price.high * 1e3:,.3f} ms)"
         ),
@@ -140,30 +142,32 @@ def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
     from counterpoint.cost import PriceFamily
     from counterpoint.cost.compute import gemms, price_compute
 
-    machine = gpu_machine(data)
+    tpu, machine = find_tpu(chip.name), gpu_machine(data)
+    if tpu is not None:
+        yield from _on_tpu(data, chip, tpu)
+    if machine is None:
+        return
     long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
     for product in executed_ops(data, long):
         found = tuple(gemms(product.program, product.instruction))
         if not found or product.instruction.opcode == "ragged-dot":
             continue
-        if machine is not None:
-            price = price_compute(product.program, product.instruction, machine)
-        else:
-            price = _by_rates(product, chip)
+        price = price_compute(product.program, product.instruction, machine)
         if price.family is PriceFamily.MATMUL and product.once_ms > _SLOW * price.high * 1e3:
             yield _SlowProduct(product, found, price)
 
 
-def _by_rates(kernel: ExecutedOp, chip: Chip) -> Price:
-    """Price by the profile's counters and the chip's rates; without counters nothing is slow."""
-    from counterpoint.cost import Price, PriceFamily, PriceSource
+def _on_tpu(data: StepData, chip: Chip, tpu: Tpu) -> Iterator[_SlowProduct]:
+    """Yield operations that took twice as long as XLA estimates, or as their FLOPs do."""
+    from counterpoint.cost.compute import gemms
+    from counterpoint.cost.tpu import TpuPrices
 
-    flops, moved = kernel.row["flops"], kernel.row["bytes_accessed"]
-    if not flops or moved is None:
-        return Price(math.inf, 0.0, math.inf, PriceSource.ANALYTIC, PriceFamily.MATMUL)
-    least = max(flops / chip.bf16_flops, moved / chip.hbm_bytes)
-    likely = math.sqrt(_TILING) * least
-    return Price(likely, least, _TILING * least, PriceSource.ANALYTIC, PriceFamily.MATMUL)
+    model = TpuPrices(where=TpuSlice(tpu=tpu, shape=(1,) * tpu.dimensions), chip=chip)
+    known = pl.col("category").is_in(_ESTIMATED) & (pl.col("share") > _LEAST_SHARE)
+    for ran in executed_ops(data, known):
+        price = model.price(ran.program, ran.instruction)
+        if 0 < price.seconds * 2e3 < ran.once_ms:
+            yield _SlowProduct(ran, tuple(gemms(ran.program, ran.instruction)), price)
 
 
 def _alone(data: StepData, slow: list[_SlowProduct]) -> list[_SlowProduct]:
@@ -180,7 +184,7 @@ def _alone(data: StepData, slow: list[_SlowProduct]) -> list[_SlowProduct]:
 
 
 def _shapes(slow: _SlowProduct) -> str:
-    return " and ".join(map(str, slow.gemms))
+    return " and ".join(map(str, slow.gemms or [slow.ran.instruction.shape]))
 
 
 def _remedy(data: StepData, slow: list[_SlowProduct]) -> Remedy:
@@ -189,11 +193,12 @@ def _remedy(data: StepData, slow: list[_SlowProduct]) -> Remedy:
     flags = level if given in ("0", "1", "2", "3") else {}
     odd = [product for product in slow if _is_odd(product)]
     if {device.kind for device in data.timeline.devices} == {"tpu"}:
-        return advise(
-            data,
+        text = (
             "pad dimensions to multiples of 128 (of 256 from v6e on), and avoid"
-            " precision=HIGHEST, which multiplies float32 in six passes",
+            " precision=HIGHEST, which multiplies float32 in six passes"
         )
+        beside = "look at what uses memory beside it: copies to the host, asynchronous collectives"
+        return advise(data, text if slow[0].gemms else beside)
     if odd:
         text = (
             f"pad dimensions to multiples of 64: {_shapes(odd[0])} has rows not aligned to 16 bytes"
