@@ -14,7 +14,7 @@ from counterpoint.fleet import cluster as fleet_cluster
 from counterpoint.fleet import gather_digests
 from counterpoint.fleet.cluster import RayExecutor
 from counterpoint.fleet.local import LocalExecutor
-from made_fleet import killed_once, write_profiles
+from made_fleet import killed_at, killed_once, write_profiles
 
 MEMORY = 1 << 30
 
@@ -68,3 +68,23 @@ def test_a_killed_worker_costs_nothing_but_time(
     assert found.retried == 1
     assert [Path(each.name).name for each in found.failures] == ["a.xplane.pb"]
     assert len(found.digests) == len(profiles)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_host_whose_workers_all_die_is_named(
+    profiles: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is that of the other hosts."""
+    monkeypatch.setattr(fleet_cluster, "reduce_profile", killed_at("host-01"))
+    done = in_process("explain", profiles[0].parent, "--executor", "ray", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (lost,) = found["left_out"]
+    assert lost["name"] == str(profiles[1])
+    assert "its task was lost 3 times" in lost["what"]
+    rest = [profile for profile in profiles if profile != profiles[1]]
+    alone = json.loads(in_process("explain", *rest, "--executor", "ray", "--json").stdout)
+    for name in ("step_ms", "late", "collectives", "hosts"):
+        assert found[name] == alone[name]
+    strict = in_process("explain", profiles[0].parent, "--executor", "ray", "--strict")
+    assert (strict.returncode, str(profiles[1]) in strict.stderr) == (3, True)

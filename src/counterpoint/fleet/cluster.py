@@ -6,9 +6,10 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -40,10 +41,11 @@ class RayExecutor:
 
     def run(
         self, names: Sequence[str], memory_bytes: int, order: Order = DIGESTS
-    ) -> Iterator[Reduction]:
+    ) -> Generator[Reduction]:
         """Yield the outcome of each task, in any order."""
         ray = self._ray
-        with self._connected():
+        # Ray writes of dead workers to stdout, where the answer belongs.
+        with redirect_stdout(sys.stderr), self._connected():
             # Tasks that are lost are run again here, where they are counted.
             task = ray.remote(num_cpus=1, max_retries=0)(reduce_profile)
             ahead = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -90,7 +92,7 @@ class RayExecutor:
             ray.shutdown()
             raise UsageError(
                 f"no Ray cluster at {self.address}: {' '.join(str(failure).split())[:300]}",
-                why="`ray_address=` or RAY_ADDRESS names one",
+                why="`ray_address=` or RAY_ADDRESS names one; for tokens, RAY_AUTH_MODE=token",
                 next="ray start --head",
             ) from None
         finally:  # Ray replaces the handler by one that exits at once

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -36,7 +36,7 @@ class LocalExecutor:
 
     def run(
         self, names: Sequence[str], memory_bytes: int, order: Order = DIGESTS
-    ) -> Iterator[Reduction]:
+    ) -> Generator[Reduction]:
         """Yield the outcome of each task, in any order."""
         count = max(1, min(self.workers, len(names)))
         tasks: SimpleQueue[str | None] = SimpleQueue()

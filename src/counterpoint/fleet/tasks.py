@@ -7,7 +7,8 @@ can't be read is named and left out.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -86,7 +87,7 @@ class DigestExecutor(Protocol):
 
     def run(
         self, names: Sequence[str], memory_bytes: int, order: Order = DIGESTS
-    ) -> Iterator[Reduction]:
+    ) -> Generator[Reduction]:
         """Yield the outcome of each task, in any order."""
         ...
 
@@ -139,15 +140,16 @@ def gather(
     profiles, notes = find_profiles(names)
     failures: list[Reduction] = []
     read_bytes = 0
-    for done, outcome in enumerate(executor.run(profiles, memory_bytes, order), 1):
-        read_bytes += outcome.read_bytes
-        if outcome.digest is not None:
-            take(outcome.name, outcome.digest)
-        elif strict:
-            raise _error(outcome)
-        else:
-            failures.append(outcome)
-        tell(done, len(profiles))
+    with closing(executor.run(profiles, memory_bytes, order)) as outcomes:
+        for done, outcome in enumerate(outcomes, 1):
+            read_bytes += outcome.read_bytes
+            if outcome.digest is not None:
+                take(outcome.name, outcome.digest)
+            elif strict:
+                raise _error(outcome)
+            else:
+                failures.append(outcome)
+            tell(done, len(profiles))
     failures.sort(key=lambda each: each.name)
     if len(failures) == len(profiles):
         raise _error(failures[0])
