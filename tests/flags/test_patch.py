@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from typing import Any
 
@@ -370,8 +371,13 @@ def test_xpk_gets_options() -> None:
     assert "Tree" not in new
     assert f"--env=XLA_FLAGS='{FLAGS}'" in new
     assert new.endswith("--command 'python t.py'\n")
+    # xpk writes values between quotes into its manifest, as they are.
+    (greeting,) = [word for word in shlex.split(new) if word.startswith("--env=GREETING=")]
+    assert yaml.safe_load(f'"{greeting.partition("=GREETING=")[2]}"') == 'it\'s "$$(HOME)"'
     with pytest.raises(UsageError, match="names a file of variables"):
         patch_text("xpk workload create --env-file a.env\n", "run.sh", SETTINGS)
+    with pytest.raises(UsageError, match="--debug-dump-gcs, which sets XLA_FLAGS itself"):
+        patch_text("xpk workload create --debug-dump-gcs=gs://b\n", "run.sh", SETTINGS)
 
 
 BEGIN = "# begin of settings by counterpoint tune\n"

@@ -214,12 +214,12 @@ class _Edit:
         old = self.text[start:end]
         if old.startswith("&"):
             raise self._refusal(node, "other places take its value by an anchor (`&`)")
-        self.changes.append((start, end, _scalar(value) + old[len(old.rstrip()) :]))
+        self.changes.append((start, end, scalar(value) + old[len(old.rstrip()) :]))
 
     def _add(
         self, container: MappingNode, env: Node | None, new: Sequence[tuple[str, str]]
     ) -> None:
-        flow = ", ".join(f"{{name: {name}, value: {_scalar(value)}}}" for name, value in new)
+        flow = ", ".join(f"{{name: {name}, value: {scalar(value)}}}" for name, value in new)
         if isinstance(env, SequenceNode) and not env.flow_style:
             self._insert_entries(env, new)
         elif isinstance(env, SequenceNode):
@@ -340,11 +340,11 @@ def _lines(new: Sequence[tuple[str, str]], column: int) -> list[str]:
     return [
         line
         for name, value in new
-        for line in (f"{indent}- name: {name}", f"{indent}  value: {_scalar(value)}")
+        for line in (f"{indent}- name: {name}", f"{indent}  value: {scalar(value)}")
     ]
 
 
-def _scalar(value: str) -> str:
+def scalar(value: str) -> str:
     """Return a value in quotes; Kubernetes would replace `$(NAME)`."""
     return _quoted(value.replace("$(", "$$("))
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.flags.forms import quoted
-from counterpoint.flags.patch.manifest import merged_flags
+from counterpoint.flags.patch.manifest import merged_flags, scalar
 from counterpoint.flags.patch.statements import Statement, length, plain, statements, uncommented
 from counterpoint.flags.settings import FLAG_VARIABLES, Settings
 from counterpoint.flags.text import parse_xla_flags, render_xla_flags
@@ -216,6 +216,11 @@ def _with_options(text: str, at: int, settings: Settings) -> tuple[str, tuple[st
             why="xpk takes variables either from a file or from its command line",
             next="print the settings with `counterpoint tune show STUDY --as env`, and add these",
         )
+    if "--debug-dump-gcs" in statement and settings.xla:
+        raise UsageError(
+            "the command of xpk has --debug-dump-gcs, which sets XLA_FLAGS itself",
+            why="xpk refuses other flags beside it: remove it, or add --xla_dump_to to your flags",
+        )
     new: list[str] = []
     for name, value in _variables(settings):
         option = re.compile(_OPTION.replace("NAME", name))
@@ -223,10 +228,11 @@ def _with_options(text: str, at: int, settings: Settings) -> tuple[str, tuple[st
         old = "".join(shlex.split(found[1])).partition("=")[2] if found else ""
         if name in FLAG_VARIABLES:
             value = merged_flags(name, old, dict(parse_xla_flags(value, where=name)))  # noqa: PLW2901
-        word = f"--env={name}={shlex.quote(value)}"
+        inside = scalar(value)[1:-1]  # xpk writes it between quotes into its manifest, as it is
+        word = f"--env={name}={shlex.quote(inside)}"
         if found is None:
             new.append(word)
-        elif old != value:
+        elif old not in (value, inside):
             statement = statement[: found.start()] + word + statement[found.end() :]
     return text[:at] + "".join(f" {word}" for word in new) + statement + text[end:], ()
 
