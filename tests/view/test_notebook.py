@@ -57,12 +57,15 @@ def test_a_timeline_and_what_was_made_from_it_have_a_frame_below_the_report() ->
         assert len(html) < 1_000_000
 
 
-def test_a_study_has_no_timeline_and_no_frame() -> None:
+def test_a_study_and_its_conclusion_have_a_frame_with_the_arms() -> None:
     for value in (
         tune_conclusions.found(),
         tune_studies.Made(tune_studies.arm("fused", tune_studies.change("fused"))).study,
     ):
-        assert not Frames(shown(value)).frames
+        html = shown(value)
+        assert html.startswith(html_of(value))
+        (frame,) = Frames(html).frames
+        assert '"arms":[{"name":' in (frame["srcdoc"] or "")
 
 
 def test_what_is_too_large_is_a_report_alone(monkeypatch: pytest.MonkeyPatch) -> None:

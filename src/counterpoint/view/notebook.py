@@ -6,6 +6,7 @@ Viewers of notebooks that run no programs (nbviewer, GitHub) drop the frame; the
 from __future__ import annotations
 
 from functools import singledispatch
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint import __version__
@@ -14,7 +15,10 @@ from counterpoint.diagnose.compare import Comparison
 from counterpoint.report import html_of
 from counterpoint.report.explain import compare_json, explain_json
 from counterpoint.report.predict import predict_json
+from counterpoint.report.tune import tune_json
 from counterpoint.timeline import Timeline
+from counterpoint.tune.conclusion import Conclusion, conclude
+from counterpoint.tune.study import Study, plan_of
 from counterpoint.view.page import PageContent, one_file, title_of
 from counterpoint.workflow.prediction import Prediction
 
@@ -33,7 +37,7 @@ def notebook_html(value: object) -> str:
     """Return the HTML that a notebook shows for a value that has a report."""
     static = html_of(value)
     content = _content(value)
-    if content is None or not 0 < sum(len(it.spans) for it in content.timelines) <= _SPANS:
+    if content is None or sum(len(it.spans) for it in content.timelines) > _SPANS:
         return static
     page = one_file(content, limit=_LIMIT)
     return static if len(page) > _MOST else f"{static}\n{_frame(page)}"
@@ -47,8 +51,8 @@ def _content(value: object) -> PageContent | None:
 
 
 @_content.register
-def _(value: Timeline) -> PageContent:
-    return _page(title_of(value.inputs), {}, [value])
+def _(value: Timeline) -> PageContent | None:
+    return None if value.spans.is_empty() else _page(title_of(value.inputs), {}, [value])
 
 
 @_content.register
@@ -70,6 +74,16 @@ def _(value: Comparison) -> PageContent | None:
 def _(value: Prediction) -> PageContent:
     title = f"{value.workload} on {value.target}"
     return _page(title, {"predict": predict_json(value)}, [value.timeline])
+
+
+@_content.register
+def _(value: Conclusion) -> PageContent:
+    return _page("study", {"tune": tune_json(value, Path("STUDY"))}, [])
+
+
+@_content.register
+def _(value: Study) -> PageContent | None:
+    return _content(conclude(value, plan_of(value)))
 
 
 def _page(title: str, results: Mapping[str, str], timelines: Sequence[Timeline]) -> PageContent:

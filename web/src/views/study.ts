@@ -66,7 +66,11 @@ function timelines(found: Tuned, context: Context): HTMLElement {
     return section(
       "Timelines",
       null,
-      missing("None: no arm is predicted to run another schedule than the base, or the study kept no predicted steps."),
+      missing(
+        "None here: ",
+        h("code", {}, `counterpoint view ${quoted(found.study)}`),
+        " shows the predicted steps of arms whose schedule differs from the base's, if the study kept them.",
+      ),
     );
   return section(
     "Timelines",
