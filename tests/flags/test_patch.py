@@ -309,9 +309,17 @@ def test_what_cannot_be_patched_is_refused(text: str, says: str) -> None:
     assert says in error.value.what
 
 
-def test_other_files_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("x = 1", "train.py"),
+        ("#!/bin/csh\nsetenv A 1\nsrun t\n", "job.sbatch"),
+        ("#!/usr/bin/env python3\nprint(1)\n", "job.sbatch"),
+    ],
+)
+def test_other_files_are_refused(text: str, name: str) -> None:
     with pytest.raises(UsageError, match="not a job file"):
-        patch_text("x = 1", "train.py", SETTINGS)
+        patch_text(text, name, SETTINGS)
 
 
 SCRIPT = """\

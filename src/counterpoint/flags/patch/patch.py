@@ -33,10 +33,11 @@ def patch_text(text: str, name: str, settings: Settings) -> PatchedFile:
     suffix = name[name.rfind(".") :] if "." in name else ""
     if suffix in _YAML:
         return PatchedFile(*patch_manifest(text, name, settings))
-    if suffix in _SCRIPTS or _SHEBANG.match(text):
+    shell = _SHEBANG.match(text) if text.startswith("#!") else suffix in _SCRIPTS
+    if shell:
         return PatchedFile(*patch_script(text, name, settings))
     raise UsageError(
         f"{name}: not a job file that can be patched",
         why=f"its name must end with {', '.join((*_YAML, *_SCRIPTS))}, or it must begin with"
-        " `#!/bin/bash`",
+        " `#!/bin/bash`; a script for another program than a shell with `export` is none",
     )
