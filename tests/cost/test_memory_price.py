@@ -223,3 +223,24 @@ def test_a_callback_waits_for_the_host_and_moves_nothing(build: Build, h100: Com
     assert (price.source, price.family) == (PriceSource.BOUND, PriceFamily.CUSTOM)
     assert "waits for Python" in price.how
     assert price.low < 1e-4 < price.seconds < price.high
+
+
+@pytest.mark.parametrize(
+    ("target", "least_ms", "most_ms"),
+    [
+        ("cusolver_potrf_ffi", 1, 100),
+        ("cusolver_geqrf_ffi", 10, 500),
+        ("cusolver_syevd_ffi", 100, 5_000),
+        ("cusolver_gesvd_ffi", 1_000, 50_000),
+    ],
+)
+def test_a_decomposition_takes_far_longer_than_its_bytes(
+    price: PriceLine, h100: ComputeDevice, target: str, least_ms: float, most_ms: float
+) -> None:
+    line = UNKNOWN.replace("MyKernel", target)
+    found = price(line, h100)
+    assert found.source is PriceSource.BOUND
+    assert least_ms < found.seconds * 1e3 < most_ms
+    assert found.low > 2 * price(UNKNOWN, h100).low
+    assert found.high > 4 * found.seconds
+    assert "8,192 columns" in found.how

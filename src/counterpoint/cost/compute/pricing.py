@@ -141,7 +141,11 @@ def price_custom_call(program: Program, instruction: Instruction, machine: Compu
     if kind is Category.HOST:
         return _host_call(program, instruction, machine)
     known = _known(program, instruction, machine, kind)
-    return known or bound(program, instruction, machine)
+    return (
+        known
+        or _decomposition(program, instruction, machine)
+        or bound(program, instruction, machine)
+    )
 
 
 def _known(
@@ -160,6 +164,48 @@ def _known(
         how = f"{moved / 1e6:.3g} MB read or written once"
         return price_around(seconds, _MEMORY_REACH, PriceSource.ANALYTIC, PriceFamily.CUSTOM, how)
     return None
+
+
+_DECOMPOSITIONS: Final = (
+    (r"syev|heev|eigh", 9, 40e-6),
+    (r"gesvd|svd", 22, 400e-6),
+    (r"geqrf|(or|un)gqr|householder|sytrd|ormqr", 2, 10e-6),
+    (r"potrf|cholesky|getrf|(^| |_)lu\b|triangular|gtsv", 1, 2e-6),
+)
+"""Operations for a matrix of n x n, in n^3, and the time that each of its columns takes."""
+_DECOMPOSING: Final = (4, 0.1, 0.02)
+"""The time of a column may be a fourth or four times of it; likely and lowest share of the peak."""
+
+
+def _decomposition(
+    program: Program, instruction: Instruction, machine: ComputeDevice
+) -> Price | None:
+    """Price a decomposition of matrices, which goes from column to column; None for other work.
+
+    Rules of thumb for cuSOLVER. Several matrices are decomposed together, or one after another.
+    """
+    described = f"{instruction.custom_call_target} {instruction.name} {instruction.opcode}"
+    found = next((it for it in _DECOMPOSITIONS if re.search(it[0], described)), None)
+    shapes = [operand.shape for operand in program.operands(instruction)]
+    matrices = max(
+        (it for it in shapes if len(it.dims) > 1), key=lambda it: it.elements, default=None
+    )
+    if found is None or matrices is None or not matrices.elements:
+        return None
+    _, operations, column_s = found
+    side, other = sorted(matrices.dims[-2:])
+    count = matrices.elements // (side * other)
+    apart, likely, slowest = _DECOMPOSING
+    least = operations * side * matrices.elements / machine.peak(_type(matrices.dtype))
+    one_s = side * column_s
+    return Price(
+        one_s * count**0.5 + least / likely,
+        one_s / apart + least,
+        one_s * apart * count + least / slowest,
+        PriceSource.BOUND,
+        PriceFamily.CUSTOM,
+        f"decomposition: {count:,} x {side:,} columns, rule of thumb",
+    )
 
 
 def bound(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price:
@@ -223,7 +269,8 @@ def price_compute(
     if special is not None:
         return special
     if opcode in _UNKNOWN or kind is Category.CONTROL:
-        return bound(program, instruction, machine)
+        decomposition = _decomposition(program, instruction, machine)
+        return decomposition or bound(program, instruction, machine)
     return price_memory_bound(program, instruction, machine)
 
 
