@@ -141,6 +141,31 @@ def test_a_nameless_fusion_is_what_it_contains(cpu_step: Program) -> None:
     assert all(provenance(cpu_step, it).op_name for it in fusions)
 
 
+LIBRARY_CALL = """HloModule m, is_scheduled=true
+%fused (p0: f32[8,8], p1: f32[8,8]) -> f32[8,8] {
+  %p0 = f32[8,8] parameter(0)
+  %p1 = f32[8,8] parameter(1)
+  %left = f32[8,8] bitcast(%p1), metadata={op_name="jit(s)/jvp(attention)/dot_general"}
+  ROOT %d = f32[8,8] divide(%p0, %left), metadata={op_name="jit(s)/transpose(jvp(m))/div"}
+}
+ENTRY %e (x: f32[8,8]) -> f32[8,8] {
+  %x = f32[8,8] parameter(0)
+  %before = f32[8,8] negate(%x), metadata={op_name="jit(s)/transpose(jvp(m))/neg"}
+  %call = (f32[8,8], s8[64]) custom-call(%before, %x), custom_call_target="__cublas$lt$matmul"
+  %product = f32[8,8] get-tuple-element(%call), index=0
+  ROOT %f = f32[8,8] fusion(%x, %product), kind=kLoop, calls=%fused
+}
+"""
+
+
+def test_the_name_of_a_product_is_on_the_bitcast_of_its_result() -> None:
+    program = read_program(LIBRARY_CALL.encode())
+    call = program.instruction("call")
+    assert call
+    found = provenance(program, call)
+    assert (found.phase, found.scope) == (Phase.FORWARD, "attention")
+
+
 def test_loop_bodies_are_marked(gpu_step: Program) -> None:
     inside = {provenance(gpu_step, it).in_loop for it in at_launch(gpu_step)}
     assert inside == {True, False}

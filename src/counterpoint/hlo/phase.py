@@ -64,10 +64,10 @@ def origin_instruction(program: Program, instruction: Instruction) -> Instructio
 
     Compilers lose names: a fusion may have none while instructions inside it do, and a copy or a
     combined collective may stand between two that have one. Tried in order: the instruction itself,
-    the heaviest named instruction that it calls (its root first), the nearest named producer, the
-    nearest named user.
+    the heaviest named instruction that it calls (its root first), a bitcast of its result, the
+    nearest named producer, the nearest named user.
     """
-    own = _own(program, instruction)
+    own = _own(program, instruction) or _left_on_bitcast(program, instruction)
     if own:
         return own
     return _nearest(program, instruction, program.operands) or _nearest(
@@ -146,6 +146,30 @@ def _nearest(
                     reached.append(candidate)
         front = reached
     return None
+
+
+def _left_on_bitcast(program: Program, instruction: Instruction) -> Instruction | None:
+    """Return the bitcast that has the name of a product which became a library's call.
+
+    Often it is fused with what reads the result.
+    """
+    if instruction.opcode != "custom-call":
+        return None
+    for result in (instruction, *program.users(instruction)):
+        for user in program.users(result):
+            for reader in _readers(program, user, result):
+                if reader.opcode == "bitcast" and has_path_name(reader):
+                    return reader
+    return None
+
+
+def _readers(program: Program, user: Instruction, result: Instruction) -> list[Instruction]:
+    """Return a user of a result; of a fusion those of its instructions that read it."""
+    if user.opcode != "fusion":
+        return [user]
+    at = [operand.name for operand in program.operands(user)].index(result.name)
+    parameters = (it for it in program.body(user) if it.parameter_number == at)
+    return [reader for parameter in parameters for reader in program.users(parameter)]
 
 
 class Phase(StrEnum):
