@@ -7,6 +7,7 @@ from pathlib import Path
 import timelines
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.flags import Settings
+from counterpoint.timeline import Timeline
 from counterpoint.timeline.storage import write_parquet
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion, Spent
@@ -176,12 +177,12 @@ def found() -> Conclusion:
     )
 
 
-def keep_steps(conclusion: Conclusion, study: Path) -> None:
+def keep_steps(conclusion: Conclusion, study: Path, step: Timeline | None = None) -> None:
     """Keep a predicted step of each arm that was predicted, as the search does."""
     for row in conclusion.rows:
         if row.arm.predicted:
             path = step_path(study, row.arm.predicted)
-            write_parquet(timelines.two_devices(), path, overwrite=True)
+            write_parquet(step or timelines.two_devices(), path, overwrite=True)
 
 
 def nothing() -> Conclusion:

@@ -6,17 +6,29 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 import counterpoint
 import timelines
+import tune_conclusions
 from chromium import Visit
+from counterpoint.cli.pages import page_of, study_page
+from counterpoint.fleet import Gathering, summarize
+from counterpoint.fleet.topology import HostPlace
 from counterpoint.report import document_markup
-from counterpoint.report.explain import explain_document, explain_json
+from counterpoint.report.explain import (
+    explain_document,
+    explain_json,
+    fleet_document,
+    fleet_json,
+)
 from counterpoint.timeline import Timeline
 from counterpoint.timeline.storage.parquet import write_parquet
+from counterpoint.tune.conclusion import Conclusion
 from counterpoint.view import PageContent, one_file
+from made_fleet import fleet_of
 from viewed import viewing
 
 pytestmark = pytest.mark.slow
@@ -66,6 +78,59 @@ def content() -> PageContent:
     )
 
 
+def studied(directory: Path) -> Conclusion:
+    """A study in which every name and every text is an attack; its steps are, too."""
+    found = tune_conclusions.found()
+    rows = [
+        replace(row, why=ATTACK)
+        if row.arm.is_base
+        else replace(row, why=ATTACK, arm=replace(row.arm, name=f"{ATTACK}{at}"))
+        for at, row in enumerate(found.rows)
+    ]
+    tune_conclusions.keep_steps(found, directory, hostile())
+    return replace(
+        found, sentence=ATTACK, notes=(ATTACK,), rows=tuple(rows), winner=rows[0].arm, state=ATTACK
+    )
+
+
+def study_content(directory: Path) -> PageContent:
+    return study_page(studied(directory), directory, 20, f"counterpoint tune show '{ATTACK}'")
+
+
+def fleet_content(directory: Path) -> PageContent:
+    del directory
+    waits = np.random.default_rng(1).normal(20.0, 0.2, (32, 10))
+    waits[19] -= 8.0
+    made = fleet_of(waits, racks=2)
+    place = HostPlace(rack=ATTACK, pod=ATTACK)
+    hosts = tuple(
+        replace(it, name=f"{ATTACK}{at}", source=ATTACK, place=place, program=ATTACK, chip=ATTACK)
+        for at, it in enumerate(made.hosts)
+    )
+    read = Gathering(profiles=4, failures=(), read_bytes=1, retried=0, notes=(ATTACK,))
+    summary = summarize(replace(made, hosts=hosts), read)
+    document = fleet_document(summary, (ATTACK,), 64)
+    return page_of(ATTACK, {"explain": document}, {"fleet": fleet_json(summary, (ATTACK,))})
+
+
+@pytest.mark.parametrize("made", [study_content, fleet_content])
+def test_a_study_and_the_page_of_digests_show_them(
+    made: Callable[[Path], PageContent], tmp_path: Path, visit: Visitor
+) -> None:
+    out = tmp_path / "page.html"
+    content = made(tmp_path / "study")
+    out.write_text(one_file(content), encoding="utf-8")
+    visited = visit(out)
+    expected = {"study", "compare", "timeline"} if made is study_content else set[str]()
+    assert set(visited.views) == {"report", *expected}
+    nothing_ran(visited)
+    assert SHOWN in visited.show("report").inner_text()
+    with viewing(content) as address:
+        visited = visit(address)
+        nothing_ran(visited)
+        assert all(it.startswith(address) for it in visited.requests)
+
+
 def nothing_ran(visited: Visit) -> None:
     """No element of an attack exists, in any view, and no dialog was opened."""
     for view in visited.views:
@@ -96,8 +161,10 @@ def test_the_app_shows_them(content: PageContent, visit: Visitor) -> None:
         assert all(it.startswith(address) for it in visited.requests)
 
 
-def test_a_notebook_shows_them(tmp_path: Path, visit: Visitor) -> None:
-    html = counterpoint.explain(hostile())._repr_html_()
+@pytest.mark.parametrize("study", [False, True])
+def test_a_notebook_shows_them(study: bool, tmp_path: Path, visit: Visitor) -> None:
+    value = studied(tmp_path / "study") if study else counterpoint.explain(hostile())
+    html = value._repr_html_()
     assert html
     out = tmp_path / "notebook.html"
     tab = '<div role="tab">cell</div>'
