@@ -124,6 +124,7 @@ def test_a_study_and_the_page_of_digests_show_them(
     expected = {"study", "compare", "timeline"} if made is study_content else set[str]()
     assert set(visited.views) == {"report", *expected}
     nothing_ran(visited)
+    assert visited.page.locator("header.shell .badge").all_inner_texts() == ["measured"]
     assert SHOWN in visited.show("report").inner_text()
     with viewing(content) as address:
         visited = visit(address)

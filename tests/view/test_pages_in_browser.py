@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import counterpoint
 import timelines
 from chromium import Visit
 from command_line import in_process
-from counterpoint.cli.pages import study_page
+from counterpoint.cli.pages import predicted_page, study_page
+from counterpoint.core import Range
+from counterpoint.flags import Settings
+from counterpoint.report.predict import predict_document, predict_json
 from counterpoint.view import one_file
+from counterpoint.workflow.forecast.ranking import RankedCandidate
 from tune_conclusions import BOTH, found, keep_steps
 
 pytestmark = pytest.mark.slow
@@ -80,6 +86,28 @@ def test_each_view_of_a_prediction(tmp_path: Path, visit: Visitor) -> None:
     visited = visit(out)
     assert walk(visited) >= LEAST
     assert "predicted" in visited.page.locator("header.shell").inner_text()
+
+
+def test_each_view_of_a_prediction_with_candidates(tmp_path: Path, visit: Visitor) -> None:
+    hlo, out = tmp_path / "step.hlo.txt", tmp_path / "page.html"
+    hlo.write_text(timelines.HLO)
+    known = counterpoint.predict(hlo, target="2xH100")
+    candidates = [
+        RankedCandidate(
+            name=f"--xla_gpu_all_gather_combine_threshold_bytes={1 << at}",
+            settings=Settings(),
+            forecast=known.base,
+            behind=at / 1e3,
+            reach=Range(0.0, at / 1e2),
+            exposed_ms=1.0,
+        )
+        for at in (20, 30)
+    ]
+    made = replace(known, candidates=tuple(candidates))
+    page = predicted_page(made, predict_document(made, 10, ""), predict_json(made))
+    out.write_text(one_file(page), encoding="utf-8")
+    for theme in ("light", "dark"):
+        assert walk(visit(out, theme=theme)) >= LEAST | {"candidates"}
 
 
 def test_each_view_of_a_study(tmp_path: Path, visit: Visitor) -> None:

@@ -149,7 +149,8 @@ class Table<Row> {
             shown,
           )
         : shown;
-      return h("th", { scope: "row", class: css(column) }, named);
+      const whole = typeof shown === "string" ? shown : null; // a long name is cut
+      return h("th", { scope: "row", class: css(column), title: whole }, named);
     });
     return h("tr", {}, ...cells);
   }

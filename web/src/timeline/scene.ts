@@ -7,7 +7,7 @@ import { type Palette, readPalette } from "./palette";
 import { extent, loadOps, type Side, sidesOf, stepAt, typicalStep } from "./sides";
 import type { Drawn, Spot } from "./spots";
 import { Tiles } from "./tiles";
-import { type Layout, groupKeyOf, layout } from "./tracks";
+import { closedAround, type Layout, layout } from "./tracks";
 import { Viewport } from "./viewport";
 
 export class Scene {
@@ -74,11 +74,9 @@ export class Scene {
     this.relayout();
   }
 
-  /** Opens the group that hides a track. */
+  /** Opens the groups that hide a track. */
   uncover(side: Side, track: number): void {
-    const key = groupKeyOf(side, track);
-    const isHidden = !this.rows.lanes.some((lane) => lane.side === side && lane.track === track);
-    if (key && isHidden) this.toggle(key);
+    for (const key of closedAround(side, track, this.toggled)) this.toggle(key);
   }
 
   relayout(): void {

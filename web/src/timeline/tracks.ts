@@ -44,8 +44,10 @@ const FOLD = 48;
 const NESTED = 15;
 const MOST_NESTED = 240;
 const GAP = 3;
-/** More devices than this are folded. */
+/** The lanes of more devices than this are closed, but for the first one's. */
 export const FEW_DEVICES = 4;
+/** More devices than this are folded into one at first. */
+const MANY_DEVICES = 16;
 /** Part of the screen that few tracks grow to, and how much taller they get at most. */
 const FILLED = 0.8;
 const TALLEST = 1.7;
@@ -58,6 +60,10 @@ interface Group {
   own: number | null;
   tracks: number[];
   startsOpen: boolean;
+  /** It folds all devices: where it is closed, only the first one is shown below it. */
+  folds?: boolean;
+  /** Key of the fold that hides it. */
+  behind?: string | null;
 }
 
 /**
@@ -82,9 +88,20 @@ function laid(sides: Side[], toggled: ReadonlySet<string>, scale: number): Layou
         null,
       );
     }
-    for (const group of groupsOf(side)) putGroup(found, side, group, toggled, scale);
+    for (const group of shownGroups(side, toggled)) putGroup(found, side, group, toggled, scale);
   }
   return found;
+}
+
+function isOpen(group: Group, toggled: ReadonlySet<string>): boolean {
+  return group.startsOpen !== toggled.has(group.key);
+}
+
+/** Groups without those that a fold hides. */
+function shownGroups(side: Side, toggled: ReadonlySet<string>): Group[] {
+  const groups = groupsOf(side);
+  const closed = new Set(groups.filter((it) => it.folds && !isOpen(it, toggled)).map(({ key }) => key));
+  return groups.filter(({ behind }) => !behind || !closed.has(behind));
 }
 
 function putGroup(
@@ -95,7 +112,7 @@ function putGroup(
   scale: number,
 ): void {
   const isFold = side.page.tracks[group.own ?? -1]?.kind === "fold";
-  const open = group.tracks.length > 0 ? group.startsOpen !== toggled.has(group.key) : null;
+  const open = group.tracks.length > 0 || group.folds ? isOpen(group, toggled) : null;
   const row = {
     key: group.key,
     kind: "group" as const,
@@ -161,16 +178,18 @@ function put(
 function groupsOf(side: Side): Group[] {
   const { tracks, devices } = side.page;
   const groups: Group[] = [];
+  let fold: string | null = null;
   tracks.forEach((track, number) => {
     if (track.kind !== "fold") return;
-    const key = `${side.index}.fold.${number}`;
+    fold = `${side.index}.fold.${number}`;
     groups.push({
-      key,
+      key: fold,
       title: track.title,
       hint: `${track.title}: mean, least, median and most`,
       own: number,
       tracks: [],
-      startsOpen: false,
+      startsOpen: devices.length <= MANY_DEVICES,
+      folds: true,
     });
   });
   const folded = devices.length > FEW_DEVICES;
@@ -191,6 +210,7 @@ function groupsOf(side: Side): Group[] {
       own: own < 0 ? null : own,
       tracks: others,
       startsOpen: !folded || number === 0,
+      behind: number === 0 ? null : fold,
     });
   });
   groups.push(...hostGroups(side));
@@ -262,7 +282,11 @@ export function laneOf(found: Layout, side: number, track: number): Lane | null 
   return found.lanes.find((lane) => lane.side.index === side && lane.track === track) ?? null;
 }
 
-/** Group that contains a track, to open it. */
-export function groupKeyOf(side: Side, track: number): string | null {
-  return groupsOf(side).find((group) => group.tracks.includes(track))?.key ?? null;
+/** Keys of the closed groups that hide a track. */
+export function closedAround(side: Side, track: number, toggled: ReadonlySet<string>): string[] {
+  const groups = groupsOf(side);
+  const own = groups.find((group) => group.own === track || group.tracks.includes(track));
+  const fold = groups.find(({ key }) => key === own?.behind);
+  const around = [fold, own?.tracks.includes(track) ? own : undefined];
+  return around.flatMap((group) => (group && !isOpen(group, toggled) ? [group.key] : []));
 }

@@ -100,7 +100,7 @@ export function phases({ phases: found }: Explained, basis: string): HTMLElement
 }
 
 function devicesOf(step: Explained, foreseen: Predicted | null): string {
-  const chip = step.utilisation.chip ?? step.device_kind;
+  const chip = step.utilisation.chip ?? step.device_kind.replace(/^[cgt]pu$/, (kind) => kind.toUpperCase());
   const all = foreseen?.prediction.devices ?? step.devices;
   return `${all} × ${chip}${all === step.devices ? "" : `, of which ${step.devices} was simulated`}`;
 }
