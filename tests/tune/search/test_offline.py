@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -229,6 +230,37 @@ def test_a_search_that_was_ended_anywhere_goes_on_to_the_same(
         assert again.study.search is not None
         assert study.search is not None
         assert again.study.search.shortlist == study.search.shortlist
+
+
+def test_arms_that_an_earlier_version_named_are_not_tried_again(
+    work: PredictionInputs, study: Study
+) -> None:
+    def old(name: str) -> str:
+        return f"{name.partition(' + ')[0]} + 1 more #{zlib.crc32(name.encode()):08x}"[:-2]
+
+    names = {
+        seen.arm.name: old(seen.arm.name)
+        for seen in study.candidates
+        if seen.arm.origin is ArmOrigin.SEARCH and " + " in seen.arm.name
+    }
+    assert names
+    known = tuple(
+        replace(
+            seen,
+            arm=replace(seen.arm, name=names.get(seen.arm.name, seen.arm.name)),
+            same_as=names.get(seen.same_as or "", seen.same_as),
+        )
+        for seen in study.candidates[:-1]
+    )
+    part = replace(ledger().study, space=study.space, candidates=known)
+    again = Ledger(part, lambda _: None)
+    search(work, SPACE, PLAN, again)
+    assert again.study.search is not None
+    assert study.search is not None
+    assert len(again.study.candidates) == len(study.candidates)
+    assert again.study.search.shortlist == tuple(
+        names.get(name, name) for name in study.search.shortlist
+    )
 
 
 def test_one_that_is_stopped_has_no_end(work: PredictionInputs) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.space import (
     Space,
     arm_of,
+    arm_with,
     changes_at,
     completed,
     new_fault,
@@ -91,6 +94,18 @@ def test_an_arm_has_the_name_that_people_say() -> None:
     arm = arm_of(space, point, ArmOrigin.SEARCH)
     assert arm.name == "all-gather threshold 112 MiB + pipelined all-gather"
     assert arm_of(space, {}, ArmOrigin.SEARCH).name == BASE
+
+
+def test_an_arm_keeps_the_name_that_an_earlier_version_gave_it() -> None:
+    space = space_of(target="8xH100", program=gathers())
+    first, second, *_ = (arm_of(space, point, ArmOrigin.SEARCH) for point in single_points(space))
+    earlier = replace(first, name="all-gather threshold 1 GiB + 3 more #0b1c2d", predicted=None)
+
+    again = arm_with(replace(space, recorded=(earlier,)), first.changes, ArmOrigin.SEARCH)
+    other = arm_with(replace(space, recorded=(earlier,)), second.changes, ArmOrigin.SEARCH)
+
+    assert again == replace(first, name=earlier.name)
+    assert other == second
 
 
 def test_each_choice_alone_comes_with_what_it_needs() -> None:

@@ -10,6 +10,7 @@ candidates in the same order, and finds their results there.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ from counterpoint.workflow.forecast import ForecastBatch, PredictionInputs, fore
 
 Say = Callable[[str], None]
 
+_MARK: Final = re.compile(r" #[0-9a-f]{6}$")
 _ALONE: Final = 0.6  # maximum share of single choices among all candidates
 _PROFILED: Final = 4  # at most one in so many candidates is reserved for profiles
 _AT_RUN: Final = 4  # one in so many places of the shortlist is for arms that can't be predicted
@@ -73,7 +75,9 @@ def search(  # noqa: PLR0913
         predictor = Predictor(work, made, ledger, pool, scratch=scratch, keep=keep, stopped=stopped)
         board = Board(predictor.begin(space.base))
         say("explaining the base's predicted step")
-        grid = Grid(_with_remedies(space, work, made))
+        recorded = (seen.arm for seen in ledger.study.candidates)
+        shortened = tuple(arm for arm in recorded if _MARK.search(arm.name))
+        grid = Grid(_with_remedies(replace(space, recorded=shortened), work, made))
         searcher = _Search(grid, plan, predictor, board, say, started)
         try:
             ended = searcher.run(ledger, confirm)

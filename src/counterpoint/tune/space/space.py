@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -58,7 +58,8 @@ class Space:
     """All that may be tried on top of the base.
 
     `version` is jaxlib's and `chip` as `hardware` names it; None if unknown. `notes` are remarks
-    for the user about the space as a whole.
+    for the user about the space as a whole. `recorded` are arms whose names an earlier version
+    shortened in the journal: they keep them, so that nothing is tried a second time.
     """
 
     base: Settings
@@ -68,6 +69,7 @@ class Space:
     version: str | None = None
     chip: str | None = None
     notes: tuple[str, ...] = ()
+    recorded: tuple[Arm, ...] = ()
 
 
 def outcome(base: Settings, changes: Sequence[ArmChange]) -> Hashable:
@@ -178,12 +180,14 @@ def arm_with(space: Space, changes: Sequence[ArmChange], origin: ArmOrigin) -> A
     if not changes:
         return Arm(name=BASE, settings=space.base, origin=ArmOrigin.BASE)
     whole = " + ".join(str(change) for change in changes)
-    return Arm(
+    made = Arm(
         name=f"{whole} (2)" if any(seed.name == whole for seed in space.seeds) else whole,
         settings=merged(space.base, tuple(changes)),
         changes=tuple(changes),
         origin=origin,
     )
+    known = same_as(space.base, made, space.recorded)
+    return made if known is None else replace(made, name=known.name)
 
 
 def point_of(space: Space, arm: Arm) -> Mapping[str, str] | None:
