@@ -19,9 +19,6 @@ from counterpoint.core import UsageError
 from counterpoint.flags.settings import FLAG_VARIABLES, Settings
 from counterpoint.flags.text import parse_xla_flags, render_xla_flags
 
-_BLOCKS: Final = ("|", ">")
-"""Styles of texts that go over several lines."""
-
 _DASH: Final = re.compile(r"^ *(?=-)", re.MULTILINE)
 """What is before an entry of a block's list."""
 
@@ -226,11 +223,7 @@ class _Edit:
             self._insert_first(env, "[", flow)
         elif env is not None:
             key = next(key for key, value in container.value if value is env)
-            end = (
-                max(env.end_mark.index, key.end_mark.index + 1)
-                if env.value
-                else key.end_mark.index + 1
-            )
+            end = max(env.end_mark.index, key.end_mark.index + 1)
             self.changes.append((key.end_mark.index + 1, end, f" [{flow}]"))
         elif container.flow_style:
             self._insert_first(container, "{", f"env: [{flow}]")
@@ -240,7 +233,7 @@ class _Edit:
             plain = [
                 _later(pair)
                 for pair in container.value
-                if isinstance(pair[1], ScalarNode) and pair[1].style not in _BLOCKS
+                if isinstance(pair[1], ScalarNode) and pair[1].style not in ("|", ">")
             ]
             self._insert(self._after(plain[0] if plain else container), lines)
 

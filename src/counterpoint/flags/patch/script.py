@@ -63,9 +63,7 @@ def _without(text: str) -> tuple[str, tuple[str, ...]]:
     new = _BLOCK.sub("", text)
     if new != text:
         return new, ("these settings are empty: the block of an earlier patch is removed",)
-    if _XPK.search(text):
-        return text, (_EMPTY_XPK,)
-    return text, ()
+    return text, (_EMPTY_XPK,) if _XPK.search(text) else ()
 
 
 def _refuse_heredoc(text: str, name: str, at: int) -> None:
