@@ -11,5 +11,9 @@ from counterpoint.core import lazy
 
 if TYPE_CHECKING:
     from counterpoint.cost.tpu.pricing import TpuPrices as TpuPrices
+    from counterpoint.cost.tpu.pricing import estimated_cycles as estimated_cycles
 
-__getattr__ = lazy(__name__, {"TpuPrices": "counterpoint.cost.tpu.pricing"})
+__getattr__ = lazy(
+    __name__,
+    dict.fromkeys(("TpuPrices", "estimated_cycles"), "counterpoint.cost.tpu.pricing"),
+)

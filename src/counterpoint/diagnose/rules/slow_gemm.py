@@ -160,14 +160,16 @@ def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
 def _on_tpu(data: StepData, chip: Chip, tpu: Tpu) -> Iterator[_SlowProduct]:
     """Yield operations that took twice as long as XLA estimates, or as their FLOPs do."""
     from counterpoint.cost.compute import gemms
-    from counterpoint.cost.tpu import TpuPrices
+    from counterpoint.cost.tpu import TpuPrices, estimated_cycles
 
     model = TpuPrices(where=TpuSlice(tpu=tpu, shape=(1,) * tpu.dimensions), chip=chip)
     known = pl.col("category").is_in(_ESTIMATED) & (pl.col("share") > _LEAST_SHARE)
     for ran in executed_ops(data, known):
         price = model.price(ran.program, ran.instruction)
-        if 0 < price.seconds * 2e3 < ran.once_ms:
-            yield _SlowProduct(ran, tuple(gemms(ran.program, ran.instruction)), price)
+        products = tuple(gemms(ran.program, ran.instruction))
+        judged = products or estimated_cycles(ran.instruction) is not None
+        if judged and 0 < price.seconds * 2e3 < ran.once_ms:
+            yield _SlowProduct(ran, products, price)
 
 
 def _alone(data: StepData, slow: list[_SlowProduct]) -> list[_SlowProduct]:
