@@ -36,10 +36,11 @@ def main() -> int:
     parser.add_argument("--hosts", default="1,8,64,1024")
     parser.add_argument("--executor", choices=("local", "ray"), default="local")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--keep", help="write the digests of the last size to this file")
     parser.add_argument("--drive", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.drive:
-        drive(options.executor, options.workers)
+        drive(options.executor, options.workers, options.keep)
         return 0
     print(
         "| hosts | MB read | seconds | CPU s | CPU s per host | driver's peak MB | KB of digest |"
@@ -48,7 +49,7 @@ def main() -> int:
         "| ----: | ------: | ------: | ----: | -------------: | ---------------: | -----------: |"
     )
     for count in map(int, options.hosts.split(",")):
-        told = measure(count, options.executor, options.workers)
+        told = measure(count, options.executor, options.workers, options.keep)
         cpu = told["cpu_s"]
         print(
             f"| {count:,} | {told['read_bytes'] / 1e6:,.0f} | {told['seconds']:,.1f} | {cpu:,.1f} |"
@@ -60,9 +61,10 @@ def main() -> int:
     return 0
 
 
-def measure(hosts: int, executor: str, workers: int) -> dict[str, Any]:
+def measure(hosts: int, executor: str, workers: int, keep: str | None) -> dict[str, Any]:
     """Give a driver the profiles batch by batch; return what it tells at the end."""
     words = [sys.executable, __file__, "--drive", "--executor", executor, "--workers", str(workers)]
+    words += ["--keep", keep] if keep else []
     with (
         subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as driver,
         tempfile.TemporaryDirectory(prefix="counterpoint-fleet-") as scratch,
@@ -96,7 +98,7 @@ def batches(hosts: int, into: Path) -> Iterator[list[Path]]:
         yield paths
 
 
-def drive(executor: str, workers: int) -> None:
+def drive(executor: str, workers: int, keep: str | None) -> None:
     """Reduce batches until there are no more, then arrange and summarize all of them."""
     from counterpoint.fleet import arrange, gather_digests, merge, summarize
     from counterpoint.fleet.digest import to_bytes
@@ -124,6 +126,8 @@ def drive(executor: str, workers: int) -> None:
         "digest_bytes": len(to_bytes(whole)),
         "late": [(late.kind, late.name, late.late_steps) for late in summary.late],
     }
+    if keep:
+        Path(keep).write_bytes(to_bytes(whole))
     print(json.dumps(told), flush=True)
 
 

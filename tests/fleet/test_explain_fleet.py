@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import polars as pl
@@ -16,6 +17,7 @@ from command_line import in_process
 from counterpoint.cli.view_inputs import ViewOptions, open_input
 from counterpoint.core import UsageError
 from counterpoint.fleet import Gathering, gather_digests, local
+from counterpoint.fleet.digest import to_bytes
 from counterpoint.fleet.local import LocalExecutor
 from counterpoint.timeline import remote
 from counterpoint.view import LivePage
@@ -53,6 +55,11 @@ def test_the_straggler_is_found(profiles: list[Path], tmp_path: Path) -> None:
     assert found["late"][0]["is_slow"]
     assert [host["rack"] for host in found["hosts"]] == ["r0", "r0", "r1", "r1"]
     assert found["left_out"] == []
+    low, high = found["late"][0]["gain_interval_ms"]
+    assert 0 <= low <= found["late"][0]["gain_ms"] <= high
+    for host in found["hosts"]:
+        assert len(host["each_ms"]) == len(found["step_numbers"]) == found["steps"]
+        assert median(host["each_ms"]) == pytest.approx(host["step_ms"])
     # Kept digests say the same.
     again = answer(kept, "--topology", places)
     for name in ("late", "hosts", "step_ms", "builds"):
@@ -112,6 +119,7 @@ def test_a_host_without_a_whole_step_is_no_straggler(tmp_path: Path) -> None:
     assert found["window"] == "step"
     assert [host["steps"] for host in found["hosts"]] == [0, 6, 6, 6]
     assert found["hosts"][0]["step_ms"] is None
+    assert found["hosts"][0]["each_ms"] == [None] * 6
     assert [late["name"] for late in found["late"]] == ["host-02 device 1"]
     text = in_process("explain", tmp_path, "--executor", "local").stdout
     assert "no step 1 profile, which the figures leave out: host-00" in " ".join(text.split())
@@ -234,6 +242,18 @@ def test_no_cluster_is_one_clear_error(profiles: list[Path]) -> None:
     done = in_process("explain", profiles[0], *words)
     assert done.returncode == 2
     assert "no Ray cluster at 127.0.0.1:1" in done.stderr
+
+
+def test_a_host_that_the_topology_does_not_name_is_named(
+    gathered: Gathering, tmp_path: Path
+) -> None:
+    places, kept = tmp_path / "places.csv", tmp_path / "all.digest.parquet"
+    places.write_text("host,rack\nhost-00,r1\nhost-02,r2\nelsewhere,r3\n")
+    kept.write_bytes(to_bytes(gathered.digests))
+    words = ("explain", kept, "--executor", "local", "--jobs", 1)
+    text = " ".join(in_process(*words, "--topology", places).stdout.split())
+    assert "no rack 2 hosts, which the topology does not name: host-01, host-03" in text
+    assert "does not name" not in in_process(*words).stdout
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ class Late:
 
     `waits_less_ms` is by how much the others wait longer in a median step, with the interval that
     holds the median of all steps with 95% confidence; None: too few steps for one. `gain_ms` is
-    what a step gains at most without it and without all before it in the list.
+    what a step gains at most without it and without all before it in the list, with its interval.
     """
 
     kind: str  # device, host, rack or pod
@@ -55,6 +55,7 @@ class Late:
     more_compute_ms: float
     more_idle_ms: float
     gain_ms: float = 0.0
+    gain_interval_ms: Range | None = None
 
     @property
     def is_slow(self) -> bool:
@@ -226,8 +227,10 @@ def _with_gains(fleet: Fleet, found: Sequence[tuple[Late, Bools]]) -> tuple[Late
         gone = gone | members
         if gone.all():
             break
-        gain = np.median(filled[~gone].min(axis=0) - before)
-        result.append(replace(late, gain_ms=float(gain)))
+        gains = filled[~gone].min(axis=0) - before
+        gains = gains[np.isfinite(gains)]
+        reach = median_interval(gains)
+        result.append(replace(late, gain_ms=float(np.median(gains)), gain_interval_ms=reach))
     return tuple(result)
 
 

@@ -25,6 +25,7 @@ class HostRow:
     compute_ms: float
     exposed_ms: float
     idle_ms: float
+    each_ms: tuple[float, ...]  # of each step; NaN: it has none
 
 
 @frozen(kw_only=True)
@@ -109,6 +110,7 @@ def _rows(fleet: Fleet) -> tuple[HostRow, ...]:
         result[known] = np.nanmedian(by_host[known], axis=1)
         return result
 
+    lengths = fleet.of_hosts(fleet.length)
     columns = [medians(each) for each in (fleet.length, fleet.compute, fleet.exposed, fleet.idle)]
     devices = np.bincount(fleet.host_of, minlength=len(fleet.hosts))
     return tuple(
@@ -119,6 +121,7 @@ def _rows(fleet: Fleet) -> tuple[HostRow, ...]:
             compute_ms=float(columns[1][at]),
             exposed_ms=float(columns[2][at]),
             idle_ms=float(columns[3][at]),
+            each_ms=tuple(lengths[at].tolist()),
         )
         for at, host in enumerate(fleet.hosts)
     )

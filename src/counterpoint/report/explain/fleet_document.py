@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from counterpoint.core import Range
 from counterpoint.diagnose import WindowKind
 from counterpoint.fleet import FleetCollective, FleetSummary, Late, Matrix
 from counterpoint.report import units
@@ -109,6 +110,10 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
     if none := [host.name for host in fleet.hosts if not host.steps]:
         text = f"{counted_noun(len(none), 'profile')}, which the figures leave out: "
         rows.append(Fact("no step", text + units.some(none, _LISTED), Tone.WARNING))
+    unplaced = [host.name for host in fleet.hosts if not (host.place.rack or host.place.pod)]
+    if where and unplaced:
+        text = f"{counted_noun(len(unplaced), 'host')}, which the topology does not name: "
+        rows.append(Fact("no rack", text + units.some(unplaced, _LISTED), Tone.WARNING))
     rows += [Fact("note", note, Tone.QUIET) for note in gathering.notes]
     return Section("Fleet", f"measured, {units.some(paths, 3)}", (FactList(tuple(rows)),))
 
@@ -182,7 +187,7 @@ def _late_table(late: tuple[Late, ...]) -> TextTable:
         words("unit", [each.kind for each in late]),
         labels("name", [each.name for each in late]),
         numbers("others wait", units.column(each.waits_less_ms for each in late)),
-        words("95% of medians", [_interval(each) for each in late]),
+        words("95% of medians", [_interval(each.interval_ms) for each in late]),
         numbers("late steps", [f"{each.late_steps} of {each.steps}" for each in late]),
         words("by chance", [_chance(each.chance) for each in late], 1),
         numbers("more compute", units.column(each.more_compute_ms for each in late), 2),
@@ -191,10 +196,8 @@ def _late_table(late: tuple[Late, ...]) -> TextTable:
     )
 
 
-def _interval(late: Late) -> str:
-    if late.interval_ms is None:
-        return "too few steps"
-    return units.span(late.interval_ms.low, late.interval_ms.high)
+def _interval(reach: Range | None) -> str:
+    return "too few steps" if reach is None else units.span(reach.low, reach.high)
 
 
 def _chance(chance: float) -> str:
@@ -221,6 +224,7 @@ def _drain(summary: FleetSummary, top: int) -> Section:
                 labels("hosts", hosts),
                 words("because of", [_named(each) for each in rows], 1),
                 numbers("gain", units.column(gains)),
+                words("95% of medians", [_interval(each.gain_interval_ms) for each in rows], 1),
                 numbers("of the step", shares),
             ),
             before,

@@ -27,6 +27,7 @@ class FleetHostJson(Result):
     compute_ms: float | None
     exposed_ms: float | None
     idle_ms: float | None
+    each_ms: tuple[float | None, ...]
 
 
 class LateJson(Result):
@@ -44,6 +45,7 @@ class LateJson(Result):
     more_idle_ms: float
     is_slow: bool
     gain_ms: float
+    gain_interval_ms: Pair | None
 
 
 class BuildJson(Result):
@@ -102,6 +104,7 @@ class FleetJson(Result, tag_field="schema", tag="counterpoint.fleet/1"):
     left_out: tuple[UnreadProfileJson, ...]
     devices: int
     steps: int
+    step_numbers: tuple[int, ...]
     steps_matched_by: Annotated[str, At("fleet.matched_by")]
     window: Annotated[str, At("fleet.window")]
     window_ms: float
@@ -135,5 +138,6 @@ def fleet_json(summary: FleetSummary, inputs: tuple[str, ...]) -> str:
             basis="measured",
             left_out=left_out,
             devices=len(summary.fleet.host_of),
+            step_numbers=tuple(summary.fleet.steps.tolist()),
         )
     )
