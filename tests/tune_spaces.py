@@ -88,7 +88,7 @@ def space_of(
     """The space, with a user's file as its text."""
     return make_space(
         base or Settings(),
-        target=parse_target(target) if target else None,
+        target=parse_target(target, tpus=platform == "tpu") if target else None,
         program=program,
         version=version,
         asked=None if asked is None else parse_space(asked, file),

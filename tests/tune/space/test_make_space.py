@@ -234,6 +234,13 @@ def test_what_libtpu_reads_is_tried_on_tpus_as_options_of_a_compile() -> None:
     assert "LIBTPU_INIT_ARGS" not in arm.settings.variables
 
 
+@pytest.mark.parametrize(("target", "tried"), [("v5e-16", False), ("2xv5e-16", True)])
+def test_what_is_for_several_slices_is_not_tried_on_one(target: str, *, tried: bool) -> None:
+    space = space_of(target=target, platform="tpu", program=gathers())
+    assert ("megascale" in [it.name for it in space.seeds]) == tried
+    assert tried or why_out(space, "megascale") == "one slice has no network to another"
+
+
 def test_what_libtpu_reads_is_not_tried_on_gpus() -> None:
     space = space_of(program=gathers())
     assert why_out(space, "SparseCore collectives") == "not for H100"

@@ -291,6 +291,9 @@ def _layout_why_not(here: SpaceContext) -> str | None:
 
 def _beside_the_point(recipe: Recipe, here: SpaceContext) -> str | None:
     """Return why none of the recipe's lines can matter for this program and these devices."""
+    where = here.target.tpu if here.target is not None else None
+    if "multislice" in recipe.workloads and where is not None and where.slices == 1:
+        return "one slice has no network to another"
     lines = recipe.lines_for(here.version, here.chip, here.hosts)
     about = [
         (line.kinds, line.where == "loop")
