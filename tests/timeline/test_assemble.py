@@ -322,6 +322,18 @@ class TestKinship:
         made = timeline(recording(four_steps(), host="a"), recording(other, host="b"))
         assert "have different main programs" in made.notes[0]
 
+    @pytest.mark.parametrize(("shared", "related"), [(8, True), (4, False)])
+    def test_programs_of_one_name_with_other_ops_are_warned_of(
+        self, shared: int, related: bool
+    ) -> None:
+        def host(name: str) -> Recording:
+            ops = [f"fusion.{n}" if n < shared else f"{name}.{n}" for n in range(10)]
+            spans = [Span(op, 100 * k + 5 * n, 4) for k in range(4) for n, op in enumerate(ops)]
+            return recording(spans, host=name)
+
+        notes = timeline(host("a"), host("b")).notes
+        assert any("have different main programs" in note for note in notes) is not related
+
     def test_profiles_of_other_chips_without_a_common_program_are_refused(self) -> None:
         other = [Span("fusion", 100 * k, 50, module="jit_other") for k in range(3)]
         one, two = recording(four_steps(), host="a"), recording(other, host="b")

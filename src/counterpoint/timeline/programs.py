@@ -55,6 +55,8 @@ _Key = tuple[Hashable, ...]
 Describe = Callable[[Sequence[int]], pl.DataFrame]
 BuildOf = Callable[[int], Hashable]
 
+_UNLIKE = 0.4
+"""Share of ops that ran on one of two hosts only, from which their programs are different ones."""
 _NAMES = ("module", "program_key")
 """A host's identifiers of the op's program, not compared because the program itself is known."""
 
@@ -72,6 +74,9 @@ class SharedOps:
         self._as_read: dict[_Key, int] = {}
         self._described: dict[_Key, int] = {}
         self._rows: list[pl.DataFrame] = []
+        self._names: dict[int, set[str]] = {}
+        self.unlike: set[int] = set()
+        """Programs of one name whose ops are others on another host."""
 
     def rows(
         self, ops: pl.DataFrame, programs: Sequence[int], build_of: BuildOf, describe: Describe
@@ -81,6 +86,15 @@ class SharedOps:
         `build_of` distinguishes builds of a program: hosts may have compiled it differently.
         """
         builds = {program: (program, build_of(program)) for program in set(programs)}
+        names: dict[int, set[str]] = {program: set() for program in builds}
+        for program, name in zip(
+            programs, ops.select(pl.coalesce("op", "name")).to_series(), strict=True
+        ):
+            names[program].add(name)
+        for program, own in names.items():
+            known = self._names.setdefault(program, own)
+            if len(known ^ own) > _UNLIKE * len(known | own):
+                self.unlike.add(program)
         keys = list(zip(ops.drop(_NAMES).rows(), map(builds.get, programs), strict=True))
         new = [row for row, key in enumerate(keys) if key not in self._as_read]
         if new:

@@ -296,7 +296,13 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
     hosts = _hosts(gathered.hosts)
     messages = [
         *suspect_copies(gathered.hosts),
-        *unrelated_hosts(gathered.hosts, gathered.devices, tables.runs, gathered.hosts_of_program),
+        *unrelated_hosts(
+            gathered.hosts,
+            gathered.devices,
+            tables.runs,
+            gathered.hosts_of_program,
+            gathered.ops.unlike,
+        ),
         *notes,
         *gathered.damaged.values(),
         *gathered.notes,

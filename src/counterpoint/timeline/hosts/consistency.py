@@ -151,15 +151,18 @@ def unrelated_hosts(
     devices: Sequence[Device],
     runs: pl.DataFrame,
     hosts_of_program: Mapping[int, Collection[int]],
+    unlike: Collection[int],
 ) -> list[str]:
     """Return a warning if no host's main program ran on another, too.
 
-    Stages of a pipeline may have programs of their own, so that alone is no error. With different
-    chips, or recorded at different times, the profiles are of different runs: raise.
+    Programs are told apart by their names, and by their ops if these are `unlike`. Stages of a
+    pipeline may have programs of their own, so that alone is no error. With different chips, or
+    recorded at different times, the profiles are of different runs: raise.
     """
     if len({device.host for device in devices}) < 2:
         return []
-    if any(len(hosts_of_program[program]) > 1 for program in _main_programs(runs, devices)):
+    main = _main_programs(runs, devices) - set(unlike)
+    if any(len(hosts_of_program[program]) > 1 for program in main):
         return []
     chips = sorted({device.chip for device in devices if device.chip is not None})
     differ = [
