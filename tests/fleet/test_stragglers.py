@@ -47,6 +47,18 @@ def test_a_slow_device_is_found_with_its_cost() -> None:
     assert late.chance < 1e-6
     # Without it the others still wait for the next one, which is late by chance.
     assert 6.5 < late.gain_ms < 8.0
+    assert late.gain_interval_ms is not None
+    assert 6.5 < late.gain_interval_ms.low <= late.gain_ms <= late.gain_interval_ms.high < 8.5
+
+
+def test_steps_in_which_a_late_device_was_not_seen_do_not_count_for_its_gain() -> None:
+    waits = noise(16, 10, seed=1, spread=0.2)
+    waits[19] -= 8.0
+    waits[16:24, :4] = np.nan
+    (late,) = find_late(fleet_of(waits))
+    assert (late.late_steps, late.steps) == (6, 6)
+    assert late.gain_interval_ms is not None
+    assert 6.5 < late.gain_interval_ms.low <= late.gain_ms
 
 
 def test_a_slow_device_is_found_where_all_others_are_late_in_turn() -> None:

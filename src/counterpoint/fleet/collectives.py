@@ -56,7 +56,7 @@ class FleetCollective:
     @property
     def waits_ms(self) -> float | None:
         """How long a device waits in it at least."""
-        return None if self.least_ms is None else self.ms - self.least_ms
+        return None if self.least_ms is None else max(0.0, self.ms - self.least_ms)
 
 
 def find_collectives(fleet: Fleet) -> tuple[FleetCollective, ...]:

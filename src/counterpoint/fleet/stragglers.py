@@ -219,7 +219,8 @@ def _with_gains(fleet: Fleet, found: Sequence[tuple[Late, Bools]]) -> tuple[Late
 
     The device that waits least decides the step; without it, the next one does.
     """
-    filled = np.where(np.isfinite(fleet.exposed), fleet.exposed, np.inf)
+    known = np.isfinite(fleet.exposed)
+    filled = np.where(known, fleet.exposed, np.inf)
     before = filled.min(axis=0)
     gone = np.zeros(len(filled), bool)
     result: list[Late] = []
@@ -228,7 +229,7 @@ def _with_gains(fleet: Fleet, found: Sequence[tuple[Late, Bools]]) -> tuple[Late
         if gone.all():
             break
         gains = filled[~gone].min(axis=0) - before
-        gains = gains[np.isfinite(gains)]
+        gains = gains[np.isfinite(gains) & known[members].any(axis=0)]
         reach = median_interval(gains)
         result.append(replace(late, gain_ms=float(np.median(gains)), gain_interval_ms=reach))
     return tuple(result)

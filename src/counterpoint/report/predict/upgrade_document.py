@@ -288,7 +288,9 @@ def _list_change(before: str, after: str) -> tuple[str, str]:
     came = [it for it in other if it not in one and it]
     texts = [f"without {', '.join(gone)}"] if gone else []
     texts += [f"with {units.some(came, 4)}"] if came else []
-    return f"a list of {len([it for it in one if it])}", " and ".join(texts) or "in another order"
+    count = len([it for it in one if it])
+    known = f"a list of {count}" if count else "an empty list"
+    return known, " and ".join(texts) or "in another order"
 
 
 def _tries(found: Upgrade, top: int) -> Section:
