@@ -99,6 +99,14 @@ def test_view_opens_kept_digests_as_the_page_of_explain(
         open_input((str(kept),), None, replace(options, last=2))
 
 
+def test_a_file_of_digests_without_its_suffix_is_refused_with_the_right_name(
+    profiles: list[Path],
+) -> None:
+    done = in_process("explain", profiles[0].parent, "--executor", "local", "--digest", "all")
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("--digest all.parquet")
+
+
 def test_where_no_step_is_whole_the_step_time_is_unknown(tmp_path: Path) -> None:
     """Exactly as `explain` has it, which reads the profile at once."""
     (short,) = write_profiles(tmp_path / "short", hosts=1, steps=1)

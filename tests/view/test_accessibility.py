@@ -12,7 +12,7 @@ from chromium import Theme, Visit
 from command_line import in_process
 from counterpoint.cli.pages import study_page
 from counterpoint.view import one_file
-from tune_conclusions import found
+from tune_conclusions import found, keep_steps
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +48,7 @@ def pages(
     files = {name: directory / f"{name}.html" for name in ("explain", "compare", "study")}
     assert in_process("explain", stored, "--html", files["explain"]).returncode == 0
     assert in_process("compare", *pair, "--html", files["compare"]).returncode == 0
+    keep_steps(found(), directory)
     content = study_page(found(), directory, 20, "counterpoint tune show study")
     files["study"].write_text(one_file(content), encoding="utf-8")
     return files

@@ -71,7 +71,7 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
     check_options(paths, top, out, command, json=json, force=force)
     check_page(html, force=force)
     if digest is not None:
-        check_output(digest, force=force, endings=(".parquet",))
+        check_output(digest, force=force, endings=(".parquet",), argument="digest")
     from counterpoint.fleet import arrange, gather_digests, read_topology, summarize, write_digest
     from counterpoint.report.explain import fleet_document, fleet_json, fleet_network
     from counterpoint.runs.timeline import profile_paths

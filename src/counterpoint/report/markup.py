@@ -143,10 +143,8 @@ def _breakdown(block: BreakdownBar, title: str) -> str:
 
 def _table(block: TextTable, title: str) -> str:
     kinds = [_COLUMNS.get(column.kind, "") for column in block.columns]
-    titles = (
-        _header(column.title, "col", kind) if column.title else _element("td", "", kind)
-        for column, kind in zip(block.columns, kinds, strict=True)
-    )
+    columns = zip(block.columns, kinds, strict=True)
+    titles = (_header(column.title, "col", kind) for column, kind in columns)
     parts = [
         _element("caption", _text(title), "visually-hidden"),
         _element("thead", _row(titles)),
@@ -180,6 +178,8 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _header(text: str, scope: str, kind: str = "") -> str:
+    if not text:  # the row goes on
+        return _element("td", "", kind)
     marked = f' class="{kind}"' if kind else ""
     return f'<th scope="{scope}"{marked}>{_text(text)}</th>'
 
