@@ -84,6 +84,11 @@ def test_a_line_without_end_costs_no_time() -> None:
         ("Map:  50%|## | 500/1000 [00:00<00:00, 900.1 examples/s]", None),
         ("Evaluating:  50%|## | 5/10 [00:00<00:00, 9.1it/s, loss=2.1]", None),
         ("Epoch:  50%|## | 1/2 [00:09<00:09, 9.1s/it, loss=2.1]", None),
+        (
+            "train: 2%|# | 1/61 [00:01<01:38, 1.64s/it]I to jax_ir0013_jit_step_compile.mlir.",
+            None,
+        ),
+        ("train: 2%|# | 1/61 [00:01<01:38, 1.64s/it, train_loss=2.0, step_time=0.1]", 1),
         ("step 3/40 loss 2.1", None),
         ("loss 2.1 [12/40]", None),
     ],

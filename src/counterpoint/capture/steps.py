@@ -143,7 +143,9 @@ _COUNTED: Final = re.compile(
 _LOSS: Final = re.compile(
     r"(?<![A-Za-z])loss(?:es)?[\"']?\s*[:=]?\s*[\"']?[-+]?(?:\d|nan|inf)", re.IGNORECASE
 )
-_OF_TRAINING: Final = re.compile(r"(?<![A-Za-z])(?:loss(?:es)?|steps?)(?![A-Za-z])", re.IGNORECASE)
+_OF_TRAINING: Final = re.compile(  # not `jit_step_compile`, of a line of JAX's behind the bar
+    r"(?<![A-Za-z])(?:loss(?:es)?(?![A-Za-z])|steps?(?![A-Za-z_]))", re.IGNORECASE
+)
 _NOT_OF_TRAINING: Final = re.compile(
     r"(?<![A-Za-z])(?:eval\w*|val|valid\w*|test\w*|epochs?|downloading|loading|tokenizing|map)"
     r"(?![A-Za-z])",
