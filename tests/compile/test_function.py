@@ -43,6 +43,19 @@ def whole(devices):
     mesh = AbstractMesh((devices,), ("data",), axis_types=(AxisType.Auto,))
     return counterpoint.program(step, *shapes(mesh))
 
+def kernel(devices):
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import triton
+
+    def add(left, right, out):
+        out[...] = left[...] + right[...]
+
+    rows = pl.BlockSpec((1, 1024), lambda row: (row, 0))
+    shape = jax.ShapeDtypeStruct((64, 1024), jnp.float32)
+    called = pl.pallas_call(add, grid=(64,), in_specs=[rows] * 2, out_specs=rows, out_shape=shape,
+                            compiler_params=triton.CompilerParams())
+    return called, (shape, shape)
+
 def without_a_number():
     return step, (np.ones((8, 8)), np.ones((4, 8)))
 
@@ -98,6 +111,12 @@ def test_a_function_is_lowered_for_any_number_of_devices(
     assert (workload.name, workload.devices) == ("jit_step", devices)
     assert b"transpose(jvp" in workload.program
     assert b"steps.py" in workload.program
+
+
+@pytest.mark.compiler
+def test_a_kernel_of_pallas_is_lowered_without_a_gpu(tmp_path: Path, file: Path) -> None:
+    workload = lower_function(f"{file}:kernel", devices=1, directory=tmp_path / "lowered")
+    assert b"triton" in workload.program
 
 
 @pytest.mark.compiler

@@ -16,6 +16,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -40,6 +41,8 @@ _PLATFORM: Final = "COUNTERPOINT_LOWERS_FOR"
 """The platform that functions are lowered for, in the child that calls them."""
 _NO_ARRAY: Final = "as an abstract array"
 _CUSTOM: Final = "CustomSPMDPartitioning"
+_ABSTRACT: Final = "AbstractDevice"
+"""In JAX's error for a kernel of Pallas without a GPU, from 0.12 on."""
 
 
 def program(fn: Callable[..., object], *args: Argument, **kwargs: Argument) -> Workload:
@@ -56,7 +59,13 @@ def program(fn: Callable[..., object], *args: Argument, **kwargs: Argument) -> W
     jax = _jax()
     jitted: Any = fn if hasattr(fn, "trace") and hasattr(fn, "lower") else jax.jit(fn)
     _check_arguments(fn, args, kwargs)
-    lowered = _lowered(_traced(jitted, args, kwargs))
+    try:
+        lowered = _lowered(_traced(jitted, args, kwargs))
+    except RuntimeError as error:
+        if _ABSTRACT not in str(error):
+            raise
+        with _abstract_gpu(jax):
+            lowered = _lowered(_traced(jitted, args, kwargs))
     module = lowered.compiler_ir("stablehlo")
     text: str = module.operation.get_asm(enable_debug_info=True)
     name = str(module.operation.attributes["sym_name"]).strip('"')
@@ -69,6 +78,16 @@ def program(fn: Callable[..., object], *args: Argument, **kwargs: Argument) -> W
         program=data,
         origin=f"{name}, lowered for {math.prod(counts(data))} devices",
     )
+
+
+def _abstract_gpu(jax: Any) -> AbstractContextManager[object]:  # noqa: ANN401  the module
+    """Return a context in which kernels of Pallas are lowered for a GPU that is not there.
+
+    XLA compiles them for the target; JAX only asks for the generation.
+    """
+    sharding = jax.sharding
+    gpu = sharding.AbstractDevice(device_kind="NVIDIA H100", num_cores=None, platform="gpu")
+    return sharding.use_abstract_mesh(sharding.AbstractMesh((), (), abstract_device=gpu))
 
 
 def _order_line(lowered: Any) -> str:  # noqa: ANN401  of jax.stages
