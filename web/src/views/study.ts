@@ -67,7 +67,7 @@ function timelines(found: Tuned, context: Context): HTMLElement {
       "Timelines",
       null,
       missing(
-        "None here: ",
+        base ? "The base's alone here: " : "None here: ",
         h("code", {}, `counterpoint view ${quoted(found.study)}`),
         " shows the predicted steps of arms whose schedule differs from the base's, if the study kept them.",
       ),
@@ -189,12 +189,15 @@ function wasRun(found: Tuned): boolean {
 }
 
 function arms(found: Tuned): HTMLElement {
+  // As the report has it: the winner of a prediction is the best of those that are worth a trial.
+  const isBest = (arm: TuneArm) => !wasRun(found) && arm.name === found.winner;
+  const status = (arm: TuneArm) => (isBest(arm) ? "best" : arm.status);
   const columns: Column<TuneArm>[] = [
     { title: "arm", value: (arm) => arm.name, cell: (arm) => arm.name },
     {
       title: "status",
-      value: (arm) => arm.status,
-      cell: (arm) => h("span", { class: `outcome ${tone(arm.status)}` }, arm.status),
+      value: status,
+      cell: (arm) => h("span", { class: `outcome ${tone(status(arm))}` }, status(arm)),
     },
     ...(wasRun(found) ? measured() : predicted()),
   ];
@@ -321,7 +324,7 @@ function rowsCell(arm: TuneArm): Child {
 }
 
 function tone(status: string): string {
-  if (status === "winner" || status === "faster") return "good";
+  if (["winner", "best", "faster"].includes(status)) return "good";
   if (["slower", "out of memory", "hang", "failed", "other numbers"].includes(status)) return "bad";
   return "";
 }
