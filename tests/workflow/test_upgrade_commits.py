@@ -66,6 +66,16 @@ def test_what_is_no_commit_is_refused(commit: str, repository: Path, tmp_path: P
         pass
 
 
+def test_one_commit_under_two_names_is_refused(repository: Path, tmp_path: Path) -> None:
+    with (
+        checked_out("HEAD", tmp_path, repository),
+        pytest.raises(UsageError, match="`code=main`: both are .* the second"),
+        checked_out("main", tmp_path, repository),
+    ):
+        pass
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
 def test_a_directory_that_the_commit_lacks_and_one_without_git_are_refused(
     repository: Path, tmp_path: Path
 ) -> None:

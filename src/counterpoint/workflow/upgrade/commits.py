@@ -43,6 +43,8 @@ def checked_out(commit: str, scratch: Path, cwd: Path) -> Generator[Checkout]:
         return
     name = _name(commit, root)
     place = scratch / f"commit-{name.partition(' ')[0]}"
+    if place.exists():
+        raise UsageError(f"`code={commit}`: both are {name}", next=f"git -C {root} log --oneline")
     try:
         _git(root, "worktree", "add", "--detach", "--quiet", str(place), commit)
         below = place / cwd.relative_to(root)

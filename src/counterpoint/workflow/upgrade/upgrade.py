@@ -197,8 +197,8 @@ def upgrade_code(
         checked_out(commits[0], releases.scratch, cwd) as one,
         checked_out(commits[1], releases.scratch, cwd) as other,
     ):
-        if one.cwd == other.cwd or one.name == other.name:
-            raise UsageError(f"`code={commits[0]}` and `code={commits[1]}` are the same commit")
+        if one.cwd == other.cwd:
+            raise UsageError(f"`code={commits[0]}` and `code={commits[1]}` are the same files")
         version = releases.available.exact(release, "from")
         (installed,) = releases.available.of([version], say)
         lowered = [releases.lowered_code(installed, it) for it in (one, other)]
