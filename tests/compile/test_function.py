@@ -56,6 +56,9 @@ def kernel(devices):
                             compiler_params=triton.CompilerParams())
     return called, (shape, shape)
 
+def on_cpus_only(devices):
+    return jax.scipy.linalg.schur, (jax.ShapeDtypeStruct((8, 8), jnp.float32),)
+
 def without_a_number():
     return step, (np.ones((8, 8)), np.ones((4, 8)))
 
@@ -146,6 +149,7 @@ def test_the_compiled_program_has_the_order_of_the_mesh(tmp_path: Path, file: Pa
         ("unbound", UsageError, r"unbound\(w\)|missing a required argument: 'x'"),
         ("of_words", UsageError, "neither an array nor a shape"),
         ("uneven", InputError, r"uneven\(4\): 6 does not divide by 4\n"),
+        ("on_cpus_only", InputError, r"JAX has no schur for cuda\n"),
     ],
 )
 def test_a_function_that_can_not_be_lowered_says_why(

@@ -16,7 +16,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -153,15 +153,17 @@ def _jax() -> Any:  # noqa: ANN401  the module
 def _lowered(traced: Traced) -> Lowered:
     """Lower for CUDA (or TPUs), or for the local platform if a rule needs its device.
 
-    JAX raises NotImplementedError for a primitive without a rule for that platform.
+    JAX raises NotImplementedError for a primitive without a rule for that platform. What calls
+    LAPACK here can't run on the target.
     """
     try:
         return traced.lower(lowering_platforms=(os.environ.get(_PLATFORM, "cuda"),))
     except (RuntimeError, NotImplementedError, KeyError) as first:
-        try:
-            return traced.lower()
-        except Exception:  # noqa: BLE001  whatever: the first says more
-            raise first from None
+        with suppress(Exception):  # whatever: the first says more
+            lowered = traced.lower()
+            if "@lapack_" not in lowered.as_text():
+                return lowered
+        raise first from None
 
 
 def target_platform() -> str:
@@ -184,6 +186,8 @@ _UNEVEN: Final = re.compile(
     r"array axis (?P<axis>\d+) is partitioned (?P<parts>\d+) times, but the dimension size is"
     r" (?P<size>\d+) \(full shape: (?P<shape>\([\d, ]+\))"
 )
+
+_WITHOUT_RULE: Final = re.compile(r"primitive '(\w+)' not found for platform (\w+)")
 
 
 def names_function(text: str) -> bool:
@@ -293,6 +297,13 @@ def _failure(text: str, devices: int, directory: Path, errors: str) -> Counterpo
             why=f"axis {uneven['axis']} of an array {uneven['shape']} is split over"
             f" {uneven['parts']} devices, and JAX requires even shards",
             next="use a number of devices that divides it (`target=`, `devices=`), or another mesh",
+        )
+    without_rule = _WITHOUT_RULE.search(errors)
+    if without_rule is not None:
+        return InputError(
+            f"{text}({devices}): JAX has no {without_rule[1]} for {without_rule[2]}",
+            why="its program would end with the same error on the target",
+            next="leave it out of the step, or use operations that JAX has for that platform",
         )
     lines = [line for line in errors.splitlines() if line.strip()][-_LINES:]
     return InputError(
