@@ -25,6 +25,8 @@ interface Options {
   xText(value: number): string;
   yText(value: number): string;
   yFrom?: number;
+  /** x counts something: marks stand at whole numbers only. */
+  counts?: boolean;
   /** A click on, or near, the point with this index. */
   open?: (at: number) => void;
 }
@@ -74,6 +76,8 @@ function listen(plot: uPlot, open: (at: number) => void): void {
   });
 }
 
+const WHOLE = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((by) => by * 10 ** power)).flat();
+
 function settings(options: Options, width: number): uPlot.Options {
   const font = `${(12 * textScale()).toFixed(1)}px ${getComputedStyle(document.body).fontFamily}`;
   const axis = {
@@ -102,6 +106,7 @@ function settings(options: Options, width: number): uPlot.Options {
         // Labels stand apart, however wide the page and however long they are.
         space: Math.max(50, (options.xText(last).length + 3) * 7 * textScale()),
         values: (_, ticks) => ticks.map(options.xText),
+        ...(options.counts ? { incrs: WHOLE } : {}),
       },
       { ...axis, size: 56 * textScale(), values: (_, ticks) => ticks.map(options.yText) },
     ],
@@ -114,7 +119,10 @@ function series(one: Curve): uPlot.Series {
   const base: uPlot.Series = { label: one.title, stroke, width: one.style === "points" ? 0 : 1.5 };
   if (one.dash) base.dash = one.dash;
   if (one.style === "points")
-    return { ...base, points: { show: true, size: one.size ?? 5, fill: stroke, stroke, width: 0 } };
+    return {
+      ...base,
+      points: { show: true, size: (one.size ?? 5) * textScale(), fill: stroke, stroke, width: 0 },
+    };
   if (one.style === "steps") {
     const stepped = uPlot.paths.stepped?.({ align: 1 });
     return { ...base, ...(stepped ? { paths: stepped } : {}), fill: `${stroke}33`, points: { show: false } };

@@ -48,6 +48,7 @@ export function stepsOverRun(context: Context, basis: string): { element: HTMLEl
     x: steps.step,
     curves: curves(steps, slow, median, top),
     xText: (value) => (Number.isInteger(value) ? String(value) : ""),
+    counts: true,
     yText: tick,
     open,
   });
