@@ -339,8 +339,8 @@ class Workaround:
 
 
 WORKAROUNDS: Final = (
-    # Code of a custom call is looked up when kernels are generated, long after scheduling. LAPACK is
-    # for CPUs: a program that calls it was lowered for them, and can't run on a GPU.
+    # Code of a custom call is looked up when kernels are generated, long after scheduling.
+    # A program that calls LAPACK was lowered for CPUs, and can't run on a GPU.
     Workaround(
         re.compile(
             r"(No FFI handler registered|No registered implementation for custom call)(?!.*lapack_)"
