@@ -53,14 +53,14 @@ test: $(VENV)/installed-all-dev ## all tests, lint, types and layers
 	[ $$lint -eq 0 ] || { echo "error: the tests pass, but lint, types or layers do not (above)" >&2; exit 1; }
 
 # JAX drops Pythons sooner than Counterpoint does, so beside the oldest Python there is an older JAX,
-# and the newest one's compiler is tested in an environment of its own.
+# and the newest one's compiler is tested in an environment of its own; so is libtpu's, for each generation.
 newest: $(VENV)/installed-all-dev ## the compiler's tests with the newest JAX, where a newer Python is found
 	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 12))'; then \
 		echo "== the newest JAX: skipped, since $(VENV) has it"; \
 	elif [ -z "$(NEWER_PYTHON)" ]; then \
 		echo "== the newest JAX: skipped, since it needs Python 3.12 or later, and none is on PATH or in pyenv"; \
 	else \
-		$(MAKE) --no-print-directory VENV=$(NEWEST) PYTHON=$(NEWER_PYTHON) $(NEWEST)/installed-compiler-dev \
+		$(MAKE) --no-print-directory VENV=$(NEWEST) PYTHON=$(NEWER_PYTHON) $(NEWEST)/installed-compiler-tpu-dev \
 		&& $(NEWEST)/bin/python -c 'import jax, sys; print("== pytest with jax", jax.__version__, "on Python", sys.version.split()[0])' \
 		&& $(NEWEST)/bin/python $(PYTEST) -m 'not slow' $(NEWEST_TESTS) \
 		&& $(NEWEST)/bin/python -m pytest $(NEWEST_CHOICES); \
