@@ -25,11 +25,17 @@ SLOW = 5  # device 1 of host-02
 
 
 def write_profiles(
-    directory: Path, *, slow: int = SLOW, hosts: int = HOSTS, steps: int = 8
+    directory: Path, *, slow: int = SLOW, hosts: int = HOSTS, steps: int = 8, layers: int = 2
 ) -> list[Path]:
     """A profile per host; one device computes slower than the others."""
     cluster = Cluster(
-        hosts=hosts, devices=DEVICES, steps=steps, layers=2, kernels=2, host_events=10, slow=slow
+        hosts=hosts,
+        devices=DEVICES,
+        steps=steps,
+        layers=layers,
+        kernels=2,
+        host_events=10,
+        slow=slow,
     )
     directory.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []

@@ -15,6 +15,10 @@ from counterpoint.core import InputError
 from counterpoint.diagnose import explain
 from counterpoint.fleet.digest import SCHEMA, from_bytes, make_digest, merge, to_bytes
 from counterpoint.fleet.fleet import arrange
+from counterpoint.fleet.summary import summarize
+from counterpoint.fleet.tasks import Gathering
+from counterpoint.report.explain.fleet_document import fleet_document
+from counterpoint.report.terminal import plain_text
 from counterpoint.timeline import read
 from made_fleet import DEVICES, HOSTS, write_profiles
 
@@ -80,6 +84,23 @@ def test_a_digest_says_what_the_profiles_say(
         assert fleet.exposed[device].mean() == pytest.approx(parts.collective_exposed_ms, abs=0.05)
     total = fleet.compute + fleet.exposed + fleet.copy + fleet.idle
     assert total == pytest.approx(fleet.length)
+
+
+def test_a_host_that_runs_another_program_is_named(
+    digests: list[pl.DataFrame], tmp_path: Path
+) -> None:
+    other = make_digest(read(write_profiles(tmp_path, layers=3)[3]))
+    merged = merge(*digests[:3], other)
+    made = Gathering(digests=merged, profiles=4, failures=(), read_bytes=1, retried=0, notes=())
+    found = summarize(arrange(merged), made)
+    assert found.builds_differ
+    assert [build.hosts for build in found.builds] == [
+        ("host-00", "host-01", "host-02"),
+        ("host-03",),
+    ]
+    text = plain_text(fleet_document(found, ("run",)))
+    assert "Builds   hosts run 2 different modules" in text
+    assert not summarize(arrange(merge(*digests)), made).builds_differ
 
 
 def test_what_is_no_digest(digests: list[pl.DataFrame], tmp_path: Path) -> None:

@@ -83,6 +83,9 @@ def test_what_moved_is_found_with_what_changed(store: str) -> None:
     ]
     assert [run["day"] for run in found["runs"]][:2] == ["2026-11-10", "2026-11-11"]
     assert {run["model"] for run in found["runs"]} == {"a/b c"}
+    # These profiles name the release of JAX, which is not jaxlib's.
+    assert {(run["jax"], run["jaxlib"]) for run in found["runs"]} == {("0.10.2", None)}
+    assert "  jax 0.10.2  aaaa1111" in in_process("history", store).stdout
     text = in_process("history", store, "--since", "2026-11-17").stdout
     assert "none in 3 runs" in text
     assert "2026-11-16" not in text

@@ -279,6 +279,7 @@ def stored_runs() -> pl.DataFrame:
         unknown
         | {
             "run": f"nightly-{night}",
+            "model": "llama",
             "day": date(2026, 11, night + 1),
             "commit": "0123456789abcdef" if night < 4 else "fedcba9876543210",
             "settings": [{"name": "NCCL_NVLS_ENABLE", "value": str(int(night < 4))}],

@@ -191,11 +191,15 @@ def _runs(history: RunHistory, top: int) -> Section:
         words("", ["<- moved" if first + at in starts else "" for at in range(len(rows))], 1),
         numbers("steps", [f"{len(row['steps_ms']):,}" for row in rows], 3),
         numbers("devices", [f"{row['devices']:,}" for row in rows], 2),
-        words("jaxlib", [row["jaxlib"] or row["jax"] or units.UNKNOWN for row in rows], 2),
+        words("jaxlib", [row["jaxlib"] or _jax(row["jax"]) for row in rows], 2),
         labels("commit", [(row["commit"] or units.UNKNOWN)[:_SHORT] for row in rows], 3),
         _sentences("differs from the one before", [_differ(each) for each in differs], 4),
     )
     return Section("Runs", units.shown_of(len(rows), len(history.runs)), (shown,))
+
+
+def _jax(version: str | None) -> str:
+    return units.UNKNOWN if version is None else f"jax {version}"
 
 
 def history_json(history: RunHistory, store: str) -> str:
