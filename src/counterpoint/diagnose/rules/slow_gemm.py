@@ -61,7 +61,6 @@ from counterpoint.diagnose.environment import advise, chip_of, gpu_machine
 from counterpoint.diagnose.executed_ops import ExecutedOp, evidence_of, executed_ops, with_noun
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hardware import TpuSlice, find_tpu
 
 if TYPE_CHECKING:
     from counterpoint.cost import Price
@@ -141,6 +140,7 @@ def check(data: StepData) -> Iterator[Finding]:
 def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
     from counterpoint.cost import PriceFamily
     from counterpoint.cost.compute import gemms, price_compute
+    from counterpoint.hardware import find_tpu
 
     tpu, machine = find_tpu(chip.name), gpu_machine(data)
     if tpu is not None:
@@ -161,6 +161,7 @@ def _on_tpu(data: StepData, chip: Chip, tpu: Tpu) -> Iterator[_SlowProduct]:
     """Yield operations that took twice as long as XLA estimates, or as their FLOPs do."""
     from counterpoint.cost.compute import gemms
     from counterpoint.cost.tpu import TpuPrices, estimated_cycles
+    from counterpoint.hardware import TpuSlice
 
     model = TpuPrices(where=TpuSlice(tpu=tpu, shape=(1,) * tpu.dimensions), chip=chip)
     known = pl.col("category").is_in(_ESTIMATED) & (pl.col("share") > _LEAST_SHARE)
