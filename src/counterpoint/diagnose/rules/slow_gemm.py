@@ -65,7 +65,7 @@ from counterpoint.diagnose.step_data import StepData, place_of
 if TYPE_CHECKING:
     from counterpoint.cost import Price
     from counterpoint.cost.compute import Gemm
-    from counterpoint.hardware import Chip, Tpu
+    from counterpoint.hardware import Chip
 
 CODE: Final = "STEP502"
 NAME: Final = "slow-gemm"
@@ -140,11 +140,10 @@ def check(data: StepData) -> Iterator[Finding]:
 def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
     from counterpoint.cost import PriceFamily
     from counterpoint.cost.compute import gemms, price_compute
-    from counterpoint.hardware import find_tpu
 
-    tpu, machine = find_tpu(chip.name), gpu_machine(data)
-    if tpu is not None:
-        yield from _on_tpu(data, chip, tpu)
+    if {device.kind for device in data.timeline.devices} == {"tpu"}:
+        yield from _on_tpu(data, chip)
+    machine = gpu_machine(data)
     if machine is None:
         return
     long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
@@ -157,12 +156,15 @@ def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
             yield _SlowProduct(product, found, price)
 
 
-def _on_tpu(data: StepData, chip: Chip, tpu: Tpu) -> Iterator[_SlowProduct]:
+def _on_tpu(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
     """Yield operations that took twice as long as XLA estimates, or as their FLOPs do."""
     from counterpoint.cost.compute import gemms
     from counterpoint.cost.tpu import TpuPrices, estimated_cycles
-    from counterpoint.hardware import TpuSlice
+    from counterpoint.hardware import TpuSlice, find_tpu
 
+    tpu = find_tpu(chip.name)
+    if tpu is None:
+        return
     model = TpuPrices(where=TpuSlice(tpu=tpu, shape=(1,) * tpu.dimensions), chip=chip)
     known = pl.col("category").is_in(_ESTIMATED) & (pl.col("share") > _LEAST_SHARE)
     for ran in executed_ops(data, known):
