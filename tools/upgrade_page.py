@@ -91,6 +91,13 @@ SUBJECTS: Final = {
         "StableHLO that MaxText lowered, layers in a loop, with the XLA flags that NVIDIA published"
         " for it.",
     ),
+    "maxtext-70b-128": Subject(
+        "MaxText Llama 2 70B on 128 H100",
+        "llama2_70b_128.mlir.gz",
+        "16x8xH100",
+        "StableHLO that MaxText lowered, layers in a loop, with the XLA flags that NVIDIA published"
+        " for it.",
+    ),
 }
 
 
