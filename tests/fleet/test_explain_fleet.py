@@ -104,7 +104,7 @@ def test_a_file_of_digests_without_its_suffix_is_refused_with_the_right_name(
 ) -> None:
     done = in_process("explain", profiles[0].parent, "--executor", "local", "--digest", "all")
     assert done.returncode == 2
-    assert done.stderr.strip().endswith("--digest all.parquet")
+    assert done.stderr.strip().endswith("--digest all.digest.parquet")
 
 
 def test_where_no_step_is_whole_the_step_time_is_unknown(tmp_path: Path) -> None:
@@ -190,6 +190,7 @@ def test_the_driver_holds_little_per_host(gathered: Gathering) -> None:
         (("--executor", "local", "--ray-address", "a:1"), "--ray-address is for --executor ray"),
         (("--strict",), "--strict needs --executor"),
         (("--executor", "local", "--digest", "x.csv"), "x.csv"),
+        (("--executor", "local", "--digest", "x.parquet"), "x.parquet"),
         (("--executor", "local", "--topology", "none.csv"), "none.csv"),
     ],
 )
@@ -200,7 +201,8 @@ def test_options_that_do_not_fit(profiles: list[Path], words: tuple[str, ...], t
 
 
 @pytest.mark.parametrize(
-    "content", ["", "a,b\n1,2\n", "host,rack\n,r1\n", "host,rack\nh,r1\nh,r2\n"]
+    "content",
+    ["", "a,b\n1,2\n", "host,rack\n,r1\n", "host,rack\nh,r1\nh,r2\n", "host,rack\nh,r1\n"],
 )
 def test_a_topology_that_says_nothing_sure(
     content: str, profiles: list[Path], tmp_path: Path

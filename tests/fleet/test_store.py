@@ -103,6 +103,18 @@ def test_two_queries_are_compared(store: str) -> None:
     assert in_process("compare", a, a, "--fail-above", "5%").returncode == 0
 
 
+def test_runs_of_one_step_decide_nothing(gathering: Gathering, tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    for number, ms in enumerate((100.0, 140.0)):
+        one_step = replace(facts(number, ms, "aaaa1111"), steps_s=(ms * 1e-3,))
+        add_run(store, one_step, other_run(gathering, number))
+    a, b = (f"{store}?day=2026-11-1{number}" for number in range(2))
+    assert in_process("compare", a, b).returncode == 0
+    done = in_process("compare", a, b, "--fail-above", "5%")
+    assert done.returncode == 3
+    assert "cannot be separated from noise" in done.stderr
+
+
 def test_a_run_that_is_stored_again_counts_once(gathering: Gathering, tmp_path: Path) -> None:
     for commit in ("one", "two"):
         add_run(str(tmp_path), facts(1, 100.0, commit), gathering)

@@ -65,7 +65,7 @@ def explain(  # noqa: PLR0913 - the options of the command
             machine or on the nodes of a Ray cluster, and show what the digests show together.
         ray_address: The Ray cluster; by default RAY_ADDRESS, or the one that is around.
         topology: With --executor: a CSV with the columns host, rack and pod.
-        digest: With --executor: also write the digests to this .parquet file.
+        digest: With --executor: also write the digests to this .digest.parquet file.
         strict: With --executor: a profile that can't be read is an error.
         force: Overwrite the file.
     """

@@ -18,12 +18,12 @@ from counterpoint.cli.profiles import (
     write_answer,
 )
 from counterpoint.cli.progress import Progress
-from counterpoint.core import UsageError
+from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry, option_of
 from counterpoint.core.frozen import frozen
 
 if TYPE_CHECKING:
-    from counterpoint.fleet import DigestExecutor, Gathering
+    from counterpoint.fleet import DigestExecutor, FleetSummary, Gathering
     from counterpoint.fleet.tasks import Order
 
 _OF_ONE: Final = ("step", "steps", "last", "device", "target", "by", "as_", "budget", "full")
@@ -70,8 +70,7 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
             )
     check_options(paths, top, out, command, json=json, force=force)
     check_page(html, force=force)
-    if digest is not None:
-        check_output(digest, force=force, endings=(".parquet",), argument="digest")
+    _check_digest(digest, force=force)
     from counterpoint.fleet import arrange, gather_digests, read_topology, summarize, write_digest
     from counterpoint.report.explain import fleet_document, fleet_json, fleet_network
     from counterpoint.runs.timeline import profile_paths
@@ -91,6 +90,7 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
     if digest is not None:
         write_digest(gathering.digests, digest)
         say_wrote(digest)
+    _require_places(topology, summary)
     named = as_typed(paths)
     document = fleet_document if command == "explain" else fleet_network
     text = partial(fleet_json, summary, tuple(named))
@@ -103,6 +103,28 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
         if out is None and not json:
             return
     write_answer(partial(document, summary, named, top), text, out, json=json)
+
+
+def _check_digest(digest: Path | None, *, force: bool) -> None:
+    if digest is None:
+        return
+    if not digest.name.endswith(".digest.parquet"):
+        name = digest.name.removesuffix(".parquet")
+        raise UsageError(
+            f"{digest}: a file of digests is named .digest.parquet, by which it is read again",
+            next=Retry({"digest": str(digest.with_name(f"{name}.digest.parquet"))}),
+        )
+    check_output(digest, force=force, endings=(".parquet",), argument="digest")
+
+
+def _require_places(topology: Path | None, summary: FleetSummary) -> None:
+    """Refuse a topology of other hosts."""
+    hosts = summary.fleet.hosts
+    if topology is not None and not any(host.place.rack or host.place.pod for host in hosts):
+        raise InputError(
+            f"{topology} names none of the {len(hosts)} hosts, of which one is {hosts[0].name}",
+            next="write the hosts as the profiles name them: host,rack,pod",
+        )
 
 
 def choose_executor(name: str, jobs: int | None, address: str | None) -> DigestExecutor:

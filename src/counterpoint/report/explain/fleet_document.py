@@ -84,6 +84,7 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
         "pod": {host.place.pod for host in fleet.hosts} - {None},
         "rack": {host.place.rack for host in fleet.hosts} - {None},
     }
+    read = gathering.profiles - len(gathering.failures)
     lost = f"; {counted_noun(gathering.retried, 'lost task')} repeated"
     where = "".join(
         f" in {counted_noun(len(names), kind)}" for kind, names in places.items() if names
@@ -97,7 +98,7 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
         Fact("program", units.some(programs, _LISTED) or units.UNKNOWN),
         Fact(
             "read",
-            f"{counted_noun(gathering.profiles, 'profile')}, {units.size(gathering.read_bytes)}"
+            f"{counted_noun(read, 'profile')}, {units.size(gathering.read_bytes)}"
             + (lost if gathering.retried else ""),
         ),
     ]
@@ -110,6 +111,9 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
     if none := [host.name for host in fleet.hosts if not host.steps]:
         text = f"{counted_noun(len(none), 'profile')}, which the figures leave out: "
         rows.append(Fact("no step", text + units.some(none, _LISTED), Tone.WARNING))
+    if (copies := read - len(fleet.hosts)) > 0:
+        text = f"{counted_noun(copies, 'profile')} of a host and process that another is of, too"
+        rows.append(Fact("copies", text, Tone.WARNING))
     unplaced = [host.name for host in fleet.hosts if not (host.place.rack or host.place.pod)]
     if where and unplaced:
         text = f"{counted_noun(len(unplaced), 'host')}, which the topology does not name: "

@@ -189,6 +189,8 @@ def _reach(base: Forecast) -> str:
 
 def coverage_text(base: Forecast) -> str:
     known = base.range_covers
+    if base.by_bounds:
+        return "bounds of what is not priced decide it: how often steps lie within is unknown"
     if known is None and base.on_tpus:
         return "a rule of thumb: few published steps on TPUs were compared"
     if known is None:

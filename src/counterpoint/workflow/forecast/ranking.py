@@ -16,6 +16,7 @@ from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.workflow.forecast.step_range import (
     RangeCoverage,
+    by_bounds,
     covered,
     on_tpus,
     step_range,
@@ -57,6 +58,10 @@ class Forecast:
     def range_covers(self) -> RangeCoverage | None:
         """The share of published steps in such a range; None if no published step applies."""
         return covered(self.simulation)
+
+    @property
+    def by_bounds(self) -> bool:
+        return by_bounds(self.simulation)
 
     @property
     def on_tpus(self) -> bool:

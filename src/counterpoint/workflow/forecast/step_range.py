@@ -31,6 +31,7 @@ GPUs that don't wait for a slower one gain the difference. No published step is 
 predicted.
 """
 
+_BY_BOUNDS: Final = 0.25
 ON_TPUS: Final = 0.15
 """The share by which a step on TPUs may be shorter or longer, beside price errors.
 
@@ -113,8 +114,11 @@ def model_error() -> float:
 
 
 def covered(simulation: Simulation) -> RangeCoverage | None:
-    """Return the coverage of the step's range; None if costs were measured, as none has those."""
-    if _measured(simulation) or on_tpus(simulation):
+    """Return the coverage of the step's range; None if costs were measured, as none has those.
+
+    Nor does any published step depend on what has bounds instead of prices.
+    """
+    if _measured(simulation) or on_tpus(simulation) or by_bounds(simulation):
         return None
     tests = [step for step in published_steps() if not step.decided]
     inside = sum(step.lies_in(model_error()) for step in tests)
@@ -128,6 +132,11 @@ def step_range(simulation: Simulation) -> Range:
     if on_tpus(simulation):
         return widened(simulation.step_s, prices, slower=ON_TPUS * left, faster=ON_TPUS * left)
     return widened(simulation.step_s, prices, slower=model_error() * left, faster=FASTER * left)
+
+
+def by_bounds(simulation: Simulation) -> bool:
+    """Return whether what is not priced can change the step by a fourth or more."""
+    return sum(bound.share for bound in simulation.unpriced) > _BY_BOUNDS
 
 
 def on_tpus(simulation: Simulation) -> bool:
