@@ -66,6 +66,9 @@ def test_the_straggler_is_found(profiles: list[Path], tmp_path: Path) -> None:
         assert again[name] == found[name]
     text = in_process("explain", kept, "--executor", "local").stdout
     assert "Which hosts to drain first" in text
+    done = in_process("explain", kept)
+    assert done.returncode == 3
+    assert done.stderr.strip().endswith("--executor local")
 
 
 def test_view_opens_kept_digests_as_the_page_of_explain(

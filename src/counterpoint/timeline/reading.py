@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.core.unpacking import PACKED_ENDING, is_packed, member, open_archive, unpack
 from counterpoint.timeline.hosts.assemble import Gathered, finish, gather
@@ -288,6 +289,10 @@ def _read_bytes(
         yield read_pieces(data, name, memory_bytes, reached)
     elif is_xplane(head):
         yield read_xplane(data, name, reached, wanted)
+    elif name.endswith(".digest.parquet"):
+        raise InputError(
+            f"{name}: digests of profiles, and not a profile", next=Retry({"executor": "local"})
+        )
     else:
         raise InputError(
             f"{name}: not a known profile format; it starts with {_shown(head[:16])}",
