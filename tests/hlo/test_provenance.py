@@ -166,6 +166,19 @@ def test_the_name_of_a_product_is_on_the_bitcast_of_its_result() -> None:
     assert (found.phase, found.scope) == (Phase.FORWARD, "attention")
 
 
+def test_a_bitcast_of_what_uses_a_product_has_another_name(module: Callable[..., Program]) -> None:
+    program = module("""
+  %p = f32[8] parameter(0)
+  %before = f32[8] negate(%p), metadata={op_name="jit(s)/transpose(jvp(m))/neg"}
+  %call = f32[8] custom-call(%before), custom_call_target="__cublas$gemm"
+  %user = f32[8] negate(%call)
+  ROOT %left = f32[8] bitcast(%user), metadata={op_name="jit(s)/jvp(attention)/reshape"}
+""")
+    call = program.instruction("call")
+    assert call
+    assert provenance(program, call).phase is Phase.BACKWARD
+
+
 def test_loop_bodies_are_marked(gpu_step: Program) -> None:
     inside = {provenance(gpu_step, it).in_loop for it in at_launch(gpu_step)}
     assert inside == {True, False}

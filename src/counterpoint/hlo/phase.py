@@ -155,7 +155,8 @@ def _left_on_bitcast(program: Program, instruction: Instruction) -> Instruction 
     """
     if instruction.opcode != "custom-call":
         return None
-    for result in (instruction, *program.users(instruction)):
+    parts = (it for it in program.users(instruction) if it.opcode == "get-tuple-element")
+    for result in (instruction, *parts):
         for user in program.users(result):
             for reader in _readers(program, user, result):
                 if reader.opcode == "bitcast" and has_path_name(reader):

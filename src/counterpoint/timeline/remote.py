@@ -40,7 +40,7 @@ _FINAL: Final = (
     ImportError,
     ValueError,
     TypeError,
-    NotImplementedError,
+    NotImplementedError,  # by a driver of fsspec, which will not do it on another try either
 )
 _CREDENTIALS: Final = {
     "s3": ("AWS_PROFILE, AWS_ACCESS_KEY_ID, or this machine's role", "aws sts get-caller-identity"),
