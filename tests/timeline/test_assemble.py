@@ -334,6 +334,12 @@ class TestKinship:
         notes = timeline(host("a"), host("b")).notes
         assert any("have different main programs" in note for note in notes) is not related
 
+    def test_a_host_that_saw_few_ops_ran_the_same_program(self) -> None:
+        few = recording(four_steps()[:1], host="b")
+        assert not any(
+            "main programs" in note for note in timeline(recording(four_steps()), few).notes
+        )
+
     def test_profiles_of_other_chips_without_a_common_program_are_refused(self) -> None:
         other = [Span("fusion", 100 * k, 50, module="jit_other") for k in range(3)]
         one, two = recording(four_steps(), host="a"), recording(other, host="b")

@@ -55,8 +55,8 @@ _Key = tuple[Hashable, ...]
 Describe = Callable[[Sequence[int]], pl.DataFrame]
 BuildOf = Callable[[int], Hashable]
 
-_UNLIKE = 0.4
-"""Share of ops that ran on one of two hosts only, from which their programs are different ones."""
+_ALIKE = 0.8
+"""Least share of its ops that a host has in common with one that saw more of the same program."""
 _NAMES = ("module", "program_key")
 """A host's identifiers of the op's program, not compared because the program itself is known."""
 
@@ -93,7 +93,7 @@ class SharedOps:
             names[program].add(name)
         for program, own in names.items():
             known = self._names.setdefault(program, own)
-            if len(known ^ own) > _UNLIKE * len(known | own):
+            if len(known & own) < _ALIKE * min(len(known), len(own)):
                 self.unlike.add(program)
         keys = list(zip(ops.drop(_NAMES).rows(), map(builds.get, programs), strict=True))
         new = [row for row, key in enumerate(keys) if key not in self._as_read]
