@@ -11,6 +11,7 @@ from counterpoint.cli.app import main
 from counterpoint.cli.tune import beginning
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
 from counterpoint.cli.tune_request import TuneOptions, read_request
+from counterpoint.core import UsageError
 from counterpoint.tune.request import TuneRequest, began
 from counterpoint.tune.study.directory import open_study
 from counterpoint.tune.study.records import StudyEnded
@@ -51,6 +52,21 @@ def refused(told: tuple[int, str, str], said: str) -> None:
     assert (code, out) == (2, "")
     assert err.startswith("error: "), "something was announced"
     assert said in err
+
+
+def test_what_a_library_prints_stays_out_of_the_report(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray writes of dead workers to stdout, at any time."""
+
+    def loud(*_: object) -> None:
+        print("(raylet) A worker died")
+        raise UsageError("no nodes", next="ray status")
+
+    monkeypatch.setattr("counterpoint.tune.tune", loud)
+    code, out, err = run("--json")
+    assert (code, out) == (2, "")
+    assert "(raylet) A worker died" in err
 
 
 def test_a_place_that_is_refused_is_not_announced(run: Run, tmp_path: Path) -> None:

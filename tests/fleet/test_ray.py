@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import ray_cluster
 from command_line import in_process
 from counterpoint.fleet import cluster as fleet_cluster
 from counterpoint.fleet import gather_digests
@@ -28,19 +28,10 @@ def profiles(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """A cluster of two CPUs, of which this process is a driver."""
-    import ray
-
-    path = os.pathsep.join(entry for entry in __import__("sys").path if entry)
-    ray.init(
-        num_cpus=2,
-        include_dashboard=False,
-        object_store_memory=80_000_000,
-        log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": path}},
-    )
-    yield
-    ray.shutdown()
+    """One of two CPUs, which each command joins and leaves as it does on any other."""
+    with ray_cluster.cluster(nodes=1) as made, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ADDRESS", made.address)
+        yield
 
 
 @pytest.mark.usefixtures("cluster")

@@ -162,6 +162,8 @@ def test_an_address_of_what_is_not_there_says_so(
 
 
 def test_many_devices_are_folded_into_one_and_unfold(tmp_path: Path, visit: Visitor) -> None:
+    from playwright.sync_api import expect
+
     write_profiles(tmp_path / "hosts", hosts=9, steps=3)
     out = tmp_path / "page.html"
     assert in_process("explain", tmp_path / "hosts", "--html", out).returncode == 0
@@ -169,16 +171,22 @@ def test_many_devices_are_folded_into_one_and_unfold(tmp_path: Path, visit: Visi
     visited.show("timeline")
     devices = visited.page.locator(".tl-gutter .tl-group", has_text=re.compile(r"^.?GPU "))
     fold = visited.page.get_by_role("button", name="18 devices")
-    assert (fold.get_attribute("aria-expanded"), devices.count()) == ("false", 1)
+
+    def expect_devices(count: int) -> None:
+        """Wait for the frame in which they are drawn."""
+        expect(devices).to_have_count(count)
+        expect(fold).to_have_attribute("aria-expanded", str(count > 1).lower())
+
+    expect_devices(1)
     fold.click()
-    assert (fold.get_attribute("aria-expanded"), devices.count()) == ("true", 18)
+    expect_devices(18)
     fold.click()
-    assert devices.count() == 1
+    expect_devices(1)
     codes = visited.page.get_by_label("Go to a finding").locator("option").all_inner_texts()
     late = next(text.split()[0] for text in codes if "last device to arrive" in text)
     visited.page.get_by_label("Go to a finding").select_option(late)
     visited.page.get_by_role("complementary", name="Details of the selection").wait_for()
-    assert devices.count() == 18
+    expect_devices(18)
 
 
 def test_without_webgl_it_is_drawn_too(page: Path, visit: Visitor) -> None:

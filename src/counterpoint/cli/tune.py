@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,7 +103,12 @@ def _work(asked: TuneRequest) -> tuple[Conclusion, int]:
     """Return the conclusion, and the exit code if it was asked to stop."""
     from counterpoint.tune import tune as carry_out
 
-    with StudyProgress(asked.directory) as progress, stop_on_signals(progress.note) as stop:
+    # Ray writes of dead workers to stdout, where the report belongs.
+    with (
+        redirect_stdout(sys.stderr),
+        StudyProgress(asked.directory) as progress,
+        stop_on_signals(progress.note) as stop,
+    ):
 
         def announce(resolved: TuneRequest, study: Study) -> None:
             for line in beginning(resolved, study):
