@@ -176,7 +176,7 @@ def _situation(
     """Return the situation to recommend for, with facts from the program and this machine."""
     from counterpoint.cli.program_option import finished_program
     from counterpoint.flags.catalogue import release
-    from counterpoint.flags.lines import installed_jaxlib
+    from counterpoint.flags.jaxlib import installed_version
     from counterpoint.flags.recommendation import RecommendationRequest, program_facts
     from counterpoint.hardware.targets import parse_devices
 
@@ -184,7 +184,7 @@ def _situation(
     program, module = named
     subject = finished_program(program, module) if program is not None else None
     recorded = subject.circumstances.get("jaxlib") if subject is not None else None
-    known = release(jaxlib or recorded or installed_jaxlib())
+    known = release(jaxlib or recorded or installed_version())
     return RecommendationRequest(
         workloads=workloads,
         goal=goal,

@@ -15,14 +15,18 @@ The word after the fence is the block's language; options for its runner follow.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import cleandoc
-from typing import Final, Protocol
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
 
+from counterpoint.core.errors import CounterpointError
 from counterpoint.core.frozen import frozen
 
-__all__ = ["DocumentedRule", "as_text", "find_rule", "read_page", "similar_codes"]
+__all__ = ["DocumentedRule", "as_text", "find_rule", "found_by", "read_page", "similar_codes"]
 
+Finding = TypeVar("Finding")
+Subject = TypeVar("Subject")
 
 SECTIONS: Final = (
     "What it does",
@@ -37,6 +41,7 @@ SECTIONS: Final = (
 WITH_FALSE_ALARMS: Final = (*SECTIONS[:-1], "False alarms", SECTIONS[-1])
 """Rules that judge a measurement also describe their false alarms."""
 
+_LONGEST: Final = 160  # characters of an exception in a line
 _HEADING: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 _FENCE: Final = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -93,6 +98,28 @@ def read_page(rule: DocumentedRule) -> RulePage:
     if empty or not title.strip():
         raise ValueError(f"{rule.CODE}: nothing under {', '.join(empty) or 'the title'}")
     return RulePage(rule.CODE, rule.NAME, rule.SINCE, " ".join(title.split()), sections)
+
+
+def found_by(
+    rule: DocumentedRule, check: Callable[[Subject], Iterable[Finding]], subject: Subject
+) -> tuple[list[Finding], str | None]:
+    """Return what a rule finds; if it fails, nothing and why: the other rules do not need it."""
+    try:
+        return list(check(subject)), None
+    except CounterpointError as error:
+        why = f": {error.sentence.rstrip('.')}"
+    except Exception as error:  # noqa: BLE001  whatever a defect may raise
+        why = f" because of a defect in Counterpoint ({_defect(error)}; please report it)"
+    return [], f"{rule.CODE} could not be checked{why}; what it finds is missing here"
+
+
+def _defect(error: Exception) -> str:
+    """Describe a defect in a line: the exception, and its place in the code."""
+    import traceback
+
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error}".splitlines()[0][:_LONGEST]
+    return f"{what}, at {Path(last.filename).name}:{last.lineno}"
 
 
 def find_rule(rules: Sequence[DocumentedRule], code: str) -> DocumentedRule | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from counterpoint.core import CounterpointError, Range, UsageError, as_html, shorten_names
+from counterpoint.core import Range, UsageError, as_html, shorten_names
 from counterpoint.core.frozen import frozen
+from counterpoint.core.rules import found_by
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.finding import Finding
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from counterpoint.runs import Run
     from counterpoint.timeline import ChosenSteps
 
-_FAILURE: Final = 160  # characters of an error in a note
 MIN_REPORTED_SHARE: Final = 0.01
 """Share of the step below which losses are left out."""
 
@@ -64,28 +63,12 @@ def judge(data: StepData) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
     failed: list[str] = []
     for rule in RULES:
         with data.stopwatch.measure(f"rule {rule.CODE}"):
-            try:
-                findings = list(rule.check(data))
-            except CounterpointError:
-                raise
-            except Exception as error:  # noqa: BLE001  the rest of the report does not need it
-                failed.append(_failure(rule.CODE, error))
-            else:
-                found += [_doubted(finding, doubt) for finding in findings]
+            findings, failure = found_by(rule, rule.check, data)
+        found += [_doubted(finding, doubt) for finding in findings]
+        failed += [failure] if failure else []
     priced = [finding for finding in found if _most(finding) > MIN_REPORTED_SHARE * data.step_ms]
     unpriced = [finding for finding in found if not isinstance(finding.saves_ms, Range)]
     return (*sorted(priced, key=_rank), *unpriced), tuple(failed)
-
-
-def _failure(code: str, error: Exception) -> str:
-    """Name a rule that failed, with the place in its code, for a report of the defect."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{Path(last.filename).name}:{last.lineno}"
-    what = f"{type(error).__name__}: {error}".splitlines()[0][:_FAILURE]
-    return (
-        f"{code} could not be checked because of a defect in Counterpoint ({what}, at {place}); its"
-        " findings are missing"
-    )
 
 
 def _doubt(data: StepData) -> str | None:
@@ -169,6 +152,7 @@ class Explanation:
     collectives: pl.DataFrame
     utilization: Utilization
     findings: tuple[Finding, ...]
+    failures: tuple[str, ...] = ()  # those of rules, which are also among the notes
     timeline: Timeline | None = None
 
     def ops_by(self, by: Grouping) -> pl.DataFrame:
@@ -282,6 +266,7 @@ def _explained(
         collectives=collectives,
         utilization=use,
         findings=findings,
+        failures=failures,
         timeline=timeline if len(timeline.spans) <= _KEPT else None,
     )
 

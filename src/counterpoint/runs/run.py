@@ -276,7 +276,7 @@ class Rank:
         found: list[float] = []
         for before, after in zip(self.steps, self.steps[1:], strict=False):
             took_s = after.start_s - before.start_s
-            if (apart := _apart(before, after)) > 0 and took_s > 0:
+            if (apart := steps_apart(before, after)) > 0 and took_s > 0:
                 found.append(took_s / apart)
         return tuple(found)
 
@@ -455,7 +455,7 @@ def _stem_of(path: Path) -> str:
     return path.name.partition(".")[2].partition(".")[0] or path.stem
 
 
-def _apart(before: StepStart, after: StepStart) -> int:
+def steps_apart(before: StepStart, after: StepStart) -> int:
     """Return the steps between two starts; one if they have no numbers."""
     if before.step is None or after.step is None:
         return 1

@@ -15,7 +15,7 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
 from counterpoint.core.frozen import frozen
-from counterpoint.runs.run import BURSTS, Rank, Run, StepStart
+from counterpoint.runs.run import BURSTS, Rank, Run, StepStart, steps_apart
 
 __all__ = [
     "CONFIDENCE",
@@ -115,16 +115,10 @@ def undisturbed(
     return tuple(
         after.seconds if after.seconds is not None else (after.start_s - before.start_s) / apart
         for before, after in pairwise(steps)
-        if (apart := _apart(before, after)) > 0
+        if (apart := steps_apart(before, after)) > 0
         and after.start_s > before.start_s
         and not any(start < after.start_s and end > before.start_s for start, end in spans)
     )
-
-
-def _apart(before: StepStart, after: StepStart) -> int:
-    if before.step is None or after.step is None:
-        return 1
-    return after.step - before.step
 
 
 def disturbances(rank: Rank) -> list[tuple[float, float]]:

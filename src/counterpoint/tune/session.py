@@ -16,7 +16,7 @@ from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.cost import Scalars, default_scalars, read_scalars
-from counterpoint.flags.lines import installed_jaxlib
+from counterpoint.flags.jaxlib import installed_version
 from counterpoint.hardware import Target, find_described, find_gpu
 from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import Arm, ArmOrigin
@@ -133,7 +133,7 @@ def prepare_search(asked: TuneRequest, scratch: Path, say: Say) -> SearchInputs:
     tpus = asked.target.tpu is not None
     require_compiler(tpus=tpus)
     space_file = None if asked.plan.space_file is None else read_space(asked.plan.space_file)
-    refuse_odd(installed_jaxlib(), asked.target, space_file, asked.arms)
+    refuse_odd(installed_version(), asked.target, space_file, asked.arms)
     subject = _lowered(asked, asked.target, scratch, say)
     if subject.workload is None:
         raise InputError(

@@ -9,11 +9,11 @@ DOC5xx  the machine: clock, processor, GPUs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
-from counterpoint.core.rules import DocumentedRule
+from counterpoint.core.rules import DocumentedRule, found_by
 from counterpoint.doctor.checks import (
     clock,
     compilation_cache,
@@ -42,7 +42,9 @@ from counterpoint.doctor.checks import (
     versions,
 )
 from counterpoint.doctor.facts import HostFacts
-from counterpoint.doctor.result import CheckResult
+from counterpoint.doctor.result import CheckResult, unknown
+
+Subject = TypeVar("Subject")
 
 
 class Check(DocumentedRule, Protocol):
@@ -85,8 +87,13 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 def run_checks(facts: HostFacts, checks: Sequence[Check] = CHECKS) -> tuple[CheckResult, ...]:
     """Return the results of the checks, in their order."""
-    return tuple(
-        replace(result, code=check.CODE, name=check.NAME)
-        for check in checks
-        for result in check.check(facts)
-    )
+    return tuple(result for check in checks for result in results_of(check, check.check, facts))
+
+
+def results_of(
+    rule: DocumentedRule, check: Callable[[Subject], Iterable[CheckResult]], subject: Subject
+) -> list[CheckResult]:
+    """Return the results of one check; of one that fails, that its answer is unknown."""
+    results, failure = found_by(rule, check, subject)
+    results += [unknown(failure)] if failure else []
+    return [replace(result, code=rule.CODE, name=rule.NAME) for result in results]

@@ -28,6 +28,7 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.outputs import write_whole
 from counterpoint.core.rules import DocumentedRule
+from counterpoint.doctor.checks import results_of
 from counterpoint.doctor.cluster import hosts_differ, missing_ranks
 from counterpoint.doctor.facts import HostFacts
 from counterpoint.doctor.gather.machine import run_tool
@@ -262,9 +263,9 @@ def merge_reports(reports: HostReports, comparisons: Sequence[ClusterCheck]) -> 
         )
         reports = replace(reports, nodes=tuple((nodes or "").split()))
     together = [
-        replace(verdict, code=comparison.CODE, name=comparison.NAME)
+        verdict
         for comparison in comparisons
-        for verdict in comparison.check(reports)
+        for verdict in results_of(comparison, comparison.check, reports)
     ]
     by_host = [(report.host, report.verdicts) for report in reports.reports]
     return merge_results(by_host, together, ranks=reports.size)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.rules import found_by
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.jaxlib import JaxlibInterpreter
 from counterpoint.flags.lint import LintContext, Remark, Severity
-from counterpoint.flags.parsed import Occurrence, ParsedSource
-from counterpoint.flags.rules import RULES, compiler_disagrees
+from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
+from counterpoint.flags.rules import RULES, LintRule, compiler_disagrees
 from counterpoint.flags.settings import Channel
 
 if TYPE_CHECKING:
@@ -36,7 +37,25 @@ def check(
 
 def judge(case: LintContext) -> tuple[Remark, ...]:
     """Return all remarks on a case, in order."""
-    return in_order(remark for rule in RULES for remark in rule.check(case))
+    return in_order(remark for rule in RULES for remark in _remarks_of(rule, case))
+
+
+def _remarks_of(rule: LintRule, case: LintContext) -> Iterable[Remark]:
+    """Return the remarks of one rule; of one that fails, a note on that."""
+    remarks, failure = found_by(rule, rule.check, case)
+    if failure is not None:
+        told = Remark(
+            code=rule.CODE,
+            severity=Severity.NOTE,
+            channel=Channel.XLA_FLAGS,
+            name="",
+            text="all settings",
+            place=Location(case.written.where),
+            message=failure,
+            advice="the other rules were checked",
+        )
+        remarks.append(told)
+    return remarks
 
 
 def in_order(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
@@ -178,7 +197,7 @@ def _held_to(
     remaining = [
         remark for remark in remarks if remark.code not in _REFUSALS or _key(remark) not in dropped
     ]
-    disagreements = compiler_disagrees.check(replace(case, refused=refused, taken=taken))
+    disagreements = _remarks_of(compiler_disagrees, replace(case, refused=refused, taken=taken))
     return (*remaining, *disagreements)
 
 

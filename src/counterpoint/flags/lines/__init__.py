@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from counterpoint.flags.lines.line import parse_settings as parse_settings
     from counterpoint.flags.lines.line import read_line as read_line
     from counterpoint.flags.lines.line import write_line as write_line
-    from counterpoint.flags.lines.source import installed_jaxlib as installed_jaxlib
     from counterpoint.flags.lines.source import load_settings as load_settings
 
 __getattr__ = lazy(
@@ -23,7 +22,6 @@ __getattr__ = lazy(
     {
         "SettingsLine": "counterpoint.flags.lines.line",
         "OWN_PREFIX": "counterpoint.flags.lines.known",
-        "installed_jaxlib": "counterpoint.flags.lines.source",
         "is_flag": "counterpoint.flags.lines.known",
         "is_variable": "counterpoint.flags.lines.known",
         "load_settings": "counterpoint.flags.lines.source",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError, UsageError
+from counterpoint.flags.jaxlib import installed_version
 from counterpoint.flags.lines.known import refuse_bare_flag
 from counterpoint.flags.named_files import LARGEST_SOURCE, beside, read_regular
 from counterpoint.flags.parse.shell import ShellReader
@@ -34,11 +35,11 @@ def load_settings(
     A recipe is resolved for this version of jaxlib, by default the one installed here.
     """
     if isinstance(source, str) and (recipe := named_recipe(source)):
-        return recipe.resolve(version or installed_jaxlib(), chip)
+        return recipe.resolve(version or installed_version(), chip)
     path = Path(source)
     text = _read(path)
     if path.suffix == ".toml":
-        settings = read_recipe(text, str(path)).resolve(version or installed_jaxlib(), chip)
+        settings = read_recipe(text, str(path)).resolve(version or installed_version(), chip)
     else:
         settings = _read_form(text, str(path))
     _refuse_bare_flags(settings, path)
@@ -54,16 +55,6 @@ def _refuse_bare_flags(settings: Settings, path: Path) -> None:
             refuse_bare_flag(name, value)
     except UsageError as error:
         raise InputError(f"{path}: {error.what}", why=error.why, next=error.next) from None
-
-
-def installed_jaxlib() -> str | None:
-    """Return the version of the jaxlib beside this Counterpoint; None if there is none."""
-    from importlib import metadata  # slow to import, and needed for recipes only
-
-    try:
-        return metadata.version("jaxlib")
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def read_shell_settings(text: str, where: str) -> Settings:

@@ -60,7 +60,8 @@ def explain_digest(
         *finding_lines(explanation),
     ]
     return Digest(
-        (*lines, *notes(explanation.notes, _RARELY)), next_after_explain(explanation, named, run)
+        (*lines, *notes(other_notes(explanation), _RARELY)),
+        next_after_explain(explanation, named, run),
     )
 
 
@@ -155,6 +156,7 @@ def finding_lines(explanation: Explanation) -> Iterator[DigestLine]:
     """Yield losses with their remedies, other findings, and the costliest collectives and ops."""
     losses = [it for it in explanation.findings if isinstance(it.saves_ms, Range)]
     others = [it for it in explanation.findings if isinstance(it.saves_ms, Unknown)]
+    yield from (DigestLine(f"warning: {text}", 1, "warning") for text in explanation.failures)
     if explanation.breakdown is not None and not losses:
         yield DigestLine("losses: none found", 2)
     if len(losses) > 1:
@@ -166,6 +168,11 @@ def finding_lines(explanation: Explanation) -> Iterator[DigestLine]:
     for finding in others:
         yield DigestLine(f"{finding.code} [{finding.basis}]: {finding.title}", 28, "other finding")
     yield from _costliest(explanation)
+
+
+def other_notes(explanation: Explanation) -> Iterator[str]:
+    """Yield the notes that are not among the warnings."""
+    return (note for note in explanation.notes if note not in explanation.failures)
 
 
 def _loss(finding: Finding, explanation: Explanation) -> str:

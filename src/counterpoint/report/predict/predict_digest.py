@@ -9,7 +9,7 @@ from typing import Final
 from counterpoint.core import Range
 from counterpoint.report import units
 from counterpoint.report.digest import Digest, DigestLine, notes, short_name, short_place
-from counterpoint.report.explain.explain_digest import finding_lines, step_lines
+from counterpoint.report.explain.explain_digest import finding_lines, other_notes, step_lines
 from counterpoint.report.predict.predict_document import coverage_text, sources_text
 from counterpoint.report.predict.predict_tables import verdict_text
 from counterpoint.workflow.forecast import MemoryFit
@@ -45,7 +45,7 @@ def predict_digest(prediction: Prediction, next: str) -> Digest:
         *_unpriced(base),
         *(replace(it, rank=it.rank + _LOSSES_AFTER) for it in finding_lines(explanation)),
     ]
-    return Digest((*lines, *notes((*prediction.notes, *explanation.notes), 90)), next)
+    return Digest((*lines, *notes((*prediction.notes, *other_notes(explanation)), 90)), next)
 
 
 def _step(forecast: Forecast) -> str:

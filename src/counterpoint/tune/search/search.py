@@ -77,7 +77,7 @@ def search(  # noqa: PLR0913
         say("explaining the base's predicted step")
         recorded = (seen.arm for seen in ledger.study.candidates)
         shortened = tuple(arm for arm in recorded if _MARK.search(arm.name))
-        grid = Grid(_with_remedies(replace(space, recorded=shortened), work, made))
+        grid = Grid(_with_remedies(replace(space, recorded=shortened), work, made, say))
         searcher = _Search(grid, plan, predictor, board, say, started)
         try:
             ended = searcher.run(ledger, confirm)
@@ -87,12 +87,14 @@ def search(  # noqa: PLR0913
     say(ended.why)
 
 
-def _with_remedies(space: Space, work: PredictionInputs, made: ForecastBatch) -> Space:
+def _with_remedies(space: Space, work: PredictionInputs, made: ForecastBatch, say: Say) -> Space:
     """Put the remedies that `explain` names for the base's losses before all other seeds."""
     base = made.base
     explained = explain(
         base.simulation.timeline, target=work.pricing.target, settings=base.settings
     )
+    for failure in explained.failures:
+        say(failure)
     by_hand = [arm for arm in space.seeds if arm.origin is ArmOrigin.HAND]
     found = remedies(explained.findings, Grid(space))
     first = [same_as(space.base, arm, by_hand) or arm for arm in found]  # keep the user's name

@@ -14,7 +14,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.flags import LIST_TYPES, Channel, Settings, combine, inherited_settings
 from counterpoint.flags.catalogue import Flag, Release, release, variables
 from counterpoint.flags.combiner import DEFAULT
-from counterpoint.flags.lines import installed_jaxlib
+from counterpoint.flags.jaxlib import installed_version
 from counterpoint.flags.recipe import Condition
 from counterpoint.flags.recommendation import ProgramFacts, program_facts
 from counterpoint.flags.thresholds import KindThresholds, ThresholdResult
@@ -161,7 +161,7 @@ def space_context(
     running: RunFacts,
 ) -> SpaceContext:
     """Collect what is known; a target implies its platform."""
-    meant = version or installed_jaxlib()
+    meant = version or installed_version()
     found = release(meant)
     return SpaceContext(
         base=base,
