@@ -7,9 +7,10 @@ as are characters that look like nothing, and bytes that are not text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["printable", "printable_lines"]
+__all__ = ["printable", "printable_lines", "some"]
 
 _LINES: Final = "\n\t"
 _WITHOUT_LINES: Final = str.maketrans("", "", _LINES)
@@ -25,6 +26,12 @@ def printable_lines(text: str) -> str:
     if text.translate(_WITHOUT_LINES).isprintable():
         return text
     return "".join(sign if sign in _LINES else _shown(sign) for sign in text)
+
+
+def some(texts: Sequence[str], limit: int, between: str = ", ") -> str:
+    """Return the first texts, and how many more there are: `a, b and 3 more`."""
+    more = len(texts) - limit
+    return between.join(texts[:limit]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _shown(sign: str) -> str:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import some
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.catalogue.libtpu import libtpu_flag
 from counterpoint.flags.lifecycle import FlagLifecycle, lifecycle_of
@@ -229,9 +230,7 @@ def lost_flags_text(issue: SyntaxIssue) -> str:
     """Return why an issue is wrong, with the flags lost behind it, which are not checked."""
     if not issue.lost:
         return issue.why
-    named = ", ".join(f"--{flag.name}" for flag in issue.lost[:_NAMED])
-    more = f" and {len(issue.lost) - _NAMED} more" if len(issue.lost) > _NAMED else ""
-    return f"{issue.why} (not read: {named}{more})"
+    return f"{issue.why} (not read: {some([f'--{flag.name}' for flag in issue.lost], _NAMED)})"
 
 
 YES: Final = frozenset({"y", "yes", "t", "true", "on", "1"})

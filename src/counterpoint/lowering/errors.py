@@ -13,6 +13,7 @@ from typing import Final
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.printable import some
 
 _LINES: Final = 14
 _MANY: Final = 6
@@ -162,8 +163,7 @@ def tied_to_python(command: Sequence[str], name: str, why: str) -> InputError:
 
 
 def _list_of(seen: Sequence[str]) -> str:
-    more = f" and {len(seen) - _MANY} more" if len(seen) > _MANY else ""
-    return f"it has lowered {', '.join(seen[:_MANY])}{more}"
+    return f"it has lowered {some(seen, _MANY)}"
 
 
 def _one_of(seen: Sequence[str]) -> Retry | None:

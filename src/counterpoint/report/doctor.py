@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Final
 
+from counterpoint.core.printable import some
 from counterpoint.doctor import Checkup, SharedResult, Status
 from counterpoint.report.document import (
     Block,
@@ -90,8 +91,7 @@ def _rows(shared: SharedResult, checkup: Checkup) -> Iterator[Fact]:
 def _hosts(shared: SharedResult, checkup: Checkup) -> str:
     if len(shared.hosts) == len(checkup.hosts):
         return f"all {len(shared.hosts)} hosts"
-    more = f" and {len(shared.hosts) - _NAMED} more" if len(shared.hosts) > _NAMED else ""
-    return ", ".join(shared.hosts[:_NAMED]) + more
+    return some(shared.hosts, _NAMED)
 
 
 def _quiet(verdicts: tuple[SharedResult, ...], checkup: Checkup) -> Iterator[Block]:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from counterpoint.core.printable import printable, some  # noqa: F401 - words beside figures
+
 UNKNOWN: Final = "?"
 _MANY: Final = 2.0  # from here on a multiple is clearer than a percentage
 
@@ -89,12 +91,6 @@ def shown_of(shown: int, number: int) -> str:
     return f"{number:,}" if shown == number else f"{shown:,} of {number:,}"
 
 
-def some(texts: Sequence[str], limit: int) -> str:
-    """Return the first texts, and how many more there are: `a, b and 3 more`."""
-    more = len(texts) - limit
-    return ", ".join(texts[:limit]) + (f" and {more:,} more" if more > 0 else "")
-
-
 def size(number: Number) -> str:
     """Format bytes as `67.6 MiB`."""
     figure = known(number)
@@ -143,16 +139,6 @@ def _power(figure: float, base: int, powers: int) -> int:
     while power < powers - 1 and abs(figure) >= base ** (power + 1):
         power += 1
     return power
-
-
-def printable(text: str) -> str:
-    """Return the text on one line, with control characters shown as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )
 
 
 def counted_noun(number: int, one: str) -> str:

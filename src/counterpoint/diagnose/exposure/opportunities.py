@@ -139,7 +139,7 @@ def mergers(data: StepData, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, 
 
     from counterpoint.flags.combiner import KINDS, combiner_inputs
 
-    small = {row["op"] for row in rows if row["kind"] in KINDS and _is_small(row)}
+    small = {row["op"] for row in rows if row["kind"] in KINDS and is_small(row)}
     if len(small) < 2:
         return ()
     flags = given_flags(data)
@@ -153,7 +153,7 @@ def mergers(data: StepData, rows: Sequence[Mapping[str, Any]]) -> tuple[Merger, 
     )
 
 
-def _is_small(row: Mapping[str, Any]) -> bool:
+def is_small(row: Mapping[str, Any]) -> bool:
     """Return whether it is small by the bytes that all ranks end up with, or start with."""
     return row["bytes"] is not None and row["bytes"] <= SMALL_BYTES
 

@@ -65,7 +65,7 @@ from counterpoint.diagnose.exposure.causes import (
     removing,
     shares_of,
 )
-from counterpoint.diagnose.exposure.opportunities import SMALL_BYTES
+from counterpoint.diagnose.exposure.opportunities import is_small
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.step_data import StepData, place_of
 
@@ -110,14 +110,10 @@ def _of_step(data: StepData, row: dict[str, Any]) -> bool:
     return row["program"] == data.timeline.step_program
 
 
-def _is_small(row: dict[str, Any]) -> bool:
-    return row["bytes"] is not None and row["bytes"] <= SMALL_BYTES
-
-
 def _named(rows: Rows) -> str:
     """Describe the collectives as small, or else by what takes their time."""
     times = sum(row["count"] for row in rows)
-    if all(_is_small(row) for row in rows):
+    if all(is_small(row) for row in rows):
         return f"{times:,.0f} small {kinds(rows)}"
     ranks = max(row["group_size"] or 0 for row in rows)
     among = f" among {ranks:,} ranks" if ranks else ""
@@ -140,7 +136,7 @@ def _is_chain(rows: Rows, depth: int) -> bool:
 
 def _remedy(data: StepData, rows: Rows, depth: int) -> Remedy:
     text = "use fewer of them: stack values with the same reduction, and reduce once per step"
-    large = sum(row["own_ms"] for row in rows if not _is_small(row))
+    large = sum(row["own_ms"] for row in rows if not is_small(row))
     if large > _MOST * exposed_ms(rows):
         text = (
             "shard over fewer ranks (within a host or a domain, with replicas across, as in HSDP),"

@@ -39,6 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.core.printable import some
 from counterpoint.doctor.facts import FlagRemark, HostFacts
 from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok, unknown
 
@@ -65,7 +66,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     ]
     yield from map(_verdict, grave)
     if flags.libtpu:
-        yield unknown(f"only libtpu knows whether it accepts {_listed(flags.libtpu)}")
+        yield unknown(f"only libtpu knows whether it accepts {some(flags.libtpu, _NAMED)}")
     if flags.names and not grave:
         notes = len(flags.remarks)
         by_compiler = ", nor by its compiler" if flags.probed else ""
@@ -74,17 +75,12 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         )
         yield ok(
             f"nothing against {_counted(len(flags.names), 'setting')} by the rules for jaxlib"
-            f" {flags.release}{by_compiler}: {_listed(flags.names)}{note_count}"
+            f" {flags.release}{by_compiler}: {some(flags.names, _NAMED)}{note_count}"
         )
 
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def _elsewhere(remark: FlagRemark, facts: HostFacts) -> bool:

@@ -43,6 +43,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.core.printable import some
 from counterpoint.doctor.facts import HostFacts
 from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok
 
@@ -60,10 +61,9 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     elif not shadowing:
         yield ok("nothing in LD_LIBRARY_PATH hides the installed CUDA libraries")
     else:
-        more = f" and {len(shadowing) - 3} more" if len(shadowing) > 3 else ""
         yield CheckResult(
             status=Status.WARNING,
-            found=f"LD_LIBRARY_PATH has {', '.join(shadowing[:3])}{more}",
+            found=f"LD_LIBRARY_PATH has {some(shadowing, 3)}",
             wanted="the libraries of the wheels installed with jax",
             why="the loader uses the first library that it finds, of any version",
             remedy="unset LD_LIBRARY_PATH",

@@ -49,6 +49,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from counterpoint.core.printable import some
 from counterpoint.doctor.facts import HostFacts
 from counterpoint.doctor.result import CheckResult, HostReports, Status, not_applicable, ok
 
@@ -167,7 +168,9 @@ def _difference(fact: str, places: Mapping[str, list[str]]) -> CheckResult:
     kind = next(kind for kind in _KINDS if fact == kind or fact.startswith(f"{kind} "))
     name = fact.removeprefix(kind).strip()
     usual = max(places, key=lambda value: (len(places[value]), value != _MISSING))
-    parts = [f"{_short(value)} on {_listed(places[value])}" for value in places if value != usual]
+    parts = [
+        f"{_short(value)} on {some(places[value], _NAMED)}" for value in places if value != usual
+    ]
     most = places[usual]
     parts.append(f"{_short(usual)} on {most[0] if len(most) == 1 else f'the {len(most)} others'}")
     status = Status.NOTE if _SLIGHT.fullmatch(fact) else Status.WARNING
@@ -182,11 +185,6 @@ def _difference(fact: str, places: Mapping[str, list[str]]) -> CheckResult:
         remedy=remedy.format(name=name, value=shlex.quote(usual)),
         source="https://docs.jax.dev/en/latest/multi_process.html",
     )
-
-
-def _listed(hosts: list[str]) -> str:
-    more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
-    return ", ".join(hosts[:_NAMED]) + more
 
 
 def _short(value: str) -> str:

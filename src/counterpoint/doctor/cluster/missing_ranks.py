@@ -39,6 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.core.printable import some
 from counterpoint.doctor.result import CheckResult, HostReports, Status, ok
 
 CODE: Final = "DOC603"
@@ -58,15 +59,10 @@ def check(host_reports: HostReports) -> Iterator[CheckResult]:
     yield CheckResult(
         status=Status.ERROR,
         found=f"{len(missing)} of {host_reports.size} ranks did not report within"
-        f" {host_reports.seconds:g} s: {_listed([str(rank) for rank in missing])}"
-        + (f" (no report from {_listed(silent)})" if silent else ""),
+        f" {host_reports.seconds:g} s: {some([str(rank) for rank in missing], _NAMED)}"
+        + (f" (no report from {some(silent, _NAMED)})" if silent else ""),
         wanted="all of them",
         why="a run waits for all its ranks before it starts",
         remedy="counterpoint doctor --cluster --meet DIR --timeout 300   # read that rank's output",
         source="https://docs.jax.dev/en/latest/multi_process.html",
     )
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import some
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 from counterpoint.flags.text import LIBTPU
@@ -98,13 +99,8 @@ def _notes(given: tuple[Occurrence, ...], mentioned: Iterable[str]) -> tuple[str
     names = {occurrence.name for occurrence in given}
     only = [f"--{name}" for name in mentioned if name not in names]
     if only:
-        notes.append(f"mentioned without a value, not checked: {_listed(only)}")
+        notes.append(f"mentioned without a value, not checked: {some(only, _SHOWN)}")
     return tuple(notes)
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _flag_texts(text: str) -> Iterator[_FlagText]:
@@ -161,7 +157,8 @@ def mentions(text: str, *, prose: bool = False) -> tuple[str, ...]:
     pattern = _IN_PROSE if prose else _NAMED_IN
     found = (next(filter(None, match.groups())) for match in pattern.finditer(bare))
     names = [name for name in dict.fromkeys(found) if _is_known(name)]
-    return (f"{_listed(names)}: named, but not set in a way this reader knows",) if names else ()
+    told = f"{some(names, _SHOWN)}: named, but not set in a way this reader knows"
+    return (told,) if names else ()
 
 
 def _is_known(name: str) -> bool:

@@ -18,6 +18,7 @@ from typing import Final
 from counterpoint.core import InputError, Unknown
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import some
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.loops import loop_multiplier
@@ -221,10 +222,9 @@ def _choose(timeline: Timeline, held: Mapping[int, str], module: str | None, whe
 
 def _no_such(module: str, names: Sequence[str], where: str) -> InputError:
     known = sorted(dict.fromkeys(names))
-    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     return InputError(
         f"{where} holds no module {module}",
-        why=f"it holds {', '.join(known[:_SHOWN])}{more}",
+        why=f"it holds {some(known, _SHOWN)}",
         next=Retry({"module": known[0]}) if known else None,
     )
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from counterpoint import __version__
 from counterpoint.core import InputError
+from counterpoint.core.printable import some
 from counterpoint.pgle.lookups import effective_costs
 from counterpoint.pgle.making.origin import chips_recorded, count, name_of_statistic
 from counterpoint.pgle.profiles.profile import (
@@ -125,14 +126,13 @@ def describe_merge(profiles: Sequence[Profile]) -> str:
     if not holders:
         return _bare(profiles)
     names = _names(profiles)
-    listed = ", ".join(names[fingerprint] for fingerprint in list(holders)[:_SHOWN])
-    more = f" and {len(holders) - _SHOWN:,} more" if len(holders) > _SHOWN else ""
+    listed = some([names[fingerprint] for fingerprint in holders], _SHOWN)
     if len(holders) == 1:
         return f"one program, {listed}: XLA uses these costs when it compiles that program"
     shared = sum(number > 1 for number in holders.values())
-    some = f"{shared:,} in more than one file" if shared else "none in more than one file"
+    several = f"{shared:,} in more than one file" if shared else "none in more than one file"
     return (
-        f"{count(len(holders), 'program')}, kept apart, {some}: {listed}{more}; XLA uses for each"
+        f"{count(len(holders), 'program')}, kept apart, {several}: {listed}; XLA uses for each"
         " only its own costs"
     )
 

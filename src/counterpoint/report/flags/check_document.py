@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from counterpoint.core.printable import some
 from counterpoint.flags import Channel
 from counterpoint.flags.check import Examination
 from counterpoint.flags.lint import Remark, Severity, advice_of, lost_flags_text
@@ -59,11 +60,9 @@ def _line_of_all(group: list[Remark]) -> str:
     """Format many remarks as one line: all settings by name, and where the last one is."""
     first, last = group[0], group[-1]
     names = list(dict.fromkeys(_setting(remark) for remark in group))
-    shown = ", ".join(names[:_NAMED])
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     to = f" (to line {last.place.line})" if last.place.line != first.place.line else ""
     return printable(
-        f"{first.place}: {first.code} {first.severity}: {shown}{more}{to}:"
+        f"{first.place}: {first.code} {first.severity}: {some(names, _NAMED)}{to}:"
         f" {first.message}; {first.advice}"
     )
 

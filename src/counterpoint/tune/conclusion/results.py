@@ -9,6 +9,7 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, Range, Unknown
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import some
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import find_chip
 from counterpoint.hardware.targets import parse_target
@@ -310,9 +311,8 @@ def _not_tried(study: Study) -> Iterator[str]:
         (ran, "room for more runs of"),
     ):
         if names:
-            first = ", ".join(what_text(study.arm(name)) for name in names[:3])
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            yield f"the budget had no {room} {several(len(names), 'arm')}: {first}{more}"
+            first = some([what_text(study.arm(name)) for name in names], 3)
+            yield f"the budget had no {room} {several(len(names), 'arm')}: {first}"
 
 
 def _of_trials(study: Study) -> Iterator[str]:

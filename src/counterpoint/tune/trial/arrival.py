@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from counterpoint.core.printable import some
 from counterpoint.flags import LIST_TYPES, Settings
 from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.effective import FlagOutcome, compare
@@ -34,8 +35,7 @@ def why_not_applied(run: Run, changes: Settings, options: Mapping[str, str]) -> 
     missing = [*dict.fromkeys(_missing(run, changes, options))]
     if not missing:
         return None
-    more = f" and {len(missing) - _SOME} more" if len(missing) > _SOME else ""
-    return f"did not reach the program: {'; '.join(missing[:_SOME])}{more}"
+    return f"did not reach the program: {some(missing, _SOME, '; ')}"
 
 
 def changes_of(settings: Settings, base: Settings) -> Settings:

@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 from counterpoint.compile.inputs import Workload, own_target
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.printable import some
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.cost import PriceSource, default_scalars, read_scalars
 from counterpoint.diagnose import explain
@@ -371,10 +372,9 @@ def _unread_flags(target: Target, batch: ForecastBatch) -> Iterator[str]:
         if name.startswith(prefixes)
     )
     if names:
-        shown = ", ".join([*names][:_SHOWN_FLAGS])
-        more = f" and {len(names) - _SHOWN_FLAGS} more" if len(names) > _SHOWN_FLAGS else ""
+        shown = some([*names], _SHOWN_FLAGS)
         devices = "TPUs" if target.tpu is not None else "GPUs"
-        yield f"XLA's compiler for {devices} does not read {shown}{more}: without effect here"
+        yield f"XLA's compiler for {devices} does not read {shown}: without effect here"
 
 
 def _notes(
