@@ -10,6 +10,7 @@ from counterpoint.cost import Contention, Price, PriceFamily, PriceSource, build
 from counterpoint.cost.model import FREE
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Instruction, Program, read_program
+from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launches
 from counterpoint.hlo.schedule import is_done
 from counterpoint.hlo.text_reader import program_from_text
@@ -110,3 +111,41 @@ def test_gathers_beside_fusions_are_hidden_and_the_step_is_the_sum_of_the_rest()
     assert [device.kind for device in simulation.timeline.devices] == ["tpu"]
     assert "ICI" in simulation.timeline.lines
     assert "ICI backward" in simulation.timeline.lines
+
+
+OFFLOADED = """HloModule test, is_scheduled=true, num_partitions=4
+
+%called (q: f32[2]) -> f32[8] {
+  %q = f32[2]{0} parameter(0)
+  ROOT %gather = f32[8]{0} all-gather(%q), channel_id=1, replica_groups={{0,1,2,3}}, dimensions={0},
+    use_global_device_ids=true,
+    backend_config={"collective_offload_config":{"all_gather_offload_config":{}}}
+}, execution_thread="sparsecore"
+
+ENTRY %main (p: f32[2]) -> f32[2] {
+  %p = f32[2]{0} parameter(0)
+  %start = ((), (), (s32[1]{0})) call-start(), async_execution_thread="sparsecore", to_apply=%called
+  %before = f32[2]{0} multiply(%p, %p), TPU
+  %update = ((f32[2]{0}), f32[8]{0}) call-update(%start, %before)
+  %beside = f32[2]{0} multiply(%p, %p), TPU
+  %done = f32[8]{0} call-done(%update)
+  ROOT %after = f32[2]{0} multiply(%p, %p), TPU
+}
+""".replace("TPU", TPU)
+
+
+def test_a_collective_of_the_sparse_core_runs_beside_the_tensor_core_once_it_has_its_data() -> None:
+    offloaded = program_from_text(OFFLOADED)
+    found = [it for it in offloaded.instructions if it.name in ("start", "done")]
+    assert [it.opcode for it in found] == ["all-gather-start", "all-gather-done"]
+    gather = collective(offloaded, found[0])
+    assert gather is not None
+    assert (gather.kind, gather.bytes, gather.group_size) == ("all-gather", 32, 4)
+    # It neither slows down what runs beside it, nor moves data before there is any.
+    simulation = simulate(offloaded, Seconds(start=2, before=5, beside=3, after=1))
+    assert simulation.step_s == pytest.approx(5 + 3 + 1)
+    assert simulation.exposed_s == 0
+    assert simulation.communicating_s == pytest.approx(2)
+    longer = simulate(offloaded, Seconds(start=4, before=5, beside=3, after=1))
+    assert longer.step_s == pytest.approx(5 + 4 + 1)
+    assert longer.exposed_s == pytest.approx(1)

@@ -157,6 +157,7 @@ def _folded(outer: Instruction, inner: Instruction) -> Instruction:
 _ASYNC_PART = '"async_collective_fusion_config"'
 _ASYNC_START = "AsyncCollectiveStart"
 _ASYNC_DONE = "AsyncCollectiveDone"
+_OFFLOADED = '"collective_offload_config"'
 
 
 def is_part_of_async(instruction: Instruction) -> bool:
@@ -165,7 +166,7 @@ def is_part_of_async(instruction: Instruction) -> bool:
 
 
 def with_async_collectives(program: Program) -> Program:
-    """Return the Program with the starts and dones of a TPU's async collective fusions as such.
+    """Return the Program with the starts and dones of a TPU's async collectives as such.
 
         async-collective-start = fusion(shard)      marked AsyncCollectiveStart inside
         fusion.463 = fusion(buffers, ...)           computes, while data moves beside it
@@ -173,18 +174,54 @@ def with_async_collectives(program: Program) -> Program:
 
     Each of them contains the whole collective again, though the data moves once. The start and the
     done become `all-gather-start` and `all-gather-done`; the fusions between them only compute.
+
+        all-gather.1.call-start = call-start()                on the SparseCore, without its data
+        all-gather.1.call-update = call-update(start, shard)  has the data, so the transfer begins
+        all-gather.1.call-done = call-done(update)
+
+    The SparseCore runs the collective in the computation called. The start is where its data is:
+    in the place of the update.
     """
     ends = {
         name: (target, inner)
         for name, computation in program.computations.items()
         if (target := _target(computation)) and (inner := _inner(computation))
     }
-    if not ends:
+    offloaded = {
+        name: inner
+        for name, computation in program.computations.items()
+        for inner in computation.instructions
+        if _OFFLOADED in inner.backend_config
+    }
+    if not ends and not offloaded:
         return program
     changed = {
-        name: _named(computation, ends) for name, computation in program.computations.items()
+        name: _named(_on_sparse_core(computation, offloaded), ends)
+        for name, computation in program.computations.items()
     }
     return replace(program, computations=changed, answers={})
+
+
+def _on_sparse_core(computation: Computation, offloaded: Mapping[str, Instruction]) -> Computation:
+    """Return the computation with collectives of the SparseCore as starts and dones."""
+    found: dict[str, Instruction] = {}
+    starts: dict[str, Instruction] = {}  # by names of starts and of updates
+    for it in computation.instructions:
+        first = starts.get(it.operands[0]) if it.operands else None
+        inner = offloaded.get(it.calls[0]) if it.calls else None
+        if it.opcode == "call-start" and inner is not None:
+            found[it.name] = starts[it.name] = _as(it, inner, "-start", it.operands)
+        elif it.opcode == "call-update" and first is not None:
+            del found[first.name]
+            handed = replace(first, operands=it.operands[1:] or first.operands, shape=it.shape)
+            found[first.name] = starts[it.name] = handed
+        elif it.opcode == "call-done" and first is not None:
+            opcode = first.opcode.removesuffix("-start") + "-done"
+            found[it.name] = replace(it, opcode=opcode, operands=(first.name,))
+        else:
+            found[it.name] = it
+    placed = (replace(it, index=index) for index, it in enumerate(found.values()))
+    return replace(computation, instructions=tuple(placed)) if starts else computation
 
 
 def _target(computation: Computation) -> str | None:
