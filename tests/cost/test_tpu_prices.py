@@ -38,6 +38,12 @@ def module(lines: str, devices: int) -> Program:
         "  %a = bf16[8192,8192]{1,0} parameter(0)\n  %b = bf16[8192,8192]{1,0} parameter(1)\n"
         "  ROOT %dot = bf16[8192,8192]{1,0} dot(%a, %b), lhs_contracting_dims={1},"
         " rhs_contracting_dims={0}\n}\n\n"
+        "%scattered (a: f32[1073741824]) -> f32[4194304] {\n"
+        "  %a = f32[1073741824]{0} parameter(0)\n  %zero = s32[] constant(0)\n"
+        "  %reduced = f32[1073741824]{0} all-reduce(%a), channel_id=1,"
+        " replica_groups=[1,256]<=[256], use_global_device_ids=true, to_apply=%sum\n"
+        "  ROOT %own = f32[4194304]{0} dynamic-slice(%reduced, %zero),"
+        " dynamic_slice_sizes={4194304}\n}\n\n"
         f"ENTRY %main (p: bf16[8192,8192]) -> bf16[8192,8192] {{\n"
         "  %p = bf16[8192,8192]{1,0} parameter(0)\n"
         "  %v = bf16[8192,8192]{1,0:S(1)} parameter(1)\n"
@@ -146,11 +152,14 @@ def test_an_all_reduce_uses_the_rings_of_both_axes(price: Pricer) -> None:
 
 
 def test_an_all_reduce_of_which_each_keeps_its_part_takes_half(price: Pricer) -> None:
-    lines = all_reduce("f32[1073741824]{0}", "[1,256]<=[256]")
+    whole = price(all_reduce("f32[1073741824]{0}", "[1,256]<=[256]"))
     emitter = '{"emitter":"SingleInputAllReduceScatterFusion"}'
-    config = f'backend_config={{"collective_algorithm_config":{emitter}}}'
-    half = price(f"{lines}, {config}")
-    assert half.seconds == pytest.approx(price(lines).seconds / 2, rel=0.01)
+    fusion = f"""\
+  %x = f32[1073741824]{{0}} broadcast(%p), dimensions={{}}
+  %it = f32[4194304]{{0}} fusion(%x), kind=kCustom, calls=%scattered,
+    backend_config={{"collective_algorithm_config":{emitter}}}"""
+    half = price(fusion)
+    assert half.seconds == pytest.approx(whole.seconds / 2, rel=0.01)
 
 
 def test_a_line_is_half_as_fast_as_a_ring(price: Pricer) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import polars as pl
 import pytest
 from megascale_fixture import BYTES, Scene
 from slices import case_of, timeline_of
 
 from counterpoint.diagnose.collectives.requirement import Bound, Link, classify
 from counterpoint.diagnose.collectives.slack import slack_table
+from counterpoint.diagnose.network.analysis import analyze_network
 from counterpoint.diagnose.network.calls import remote_calls
 from counterpoint.diagnose.network.demand import demand
 from counterpoint.report.document import TextTable
-from counterpoint.report.explain.network_document import calls_section
+from counterpoint.report.explain.network_document import calls_section, network_document
+from counterpoint.report.terminal import plain_text
+from counterpoint.workflow.prediction import predict
+
+SLICES = Path(__file__).parents[1] / "hlo" / "data" / "tpu_slices.hlo.pb.xz"
 
 
 def test_slack_is_the_work_between_send_and_recv_done() -> None:
@@ -44,6 +52,19 @@ def test_what_reads_nothing_of_the_received_could_hide_it() -> None:
     assert row["bound"] == Bound.SCHEDULE
     (short,) = case_of(Scene(slack_ms=0.5)).cached(classify).to_dicts()
     assert short["bound"] == Bound.UNKNOWN
+
+
+def test_links_that_carry_two_collectives_of_a_prediction_at_once_are_shared() -> None:
+    analysis = analyze_network(predict(SLICES, target="2xv5e-4").base.simulation.timeline)
+    own = analysis.network.filter(pl.col("link") == Link.ICI)
+    # A chip of a 2x2 slice has a link along each axis, of 50 GB/s; only larger slices use all four.
+    assert own["capacity_gbps"].unique().to_list() == pytest.approx([100])
+    assert max(own["achieved_gbps"].drop_nulls().to_list()) < 100
+    # The bytes of each are spread evenly over its time, though part of it was shared.
+    pieces = analysis.demand.pieces.filter(pl.col("link") == Link.ICI)
+    assert 100 < max(pieces["gbps"].to_list()) < 120
+    text = " ".join(plain_text(network_document(analysis, top=5)).split())
+    assert "of a capacity of 100; above it, transfers overlap, each spread evenly over its" in text
 
 
 def test_the_report_shows_host_work_apart_from_latency() -> None:

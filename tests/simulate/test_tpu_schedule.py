@@ -67,6 +67,17 @@ def test_shards_that_go_both_ways_around_a_ring_do_not_wait_for_each_other() -> 
     assert simulate(same, Seconds(a=2, b=2)).step_s == pytest.approx(4)
 
 
+def test_a_collective_of_the_core_shares_the_links_with_one_beside_it() -> None:
+    alone = "  %sync = f32[8]{0} all-to-all(%p), channel_id=2, replica_groups={{0,1,2,3}}"
+    beside = program("\n".join([permute("a", "{{0,1},{1,0}}"), alone, done("a")]))
+    # Both at half the rate until the shorter has ended, at 4; then 1 of 3 is left.
+    simulation = simulate(beside, Seconds(a=3, sync=2))
+    assert simulation.step_s == pytest.approx(4 + 1)
+    assert simulation.communicating_s == pytest.approx(5)
+    after = program("\n".join([permute("a", "{{0,1},{1,0}}"), done("a"), alone]))
+    assert simulate(after, Seconds(a=3, sync=2)).step_s == pytest.approx(3 + 2)
+
+
 def test_a_copy_within_the_chip_slows_down_nothing_beside_it() -> None:
     copied = program(
         "  %copy = (f32[8]{0:S(1)}, f32[8]{0}, u32[]{:S(2)}) copy-start(%p)\n"

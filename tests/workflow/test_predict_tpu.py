@@ -62,7 +62,9 @@ def test_a_faster_network_shortens_the_step_of_two_slices() -> None:
         (STEP, "8xH100", "made for TPUs", "v5e-256"),
         (DATA / "gpu_step.hlo.pb.xz", "v5e-8", "not scheduled for TPUs", "make_step"),
         (STEP, "v5e-16", "made for 8 devices", "v5e-8"),
-        (SLICES, "v5e-4", "made for 8 devices", "2xv5e-4"),
+        (SLICES, "v5e-4", "made for 8 devices in 2 slices", "2xv5e-4"),
+        (SLICES, "v5e-8", "made for 8 devices in 2 slices", "2xv5e-4"),
+        (STEP, "2xv5e-4", "made for 8 devices in 1 slice,", "v5e-8"),
         (STEP, None, "which TPUs", "v5e-256"),
     ],
 )

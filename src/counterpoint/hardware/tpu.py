@@ -154,6 +154,12 @@ class TpuSlice:
         return tuple((side, ring) for side, ring in closed if side > 1)
 
     @property
+    def device_bytes_per_s(self) -> float:
+        """A device's share of the links of a chip inside the slice: not every port has one."""
+        links = sum(2 if ring or side > 2 else 1 for side, ring in self.rings)
+        return (links or self.tpu.ici_links) * self.tpu.link_bytes_per_s / self.tpu.devices
+
+    @property
     def _closed(self) -> tuple[bool, ...]:
         """Whether each axis is a ring."""
         # Switches join only whole cubes of a 3D slice, and only whole sides of a 2D pod.

@@ -201,6 +201,8 @@ KINDS = frozenset({
 })  # fmt: skip
 _PAIRWISE = ("collective-permute", "send", "recv")
 _SEND_PAIRS = "_xla_send_recv_source_target_pairs"
+_SCATTERS = "AllReduceScatter"
+"""The emitter on TPUs of an all-reduce and a slice of it in one fusion: half of an all-reduce."""
 _PAIR = re.compile(r"\{(\d{1,18}),\s*(\d{1,18})\}")
 
 
@@ -341,7 +343,7 @@ def _inside(program: Program, instruction: Instruction) -> Collective | None:
         return None
     first = max(found, key=lambda inner: inner.bytes)
     return Collective(
-        kind=first.kind,
+        kind="reduce-scatter" if _SCATTERS in instruction.backend_config else first.kind,
         bytes=sum(inner.bytes for inner in found if inner.kind == first.kind),
         group_size=first.group_size,
         is_async=is_start(instruction) or first.is_async,

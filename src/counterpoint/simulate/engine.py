@@ -6,6 +6,7 @@ every piece of work progresses at a constant rate, which depends on what runs co
     compute beside a collective      1 / (1 + contention.compute)
     a collective beside compute      1 / (1 + contention.collective)
     compute beside n other compute   1 / (1 + n): they share one device
+    a collective that a TPU's core runs beside one of its links     1 / 2, and so does that one
 
 If an iteration of a loop begins in the same state as the one before, it takes the same course; then
 all further iterations are multiplied. The state is the remaining work of the other streams.
@@ -21,6 +22,7 @@ from typing import Final
 import numpy as np
 
 from counterpoint.simulate.plan import (
+    LINKS,
     AsyncLaunch,
     Choice,
     ExecutionPlan,
@@ -179,6 +181,7 @@ class Engine:
         self._times = times
         self._slowing = slowing
         self._trace = trace
+        self._links = [number for number, name in enumerate(plan.streams) if name.startswith(LINKS)]
         self._queues: list[deque[RunningBlock]] = [deque() for _ in plan.streams]
         self._open: dict[str, deque[RunningBlock]] = {}  # launched and not yet waited for
         self._launched = 0
@@ -282,11 +285,14 @@ class Engine:
         blocks = [flight.block for flight in heads]
         loads = [block.load for block in (*blocks, *([main] if main else []))]
         computing, communicating = loads.count(Load.COMPUTE), Load.COLLECTIVE in loads
+        beside = [block for block in blocks if block.stream in self._links]
+        shared = [main, *beside] if main and main.load is Load.COLLECTIVE and beside else []
 
         def rate(block: WorkBlock) -> float:
             if block.load is Load.COMPUTE:
                 return 1 / (computing + self._slowing[block.index] * communicating)
-            return 1 / (1 + self._slowing[block.index] * (computing > 0))
+            alone = 1 / (1 + self._slowing[block.index] * (computing > 0))
+            return alone / 2 if block in shared else alone
 
         rates = [(flight, rate(flight.block)) for flight in heads]
         return (rate(main) if main else 1.0), rates

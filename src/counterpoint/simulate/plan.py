@@ -40,6 +40,7 @@ class Load(IntEnum):
 
 MAIN: Final = "main"
 MAIN_STREAM: Final = 0
+LINKS: Final = "ICI"
 
 
 @dataclass(slots=True)
@@ -107,9 +108,9 @@ def _links(start: Instruction) -> str:
         return "network"
     pairs = start.source_target_pairs
     if start.opcode != "collective-permute-start" or not pairs:
-        return "ICI"
+        return LINKS
     forward = sum(target > source for source, target in pairs)
-    return "ICI" if 2 * forward >= len(pairs) else "ICI backward"
+    return LINKS if 2 * forward >= len(pairs) else f"{LINKS} backward"
 
 
 def load(program: Program, instruction: Instruction) -> Load:

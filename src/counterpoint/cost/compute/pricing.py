@@ -235,16 +235,7 @@ def _host_call(program: Program, instruction: Instruction, machine: ComputeDevic
     )
 
 
-_UNKNOWN: Final = (
-    "fft",
-    "cholesky",
-    "triangular-solve",
-    "scan",
-    "send",
-    "recv",
-    "infeed",
-    "outfeed",
-)
+_UNKNOWN: Final = tuple("fft cholesky triangular-solve scan send recv infeed outfeed".split())
 _WALKED: Final = ("while", "conditional", "call", "call-start", "async-start")
 
 

@@ -62,8 +62,6 @@ _ATTENTION_SHARE: Final = 0.45
 """Share of the bf16 rate that splash attention reaches; a rule of thumb."""
 _KERNEL_SHARE: Final = 0.5
 _LEAST_CYCLES: Final = 20
-_SCATTERS: Final = "AllReduceScatter"
-"""In the name of an emitter in `collective_algorithm_config`."""
 _SCATTERED: Final = 0.1
 """Share of HBM's rate that gathers, scatters and sorts reach; a rule of thumb."""
 _DMA_START_S: Final = 1e-6
@@ -228,15 +226,13 @@ class TpuPrices:
         if found is None:
             return FREE
         group = found.group_size or self.where.devices * self.where.slices
-        # A fusion of an all-reduce and a slice of it, which libtpu emits as the half of it.
-        kind = "reduce-scatter" if _SCATTERS in instruction.backend_config else found.kind
-        time = within_slice(kind, found.bytes, group, self.where)
+        time = within_slice(found.kind, found.bytes, group, self.where)
         price = _of_links(time, "ici", PriceFamily.DOMAIN, "ICI", found.bytes)
         if group <= self.where.devices:
             return price
         slices = -(-group // self.where.devices)
         share = found.bytes // self.where.devices
-        across = between_slices(kind, share, slices, self.where)
+        across = between_slices(found.kind, share, slices, self.where)
         network = _of_links(across, "network", PriceFamily.NETWORK, "DCN", found.bytes)
         return max(price, network, key=lambda one: one.seconds)
 

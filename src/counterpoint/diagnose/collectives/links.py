@@ -34,7 +34,7 @@ from counterpoint.timeline.ops import host_transfers
 if TYPE_CHECKING:
     from counterpoint.cost import Price
     from counterpoint.cost.collectives import Placement
-    from counterpoint.hardware import Links, Tpu
+    from counterpoint.hardware import Links
 
 
 @frozen(kw_only=True)
@@ -45,7 +45,7 @@ class Fabric:
     target: Target | None
     domain_known: bool  # the rate within a domain is known
     network_known: bool  # the rate of a NIC is known
-    ici: Tpu | None
+    ici_bytes_per_s: float | None  # of a TPU, over all links that its chip has
     source: str  # where the rates come from
 
 
@@ -69,15 +69,20 @@ def fabric_of(data: StepData) -> Fabric:
     kind = kinds.pop() if len(kinds) == 1 else "mixed"
     chips = {timeline.devices[index].chip for index in data.selection.devices}
     chip = chips.pop() if len(chips) == 1 else None
+    described = data.context.target or target_of(timeline)
     if kind == "tpu":
         from counterpoint.hardware import find_tpu
 
         ici = find_tpu(chip)
-        source = ici.source if ici else f"the links of {chip or 'these TPUs'} are unknown"
+        where = described.tpu if described is not None else None
         return Fabric(
-            kind=kind, target=None, domain_known=False, network_known=False, ici=ici, source=source
+            kind=kind,
+            target=None,
+            domain_known=False,
+            network_known=False,
+            ici_bytes_per_s=(where or ici).device_bytes_per_s if ici else None,
+            source=ici.source if ici else f"the links of {chip or 'these TPUs'} are unknown",
         )
-    described = data.context.target or target_of(timeline)
     target = described or _made_up(data, chip)
     known = target is not None and (
         target.own_wiring is not None or find_wiring(target.gpu) is not None
@@ -88,7 +93,7 @@ def fabric_of(data: StepData) -> Fabric:
         target=target,
         domain_known=known,
         network_known=links is not None and links.network_is_given,
-        ici=None,
+        ici_bytes_per_s=None,
         source=_source(links, target.hosts) if links and target else _why_unknown(chip, target),
     )
 
@@ -215,8 +220,7 @@ def _wire(data: StepData, fabric: Fabric, row: dict[str, Any]) -> Wire:
     if row["dcn"]:
         return Wire(link=Link.DCN, bytes=sent)
     if fabric.kind == "tpu":
-        rate = fabric.ici.device_bytes_per_s if fabric.ici else None
-        return Wire(link=Link.ICI, bytes=sent, capacity=rate)
+        return Wire(link=Link.ICI, bytes=sent, capacity=fabric.ici_bytes_per_s)
     target = fabric.target
     if target is None or fabric.kind != "gpu":
         return Wire(bytes=sent)

@@ -126,14 +126,15 @@ def demand_section(analysis: NetworkAnalysis) -> Section:
 
 def _course(analysis: NetworkAnalysis, link: str | None) -> Series:
     pieces = analysis.demand.pieces.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
-    capacity = analysis.network.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))[
-        "capacity_gbps"
-    ].max()
+    own = analysis.network.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
+    capacity, fastest = own["capacity_gbps"].max(), own["achieved_gbps"].max()
     peak = float(pieces.select(pl.col("gbps").max()).item() or 0.0)
     scale = max(capacity, peak) if isinstance(capacity, float) else peak
     known = isinstance(capacity, float)
     limit = f" of a capacity of {capacity:,.4g}" if known else "; the capacity is unknown"
     remark = f"means; full scale {scale:,.4g} GB/s; peak {peak:,.4g}{limit}"
+    if known and isinstance(fastest, float) and fastest <= capacity < peak:
+        remark += "; above it, transfers overlap, each spread evenly over its time"
     return Series(
         label=SPELT.get(link, "unknown link"),
         levels=tuple(level / scale if scale else 0.0 for level in _levels(pieces, analysis)),

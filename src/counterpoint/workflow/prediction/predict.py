@@ -246,37 +246,34 @@ def check_platform(subject: PredictionSubject, target: Target) -> None:
         )
 
 
-def _resized(subject: PredictionSubject, target: Target, made_for: int) -> str | Retry:
-    """Return the advice for so many devices; of several slices each has those of the program."""
-    if target.tpu is None or made_for == subject.devices:
-        return resize_advice(target, made_for)
+def _resized(subject: PredictionSubject, target: Target, slices: int) -> str | Retry:
+    """Return the advice for so many devices, or for slices of so many each."""
     one = resize_advice(target, subject.devices)
-    if isinstance(one, str):
+    if slices == 1 or isinstance(one, str):
         return one
-    return Retry({"target": f"{made_for // subject.devices}x{one.given['target']}"})
-
-
-def _made_for(subject: PredictionSubject, target: Target) -> int:
-    """Return the number of devices; a program for several slices states those of one."""
-    program = subject.program
-    if program is None or target.tpu is None:
-        return subject.devices
-    slices = max((it.slices or 1 for it in transfers(program).values()), default=1)
-    return subject.devices * slices
+    return Retry({"target": f"{slices}x{one.given['target']}"})
 
 
 def check_devices(subject: PredictionSubject, target: Target) -> None:
     """Reject a program that is made for other devices, or for another number of them."""
     check_platform(subject, target)
-    made_for = _made_for(subject, target)
-    if made_for == target.devices:
+    program = subject.program
+    scheduled = target.tpu is not None and program is not None
+    # A scheduled program for several slices states the devices of one.
+    sent = transfers(program).values() if scheduled and program is not None else ()
+    slices = max((it.slices or 1 for it in sent), default=1)
+    made_for = subject.devices * slices
+    other = target.tpu is not None and scheduled and target.tpu.slices != slices
+    if made_for == target.devices and not other:
         return
-    if made_for == 1 and subject.program is None:
+    if made_for == 1 and program is None:
         return  # the program may not state it; the compiler will
+    of_slices = f" in {slices} slice{'s' * (slices > 1)}" if other else ""
     raise UsageError(
-        f"{subject.name} is made for {made_for:,} devices, but {target} has {target.devices:,}",
+        f"{subject.name} is made for {made_for:,} devices{of_slices}, but {target} has"
+        f" {target.devices:,}",
         why="the number of devices is part of a program: its mesh, shapes and collectives",
-        next=_resized(subject, target, made_for),
+        next=_resized(subject, target, slices),
     )
 
 
