@@ -16,6 +16,7 @@ import polars as pl
 
 from counterpoint.hlo import Fragment, Instruction, Program, program_from_fragments
 from counterpoint.hlo.collectives import (
+    KINDS,
     Transfer,
     between_slices,
     collective,
@@ -33,18 +34,6 @@ __all__ = ["describe_ops", "host_transfers", "lane"]
 
 
 _NUMBERING: Final = re.compile(r"(\.(\d+|clone|remat\d*|sunk))+$")
-
-_COLLECTIVE_OPCODES: Final = (
-    "all-reduce",
-    "all-gather",
-    "reduce-scatter",
-    "all-to-all",
-    "ragged-all-to-all",
-    "collective-permute",
-    "collective-broadcast",
-    "send",
-    "recv",
-)
 
 _CONTROL_OPCODES: Final = ("while", "conditional", "call")
 
@@ -106,7 +95,7 @@ def lane(category: str, opcode: str) -> Lane:
 def opcode(name: str) -> str | None:
     """Return the HLO opcode that an instruction's name starts with, if it is a known one."""
     stem = _NUMBERING.sub("", name)
-    for known in (*_COLLECTIVE_OPCODES, *_CONTROL_OPCODES, "copy"):
+    for known in (*KINDS, *_CONTROL_OPCODES, "copy"):
         if stem == known or stem in (f"{known}-start", f"{known}-done"):
             return stem
     return None
@@ -117,7 +106,7 @@ def collective_kind(name: str) -> str | None:
     stem = opcode(name)
     if stem is not None:
         bare = stem.removesuffix("-start").removesuffix("-done")
-        return bare if bare in _COLLECTIVE_OPCODES else None
+        return bare if bare in KINDS else None
     text = name.lower().replace("_", "")
     if any(library in text for library in _LIBRARIES):
         return next((kind for word, kind in _NCCL_KINDS.items() if word in text), "unknown")

@@ -26,12 +26,11 @@ _MOST_PHASES: Final = 8000
 """Stretches of a phase that a page has; of more, the shortest are left out."""
 _MOST_CHANGES: Final = 16_000
 """Changes of memory that a page has, of all devices together."""
-_OP_COLUMNS: Final = tuple(
-    (
-        "name op opcode category lane collective bytes group_size bus_factor scope source "
-        "phase flops bytes_accessed"
-    ).split()
+_WORDS: Final = (
+    "name op opcode category lane collective bytes group_size bus_factor scope source phase flops"
+    " bytes_accessed"
 )
+_OP_COLUMNS: Final = tuple(_WORDS.split())
 
 
 @frozen(eq=False, kw_only=True, slots=False)

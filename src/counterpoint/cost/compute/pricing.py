@@ -235,7 +235,8 @@ def _host_call(program: Program, instruction: Instruction, machine: ComputeDevic
     )
 
 
-_UNKNOWN: Final = tuple("fft cholesky triangular-solve scan send recv infeed outfeed".split())
+_UNKNOWN_WORDS: Final = "fft cholesky triangular-solve scan send recv infeed outfeed"
+_UNKNOWN: Final = frozenset(_UNKNOWN_WORDS.split())
 _WALKED: Final = ("while", "conditional", "call", "call-start", "async-start")
 
 
