@@ -83,22 +83,10 @@ class AgentLog:
 
 
 _PLUGINS = (
-    "jax-cuda12-plugin",
-    "jax-cuda12-pjrt",
-    "jax-cuda13-plugin",
-    "jax-cuda13-pjrt",
-    "jax-rocm60-plugin",
-    "jax-rocm60-pjrt",
-    "jax-rocm7-plugin",
-    "jax-rocm7-pjrt",
-    "jax-metal",
-    "libtpu",
-    "nvidia-nccl-cu12",
-    "nvidia-nccl-cu13",
-    "nvidia-cudnn-cu12",
-    "nvidia-cudnn-cu13",
-    "nvidia-cuda-cupti-cu12",
-    "nvidia-cuda-cupti",
+    "jax-cuda12-plugin jax-cuda12-pjrt jax-cuda13-plugin jax-cuda13-pjrt jax-rocm60-plugin"
+    " jax-rocm60-pjrt jax-rocm7-plugin jax-rocm7-pjrt jax-metal libtpu nvidia-nccl-cu12"
+    " nvidia-nccl-cu13 nvidia-cudnn-cu12 nvidia-cudnn-cu13 nvidia-cuda-cupti-cu12"
+    " nvidia-cuda-cupti"
 )
 """Packages that programs or collectives depend on, queried by name since listing all is slow."""
 
@@ -118,7 +106,7 @@ def plugin_versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found: dict[str, str] = {}
-    for name in _PLUGINS:
+    for name in _PLUGINS.split():
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -3,18 +3,19 @@
     an axis that is a ring      two links of a chip carry its data, one each way
     an axis that is a line      the links at its middle carry everything: as one link
     several axes                each carries a part of the data at the same time
+    every second chip of one    the groups in between have the links, too: half of the rate
 
 An all-gather of B bytes over n chips receives B (n - 1) / n; a reduce-scatter sends as much, an
-all-reduce does both. The participants of a smaller group are assumed to lie on whole axes, as JAX's
-`create_device_mesh` places them.
+all-reduce does both. libtpu numbers the devices of a slice along its first axis first, so a group's
+numbers tell where it lies. If they fill no box of the slice, it is assumed to lie on whole axes, as
+JAX's `create_device_mesh` places it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import combinations
-from typing import Final
+from typing import Final, TypeAlias
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hardware import TpuSlice
@@ -32,54 +33,63 @@ _ON_CHIP_BYTES_PER_S: Final = 370e9
 """Between the two devices of a TPU7x: 10.5 MB in 28.4 us (a public trace of vLLM)."""
 
 
+Axis: TypeAlias = tuple[int, bool, int]
+"""Its length in chips of a group, whether it is a ring, and the links from one to the next."""
+
+
 @frozen
 class Axes:
-    """Axes of a slice that a group lies on: their lengths, and whether each is a ring."""
+    """Axes of a slice that a group lies on."""
 
-    axes: tuple[tuple[int, bool], ...]
-
-    @property
-    def chips(self) -> int:
-        return math.prod(length for length, _ in self.axes)
+    axes: tuple[Axis, ...]
 
     @property
-    def links(self) -> int:
-        """Links of one chip that carry data at once."""
-        return sum(2 if ring else 1 for _, ring in self.axes)
+    def links(self) -> float:
+        """Links of one chip that carry data at once; groups in between share them."""
+        return sum((2 if ring else 1) / apart for _, ring, apart in self.axes)
 
     @property
     def hops(self) -> int:
         """Steps from one end to the other, along all axes."""
-        return sum(length // 2 if ring else length - 1 for length, ring in self.axes)
+        lengths = (
+            (length // 2 if ring else length - 1, apart) for length, ring, apart in self.axes
+        )
+        return sum(steps * apart for steps, apart in lengths)
 
     def __str__(self) -> str:
         return " and ".join(
-            f"a {'ring' if ring else 'line'} of {length}" for length, ring in self.axes
+            f"a {'ring' if ring else 'line'} of {length}{f', {apart} apart' if apart > 1 else ''}"
+            for length, ring, apart in self.axes
         )
 
 
-def axes_of(group: int, where: TpuSlice) -> Axes:
-    """Return the axes that a group of so many devices lies on, within one slice."""
+def placed(devices: Sequence[int], where: TpuSlice) -> Axes | None:
+    """Return the axes that a group lies on by its devices' numbers; None if they fill no box."""
+    chips = {device // where.tpu.devices for device in devices}
+    found: list[Axis] = []
+    before = 1
+    for side, ring in where.rings:
+        at = sorted({chip // before % side for chip in chips})
+        before *= side
+        apart = (at[-1] - at[0]) // max(len(at) - 1, 1) or 1
+        if at != [*range(at[0], at[-1] + 1, apart)]:
+            return None
+        if len(at) > 1:
+            found.append((len(at), ring and len(at) * apart == side, apart))
+    is_box = math.prod(length for length, _, _ in found) == len(chips) and max(chips) < before
+    return Axes(tuple(found)) if is_box else None
+
+
+def assumed(group: int, where: TpuSlice) -> Axes:
+    """Return whole axes as far as they divide a group of so many, then a part of one: a line."""
     chips = max(1, min(group, where.devices) // where.tpu.devices)
-    rings = where.rings
-    for count in range(1, len(rings) + 1):
-        for chosen in combinations(rings, count):
-            if math.prod(length for length, _ in chosen) == chips:
-                return Axes(chosen)
-    return Axes(_parts(chips, rings))
-
-
-def _parts(chips: int, rings: Sequence[tuple[int, bool]]) -> tuple[tuple[int, bool], ...]:
-    """Return whole axes as far as they divide the group, then a part of one: a line."""
-    found: list[tuple[int, bool]] = []
-    for length, ring in sorted(rings, reverse=True):
+    found: list[Axis] = []
+    for length, ring in sorted(where.rings, reverse=True):
         common = math.gcd(chips, length)
         if common > 1:
-            found.append((common, ring and common == length))
+            found.append((common, ring and common == length, 1))
             chips //= common
-    if chips > 1:
-        found.append((chips, False))
-    return tuple(found)
+    return Axes((*found, (chips, False, 1)) if chips > 1 else tuple(found))
 
 
 @frozen
@@ -95,15 +105,21 @@ class TransferTime:
         return self.size_s + self.way_s
 
 
-def within_slice(kind: str, size: int, group: int, where: TpuSlice) -> TransferTime:
-    """Return the time of a collective of a group in one slice; `size` as nccl-tests count."""
+def within_slice(
+    kind: str, size: int, group: int, where: TpuSlice, devices: Sequence[int] = ()
+) -> TransferTime:
+    """Return the time of a collective of a group in one slice; `size` as nccl-tests count.
+
+    `devices` are the numbers of the group's, if they are known.
+    """
     if group <= 1:
         return TransferTime(0.0, START_S, "one device")
-    if group <= where.tpu.devices:
+    found = placed(devices, where) if devices else None
+    if group <= where.tpu.devices and not (found and found.axes):
         return TransferTime(
             size * _factor(kind, group) / _ON_CHIP_BYTES_PER_S, START_S, "devices of one chip"
         )
-    axes = axes_of(group, where)
+    axes = found or assumed(group, where)
     link = where.tpu.link_bytes_per_s * LINK_SHARE / where.tpu.devices
     way = START_S + HOP_S * axes.hops * (2 if kind == "all-reduce" else 1)
     if kind in ("all-to-all", "ragged-all-to-all"):
@@ -123,7 +139,8 @@ def _factor(kind: str, group: int) -> float:
 def _all_to_all(size: int, axes: Axes, link: float) -> float:
     """Return the time of the axis whose middle carries most: half of its data crosses it."""
     return max(
-        (size * length / (8 if ring else 4) / link for length, ring in axes.axes), default=0.0
+        (size * length * apart / (8 if ring else 4) / link for length, ring, apart in axes.axes),
+        default=0.0,
     )
 
 

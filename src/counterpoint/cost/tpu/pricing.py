@@ -30,7 +30,7 @@ from counterpoint.cost.model import (
 )
 from counterpoint.cost.tpu.ici import TransferTime, between_slices, within_slice
 from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.collectives import Transfer, collective, transfer_of
+from counterpoint.hlo.collectives import Transfer, collective, device_groups, transfer_of
 from counterpoint.hlo.model import launches
 from counterpoint.hlo.schedule import is_done
 from counterpoint.hlo.work import Category, bytes_accessed, category, flops, is_local_copy
@@ -226,7 +226,10 @@ class TpuPrices:
         if found is None:
             return FREE
         group = found.group_size or self.where.devices * self.where.slices
-        time = within_slice(found.kind, found.bytes, group, self.where)
+        carrier = program.instruction(found.instruction)
+        groups = device_groups(program, carrier) if carrier is not None else ()
+        devices = groups[0] if groups and group <= self.where.devices else ()
+        time = within_slice(found.kind, found.bytes, group, self.where, devices)
         price = _of_links(time, "ici", PriceFamily.DOMAIN, "ICI", found.bytes)
         if group <= self.where.devices:
             return price
