@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Dialog,
         Error,
         Locator,
+        LocatorAssertions,
         Page,
         Request,
     )
@@ -59,6 +60,14 @@ def chromium() -> Generator[Browser]:
             browser.close()
 
 
+def expect(locator: Locator) -> LocatorAssertions:
+    """State what an element becomes: it is looked at again until it is so, or half a minute."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=30_000)
+    return expect(locator)
+
+
 class Windows:
     """Windows of one browser, each used again once its visit ends: a new one costs a second."""
 
@@ -82,6 +91,13 @@ class Windows:
 
 
 _FORGET = "() => { try { localStorage.clear(); sessionStorage.clear(); } catch {} }"
+
+
+_TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+_DRAWN = """() => {
+  const timeline = document.querySelector(".tl");
+  return !timeline || timeline.dataset.ready === "true";
+}"""
 
 
 class Visit:
@@ -148,10 +164,24 @@ class Visit:
         """Wait for what the page still fetches and draws."""
         if not self.page.url.startswith("file:"):  # a file fetches nothing, and this takes 0.5 s
             self.page.wait_for_load_state("networkidle")
-        self.page.evaluate(
-            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-        )
+        self.page.evaluate(_TWO_FRAMES)
+        self.page.wait_for_function(_DRAWN)
+        self.page.evaluate(_TWO_FRAMES)
         self.page.wait_for_timeout(150)
+
+    @property
+    def address(self) -> str:
+        """The address as the page has it: Playwright hears of a change late."""
+        where: str = self.page.evaluate("location.href")
+        return where
+
+    def rest(self) -> str:
+        """Wait until the address says what the timeline shows; return it.
+
+        The page writes it 250 ms after the last change, and its clocks ring in their order.
+        """
+        self.page.evaluate("() => new Promise(done => setTimeout(done, 300))")
+        return self.address
 
     def close(self) -> None:
         """Leave the window to the next visit; what this one saw is kept."""

@@ -124,4 +124,4 @@ def test_the_theme_is_toggled_by_keyboard(pages: dict[str, Path], visit: Visitor
     before = visited.page.evaluate(dark)
     visited.page.get_by_role("button", name="Switch to dark colors").focus()
     visited.page.keyboard.press("Enter")
-    assert visited.page.evaluate(dark) != before
+    visited.page.wait_for_function(f"before => {dark} !== before", arg=before)

@@ -151,7 +151,8 @@ def test_an_app_that_has_ended_is_told(visit: Visitor) -> None:
     with serving(App(shown)) as address:
         visited = visit(address)
     visited.page.get_by_text("The app has ended").wait_for(timeout=20_000)
-    refused = [it for it in visited.errors if "ERR_CONNECTION_REFUSED" in it]
+    # The end may come in the middle of an answer.
+    refused = [it for it in visited.errors if re.search("ERR_(CONNECTION_|EMPTY_)", it)]
     assert refused == visited.errors
     visited.errors.clear()
 

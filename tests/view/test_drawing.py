@@ -84,6 +84,16 @@ async ([from, to]) => {
   return [answers.length, answers.reduce((sum, it) => sum + it.decodedBodySize, 0)];
 }
 """
+LATE = """
+async (windows) => {
+  const zoom = ZOOMED;
+  let asked = 0;
+  for (const window of windows) asked += (await zoom(window))[0];
+  const before = performance.getEntriesByType("resource").length;
+  await new Promise((done) => setTimeout(done, 500));
+  return [asked, performance.getEntriesByType("resource").length - before];
+}
+""".replace("ZOOMED", ZOOMED)
 SPANS = 60_000
 
 
@@ -141,6 +151,17 @@ def test_a_zoom_is_one_request_for_what_the_screen_can_show(visit: Visitor, busy
             requests, size = visited.page.evaluate(ZOOMED, window)
             assert requests <= 1, (share, start)
             assert size < 1_000_000, (share, start)
+
+
+def test_a_page_is_not_ready_before_it_has_asked_for_what_it_lacks(
+    visit: Visitor, busy: str
+) -> None:
+    visited = opened(visit, busy, "")
+    end = 100 * SPANS / 3 * NS
+    zooms = [[round(end * 0.1 * at), round(end * (0.1 * at + 0.001))] for at in range(8)]
+    asked, late = visited.page.evaluate(LATE, zooms)
+    assert asked > 0
+    assert late == 0
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

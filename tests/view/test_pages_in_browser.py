@@ -126,6 +126,7 @@ def test_a_study_shows_the_predicted_steps_that_it_kept(tmp_path: Path, visit: V
     assert visited.page.locator("header.shell .badge").all_inner_texts() == ["measured"]
     visited.show("study").get_by_role("button", name="one above the other").click()
     visited.page.locator("#panel[data-view=timeline]").wait_for()
+    visited.settle()
     names = visited.page.locator(".tl-gutter").inner_text().splitlines()
     assert [it for it in names if it[:2] in ("A ", "B ")] == ["A base", f"B {BOTH}"]
     text = visited.show("compare").inner_text()
@@ -147,6 +148,6 @@ def test_an_address_leads_to_the_same_view(stored: Path, tmp_path: Path, visit: 
     visited = visit(f"{out.as_uri()}#view=ops")
     assert visited.page.locator("#panel").get_attribute("data-view") == "ops"
     visited.show("timeline")
-    assert re.search(r"#.*view=timeline", visited.page.url)
+    assert re.search(r"#.*view=timeline", visited.address)
     visited.page.go_back()
     visited.page.locator("#panel[data-view=ops]").wait_for()

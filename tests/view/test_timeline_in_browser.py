@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from compare_pairs import program, sine
 from compare_pairs import timeline as made
 
-from chromium import Visit
+from chromium import Visit, expect
 from command_line import in_process
 from counterpoint.timeline.storage.parquet import write_parquet
 from made_fleet import write_profiles
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
 
 pytestmark = pytest.mark.slow
 
@@ -34,14 +38,9 @@ def timeline(page: Path, visit: Visitor) -> Visit:
     return visited
 
 
-def address_of(visited: Visit) -> str:
-    """The address as the page has it: Playwright hears of a change late."""
-    return visited.page.evaluate("location.href")
-
-
 def window(visited: Visit) -> tuple[float, float]:
     """What part of the run the address says is shown."""
-    where = address_of(visited)
+    where = visited.rest()
     numbers = [re.search(rf"\b{name}=([\d.]+)", where) for name in ("from", "to")]
     assert all(numbers), where
     first, last = (float(found[1]) for found in numbers if found)
@@ -49,20 +48,22 @@ def window(visited: Visit) -> tuple[float, float]:
 
 
 def press(visited: Visit, key: str, times: int = 1) -> None:
-    before = address_of(visited)
     for _ in range(times):
         visited.page.keyboard.press(key)
         visited.page.wait_for_timeout(60)
-    rest(visited, before)
 
 
-def rest(visited: Visit, before: str) -> None:
-    """Wait for the address, which follows when the view rests, or until it surely stays."""
-    for _ in range(15):
-        visited.page.wait_for_timeout(200)
-        if address_of(visited) != before:
-            break
-    visited.page.wait_for_timeout(400)
+def details_of(visited: Visit) -> Locator:
+    return visited.page.get_by_role("complementary", name="Details of the selection")
+
+
+def look_for(visited: Visit, text: str) -> None:
+    """Go to the first op of a name by keys."""
+    visited.page.locator("canvas.tl-top").focus()
+    visited.page.keyboard.press("/")
+    visited.page.keyboard.type(text)
+    visited.page.keyboard.press("Enter")
+    expect(details_of(visited)).to_contain_text(text)
 
 
 def test_keys_zoom_and_move(timeline: Visit) -> None:
@@ -81,11 +82,11 @@ def test_keys_zoom_and_move(timeline: Visit) -> None:
 
 
 def wheeled(visited: Visit) -> tuple[float, float]:
-    before = address_of(visited)
+    before = visited.address
     for _ in range(3):
         visited.page.mouse.wheel(0, -200)
         visited.page.wait_for_timeout(60)
-    rest(visited, before)
+    visited.page.wait_for_function("before => location.href !== before", arg=before)
     return window(visited)
 
 
@@ -99,55 +100,40 @@ def test_the_wheel_zooms_where_the_pointer_is(timeline: Visit) -> None:
 
 
 def test_a_search_leads_to_the_op_and_its_details(timeline: Visit) -> None:
-    timeline.page.locator("canvas.tl-top").focus()
-    timeline.page.keyboard.press("/")
-    timeline.page.keyboard.type("all-gather")
-    press(timeline, "Enter")
-    details = timeline.page.get_by_role("complementary", name="Details of the selection")
-    details.wait_for()
-    text = details.inner_text()
-    assert "all-gather" in text
-    assert "measured" in text
-    assert "op=" in address_of(timeline)
+    look_for(timeline, "all-gather")
+    expect(details_of(timeline)).to_contain_text("measured")
+    assert "op=" in timeline.rest()
 
 
 def test_a_finding_opens_where_it_is_worst(timeline: Visit) -> None:
     chosen = timeline.page.get_by_label("Go to a finding")
     values = [option.get_attribute("value") or "" for option in chosen.locator("option").all()]
     chosen.select_option(next(value for value in values if "STEP101" in value))
-    details = timeline.page.get_by_role("complementary", name="Details of the selection")
-    details.wait_for()
-    assert "all-gather" in details.inner_text()
+    expect(details_of(timeline)).to_contain_text("all-gather")
 
 
 def test_a_finding_about_idle_time_opens_at_the_gap(timeline: Visit, visit: Visitor) -> None:
     timeline.page.get_by_label("Go to a finding").select_option("STEP301")
-    details = timeline.page.get_by_role("complementary", name="Details of the selection")
-    details.get_by_text("Idle time").wait_for()
+    details = details_of(timeline)
+    expect(details).to_contain_text("Idle time")
+    expect(details).to_contain_text("STEP301")
     text = " ".join(details.inner_text().split())
     assert "GPU 0 measured" in text
     assert "Duration 1.500 ms measured" in text
-    assert "STEP301" in text
-    rest(timeline, timeline.page.url)
     start, end = window(timeline)
     assert start < 29_500_000_000
     assert end > 31_000_000_000
-    again = visit(address_of(timeline))
+    again = visit(timeline.address)
     again.page.get_by_text("Idle time").wait_for()
 
 
 def test_an_address_leads_to_the_same_place_and_op(timeline: Visit, visit: Visitor) -> None:
     timeline.page.locator("canvas.tl-top").focus()
     press(timeline, "w", 4)
-    timeline.page.keyboard.press("/")
-    timeline.page.keyboard.type("fusion.2")
-    press(timeline, "Enter")
-    address = address_of(timeline)
-    again = visit(address)
-    again.page.get_by_role("complementary", name="Details of the selection").wait_for()
-    again.settle()
+    look_for(timeline, "fusion.2")
+    again = visit(timeline.rest())
+    expect(details_of(again)).to_contain_text("fusion.2")
     assert window(again) == pytest.approx(window(timeline))
-    assert "fusion.2" in again.page.locator("aside.tl-details").inner_text()
 
 
 @pytest.mark.parametrize(
@@ -162,8 +148,6 @@ def test_an_address_of_what_is_not_there_says_so(
 
 
 def test_many_devices_are_folded_into_one_and_unfold(tmp_path: Path, visit: Visitor) -> None:
-    from playwright.sync_api import expect
-
     write_profiles(tmp_path / "hosts", hosts=9, steps=3)
     out = tmp_path / "page.html"
     assert in_process("explain", tmp_path / "hosts", "--html", out).returncode == 0
@@ -185,7 +169,7 @@ def test_many_devices_are_folded_into_one_and_unfold(tmp_path: Path, visit: Visi
     codes = visited.page.get_by_label("Go to a finding").locator("option").all_inner_texts()
     late = next(text.split()[0] for text in codes if "last device to arrive" in text)
     visited.page.get_by_label("Go to a finding").select_option(late)
-    visited.page.get_by_role("complementary", name="Details of the selection").wait_for()
+    details_of(visited).wait_for()
     expect_devices(18)
 
 

@@ -97,6 +97,11 @@ export class Stage {
     return this.painter.rectangles;
   }
 
+  /** Whether nothing is to be fetched for what was drawn last; what is under way aside. */
+  get rests(): boolean {
+    return this.timer === 0;
+  }
+
   get how(): string {
     return this.painter.how;
   }
@@ -166,8 +171,11 @@ export class Stage {
       this.timer = 0;
       scene.tiles.want(wanted);
     };
-    if (first) ask();
-    else this.timer = setTimeout(ask, REST);
+    if (first || key === "") return ask();
+    this.timer = setTimeout(() => {
+      ask();
+      this.draw(); // even if all of it came meanwhile: what is said of this frame changes
+    }, REST);
   }
 
   private start(): Painter {

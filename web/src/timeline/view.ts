@@ -225,7 +225,7 @@ class TimelineView implements Mounted {
     const marked = timelines.find((timeline) => timeline.preview);
     const work = marked ? previewOf(marked.marked_by) : "drawing lanes…";
     this.toolbar.say(computing ? work : (failure ?? (scene.tiles.busy ? "loading…" : this.absent)));
-    this.tell("ready", String(!scene.tiles.busy && !computing));
+    this.tell("ready", String(this.stage.rests && !scene.tiles.busy && !computing));
     this.tell("steps", String(scene.sides[0]?.page.steps.step.length ?? 0));
     this.tell("rectangles", String(this.stage.count));
     this.tell("painter", this.stage.how);
