@@ -9,6 +9,7 @@ from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.program import Program
 
 __all__ = [
+    "OFFLOADED",
     "async_pairs",
     "enclosing",
     "in_loop",
@@ -157,7 +158,8 @@ def _folded(outer: Instruction, inner: Instruction) -> Instruction:
 _ASYNC_PART = '"async_collective_fusion_config"'
 _ASYNC_START = "AsyncCollectiveStart"
 _ASYNC_DONE = "AsyncCollectiveDone"
-_OFFLOADED = '"collective_offload_config"'
+OFFLOADED = '"collective_offload_config"'
+"""In the configuration of a collective that a TPU's SparseCore runs."""
 
 
 def is_part_of_async(instruction: Instruction) -> bool:
@@ -185,13 +187,14 @@ def with_async_collectives(program: Program) -> Program:
     ends = {
         name: (target, inner)
         for name, computation in program.computations.items()
-        if (target := _target(computation)) and (inner := _inner(computation))
+        if (target := _target(computation))
+        and (inner := next(filter(is_part_of_async, computation.instructions), None))
     }
     offloaded = {
         name: inner
         for name, computation in program.computations.items()
         for inner in computation.instructions
-        if _OFFLOADED in inner.backend_config
+        if OFFLOADED in inner.backend_config
     }
     if not ends and not offloaded:
         return program
@@ -227,10 +230,6 @@ def _on_sparse_core(computation: Computation, offloaded: Mapping[str, Instructio
 def _target(computation: Computation) -> str | None:
     targets = (instruction.custom_call_target for instruction in computation.instructions)
     return next((target for target in targets if target in (_ASYNC_START, _ASYNC_DONE)), None)
-
-
-def _inner(computation: Computation) -> Instruction | None:
-    return next((it for it in computation.instructions if is_part_of_async(it)), None)
 
 
 def _named(computation: Computation, ends: Mapping[str, tuple[str, Instruction]]) -> Computation:

@@ -32,7 +32,7 @@ from counterpoint.cost.tpu.ici import TransferTime, between_slices, within_slice
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import Transfer, collective, device_groups, transfer_of
 from counterpoint.hlo.model import launches
-from counterpoint.hlo.schedule import is_done
+from counterpoint.hlo.schedule import OFFLOADED, is_done
 from counterpoint.hlo.work import Category, bytes_accessed, category, flops, is_local_copy
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ _SCATTERED: Final = 0.1
 """Share of HBM's rate that gathers, scatters and sorts reach; a rule of thumb."""
 _DMA_START_S: Final = 1e-6
 _REACH: Final = {
-    "cycles": 0.12, "bytes": 0.25, "kernel": 0.4, "ici": 0.2, "network": 0.4, "scattered": 1.0
+    "cycles": 0.12, "bytes": 0.25, "kernel": 0.4, "ici": 0.2, "sparse core": 0.4, "network": 0.4,
+    "scattered": 1.0,
 }  # fmt: skip
 
 
@@ -226,11 +227,12 @@ class TpuPrices:
         if found is None:
             return FREE
         group = found.group_size or self.where.devices * self.where.slices
-        carrier = program.instruction(found.instruction)
-        groups = device_groups(program, carrier) if carrier is not None else ()
-        devices = groups[0] if groups and group <= self.where.devices else ()
+        carrier = program.instruction(found.instruction) or instruction
+        groups = device_groups(program, carrier)
+        devices = groups[0] if groups else ()
         time = within_slice(found.kind, found.bytes, group, self.where, devices)
-        price = _of_links(time, "ici", PriceFamily.DOMAIN, "ICI", found.bytes)
+        reach = "sparse core" if OFFLOADED in carrier.backend_config else "ici"
+        price = _of_links(time, reach, PriceFamily.DOMAIN, "ICI", found.bytes)
         if group <= self.where.devices:
             return price
         slices = -(-group // self.where.devices)

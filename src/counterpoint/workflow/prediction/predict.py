@@ -257,16 +257,15 @@ def _resized(subject: PredictionSubject, target: Target, slices: int) -> str | R
 def check_devices(subject: PredictionSubject, target: Target) -> None:
     """Reject a program that is made for other devices, or for another number of them."""
     check_platform(subject, target)
-    program = subject.program
-    scheduled = target.tpu is not None and program is not None
+    program = subject.program if target.tpu is not None else None
     # A scheduled program for several slices states the devices of one.
-    sent = transfers(program).values() if scheduled and program is not None else ()
+    sent = transfers(program).values() if program is not None else ()
     slices = max((it.slices or 1 for it in sent), default=1)
     made_for = subject.devices * slices
-    other = target.tpu is not None and scheduled and target.tpu.slices != slices
+    other = program is not None and target.tpu is not None and target.tpu.slices != slices
     if made_for == target.devices and not other:
         return
-    if made_for == 1 and program is None:
+    if made_for == 1 and subject.program is None:
         return  # the program may not state it; the compiler will
     of_slices = f" in {slices} slice{'s' * (slices > 1)}" if other else ""
     raise UsageError(
