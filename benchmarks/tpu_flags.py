@@ -1,28 +1,32 @@
 """Ask whether a prediction ranks published pairs of libtpu's flags in the measured direction.
 
-    python benchmarks/tpu_flags.py RESULTS.json
+    python benchmarks/tpu_flags.py DIRECTORY
 
 The pairs are those of vlasenkoalexey/tpu_performance_autoresearch_wiki on v6e-8 whose effect is at
-least 1%: SparseCore offload of FSDP's collectives. Their trainers are not public as one program,
-and libtpu compiles their size with these flags for more than ten minutes; so the flags are asked of
-examples/llama.py with two layers, 1,024 wide, FSDP over 8 chips, 8 x 1,024 tokens each. Flags that
-libtpu 0.0.50.1 refuses on v6e (fused all-gathers), or takes only at its start (xla_sc_*), are left
-out on both sides. A compile takes a minute or two on two cores; each is made once and kept in
-RESULTS.json. Needs the extra `tpu` in this Python.
+least 1%: SparseCore offload of FSDP's collectives. Their trainers are not public as one program, so
+the flags are asked of examples/llama.py with what they share: the shapes of Llama 3 8B, four
+sequences of 8,192 tokens on each of 8 chips, layers one after another. It has 3 layers of 32.
+Flags that libtpu 0.0.50.1 refuses on v6e (fused all-gathers), or takes only at its start
+(xla_sc_*), are left out on both sides. A compile takes three to four minutes of CPU time; each is
+made once, and its prediction kept in DIRECTORY. A pair is decided as `predict --candidate` decides
+it. Needs the extra `tpu` in this Python.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-PROGRAM = (
-    "layers=2 width=1024 mlp_width=4096 heads=8 kv_heads=8 vocabulary=2048 sequence=1024 batch=8"
-    " attention=xla fsdp=8"
-)
+import counterpoint
+from counterpoint.cost import build_model
+from counterpoint.hardware.targets import parse_target
+from counterpoint.simulate import Simulation, simulate
+from counterpoint.workflow.forecast.ranking import INDIFFERENCE, difference
+
+PROGRAM = "size=8b layers=3 scan=false batch=4 fsdp=8"
+TARGET = "v6e-8"
 COMMON = (
     "xla_tpu_enable_async_collective_fusion=true",
     "xla_tpu_enable_async_collective_fusion_multiple_steps=true",
@@ -64,55 +68,61 @@ PAIRS = (
     ("qwen3_cx-jax-v219", "AG RS AR", "AG AR, RS fused", 1.89),
     ("qwen3_cx-jax-v231", "RS AR, AR latency 2", "RS AR, AR latency 3", 3.75),
 )
-TIE = 0.5
-"""Percent: the runs were made once, and differ by as much when repeated."""
 
 
-def main(path: str) -> int:
+def main(directory: str) -> int:
     """Predict what has no result yet, and print the table."""
-    results = Path(path)
-    known: dict[str, float | None] = json.loads(results.read_text()) if results.exists() else {}
+    kept = {name: Path(directory, name.replace(" ", "_").replace(",", "")) for name in SETTINGS}
     for name, flags in SETTINGS.items():
-        if name not in known:
-            known[name] = predicted_ms((*COMMON, *flags))
-            results.write_text(json.dumps(known, indent=1) + "\n")
-    print("| pair | flags before | after | measured | predicted | |\n|---|---|---|---:|---:|---|")
+        if not kept[name].exists():
+            compile_step((*COMMON, *flags), kept[name])
+    steps = {name: simulated(path) for name, path in kept.items() if path.exists()}
+    print("| pair | flags before | after | measured | predicted | range | |")
+    print("|---|---|---|---:|---:|---|---|")
     for pair, before, after, measured in PAIRS:
-        first, second = known[before], known[after]
-        if first is None or second is None:
-            print(f"| {pair} | {before} | {after} | {measured:+.1f}% | refused | not asked |")
-            continue
-        change = 100 * (second / first - 1)
-        print(
-            f"| {pair} | {before} | {after} | {measured:+.1f}% | {change:+.1f}%"
-            f" | {verdict(measured, change)} |"
-        )
+        known = f"| {pair} | {before} | {after} | {measured:+.1f}%"
+        if before in steps and after in steps:
+            print(f"{known} | {verdict(measured, steps[before], steps[after])} |")
+        else:
+            print(f"{known} | | | not asked |")
     return 0
 
 
-def verdict(measured: float, predicted: float) -> str:
-    """Return whether the prediction has the measured direction."""
-    if abs(predicted) < TIE:
-        return "tie"
-    return "right" if (predicted > 0) == (measured > 0) else "wrong"
+def verdict(measured: float, before: Simulation, after: Simulation) -> str:
+    """Return the predicted change, its range, and whether it has the measured direction."""
+    best = min(before.step_s, after.step_s)
+    reach = difference(after, before)
+    low, high = reach.low / best, reach.high / best
+    change = after.step_s / before.step_s - 1
+    tied = low <= INDIFFERENCE and high >= -INDIFFERENCE
+    right = (change > 0) == (measured > 0)
+    said = "tied" if tied else "right" if right else "wrong"
+    return f"{change:+.1%} | {low:+.1%} to {high:+.1%} | {said}"
 
 
-def predicted_ms(flags: tuple[str, ...]) -> float | None:
-    """Return the predicted step; None if libtpu refuses the flags."""
+def simulated(kept: Path) -> Simulation:
+    """Simulate the step whose prediction is in this directory, at today's prices."""
+    target = parse_target(TARGET, tpus=True)
+    program = next(one.hlo() for one in counterpoint.read(kept).programs)
+    if program is None:
+        raise SystemExit(f"{kept} has no program")
+    return simulate(program, build_model(target), target=target)
+
+
+def compile_step(flags: tuple[str, ...], kept: Path) -> None:
+    """Predict the step with these flags; nothing is kept if libtpu refuses them."""
     step = Path(__file__).parent.parent / "examples/llama.py"
     command = [sys.executable, "-m", "counterpoint", "predict", f"{step}:make_step"]
     sets = [word for flag in flags for word in ("--set", flag)]
     done = subprocess.run(
-        [*command, "--target", "v6e-8", "--json", "--timeout", "3600", *sets],
+        [*command, "--target", TARGET, "--timeout", "3600", "-o", str(kept), *sets],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "LLAMA": PROGRAM},
     )
-    if not done.stdout:
+    if done.returncode:
         print(done.stderr[-800:], file=sys.stderr)
-        return None
-    return float(json.loads(done.stdout)["prediction"]["step_ms"])
 
 
 if __name__ == "__main__":
