@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from counterpoint.core.frozen import frozen
-from counterpoint.report.units import printable as printable  # noqa: PLC0414 - a public name
+from counterpoint.core.printable import printable as printable  # noqa: PLC0414 - a public name
 
 
 class Tone(Enum):

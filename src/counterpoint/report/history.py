@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 from urllib.parse import quote
 
 from counterpoint.core import Unknown
+from counterpoint.core.printable import some
 from counterpoint.diagnose.compare import StepChange
 from counterpoint.fleet.history import (
     LevelChange,
@@ -171,7 +172,7 @@ def _differ(differs: Sequence[RunDifference]) -> str:
     texts = [
         f"{each.what} {_value(each, each.before)} -> {_value(each, each.after)}" for each in differs
     ]
-    return units.some(texts, _LISTED)
+    return some(texts, _LISTED)
 
 
 def _value(difference: RunDifference, value: str | None) -> str:

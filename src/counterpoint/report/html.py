@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from counterpoint.core.printable import printable
 from counterpoint.diagnose import Explanation
 from counterpoint.diagnose.compare import Comparison
 from counterpoint.report.document import Document
@@ -20,7 +21,6 @@ from counterpoint.report.explain.explain_document import explain_document
 from counterpoint.report.markup import document_markup
 from counterpoint.report.predict.predict_document import predict_document
 from counterpoint.report.tune.tune_document import tune_document
-from counterpoint.report.units import printable
 from counterpoint.timeline import Timeline
 from counterpoint.tune.conclusion import Conclusion, conclude
 from counterpoint.tune.study import Study, plan_of

@@ -11,6 +11,7 @@ from html import escape
 from itertools import groupby, zip_longest
 from typing import Final
 
+from counterpoint.core.printable import printable
 from counterpoint.report.document import (
     Block,
     BreakdownBar,
@@ -28,7 +29,6 @@ from counterpoint.report.document import (
     Tone,
 )
 from counterpoint.report.terminal import bar_cells, chart_lines
-from counterpoint.report.units import printable
 
 _CELLS: Final = 1000
 _CHART: Final = 80

@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from counterpoint.core.printable import printable, some  # noqa: F401 - words beside figures
-
 UNKNOWN: Final = "?"
 _MANY: Final = 2.0  # from here on a multiple is clearer than a percentage
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.core import Basis, Range, Unknown
+from counterpoint.core.printable import some
 from counterpoint.diagnose import Explanation, Finding, WindowKind
 from counterpoint.diagnose.compare import (
     Comparison,
@@ -51,7 +52,7 @@ def explain_digest(
     kind = explanation.utilization.chip or explanation.device_kind
     lines = [
         DigestLine(
-            f"explain {short_name(units.some(named, 2))}: {explanation.device_count} x"
+            f"explain {short_name(some(named, 2))}: {explanation.device_count} x"
             f" {short_name(kind)}",
             0,
         ),

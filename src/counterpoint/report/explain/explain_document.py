@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Basis, Range
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import some
 from counterpoint.diagnose import Explanation, Grouping
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -198,7 +199,7 @@ def _profile(explanation: Explanation, run: Run | None, named: tuple[str, ...]) 
                 Tone.WARNING,
             )
         )
-    inputs = units.some(named, _INPUTS)
+    inputs = some(named, _INPUTS)
     return Section("Profile", f"{explanation.basis}, {inputs}", (FactList(tuple(rows)),))
 
 

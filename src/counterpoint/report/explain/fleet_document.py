@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from counterpoint.core import Range
+from counterpoint.core.printable import some
 from counterpoint.diagnose import WindowKind
 from counterpoint.fleet import FleetCollective, FleetSummary, Late, Matrix
 from counterpoint.report import units
@@ -95,7 +96,7 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
             f"{counted_noun(len(fleet.hosts), 'host')}{where},"
             f" {len(fleet.host_of):,} x {' and '.join(chips) or 'an unknown chip'}",
         ),
-        Fact("program", units.some(programs, _LISTED) or units.UNKNOWN),
+        Fact("program", some(programs, _LISTED) or units.UNKNOWN),
         Fact(
             "read",
             f"{counted_noun(read, 'profile')}, {units.size(gathering.read_bytes)}"
@@ -107,19 +108,19 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
         rows.append(Fact("left out", text, Tone.WARNING))
     if cut := [host.name for host in fleet.hosts if host.truncated]:
         text = f"{counted_noun(len(cut), 'profile')}, of which the whole steps count: "
-        rows.append(Fact("cut off", text + units.some(cut, _LISTED), Tone.WARNING))
+        rows.append(Fact("cut off", text + some(cut, _LISTED), Tone.WARNING))
     if none := [host.name for host in fleet.hosts if not host.steps]:
         text = f"{counted_noun(len(none), 'profile')}, which the figures leave out: "
-        rows.append(Fact("no step", text + units.some(none, _LISTED), Tone.WARNING))
+        rows.append(Fact("no step", text + some(none, _LISTED), Tone.WARNING))
     if (copies := read - len(fleet.hosts)) > 0:
         text = f"{counted_noun(copies, 'profile')} of a host and process that another is of, too"
         rows.append(Fact("copies", text, Tone.WARNING))
     unplaced = [host.name for host in fleet.hosts if not (host.place.rack or host.place.pod)]
     if where and unplaced:
         text = f"{counted_noun(len(unplaced), 'host')}, which the topology does not name: "
-        rows.append(Fact("no rack", text + units.some(unplaced, _LISTED), Tone.WARNING))
+        rows.append(Fact("no rack", text + some(unplaced, _LISTED), Tone.WARNING))
     rows += [Fact("note", note, Tone.QUIET) for note in gathering.notes]
-    return Section("Fleet", f"measured, {units.some(paths, 3)}", (FactList(tuple(rows)),))
+    return Section("Fleet", f"measured, {some(paths, 3)}", (FactList(tuple(rows)),))
 
 
 def _step(summary: FleetSummary) -> Section:
@@ -212,7 +213,7 @@ def _drain(summary: FleetSummary, top: int) -> Section:
     """Show what a step gains, one more unit taken away in each row."""
     rows = summary.late[:top]
     gains = [each.gain_ms for each in rows]
-    hosts = [units.some(each.hosts, 3) for each in rows]
+    hosts = [some(each.hosts, 3) for each in rows]
     step = summary.window_ms
     shares = [units.percent(gain / step) for gain in gains]
     before = Prose(
@@ -271,8 +272,8 @@ def _collectives(summary: FleetSummary, top: int) -> list[Section]:
     if not slow:
         return sections
     groups = table(
-        labels("hosts", [units.some(group.hosts, 3) for _, group in slow[:top]]),
-        words("devices", [units.some(group.devices, 2) for _, group in slow[:top]], 2),
+        labels("hosts", [some(group.hosts, 3) for _, group in slow[:top]]),
+        words("devices", [some(group.devices, 2) for _, group in slow[:top]], 2),
         labels("collective", [each.op for each, _ in slow[:top]]),
         numbers("longer ms", units.column(group.more_ms for _, group in slow[:top])),
         numbers("steps", [f"{group.steps} of {group.of_steps}" for _, group in slow[:top]]),
@@ -407,7 +408,7 @@ def _builds(summary: FleetSummary, top: int) -> Section:
                 words("program", [each.program or units.UNKNOWN for each in rows]),
                 labels("build", [each.build or units.UNKNOWN for each in rows]),
                 numbers("hosts", [f"{len(each.hosts):,}" for each in rows]),
-                labels("which", [units.some(each.hosts, 4) for each in rows], 1),
+                labels("which", [some(each.hosts, 4) for each in rows], 1),
             ),
             Prose(
                 "explain two hosts of different builds together to see which instructions differ",

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core import Basis
+from counterpoint.core.printable import some
 from counterpoint.diagnose import WindowKind
 from counterpoint.diagnose.network import (
     SATURATION,
@@ -234,7 +235,7 @@ def _profile(analysis: NetworkAnalysis, named: tuple[str, ...]) -> Section:
         Fact("devices", _devices(analysis)),
         Fact("links", analysis.links_source),
     ]
-    return Section("Network", units.some(named, _INPUTS), (FactList(tuple(rows)),))
+    return Section("Network", some(named, _INPUTS), (FactList(tuple(rows)),))
 
 
 def _devices(analysis: NetworkAnalysis) -> str:

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core.printable import some
+from counterpoint.core.printable import printable, some
 from counterpoint.flags import Channel
 from counterpoint.flags.check import Examination
 from counterpoint.flags.lint import Remark, Severity, advice_of, lost_flags_text
 from counterpoint.flags.parse import IssueKind, Location, ParsedSource
-from counterpoint.report.units import printable
 
 if TYPE_CHECKING:
     from counterpoint.flags.check import FixResult

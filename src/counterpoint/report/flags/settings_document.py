@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import some
 from counterpoint.flags import Channel, SettingDifference, Settings, combine, is_combined
 from counterpoint.flags.effective import Difference, EffectiveFlag, FlagOutcome
 from counterpoint.flags.parse import IssueKind, Location, ParsedSource
-from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
     Fact,
@@ -249,7 +249,7 @@ def _by_value(by_module: Mapping[str, str | None]) -> list[tuple[str | None, str
     found: list[tuple[str | None, str]] = []
     for value in values:
         modules = [name for name, used in by_module.items() if used == value]
-        found.append((value, units.some(modules, _MODULES)))
+        found.append((value, some(modules, _MODULES)))
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.core import Unknown
+from counterpoint.core.printable import some
 from counterpoint.pgle import ProfileFit, UnusedReason
 from counterpoint.pgle.checking import (
     Coverage,
@@ -74,7 +75,7 @@ def _subject(coverage: Coverage, profile: str, program: str, others: Sequence[st
         Fact("fit", description),
     ]
     if others:
-        listed = units.some(others, _NAMES)
+        listed = some(others, _NAMES)
         text = f"checked the module with the most FLOPs; others: {listed}   (`module=NAME`)"
         rows.append(Fact("note", text, Tone.QUIET))
     return Section("Checked", "", (FactList(tuple(rows)),))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from counterpoint.core.arguments import option_words
+from counterpoint.core.printable import some
 from counterpoint.pgle.making import ModuleCosts, ProfileBuild, effective_costs, same_costs
 from counterpoint.pgle.profiles import InstructionCost, Profile
 from counterpoint.report import units
@@ -113,7 +114,7 @@ def _head(
 
 
 def _together(fingerprints: Sequence[str | None]) -> str:
-    return units.some([_digits(fingerprint) for fingerprint in fingerprints], _LISTED)
+    return some([_digits(fingerprint) for fingerprint in fingerprints], _LISTED)
 
 
 def _digits(fingerprint: str | None) -> str:

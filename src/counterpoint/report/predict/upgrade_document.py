@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Unknown
+from counterpoint.core.printable import some
 from counterpoint.diagnose.compare import OpChange
 from counterpoint.flags.history import ReleaseDiff
 from counterpoint.report import units
@@ -81,7 +82,7 @@ def _head(found: Upgrade) -> Section:
         shown = [
             f"{name} {one or 'none'} and {other or 'none'}" for name, (one, other) in others.items()
         ]
-        rows.append(Fact("differ, too", units.some(shown, _PACKAGES), Tone.WARNING))
+        rows.append(Fact("differ, too", some(shown, _PACKAGES), Tone.WARNING))
     rows += [Fact("note", note, Tone.QUIET) for note in found.notes]
     return Section(
         "Upgrade", f"{found.before.name} to {found.after.name}", (FactList(tuple(rows)),)
@@ -272,7 +273,7 @@ def _flag_rows(flags: ReleaseDiff) -> Iterator[Fact]:
         yield Fact("new default", f"{it.flag.name}: {before} is now {after}")
     gone = [it.flag.name for it in flags.removed if it.flag.name.startswith(_OF_GPUS)]
     if gone:
-        yield Fact("went", units.some(gone, _FLAGS))
+        yield Fact("went", some(gone, _FLAGS))
     for it in flags.renamed:
         if it.before.name.startswith(_OF_GPUS):
             yield Fact("new name", f"{it.before.name} is now {it.after.name}")
@@ -287,7 +288,7 @@ def _list_change(before: str, after: str) -> tuple[str, str]:
     gone = [it for it in one if it not in other and it]
     came = [it for it in other if it not in one and it]
     texts = [f"without {', '.join(gone)}"] if gone else []
-    texts += [f"with {units.some(came, 4)}"] if came else []
+    texts += [f"with {some(came, 4)}"] if came else []
     count = len([it for it in one if it])
     known = f"a list of {count}" if count else "an empty list"
     return known, " and ".join(texts) or "in another order"
@@ -315,13 +316,13 @@ def _tries(found: Upgrade, top: int) -> Section:
         line = " ".join(f"--{name}={value}" for name, value in together.flags)
         blocks.append(Prose(f"{together.variant.name}: {line}", Tone.QUIET))
     if little:
-        made = units.some([it.variant.name for it in little], _FLAGS)
+        made = some([it.variant.name for it in little], _FLAGS)
         text = (
             f"another program, whose step is as long within {units.percent(LEAST_EFFECT)}: {made}"
         )
         blocks.append(Prose(text, Tone.QUIET))
     if same:
-        made = units.some([it.variant.name for it in same], _FLAGS)
+        made = some([it.variant.name for it in same], _FLAGS)
         blocks.append(Prose(f"without effect on this program: {made}", Tone.QUIET))
     blocks += [
         Prose(f"{it.variant.name}: {it.error.what}", Tone.WARNING) for it in failed if it.error

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Unknown
+from counterpoint.core.printable import some
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
@@ -150,8 +151,7 @@ def _left_out(plan: DryRun, top: int) -> Iterator[Section]:
     for omitted in found:
         grouped.setdefault(omitted.why, []).append(omitted.name)
     facts = tuple(
-        Fact("", f"{units.some(named, _NAMES)}: {why}")
-        for why, named in list(grouped.items())[:top]
+        Fact("", f"{some(named, _NAMES)}: {why}") for why, named in list(grouped.items())[:top]
     )
     yield Section("Left out", f"{len(found)}", (FactList(facts), *_more(len(grouped), top)))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Range
+from counterpoint.core.printable import some
 from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
@@ -192,7 +193,7 @@ def _told(alike: Iterable[ArmRow]) -> Iterator[str]:
 
 
 def _some(rows: Sequence[ArmRow]) -> str:
-    return units.some([row.arm.name for row in rows], _NAMES)
+    return some([row.arm.name for row in rows], _NAMES)
 
 
 def ablation_section(conclusion: Conclusion) -> Iterator[Section]:
