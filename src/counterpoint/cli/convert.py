@@ -31,6 +31,7 @@ from counterpoint.cli.profiles import (
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError, parse_json, refuse_url
 from counterpoint.core.arguments import Retry
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.network import NetworkAnalysis, analyze_network
 from counterpoint.report import Document
 from counterpoint.report.explain import network_document, network_json
@@ -121,7 +122,7 @@ def _convert_each(
     twice = [name for name, count in Counter(map(host_name, names)).items() if count > 1]
     if twice:
         raise UsageError(
-            f"{_count(len(twice), 'name')} would be of several hosts, such as {twice[0]}",
+            f"{counted_noun(len(twice), 'name')} would be of several hosts, such as {twice[0]}",
             why="each host's directory has the name of its profile",
             next="convert them apart, or without --executor",
         )
@@ -138,9 +139,9 @@ def _convert_each(
     for line in told.left_out:
         say_line(line)
     parts = (
-        _count(len(hosts), "host"),
-        _count(sum(host["spans"] for host in hosts), "span"),
-        _count(sum(host["devices"] for host in hosts), "device"),
+        counted_noun(len(hosts), "host"),
+        counted_noun(sum(host["spans"] for host in hosts), "span"),
+        counted_noun(sum(host["devices"] for host in hosts), "device"),
         f"{_size(out) / 1e6:,.1f} MB",
     )
     say_result(f"{out}: {', '.join(parts)}")
@@ -160,11 +161,11 @@ def _refuse_nothing(timeline: Timeline) -> None:
 def _tell(timeline: Timeline, out: Path) -> None:
     host_alone = not len(timeline.spans)
     parts = (
-        _count(len(timeline.host_events), "host event")
+        counted_noun(len(timeline.host_events), "host event")
         if host_alone
-        else _count(len(timeline.spans), "span"),
-        _count(len(timeline.devices), "device"),
-        _count(timeline.steps["step"].n_unique(), "step"),
+        else counted_noun(len(timeline.spans), "span"),
+        counted_noun(len(timeline.devices), "device"),
+        counted_noun(timeline.steps["step"].n_unique(), "step"),
         f"{_size(out) / 1e6:,.1f} MB",
     )
     if timeline.truncated:
@@ -174,10 +175,6 @@ def _tell(timeline: Timeline, out: Path) -> None:
         say_result("open it at https://ui.perfetto.dev")
     elif not host_alone:
         say_result(f"next: counterpoint explain {shlex.quote(str(out))}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _size(path: Path) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["printable", "printable_lines", "some"]
+__all__ = ["counted_noun", "printable", "printable_lines", "some"]
 
 _LINES: Final = "\n\t"
 _WITHOUT_LINES: Final = str.maketrans("", "", _LINES)
@@ -26,6 +26,11 @@ def printable_lines(text: str) -> str:
     if text.translate(_WITHOUT_LINES).isprintable():
         return text
     return "".join(sign if sign in _LINES else _shown(sign) for sign in text)
+
+
+def counted_noun(number: int, one: str) -> str:
+    """Format a count with its noun: `1 trial`, `7 trials`."""
+    return f"{number:,} {one}{'s' * (number != 1)}"
 
 
 def some(texts: Sequence[str], limit: int, between: str = ", ") -> str:

@@ -109,11 +109,6 @@ def rows_as_evidence(data: StepData, rows: Iterable[dict[str, Any]]) -> tuple[Ev
     )
 
 
-def with_noun(number: int, noun: str) -> str:
-    """Return a count with its noun: `1 kernel`, `2 kernels`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def readers(program: Program, instruction: Instruction) -> Iterator[tuple[Instruction, int]]:
     """Yield the work that reads a value, with the bytes of the value or of the part it is given.
 

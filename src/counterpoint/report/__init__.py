@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.core.printable import counted_noun as counted_noun
     from counterpoint.core.printable import printable as printable
     from counterpoint.report.document import Document as Document
     from counterpoint.report.html import html_of as html_of
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from counterpoint.report.terminal import print_document as print_document
     from counterpoint.report.tune.figures import budget_text as budget_text
     from counterpoint.report.tune.figures import end_text as end_text
-    from counterpoint.report.units import counted_noun as counted_noun
     from counterpoint.report.units import size as size
 
 __getattr__ = lazy(
@@ -39,7 +39,7 @@ __getattr__ = lazy(
         "plain_text": "counterpoint.report.terminal",
         "print_document": "counterpoint.report.terminal",
         "printable": "counterpoint.core.printable",
-        "counted_noun": "counterpoint.report.units",
+        "counted_noun": "counterpoint.core.printable",
         "size": "counterpoint.report.units",
     },
 )

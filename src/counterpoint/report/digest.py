@@ -15,9 +15,8 @@ from typing import Final
 
 from counterpoint.core import ArgumentError
 from counterpoint.core.frozen import frozen
-from counterpoint.core.printable import printable
+from counterpoint.core.printable import counted_noun, printable
 from counterpoint.report.places import short_path, without_beginning, without_middle
-from counterpoint.report.units import counted_noun
 
 __all__ = ["BUDGET", "LEAST", "Digest", "DigestLine", "lines_markdown"]
 

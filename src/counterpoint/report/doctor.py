@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Final
 
-from counterpoint.core.printable import some
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.doctor import Checkup, SharedResult, Status
 from counterpoint.report.document import (
     Block,
@@ -20,7 +20,6 @@ from counterpoint.report.document import (
     Tone,
 )
 from counterpoint.report.json import At, Result, TextOrNull, TextsOrNull, fill, json_text
-from counterpoint.report.units import counted_noun
 
 __all__ = ["doctor_document", "doctor_json", "next_command"]
 

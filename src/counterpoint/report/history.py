@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from urllib.parse import quote
 
 from counterpoint.core import Unknown
-from counterpoint.core.printable import some
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose.compare import StepChange
 from counterpoint.fleet.history import (
     LevelChange,
@@ -35,7 +35,6 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.explain.compare_document import step_answer
 from counterpoint.report.json import At, Result, fill, json_text
-from counterpoint.report.units import counted_noun
 
 __all__ = ["history_document", "history_json", "stored_document", "stored_json"]
 

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from counterpoint.core.printable import counted_noun
 from counterpoint.flags import Channel
 from counterpoint.flags.forms import render
 from counterpoint.flags.recommendation import Recommendation, RecommendedLine
@@ -22,7 +23,6 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.json import At, Result, TextOrNull, fill, json_text
-from counterpoint.report.units import counted_noun
 
 __all__ = ["recommendation_document", "recommendation_json", "recommendation_text"]
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from counterpoint.core import Unknown, unused_path
 from counterpoint.core.arguments import option_words
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose import Remedy
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -302,7 +303,7 @@ def _profile(run: Run, *, needed: bool) -> str:
         return f"{head}: {run.why_no_profile}"
     size = sum(path.stat().st_size for path in run.profiles)
     count = len(run.profiles)
-    files = f"{units.counted_noun(count, 'file')}, {units.size(size)}"
+    files = f"{counted_noun(count, 'file')}, {units.size(size)}"
     if run.own_profile is not None:
         return f"profile  {files}, the program's own, in {_shown(str(run.own_profile), run.cwd)}"
     return f"profile  {files}{_counted(run)}{_shortened(run)}"

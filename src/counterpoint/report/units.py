@@ -137,8 +137,3 @@ def _power(figure: float, base: int, powers: int) -> int:
     while power < powers - 1 and abs(figure) >= base ** (power + 1):
         power += 1
     return power
-
-
-def counted_noun(number: int, one: str) -> str:
-    """Format a count with its noun: `1 trial`, `7 trials`."""
-    return f"{number:,} {one}{'s' * (number != 1)}"

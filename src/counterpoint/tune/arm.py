@@ -173,11 +173,6 @@ def what_text(arm: Arm) -> str:
     return " + ".join(map(str, arm.changes)) or arm.name
 
 
-def several(count: int, noun: str) -> str:
-    """Format a count with its noun: `1 setting`, `2 settings`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 _THOUGHTS: Final = frozenset({"force_earliest_schedule", "reification_cost"})
 """Backend config keys in which the scheduler keeps notes; their effect shows in the order."""
 _HINTS: Final = frozenset({"_scheduling_group_id", "fingerprint_before_lhs"})

@@ -51,12 +51,12 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Range, Unknown
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import (
     executed_rows,
     gain_without,
     rows_as_evidence,
-    with_noun,
 )
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.memory import by_compiler, original
@@ -98,7 +98,7 @@ def _of_clones(data: StepData, rows: pl.DataFrame, warning: str | None) -> Findi
         code=CODE,
         title=f"XLA recomputes results to save memory: {total:,.2f} ms per step",
         detail=(
-            f"{with_noun(len(rows), 'clone')} made by its rematerialization; the longest is"
+            f"{counted_noun(len(rows), 'clone')} made by its rematerialization; the longest is"
             f" {place_of(first)} of {original(first)}, {first['ms']:,.2f} ms{suffix}"
         ),
         saves_ms=saves,

@@ -60,8 +60,9 @@ import polars as pl
 
 from counterpoint.core import Basis, Range
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise, gpu_machine
-from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops, rows_as_evidence, with_noun
+from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops, rows_as_evidence
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.step_data import StepData, place_of
 
@@ -120,7 +121,7 @@ def check(data: StepData) -> Iterator[Finding]:
         code=CODE,
         title=f"products of {width} matrices take {total:,.2f} ms per step",
         detail=(
-            f"{with_noun(len(wide), 'product')}, multiplied as {hows}; the longest is"
+            f"{counted_noun(len(wide), 'product')}, multiplied as {hows}; the longest is"
             f" {place_of(wide[0].row)}{wide[0].shape}, {wide[0].ms:,.2f} ms per step."
             f" bfloat16 operands would save {_gain(wide, saves)}"
         ),

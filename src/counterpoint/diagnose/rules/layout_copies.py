@@ -54,6 +54,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import (
     ExecutedOp,
@@ -62,7 +63,6 @@ from counterpoint.diagnose.executed_ops import (
     gain_without,
     moves_only,
     readers,
-    with_noun,
     writer_of,
 )
 from counterpoint.diagnose.finding import Evidence, Finding
@@ -107,7 +107,7 @@ def _on_device(data: StepData, found: Sequence[ExecutedOp]) -> Finding:
         code=CODE,
         title=f"layout changes (copies, transposes) take {total:,.2f} ms per step",
         detail=(
-            f"{with_noun(len(found), 'kernel')}, {moved / 1e9:,.2f} GB read and written;"
+            f"{counted_noun(len(found), 'kernel')}, {moved / 1e9:,.2f} GB read and written;"
             f" the longest is {place_of(first.row)}, {first.ms:,.2f} ms:"
             f" {_shapes(first)}, {_for_whom(first)}"
         ),

@@ -61,6 +61,7 @@ import polars as pl
 
 from counterpoint.core import Basis, Range
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise, chip_of, gpu_machine, is_nvidia
 from counterpoint.diagnose.executed_ops import (
     ExecutedOp,
@@ -68,7 +69,6 @@ from counterpoint.diagnose.executed_ops import (
     executed_ops,
     moves_only,
     readers,
-    with_noun,
 )
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.step_data import StepData, place_of
@@ -130,8 +130,8 @@ def _finding(data: StepData, kind: _ChainKind, saves: Range, chip: Chip) -> Find
         code=CODE,
         title=f"kernels that move {what} through memory take {ms:,.2f} ms per step",
         detail=(
-            f"{with_noun(len(members), 'kernel')} in {with_noun(len(kind.chains), 'chain')} move"
-            f" {moved / 1e9:,.1f} GB per step {moving}; for {handed:,.2f} ms of it one kernel"
+            f"{counted_noun(len(members), 'kernel')} in {counted_noun(len(kind.chains), 'chain')}"
+            f" move {moved / 1e9:,.1f} GB per step {moving}; for {handed:,.2f} ms of it one kernel"
             f" writes what the next reads, such as {_pair(kind.chains[0])}"
         ),
         saves_ms=saves,

@@ -56,9 +56,10 @@ import polars as pl
 
 from counterpoint.core import Basis, Range
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.collectives.collectives import shares_beside
 from counterpoint.diagnose.environment import advise, chip_of, gpu_machine
-from counterpoint.diagnose.executed_ops import ExecutedOp, evidence_of, executed_ops, with_noun
+from counterpoint.diagnose.executed_ops import ExecutedOp, evidence_of, executed_ops
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.step_data import StepData, place_of
 
@@ -125,7 +126,7 @@ def check(data: StepData) -> Iterator[Finding]:
         code=CODE,
         title=f"{what} take {total:,.2f} ms per step",
         detail=(
-            f"{with_noun(len(slow), noun)}; {place_of(first.ran.row)}, {_shapes(first)}, takes"
+            f"{counted_noun(len(slow), noun)}; {place_of(first.ran.row)}, {_shapes(first)}, takes"
             f" {first.ran.once_ms:,.3f} ms, {first.times:.1f} times as long as expected on"
             f" {chip.name} ({first.price.low * 1e3:,.3f} to {first.price.high * 1e3:,.3f} ms)"
         ),

@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.core.printable import some
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.doctor.facts import FlagRemark, HostFacts
 from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok, unknown
 
@@ -71,16 +71,12 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
         notes = len(flags.remarks)
         by_compiler = ", nor by its compiler" if flags.probed else ""
         note_count = (
-            f"; {_counted(notes, 'note')} by `counterpoint flags check --env`" if notes else ""
+            f"; {counted_noun(notes, 'note')} by `counterpoint flags check --env`" if notes else ""
         )
         yield ok(
-            f"nothing against {_counted(len(flags.names), 'setting')} by the rules for jaxlib"
+            f"nothing against {counted_noun(len(flags.names), 'setting')} by the rules for jaxlib"
             f" {flags.release}{by_compiler}: {some(flags.names, _NAMED)}{note_count}"
         )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _elsewhere(remark: FlagRemark, facts: HostFacts) -> bool:

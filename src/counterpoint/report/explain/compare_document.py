@@ -10,6 +10,7 @@ import shlex
 from typing import Final
 
 from counterpoint.core import Basis, Unknown
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose import WindowKind
 from counterpoint.diagnose.compare import (
     Comparison,
@@ -37,7 +38,6 @@ from counterpoint.report.explain.compare_tables import (
     ops_section,
     schedule_section,
 )
-from counterpoint.report.units import counted_noun
 from counterpoint.timeline import Timeline
 
 _MS: Final = 1e3

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import Unknown
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.compare import (
     CollectiveChange,
     Comparison,
@@ -34,7 +35,6 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.places import distinct, short_path
-from counterpoint.report.units import counted_noun
 
 _NAME: Final = 40
 _PAIR: Final = 84

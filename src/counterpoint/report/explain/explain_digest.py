@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.core import Basis, Range, Unknown
-from counterpoint.core.printable import some
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose import Explanation, Finding, WindowKind
 from counterpoint.diagnose.compare import (
     Comparison,
@@ -27,7 +27,6 @@ from counterpoint.report.explain.step_time import (
     own_step,
     subject,
 )
-from counterpoint.report.units import counted_noun
 
 if TYPE_CHECKING:
     from counterpoint.runs import Run

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Basis, Range
 from counterpoint.core.frozen import frozen
-from counterpoint.core.printable import some
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose import Explanation, Grouping
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -45,7 +45,6 @@ from counterpoint.report.explain.step_time import (
     step_section,
     subject,
 )
-from counterpoint.report.units import counted_noun
 from counterpoint.timeline import Host
 
 if TYPE_CHECKING:

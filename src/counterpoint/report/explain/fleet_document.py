@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from counterpoint.core import Range
-from counterpoint.core.printable import some
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose import WindowKind
 from counterpoint.fleet import FleetCollective, FleetSummary, Late, Matrix
 from counterpoint.report import units
@@ -31,7 +31,6 @@ from counterpoint.report.document import (
     table,
     words,
 )
-from counterpoint.report.units import counted_noun
 
 _LISTED: Final = 8
 _RARE: Final = 1e-3

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core import Basis
-from counterpoint.core.printable import some
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose import WindowKind
 from counterpoint.diagnose.network import (
     SATURATION,
@@ -43,7 +43,6 @@ from counterpoint.report.document import (
 from counterpoint.report.explain.explain_document import note_facts
 from counterpoint.report.explain.sections import known_columns
 from counterpoint.report.places import distinct
-from counterpoint.report.units import counted_noun
 
 SPELT: Final[Mapping[str | None, str]] = {
     Link.DOMAIN: "domain",

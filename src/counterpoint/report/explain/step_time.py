@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose import Breakdown as StepBreakdown
 from counterpoint.diagnose import Explanation, Phases, WindowKind
 from counterpoint.report import units
@@ -23,7 +24,6 @@ from counterpoint.report.document import (
     StepPart,
     Tone,
 )
-from counterpoint.report.units import counted_noun
 from counterpoint.timeline import EACH_RUN
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core.printable import printable, some
+from counterpoint.core.printable import counted_noun, printable, some
 from counterpoint.flags import Channel
 from counterpoint.flags.check import Examination
 from counterpoint.flags.lint import Remark, Severity, advice_of, lost_flags_text
@@ -69,7 +69,7 @@ def _line_of_all(group: list[Remark]) -> str:
 def summary_lines(found: Examination, next: str) -> Iterator[str]:
     """Yield the context of the result: counts, the release, and how far it was confirmed."""
     yield from _reading_lines(found)
-    settings = _counted(found.settings, "setting")
+    settings = counted_noun(found.settings, "setting")
     yield printable(
         f"{_tally(found)} on {settings} of {found.written.where}, for {_release(found)}"
     )
@@ -98,7 +98,7 @@ def fix_lines(
             unsafe = " (the fix may change the program)" if remark.fix else ""
             yield f"not fixed{unsafe}: {remark_line(remark)}"
     if found.written.others:
-        programs = _counted(len(found.written.others), "other program")
+        programs = counted_noun(len(found.written.others), "other program")
         yield f"not written: the flags of {programs} of this source; only those of the last one are"
     yield from _reading_lines(found)
     yield printable(_confirmed(found))
@@ -145,7 +145,7 @@ def _short(text: str) -> str:
 
 def _tally(found: Examination) -> str:
     parts = [
-        _counted(found.count(severity), str(severity))
+        counted_noun(found.count(severity), str(severity))
         for severity in Severity
         if found.count(severity)
     ]
@@ -164,7 +164,7 @@ def _confirmed(found: Examination) -> str:
         return "the compiler was not queried: `no_probe=`"
     if answer.note is not None:
         return f"the compiler was not queried: {answer.note}"
-    flags = _counted(answer.asked, "flag")
+    flags = counted_noun(answer.asked, "flag")
     if answer.refused:
         verdict = f"{answer.refused} rejected"
     else:
@@ -180,7 +180,7 @@ def _doubts(written: ParsedSource) -> Iterator[str]:
     """Yield what the compiler was not asked about, so that its verdict does not cover it."""
     if parts := len(written.not_read):
         were = "was" if parts == 1 else "were"
-        yield f"{_counted(parts, 'part')} of the source {were} not read"
+        yield f"{counted_noun(parts, 'part')} of the source {were} not read"
     holes: set[tuple[Location, str]] = set()
     for program in written.programs:
         issues = (issue for issue in program.issues if issue.kind is IssueKind.UNKNOWABLE)
@@ -188,8 +188,4 @@ def _doubts(written: ParsedSource) -> Iterator[str]:
         holes |= {(item.place, item.text) for item in every if item.channel in _FLAGS}
     if values := len(holes):
         are = "is" if values == 1 else "are"
-        yield f"{_counted(values, 'value')} {are} known only when the program runs"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+        yield f"{counted_noun(values, 'value')} {are} known only when the program runs"

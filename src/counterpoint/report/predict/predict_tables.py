@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.printable import counted_noun
 from counterpoint.report import units
 from counterpoint.report.document import (
     Fact,
@@ -64,7 +65,7 @@ def _counted(found: Sequence[RankedCandidate], apart: Sequence[RankedCandidate])
     """Describe how many candidates there are, in how many rows, and how many rows are tied."""
     summary = f"{len(found)}"
     if len(apart) < len(found):
-        rows = units.counted_noun(len(apart), "row")
+        rows = counted_noun(len(apart), "row")
         summary += f" in {rows} (candidates of the same program share one)"
     if len(apart) > 1:
         summary += ", best first"

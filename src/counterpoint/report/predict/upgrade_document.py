@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.core.printable import some
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose.compare import OpChange
 from counterpoint.flags.history import ReleaseDiff
 from counterpoint.report import units
@@ -30,7 +30,6 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.explain.compare_tables import signed
 from counterpoint.report.places import short_path
-from counterpoint.report.units import counted_noun
 from counterpoint.workflow.prediction import INDIFFERENCE
 from counterpoint.workflow.upgrade import (
     LEAST_EFFECT,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.core.printable import some
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
@@ -21,7 +21,6 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.tune.figures import budget_text, duration
 from counterpoint.report.tune.tune_document import settings_lines
-from counterpoint.report.units import counted_noun
 from counterpoint.tune import Arm, ArmOrigin, Budget, DryRun
 from counterpoint.tune.race import StudyCost
 from counterpoint.tune.space import Dimension

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from counterpoint.core import Range, Unknown
+from counterpoint.core.printable import counted_noun
 from counterpoint.report import units
 from counterpoint.report.document import printable
-from counterpoint.report.units import counted_noun
 from counterpoint.tune import Budget
 from counterpoint.tune.race import DECIDED, SPENT
 

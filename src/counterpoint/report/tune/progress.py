@@ -12,6 +12,7 @@ from typing import Final
 
 from counterpoint.core import Unknown
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun
 from counterpoint.report import units
 from counterpoint.report.document import printable
 from counterpoint.report.places import without_middle
@@ -23,7 +24,6 @@ from counterpoint.report.tune.figures import (
     gain_text,
     plain,
 )
-from counterpoint.report.units import counted_noun
 from counterpoint.tune.conclusion import BY_USER, Conclusion, Spent
 from counterpoint.tune.study import Study, Trial
 

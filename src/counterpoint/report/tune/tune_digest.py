@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Unknown
+from counterpoint.core.printable import counted_noun
 from counterpoint.report import units
 from counterpoint.report.digest import Digest, DigestLine, notes
 from counterpoint.report.tune.figures import duration, gain_range_text, gain_text, node_hours, plain
-from counterpoint.report.units import counted_noun
 from counterpoint.tune import share_text
 from counterpoint.tune.conclusion import (
     NOT_LOOKED_AT,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.core.printable import some
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
@@ -23,7 +23,6 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.tune.figures import gain_range_text, gain_text, plain
-from counterpoint.report.units import counted_noun
 from counterpoint.tune import Arm
 from counterpoint.tune.conclusion import WORTH_A_TRIAL, ArmRow, Conclusion
 from counterpoint.tune.study import Ablated

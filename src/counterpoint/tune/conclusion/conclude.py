@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import Range
+from counterpoint.core.printable import counted_noun as several
 from counterpoint.tune.arm import (
     Arm,
     ArmOrigin,
     gain_text,
     hidden_text,
-    several,
     share_text,
     what_text,
 )

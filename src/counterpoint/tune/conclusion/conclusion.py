@@ -7,7 +7,8 @@ from statistics import median
 
 from counterpoint.core import Range, Unknown, as_html
 from counterpoint.core.frozen import frozen
-from counterpoint.tune.arm import Acts, Arm, ArmOrigin, Predicted, several
+from counterpoint.core.printable import counted_noun
+from counterpoint.tune.arm import Acts, Arm, ArmOrigin, Predicted
 from counterpoint.tune.conclusion.results import NOISY, StudyResults, foreign_devices
 from counterpoint.tune.race.drop_rules import rows_to_next_look
 from counterpoint.tune.race.race import DECIDED, SPENT
@@ -270,6 +271,6 @@ def _why_left(state: RaceState) -> str | None:
     going = state.race_roster
     if going:
         need = max(rows_to_next_look(state), 1) * len(going)
-        arms, trials = several(len(going) - 1, "arm"), several(need, "trial")
+        arms, trials = counted_noun(len(going) - 1, "arm"), counted_noun(need, "trial")
         return f"the next look at {arms} would take {trials}"
     return "too little for another arm and its fresh runs"

@@ -9,6 +9,7 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, Range, Unknown
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun as several
 from counterpoint.core.printable import some
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import find_chip
@@ -18,7 +19,6 @@ from counterpoint.tune.arm import (
     Arm,
     ArmOrigin,
     hidden_text,
-    several,
     share_text,
     what_text,
 )

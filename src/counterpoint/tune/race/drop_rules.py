@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from counterpoint.core import Range
-from counterpoint.tune.arm import Arm, ArmOrigin, several
+from counterpoint.core.printable import counted_noun
+from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.race.budget import NOISE_TRIALS, SCREEN_ROWS, RemainingBudget
 from counterpoint.tune.race.moves import Drop
 from counterpoint.tune.race.rows import RACE
@@ -55,7 +56,7 @@ def screening_fits(state: RaceState) -> Drop | None:
     out = new[-1]
     if len(new) == 1 and have[out.name]:
         return None  # already measured: its estimate stands
-    arms = several(len(new), "arm")
+    arms = counted_noun(len(new), "arm")
     why = f"{need} trials would be needed for {arms}, and {_left(remaining)}"
     return Drop(out.name, NO_BUDGET, why)
 

@@ -20,9 +20,10 @@ from typing import Final
 
 from counterpoint.compile import Pool
 from counterpoint.core import Range
+from counterpoint.core.printable import counted_noun
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.diagnose import explain
-from counterpoint.tune.arm import Acts, Arm, ArmOrigin, several
+from counterpoint.tune.arm import Acts, Arm, ArmOrigin
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search.candidates import Board, Shortlist, minimal, shortlist
 from counterpoint.tune.search.grid import Grid, Point
@@ -326,20 +327,22 @@ def why_ended(
 ) -> str:
     """Return why the search ended, and its result."""
     arms, programs = len(board.candidates), board.programs
-    counts = f"{several(arms, 'arm')} and the base compared"
-    counts += f", {several(programs, 'different program')}"
+    counts = f"{counted_noun(arms, 'arm')} and the base compared"
+    counts += f", {counted_noun(programs, 'different program')}"
     dropped = ", ".join(_dropped(board))
     looked = f"{counts}{f' ({dropped})' if dropped else ''}; {end}"
     figures = winner.arm.predicted
     if figures is None or not listed.effect:
         found = f"no effect predicted: nothing is more than {_share(indifferent, sign='')} faster"
         if listed.arms:
-            found += f"; {several(len(listed.arms), 'arm')} can't be distinguished from the base"
+            found += (
+                f"; {counted_noun(len(listed.arms), 'arm')} can't be distinguished from the base"
+            )
         return f"{found}. {looked}"
     reach = figures.gain_range
     found = f"predicted to save {_share(figures.gain, sign='')} {_range(reach)} of the step"
     others = max(0, len(listed.tied) - 1)  # each with another program; one is the winner's
-    tied = f"; {several(others, 'other')} tied with it" if others else ""
+    tied = f"; {counted_noun(others, 'other')} tied with it" if others else ""
     return f"{found}: {winner.arm.name}{tied}. {looked}"
 
 
@@ -348,10 +351,12 @@ def _at_run_note(listed: Sequence[str], left: Sequence[str]) -> str:
     parts: list[str] = []
     if listed:
         parts.append(
-            f"{several(len(listed), 'arm')} on the list can't be predicted (acts at run time)"
+            f"{counted_noun(len(listed), 'arm')} on the list can't be predicted (acts at run time)"
         )
     if left:
-        parts.append(f"no room on the list for {several(len(left), 'arm')} that can't be predicted")
+        parts.append(
+            f"no room on the list for {counted_noun(len(left), 'arm')} that can't be predicted"
+        )
     return "; ".join(parts)
 
 
