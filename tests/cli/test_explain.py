@@ -210,6 +210,10 @@ class TestOutput:
 BAD_FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "empty": (lambda: b"", "2 GB"),
     "truncated": (lambda: profile()[:900], "cut off"),
+    "cut off, and U+FFFD by chance": (
+        lambda: (profile().replace(b"jit_step", b"\xef\xbf\xbdsteps") + b"\xff")[:900],
+        "cut off",
+    ),
     "no profile": (lambda: b"loss=0.7\n", "supported: XPlane"),
     "picture": (lambda: b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "supported: XPlane"),
     "web page": (lambda: b"<!DOCTYPE html><html></html>", "download"),

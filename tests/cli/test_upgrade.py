@@ -106,14 +106,23 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         (["--from", "0.12.0", "--to", "0.10.2"], "--from 0.12.0 is newer than --to 0.10.2"),
         (["--from", "0.7.2", "--to", "0.10.2"], "can't compile with releases before 0.8.0"),
         (["--from", "next", "--to", "0.10.2"], "--from next: not a version of JAX"),
+        (["--from", "0.10.1", "--to", "newestt"], "step.mlir --from 0.10.1 --to newest"),
         (["--from", "0.10.1", "--to", "0.10.2", "--fail-above", "much"], "--fail-above"),
         (["--from", "0.10.1", "--to", "0.10.2", "--timeout", "0"], "--timeout"),
         (["--from", "0.10.1", "--to", "0.10.2", "--with", "a b"], "--with"),
     ],
 )
 def test_what_can_not_be_meant_is_refused_at_once(
-    words: list[str], error: str, place: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    error: str,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Nor is uv missed before that."""
+    if "--with" not in words:  # which asks this Python
+        monkeypatch.setattr(sys, "executable", str(place / "python"))
+        monkeypatch.setenv("PATH", str(place))
     workload = ["step.mlir"] if "--with" not in words else ["step.py:make_step"]
     code, said = refused(capsys, *workload, *words)
     assert code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 
 import timelines
+from command_line import in_process
 from counterpoint.core.columns import union
 from counterpoint.diagnose.explanation import explain
 from counterpoint.timeline.model import Lane, Timeline
@@ -67,3 +69,17 @@ def test_slack_ends_with_the_work_of_its_own_step_even_if_that_began_before() ->
     """On device 1 fusion.1 runs from 0 to 4, the gather starts at 1: 3 ms, not the next step's."""
     (slack,) = explain(timelines.two_devices(), devices=[1]).collectives["slack_ms"].to_list()
     assert slack == pytest.approx(3)
+
+
+def test_a_device_that_idles_longer_than_the_mean_step_has_a_longer_step_of_its_own(
+    shared: Path,
+) -> None:
+    path = shared / "data" / "traces" / "jax_conv_mi300x_8gpu.xplane.pb"
+    steps = opened(path).steps.filter(pl.col("step") == 0)
+    own = ((steps["end_ps"] - steps["start_ps"]) / 1e9).sort().to_list()
+    text = in_process("explain", path, "--step", "0").stdout
+    assert f"Step time   {sum(own) / len(own):.2f} ms " in text
+    assert f"whose own steps take {own[0]:.2f} to {own[-1]:.2f} ms" in text
+    idle = re.search(r"idle .*\((.*) to (.*)\)", text)
+    assert idle
+    assert own[-2] < float(idle[2]) < own[-1]

@@ -193,7 +193,7 @@ class TestCompute:
         # 3 x 5 x 1024 x 1024 x 256 of f32, each way.
         assert "(16.11 GB) from the host to the device" in first.detail
         assert "(for 5.37 of 16.11 GB) from the device to the host" in first.detail
-        assert "Kernels run for 23.86 ms" in first.detail
+        assert "Kernels run for 23.84 ms" in first.detail
 
     def test_what_the_host_did_before_the_steps_is_told_as_start_up(self, shared: Path) -> None:
         registered, transposed = (

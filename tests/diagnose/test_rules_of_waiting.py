@@ -22,6 +22,7 @@ from counterpoint.timeline.model import Timeline
 
 READ = Event("np.asarray(jax.Array)", -80, 90)  # until 10 us after the device's end
 NEXT = Event("$loader.py:5 __next__", 0, 50)
+NEVER_WAITS = Event("$train.py:5 log", 20, 30)
 PUT = Event("$api.py:9 device_put", 0, 50)
 
 
@@ -31,6 +32,17 @@ def test_input_bound() -> None:
     assert most(finding) == pytest.approx(0.050)
     assert finding.evidence[1].what == "$loader.py:5 __next__"
     assert "prefetch" in finding.remedy.text
+
+
+def test_a_wait_shorter_than_the_gap_is_all_that_it_saves_and_both_are_told() -> None:
+    (finding,) = blocking_read.check(
+        case(loop([Event("np.asarray(jax.Array)", 0, 20), NEVER_WAITS]))
+    )
+    (gap, *_), most_ms = finding.evidence, most(finding)
+    assert gap.ms is not None
+    assert most_ms < gap.ms
+    assert f"devices are idle for {gap.ms:.2f} ms" in finding.detail
+    assert f"thread waits {most_ms:.2f} ms" in finding.detail
 
 
 def test_input_that_is_fetched_while_the_device_works() -> None:
@@ -47,7 +59,8 @@ def test_blocking_read() -> None:
     looked = case(loop([READ, Event("$train.py:5 log", 10, 40)]))
     (finding,) = blocking_read.check(looked)
     assert most(finding) == pytest.approx(0.060)
-    assert "waits 0.09 ms per step" in finding.detail
+    assert "thread waits 0.09 ms" in finding.detail
+    assert finding.evidence[0].ms == pytest.approx(0.060)
     assert {gap.dur_ps // PS for gap in finding.evidence[0].gaps} == {60}
     assert {gap.start_ps // PS % 150 for gap in finding.evidence[0].gaps} == {90}
     assert not list(host_bound.check(looked))

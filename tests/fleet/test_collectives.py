@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,6 +111,16 @@ def test_real_groups_are_those_of_the_program(tmp_path: Path) -> None:
     done = in_process("network", kept, "--executor", "local", "--jobs", 1, "--html", page)
     assert done.returncode == 0, done.stderr
     assert "all-reduce.norm" in page.read_text()
+    told = json.loads(in_process("network", kept, "--executor", "local", "--json").stdout)
+    alone = json.loads(in_process("explain", paths[0], "--json").stdout)["collectives"]
+    rates = {row["op"]: row["busbw_gbps"] for row in alone}
+    for row in told["collectives"]:
+        # Groups across hosts have no last member on one host alone.
+        if row["group_size"] == 2:
+            assert row["busbw_gbps"] == pytest.approx(rates[row["op"]], rel=0.05), row["op"]
+        sent = row["bytes"] * row["count"] * (row["group_size"] - 1) / row["group_size"]
+        twice = 2 if row["kind"] == "all-reduce" else 1
+        assert row["busbw_gbps"] == pytest.approx(twice * sent / row["least_ms"] / 1e6, rel=1e-3)
     text = in_process("explain", kept, "--executor", "local", "--jobs", 1).stdout
     assert "without waiting" in text
     assert "those that differ most in a step" in " ".join(text.split())

@@ -16,7 +16,7 @@ from web_store import web_store
 from command_line import in_process
 from counterpoint.cli.view_inputs import ViewOptions, open_input
 from counterpoint.core import UsageError
-from counterpoint.fleet import Gathering, gather_digests, local
+from counterpoint.fleet import Gathering, arrange, gather_digests, local, summarize
 from counterpoint.fleet.digest import to_bytes
 from counterpoint.fleet.local import LocalExecutor
 from counterpoint.timeline import remote
@@ -71,6 +71,35 @@ def test_the_straggler_is_found(profiles: list[Path], tmp_path: Path) -> None:
     assert done.stderr.strip().endswith("--executor local")
 
 
+def test_parts_add_up_to_the_median_step_of_the_fleet_and_of_each_host(
+    gathered: Gathering,
+) -> None:
+    """By an own calculation on the digests; a step with a checkpoint does not disturb it."""
+    steps = (
+        gathered.digests.select("host", "steps").explode("steps").unnest("steps")
+    ).with_columns(pl.col("^.*_ps$") / 1e9)
+    slow = (pl.col("step") == steps["step"].max()) & (pl.col("host") == "host-01")
+    more = pl.when(slow).then(900.0).otherwise(0.0)
+    steps = steps.with_columns(pl.col("idle_ps") + more, pl.col("end_ps") + more)
+    told = gathered.digests.with_columns(
+        steps=steps.with_columns((pl.col("^.*_ps$") * 1e9).cast(pl.Int64))
+        .group_by("host", maintain_order=True)
+        .agg(each=pl.struct(pl.exclude("host")))["each"]
+    )
+    found = summarize(arrange(told), gathered)
+    lasts = pl.col("end_ps") - pl.col("start_ps")
+    middle = steps.group_by("step").agg(lasts.mean())["end_ps"].median()
+    assert found.step_ms == pytest.approx(middle)
+    parts = (found.compute_ms, found.exposed_ms, found.copy_ms, found.idle_ms)
+    assert sum(parts) == pytest.approx(middle)
+    assert found.idle_ms < 1
+    for row in found.hosts:
+        own = steps.filter(host=row.host.name).group_by("step").agg(lasts.mean())["end_ps"]
+        assert row.step_ms == pytest.approx(own.median())
+        rest = row.step_ms - row.compute_ms - row.exposed_ms - row.idle_ms
+        assert 0 <= rest < 0.2  # exposed copies, which the table leaves out
+
+
 def test_view_opens_kept_digests_as_the_page_of_explain(
     profiles: list[Path], tmp_path: Path
 ) -> None:
@@ -100,6 +129,65 @@ def test_view_opens_kept_digests_as_the_page_of_explain(
     assert json.loads(directory.page.page_json())["reports"] == shown["reports"]
     with pytest.raises(UsageError, match="--last is not for digests"):
         open_input((str(kept),), None, replace(options, last=2))
+
+
+def test_stored_timelines_by_a_pattern_or_their_directory(
+    profiles: list[Path], tmp_path: Path
+) -> None:
+    stored = tmp_path / "stored"
+    done = in_process("convert", profiles[0].parent, stored, "--executor", "local")
+    assert done.returncode == 0, done.stderr
+    pattern, whole = answer(f"{stored}/*"), answer(stored)
+    assert pattern["profiles"] == 4
+    assert pattern["hosts"] == whole["hosts"]
+    assert pattern["step_ms"] == answer(profiles[0].parent)["step_ms"]
+    done = in_process("explain", stored)
+    assert done.returncode == 3
+    assert done.stderr.strip().endswith(f"next: counterpoint explain {stored} --executor local")
+    done = in_process("explain", f"{stored}/*")
+    assert "--executor local" in done.stderr
+
+
+def test_a_host_without_a_profile_is_left_out_among_others(
+    profiles: list[Path], tmp_path: Path
+) -> None:
+    for number, path in enumerate(profiles[:2]):
+        (tmp_path / f"host-{number}").mkdir()
+        (tmp_path / f"host-{number}" / path.name).symlink_to(path)
+    (tmp_path / "host-2").mkdir()
+    found = answer(f"{tmp_path}/host-*")
+    assert (found["profiles"], len(found["hosts"])) == (3, 2)
+    assert [each["what"] for each in found["left_out"]] == [
+        f"{tmp_path}/host-2: no profile in this directory, which contains nothing"
+    ]
+    for words in ((f"{tmp_path}/host-*", "--strict"), (f"{tmp_path}/host-2",)):
+        done = in_process("explain", *words, "--executor", "local")
+        assert done.returncode == 3
+        assert "host-2: no profile in this directory" in done.stderr
+    done = in_process("explain", f"{tmp_path}/host-0", f"{tmp_path}/hots-1", "--executor", "local")
+    assert done.returncode == 3
+    assert "hots-1: no such file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (b"a,b\n1,2\n", "its first line must name the columns host, rack and pod"),
+        (b"", "why: it is empty"),
+        (b"host,rack\n,r1\n", "line 2 names no host"),
+        (b"host,rack\na,r1\na,r2\n", "line 3 gives a another place than before"),
+        (b"\xff\xfe", "can't be read: it is not UTF-8 text"),
+    ],
+)
+def test_a_topology_that_is_refused_says_how_to_write_one(
+    text: bytes, error: str, tmp_path: Path
+) -> None:
+    places = tmp_path / "places.csv"
+    places.write_bytes(text)
+    done = in_process("explain", "nowhere", "--executor", "local", "--topology", places)
+    assert done.returncode == 3
+    assert error in done.stderr
+    assert "next: write a line host,rack,pod and one for each host" in done.stderr
 
 
 def test_a_file_of_digests_without_its_suffix_is_refused_with_the_right_name(

@@ -315,6 +315,10 @@ def test_runs_of_one_day_and_single_ones_have_a_next_command(
 ) -> None:
     add_run(str(tmp_path), facts(1, 100.0, "one"), gathering)
     assert "next: counterpoint explain x\n" in in_process("history", tmp_path).stdout
+    kept = replace(facts(1, 100.0, "one"), source="kept.digest.parquet")
+    add_run(str(tmp_path / "of-digests"), kept, gathering)
+    told = in_process("history", tmp_path / "of-digests").stdout
+    assert "next: counterpoint explain kept.digest.parquet --executor local\n" in told
     add_run(str(tmp_path), facts(1, 101.0, "two"), other_run(gathering, 2))
     told = in_process("history", tmp_path).stdout
     command = next(line for line in told.splitlines() if line.startswith("next: "))

@@ -106,7 +106,7 @@ def test_two_real_profiles_compared(shared: Path) -> None:
     digest = compare_digest(found)
     check(digest, "pax")
     assert "ops: no difference is known to exceed noise" in digest.text()
-    assert re.search(r"\nB against A: -1\.06% of A's step", digest.text())
+    assert re.search(r"\nB against A: -0\.27% of A's step", digest.text())
 
 
 def test_a_step_of_the_profile_is_told_from_those_of_the_verdict(shared: Path) -> None:

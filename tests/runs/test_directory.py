@@ -340,14 +340,14 @@ class TestSteps:
         assert not isinstance(timing, Unknown)
         assert (timing.seconds, timing.steps, timing.left_out) == (1.0, 4, 3)
 
-    def test_the_median_is_a_step_that_was_seen(self, tmp_path: Path) -> None:
+    def test_the_median_of_an_even_number_is_the_mean_of_both(self, tmp_path: Path) -> None:
         path = written(tmp_path / "run")
         starts = [0.0, 1.0, 3.0, 7.0, 15.0]
         steps(
             path / "rank0",
             *({"step": n, "start_s": s, "source": "annotation"} for n, s in enumerate(starts)),
         )
-        assert seconds(read_run(path)) == 2.0  # of 1, 2, 4 and 8
+        assert seconds(read_run(path)) == 3.0  # of 1, 2, 4 and 8
 
     def test_a_start_over_makes_no_negative_step(self, tmp_path: Path) -> None:
         path = written(tmp_path / "run")

@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
 
-__all__ = ["EMPTY", "Intervals", "as_ranges", "distinct", "order_by", "union", "values_of"]
+__all__ = [
+    "EMPTY",
+    "Intervals",
+    "around_median",
+    "as_ranges",
+    "distinct",
+    "order_by",
+    "union",
+    "values_of",
+]
 
 
 Picoseconds = NDArray[np.int64]
@@ -188,6 +197,14 @@ def values_of(column: NDArray[N]) -> NDArray[N]:
     if (values[1:] > values[:-1]).all():
         return values
     return values_of(np.sort(values))
+
+
+def around_median(lengths: Iterable[float]) -> tuple[float, float]:
+    """Return the limits of the middle half of the lengths, or of 1% around the median if wider."""
+    ranked = sorted(lengths)
+    middle, half = float(np.median(ranked)), (len(ranked) - 1) // 4
+    low, high = ranked[(len(ranked) - 1) // 2 - half], ranked[len(ranked) // 2 + half]
+    return min(low, 0.99 * middle), max(high, 1.01 * middle)
 
 
 def order_by(times: Longs, *then: Longs) -> Longs:

@@ -2,8 +2,8 @@
 
 Statistics of step time use every steady step. The inside of a step is shown for a typical one: the
 mean over devices of the steps around the median, scaled to it, so that a single checkpoint or
-hiccup does not distort the picture and the parts still add up to the step. The median is the length
-of an observed step: of an even number, the lower of the two in the middle.
+hiccup does not distort the picture and the parts still add up to the step. The median of an even
+number of steps is the mean of the two in the middle.
 
 Where no whole step was seen, or the requested one is not whole, runs of its program replace it, and
 `window` indicates this: their length is not a step time.
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from statistics import median_low
+from statistics import median
 from typing import Final
 
 import numpy as np
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.columns import Intervals, as_ranges, union
+from counterpoint.core.columns import Intervals, around_median, as_ranges, union
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.whole_runs import whole_runs
 from counterpoint.timeline import Timeline
@@ -35,7 +35,6 @@ from counterpoint.timeline import Timeline
 Longs = NDArray[np.int64]
 
 PS_PER_MS: Final = 1e9
-_EQUAL: Final = 0.01
 _LISTED: Final = 16
 _NO_STEP: Final = int(np.iinfo(np.int32).min)
 _WIDE: Final = 2
@@ -73,7 +72,7 @@ class Selection:
     @property
     def median_ms(self) -> float:
         """Length of the median step, or of its replacement."""
-        return median_low(self.lengths_ms)
+        return median(self.lengths_ms)
 
     @property
     def step_lengths_ms(self) -> tuple[float, ...]:
@@ -251,7 +250,7 @@ def _selected(
         devices=devices,
         lengths_ms=lengths,
         windows=typical.select("step", "device", "start_ps", "end_ps").sort("device", "start_ps"),
-        scale=median_low(lengths) / total if total else 0.0,
+        scale=median(lengths) / total if total else 0.0,
         window=window,
         not_looked_into=others,
     )
@@ -301,18 +300,15 @@ def _enough_steps(timeline: Timeline) -> int:
 
 
 def _typical(steps: pl.DataFrame, enough: int) -> tuple[pl.DataFrame, int]:
-    """Return steps around the median: the middle half, and others of nearly equal length.
+    """Return steps around the median: the middle half, and others within 1% of it.
 
     If there are more than `enough`, some of each length, and the number of the others.
     """
     lengths = steps.group_by("step").agg(pl.col("length").mean()).sort("length", "step")
-    ranked = lengths["length"].to_list()
-    if not ranked:
+    if lengths.is_empty():
         return steps, 0
-    middle, half = (len(ranked) - 1) // 2, (len(ranked) - 1) // 4
-    low = min(ranked[middle - half], (1 - _EQUAL) * ranked[middle])
-    high = max(ranked[middle + half], (1 + _EQUAL) * ranked[middle])
-    inside = lengths.filter(pl.col("length").is_between(low, high))["step"].to_list()
+    reach = around_median(lengths["length"])
+    inside = lengths.filter(pl.col("length").is_between(*reach))["step"].to_list()
     chosen = inside
     if len(inside) > enough:
         spread = np.linspace(0, len(inside) - 1, enough)

@@ -16,6 +16,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.fleet.digest import group_numbers
 from counterpoint.fleet.fleet import Fleet, Matrix
 from counterpoint.fleet.stragglers import often_late
+from counterpoint.hlo.collectives import bus_factor
 
 _PS_PER_MS = 1e9
 _WORTH = 0.02
@@ -57,6 +58,14 @@ class FleetCollective:
     def waits_ms(self) -> float | None:
         """How long a device waits in it at least."""
         return None if self.least_ms is None else max(0.0, self.ms - self.least_ms)
+
+    @property
+    def busbw_gbps(self) -> float | None:
+        """What a device sends in it per second of `least_ms`, as in `explain` and `network`."""
+        factor = bus_factor(self.kind, self.group_size)
+        if not self.least_ms or self.bytes is None or factor is None:
+            return None
+        return self.bytes * self.count * factor / self.least_ms / 1e6
 
 
 def find_collectives(fleet: Fleet) -> tuple[FleetCollective, ...]:

@@ -85,6 +85,11 @@ class Fleet:
         """Milliseconds of each step, mean over devices."""
         return np.nanmean(self.length, axis=0)
 
+    @property
+    def parts(self) -> dict[str, Matrix]:
+        """What the steps consist of, by name."""
+        return {name: getattr(self, name) for name in _PARTS}
+
     def of_hosts(self, matrix: Matrix) -> Matrix:
         """Return the mean over the devices of each host: a row per host."""
         known = np.isfinite(matrix)

@@ -188,7 +188,10 @@ def _write(store: str, path: str, content: bytes) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             write_whole(place, content)
         except OSError as failure:
-            raise InputError(f"can't write {place}: {failure.strerror or failure}") from None
+            raise InputError(
+                f"can't write {place}: {failure.strerror or failure}",
+                next=f"name a directory that may be written, instead of {store}",
+            ) from None
         return
     RemoteStore(f"{store.rstrip('/')}/{path}").write(content)
 
@@ -263,8 +266,14 @@ def _table(source: ProfileSource) -> pl.DataFrame:
         pl.exceptions.PolarsError,
         pl.exceptions.PanicException,
     ) as failure:
-        raise InputError(f"{source.name}: {str(failure).splitlines()[0]}") from None
+        raise InputError(
+            f"{source.name}: {str(failure).splitlines()[0]}",
+            next="remove this file, and store its run again",
+        ) from None
     schema = pl.Schema(RUNS)
     if found.schema != schema:
-        raise InputError(f"{source.name}: not a run of this version of Counterpoint")
+        raise InputError(
+            f"{source.name}: not a run of this version of Counterpoint",
+            next="store its run again, in a new directory",
+        )
     return found

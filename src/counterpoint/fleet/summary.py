@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoint.core.columns import around_median
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import WindowKind
 from counterpoint.fleet.collectives import FleetCollective, find_collectives
-from counterpoint.fleet.fleet import Fleet, FleetHost, Matrix
+from counterpoint.fleet.fleet import Fleet, FleetHost
 from counterpoint.fleet.stragglers import Late, find_late
 from counterpoint.fleet.tasks import Gathering
 
 
 @frozen(kw_only=True)
 class HostRow:
-    """A host in a median step: means over its devices."""
+    """A host in its median step: means over its devices, as `explain` of its profile shows."""
 
     host: FleetHost
     devices: int
@@ -41,7 +43,8 @@ class Build:
 class FleetSummary:
     """Milliseconds of a median step, mean over all devices; or of what replaces it.
 
-    `window_ms` is the length of that, and `step_ms` is None where no whole step was seen.
+    `window_ms` is the length of that, to which the parts add up, and `step_ms` is None where no
+    whole step was seen.
     """
 
     fleet: Fleet
@@ -84,11 +87,10 @@ def summarize(fleet: Fleet, gathering: Gathering) -> FleetSummary:
         window_ms=fleet.step_ms,
         min_ms=float(lengths.min()),
         max_ms=float(lengths.max()),
-        compute_ms=_typical(fleet.compute),
-        hidden_ms=_typical(fleet.hidden),
-        exposed_ms=_typical(fleet.exposed),
-        copy_ms=_typical(fleet.copy),
-        idle_ms=_typical(fleet.idle),
+        **_parts(
+            fleet.step_lengths,
+            {name: np.nanmean(part, axis=0) for name, part in fleet.parts.items()},
+        ),
         hosts=_rows(fleet),
         late=find_late(fleet),
         builds=_builds(fleet),
@@ -97,33 +99,34 @@ def summarize(fleet: Fleet, gathering: Gathering) -> FleetSummary:
     )
 
 
-def _typical(matrix: Matrix) -> float:
-    """Return the mean over devices and steps, so that the parts add up to the mean step."""
-    return float(np.nanmean(np.asarray(np.nanmean(matrix, axis=0))))
+def _parts(
+    lengths: NDArray[np.float64], parts: Mapping[str, NDArray[np.float64]]
+) -> dict[str, float]:
+    """Return what a median step consists of: parts of the steps around it, scaled to its length.
+
+    So they add up to it, as those that `explain` shows of one profile.
+    """
+    known = np.isfinite(lengths)
+    if not known.any():
+        return {f"{name}_ms": np.nan for name in parts}
+    low, high = around_median(lengths[known].tolist())
+    typical = known & (low <= lengths) & (lengths <= high)
+    scale = np.median(lengths[known]) / lengths[typical].mean()
+    return {f"{name}_ms": float(part[typical].mean() * scale) for name, part in parts.items()}
 
 
 def _rows(fleet: Fleet) -> tuple[HostRow, ...]:
-    def medians(matrix: Matrix) -> NDArray[np.float64]:
-        by_host = fleet.of_hosts(matrix)
-        known = np.isfinite(by_host).any(axis=1)
-        result = np.full(len(by_host), np.nan)
-        result[known] = np.nanmedian(by_host[known], axis=1)
-        return result
-
     lengths = fleet.of_hosts(fleet.length)
-    columns = [medians(each) for each in (fleet.length, fleet.compute, fleet.exposed, fleet.idle)]
+    parts = {name: fleet.of_hosts(fleet.parts[name]) for name in ("compute", "exposed", "idle")}
     devices = np.bincount(fleet.host_of, minlength=len(fleet.hosts))
     return tuple(
         HostRow(
             host=host,
             devices=int(devices[at]),
-            step_ms=float(columns[0][at]),
-            compute_ms=float(columns[1][at]),
-            exposed_ms=float(columns[2][at]),
-            idle_ms=float(columns[3][at]),
-            each_ms=tuple(lengths[at].tolist()),
+            each_ms=tuple(own.tolist()),
+            **_parts(own, {"step": own, **{name: part[at] for name, part in parts.items()}}),
         )
-        for at, host in enumerate(fleet.hosts)
+        for at, (host, own) in enumerate(zip(fleet.hosts, lengths, strict=True))
     )
 
 

@@ -6,9 +6,10 @@ can't be read is named and left out.
 
 from __future__ import annotations
 
+import glob
 import traceback
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -20,7 +21,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.fleet.digest import SCHEMA, from_bytes, merge
 from counterpoint.fleet.products import make_product
 from counterpoint.timeline import read
-from counterpoint.timeline.source import find_sources
+from counterpoint.timeline.source import find_sources, in_order
 from counterpoint.timeline.storage import is_timeline
 
 __all__ = ["Gathering", "Order", "find_profiles", "gather", "gather_digests"]
@@ -198,15 +199,31 @@ def _error(outcome: Reduction) -> InputError:
     return InputError(what, why=why, next=then)
 
 
+def _matches(name: str) -> list[str]:
+    """Return what a pattern or a directory of stored Timelines stands for; else the name itself."""
+    place = Path(name)
+    found = [*map(Path, [] if place.exists() else glob.glob(name, recursive=True))]  # noqa: PTH207
+    with suppress(OSError):
+        found = found or [path for path in place.iterdir() if is_timeline(path)]
+    return [str(path) for path in in_order(found)] or [name]
+
+
 def find_profiles(names: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Return the profiles that names stand for, each once, and notes on the selection."""
     found: dict[str, str] = {}
     notes: list[str] = []
-    for name in names:
+    places = [each for name in names for each in _matches(name)]
+    for name in places:
         if is_timeline(Path(name)):
             found.setdefault(str(Path(name).resolve()), name)
             continue
-        sources, said = find_sources(name)
+        try:
+            sources, said = find_sources(name)
+        except InputError:
+            if len(places) == 1 or not Path(name).exists():
+                raise
+            found.setdefault(name, name)  # its task says what is wrong with it
+            continue
         notes += said
         for source in sources:
             found.setdefault(source.identity, source.url or source.name)

@@ -22,24 +22,31 @@ def read_topology(path: str | Path) -> dict[str, HostPlace]:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as failure:
-        raise InputError(f"{path}: can't be read: {failure}") from None
+        reason = getattr(failure, "strerror", None) or "it is not UTF-8 text"
+        raise _refused(f"{path}: can't be read: {reason}") from None
     rows = csv.DictReader(text.splitlines())
     columns = [name.strip().lower() for name in rows.fieldnames or ()]
     if "host" not in columns or not {"rack", "pod"} & {*columns}:
-        raise InputError(
-            f"{path}: its first line must name the columns host, rack and pod",
-            why=f"it is {','.join(columns) or 'empty'}",
-        )
+        told = ",".join(columns) or "empty"
+        raise _refused(f"{path}: its first line must name the columns host, rack and pod", told)
     rows.fieldnames = columns
     places: dict[str, HostPlace] = {}
     for number, row in enumerate(rows, 2):
         host = (row.get("host") or "").strip()
         place = HostPlace(rack=_name(row.get("rack")), pod=_name(row.get("pod")))
         if not host:
-            raise InputError(f"{path}: line {number} names no host")
+            raise _refused(f"{path}: line {number} names no host")
         if places.setdefault(host, place) != place:
-            raise InputError(f"{path}: line {number} gives {host} another place than before")
+            raise _refused(f"{path}: line {number} gives {host} another place than before")
     return places
+
+
+def _refused(what: str, first: str | None = None) -> InputError:
+    return InputError(
+        what,
+        why=first and f"it is {first}",
+        next="write a line host,rack,pod and one for each host, such as host-00,r1,p1",
+    )
 
 
 def _name(text: str | None) -> str | None:

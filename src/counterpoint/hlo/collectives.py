@@ -222,14 +222,16 @@ class Collective:
     @property
     def bus_factor(self) -> float | None:
         """Bus bandwidth over algorithm bandwidth; None if the group is unknown."""
-        if self.kind in ("collective-permute", "collective-broadcast", "send", "recv"):
-            return 1.0
-        if self.kind == UNKNOWN_KIND:
-            return None
-        n = self.group_size
-        if not n:
-            return None
-        return (2 if self.kind == "all-reduce" else 1) * (n - 1) / n
+        return bus_factor(self.kind, self.group_size)
+
+
+def bus_factor(kind: str | None, group_size: int | None) -> float | None:
+    """Return what a device sends as a share of a collective's bytes; None: unknown."""
+    if kind in ("collective-permute", "collective-broadcast", "send", "recv"):
+        return 1.0
+    if kind in (None, UNKNOWN_KIND) or not group_size:
+        return None
+    return (2 if kind == "all-reduce" else 1) * (group_size - 1) / group_size
 
 
 def collective(program: Program, instruction: Instruction) -> Collective | None:

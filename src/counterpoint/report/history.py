@@ -131,7 +131,8 @@ def _next(history: RunHistory, store: str) -> str:
     rows = history.runs.to_dicts()
     at = history.moved[-1].at if history.moved else len(rows) - 1
     if at < 1:
-        return f"counterpoint explain {shlex.quote(rows[0]['source'])}"
+        how = " --executor local" if rows[0]["source"].endswith(".digest.parquet") else ""
+        return f"counterpoint explain {shlex.quote(rows[0]['source'])}{how}"
     kind = "key" if rows[at - 1]["day"] == rows[at]["day"] else "day"
     one, other = (
         f"'{store}?model={quote(row['model'])}&{kind}={row[kind]}'" for row in rows[at - 1 : at + 1]

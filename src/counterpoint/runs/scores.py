@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from statistics import median, median_low, stdev
+from statistics import median, stdev
 from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
@@ -86,7 +86,7 @@ def _of_rank(rank: Rank) -> Score | None:
         rest = _disturbed(rank)
         return None if rest.compiled or rest.steps < _FEWEST else rest
     left_out = len(rank.step_seconds) - len(quiet)
-    return Score(median_low(quiet), len(quiet), rank.step_source or "log", left_out, quiet)
+    return Score(median(quiet), len(quiet), rank.step_source or "log", left_out, quiet)
 
 
 def _disturbed(rank: Rank) -> Score:
@@ -97,7 +97,7 @@ def _disturbed(rank: Rank) -> Score:
     source = rank.step_source or "log"
     compiled = not calm and not undisturbed(rank.steps, _compiles(rank))
     return Score(
-        median_low(seconds),
+        median(seconds),
         len(seconds),
         source,
         left_out,
@@ -157,7 +157,7 @@ def _of_profile(run: Run) -> Score | Unknown:
         seen = "1 whole step was" if len(seconds) == 1 else f"{len(seconds)} whole steps were"
         return Unknown(f"{seen} seen in the profile, which is too few for a median")
     left_out = timeline.steps["step"].n_unique() - len(seconds)
-    return Score(median_low(seconds), len(seconds), "profile", left_out, tuple(seconds))
+    return Score(median(seconds), len(seconds), "profile", left_out, tuple(seconds))
 
 
 CONFIDENCE: Final = 0.95

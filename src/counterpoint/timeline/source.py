@@ -196,6 +196,11 @@ def _in_directory(directory: Place) -> tuple[list[ProfileSource], list[str]]:
         inside = ", ".join(names[:5]) or "nothing"
     except PermissionError as failure:
         raise InputError(f"{failure.filename}: no permission to read this directory") from None
+    if isinstance(directory, Path) and any(is_timeline(directory / name) for name in names):
+        raise InputError(
+            f"{directory}: holds stored Timelines of several hosts, and is none itself",
+            next=f"counterpoint explain {shlex.quote(str(directory))} --executor local",
+        )
     if any(name.endswith(".parquet") for name in names):
         raise InputError(
             f"{directory}: not a complete stored Timeline: {MANIFEST} is missing",
@@ -230,7 +235,7 @@ def _refuse_timeline(directory: Place) -> None:
     elif is_timeline(directory):
         raise InputError(
             f"{directory}: a stored Timeline can't be combined with others",
-            why="it already holds all profiles of its run",
+            why="it already holds all profiles of its run; several take --executor local",
             next=f"counterpoint explain {shlex.quote(str(directory))}",
         )
 

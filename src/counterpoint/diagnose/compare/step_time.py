@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from statistics import fmean, median_low
+from statistics import fmean, median
 from typing import Final
 
 import numpy as np
@@ -62,7 +62,7 @@ class RunSteps:
 
     @property
     def median_s(self) -> float:
-        return median_low(self.each_s)
+        return median(self.each_s)
 
 
 @frozen(kw_only=True)

@@ -69,7 +69,7 @@ def check(data: StepData) -> Iterator[Finding]:
     if waiting <= WORTH * data.step_ms:
         return
     rows = idle.top(IdleCause.BLOCKED)
-    inside = idle.ms(IdleCause.BLOCKED)
+    inside, held = idle.ms(IdleCause.BLOCKED), idle.ms(*HIDEABLE, held=True)
     yield Finding(
         code=CODE,
         title=(
@@ -77,9 +77,10 @@ def check(data: StepData) -> Iterator[Finding]:
             + ("because the host waits for a result" if idle.seen else "after a copy to the host")
         ),
         detail=(
-            f"the launching thread waits {idle.blocked_ms:,.2f} ms per step, {inside:,.2f} ms of"
-            " that while no device works, and calls the next step only afterwards; its other work"
-            " could overlap the step"
+            f"from the start of that wait on, devices are idle for {held:,.2f} ms per step. The"
+            f" launching thread waits {idle.blocked_ms:,.2f} ms, {inside:,.2f} ms of that while no"
+            " device works, and calls the next step only afterwards; it could be ahead by as long"
+            " as it waits, and its other work could overlap the step"
             if idle.seen
             else "the next step starts"
             f" {waiting:,.2f} ms after the end of a copy to the host that is no op of the program,"
@@ -90,7 +91,7 @@ def check(data: StepData) -> Iterator[Finding]:
         evidence=(
             Evidence(
                 what="gaps from the start of the wait",
-                ms=waiting,
+                ms=held,
                 gaps=idle.gaps(*HIDEABLE, held=True),
             ),
             *(Evidence(what=what, ms=ms) for what, ms in rows),

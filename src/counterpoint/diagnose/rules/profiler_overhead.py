@@ -46,7 +46,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from statistics import median_low
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Unknown
@@ -79,7 +79,7 @@ def check(data: StepData) -> Iterator[Finding]:
     inside = _profiled(rank)
     if len(inside) < _ENOUGH:
         return
-    slow, usual = median_low(inside) * 1e3, outside.seconds * 1e3
+    slow, usual = median(inside) * 1e3, outside.seconds * 1e3
     if slow <= _SLOWER * usual:
         return
     traced = any(name.startswith("$") for name in data.timeline.host_names)

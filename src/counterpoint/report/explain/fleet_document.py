@@ -145,8 +145,8 @@ def _step(summary: FleetSummary) -> Section:
         )
     )
     how = (
-        f"the parts are means over devices and steps, in ms; steps of different hosts are matched"
-        f" by {summary.fleet.matched_by}"
+        "the parts are means over devices of the steps around the median, scaled to it; steps of"
+        f" different hosts are matched by {summary.fleet.matched_by}"
     )
     matched = Prose(how, Tone.QUIET)
     if summary.step_ms is None:
@@ -241,28 +241,18 @@ def _collectives(summary: FleetSummary, top: int) -> list[Section]:
     if not summary.collectives:
         return []
     shown = summary.collectives[:top]
-    rates = [
-        None if each.least_ms is None or each.bytes is None else each.bytes * each.count / 1e6
-        for each in shown
-    ]
     whole = table(
         labels("collective", [each.op for each in shown]),
         numbers("members", [units.count(each.group_size) for each in shown], 1),
         numbers("ms", units.column(each.ms for each in shown)),
         numbers("without waiting", units.column(each.least_ms for each in shown)),
         numbers("waiting", units.column(each.waits_ms for each in shown)),
-        numbers(
-            "GB/s",
-            units.column(
-                None if moved is None or not each.least_ms else moved / each.least_ms
-                for moved, each in zip(rates, shown, strict=True)
-            ),
-            2,
-        ),
+        numbers("bus GB/s", units.column(each.busbw_gbps for each in shown), 2),
         words("last in most steps", [_last(each) for each in shown], 3),
     )
     where = Prose(
-        "without waiting: as long as the member that arrives last stays; bytes per second of that",
+        "without waiting: as long as the member that arrives last stays; bus GB/s: what a device"
+        " sends per second of that",
         Tone.QUIET,
     )
     count = units.shown_of(len(shown), len(summary.collectives))
@@ -296,7 +286,7 @@ def _hosts(summary: FleetSummary, top: int) -> Section:
     """Show hosts by the time that is their own, and by how much it exceeds the median in steps."""
     fleet = summary.fleet
     own = fleet.of_hosts(fleet.length - fleet.exposed)
-    typical = np.array([np.nanmedian(row) if np.isfinite(row).any() else -np.inf for row in own])
+    typical = np.nan_to_num([row.step_ms - row.exposed_ms for row in summary.hosts], nan=-np.inf)
     order: list[int] = np.argsort(-typical, kind="stable")[:top].tolist()
     rows = [summary.hosts[at] for at in order]
     racks = [row.host.place.rack or "" for row in rows]

@@ -78,6 +78,7 @@ class FleetCollectiveJson(Result):
     ms: float
     least_ms: float | None
     waits_ms: float | None
+    busbw_gbps: float | None
     last: str | None
     last_steps: int
     steps: int

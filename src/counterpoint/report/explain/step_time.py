@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _NOTICEABLE: Final = 0.99  # shorter program runs: the step clearly includes a wait
 _DISAGREE: Final = 0.25  # of the shorter; noise and profiler overhead are usually less
+_APART: Final = 0.01  # of the step: lengths on single devices that are worth a word
 _OTHERS: Final = 0.05  # share of device time; above it the guess is doubtful
 _GUESSED: Final = "no markers: one run of "
 _MARK: Final = "mark steps with jax.profiler.StepTraceAnnotation"
@@ -259,8 +260,10 @@ def parts_section(
         )
         for part, ms in zip(parts, units.column(parts.values(), decimals), strict=True)
     )
-    many = len(by_device) > 1
-    summary = "mean over devices (min to max)" if many else ""
+    summary = "mean over devices (min to max)" if len(by_device) > 1 else ""
+    lasts = [sum(device_parts[part] for part in whole) for device_parts in by_device]
+    if summary and max(lasts) - min(lasts) > _APART * total:
+        summary += f", whose own steps take {units.span(min(lasts), max(lasts))}"
     return Section(title, summary, (BreakdownBar(slices), FactList((_phases(phases),))))
 
 

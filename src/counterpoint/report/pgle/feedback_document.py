@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from statistics import median_low
+from statistics import median
 
 from counterpoint.core import Unknown
 from counterpoint.core.arguments import option_words
@@ -67,7 +67,7 @@ def times_line(
 
 def _median(scores: Iterable[Score | Unknown]) -> str:
     known = [score.seconds for score in scores if not isinstance(score, Unknown)]
-    return units.milliseconds(median_low(known) * 1e3) if known else units.UNKNOWN
+    return units.milliseconds(median(known) * 1e3) if known else units.UNKNOWN
 
 
 def _score(score: Score | Unknown) -> tuple[str, str, str]:

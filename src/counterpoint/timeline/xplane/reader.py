@@ -438,7 +438,9 @@ def _constant(value: bytes) -> Callable[[], bytes]:
 
 
 def _guess_damage(data: memoryview) -> str:
-    if b"\xef\xbf\xbd" in bytes(data[: 1 << 16]):
+    head = bytes(data[: 1 << 16])
+    # By chance a profile may hold these three bytes, too, but a converted one holds UTF-8 only.
+    if b"\xef\xbf\xbd" in head and len(head.decode(errors="ignore").encode()) > len(head) - 4:
         return (
             "it went through a text conversion: bytes that are not UTF-8 were replaced by U+FFFD"
             " and cannot be recovered"

@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
@@ -61,11 +62,15 @@ class Installations:
     """Makes and finds environments, and keeps them from being removed until its block ends."""
 
     def __init__(self, packages: CarriedPackages = NO_PACKAGES, *, tpus: bool = False) -> None:
-        self._uv = Uv()
         self._packages = packages
         self._extra = "tpu" if tpus else "cuda13-local"
         self._held: list[int] = []
         self._resolved: dict[tuple[str, str], tuple[tuple[str, ...], bool]] = {}
+
+    @cached_property
+    def _uv(self) -> Uv:
+        """The installer, which is not missed before a version that needs it is known to be one."""
+        return Uv()
 
     def __enter__(self) -> Self:
         self._scratch = ScratchDirectory("upgrade")
@@ -99,7 +104,7 @@ class Installations:
                 text,
                 "not a version of JAX",
                 why=f"such as 0.10.2, or {NEWEST}",
-                instead="0.10.2",
+                instead=NEWEST if argument == "to" else "0.10.2",
             ) from None
         if version < Version(OLDEST):
             raise ArgumentError(
