@@ -7,6 +7,7 @@ breakdown is built from the four operations here, so its parts add up by constru
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import comb, exp, fsum, log
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -19,6 +20,8 @@ __all__ = [
     "Intervals",
     "around_median",
     "as_ranges",
+    "at_least",
+    "column_medians",
     "distinct",
     "order_by",
     "union",
@@ -205,6 +208,22 @@ def around_median(lengths: Iterable[float]) -> tuple[float, float]:
     middle, half = float(np.median(ranked)), (len(ranked) - 1) // 4
     low, high = ranked[(len(ranked) - 1) // 2 - half], ranked[len(ranked) // 2 + half]
     return min(low, 0.99 * middle), max(high, 1.01 * middle)
+
+
+def column_medians(of: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the median of each column; NaN if it has no values."""
+    known = np.isfinite(of).any(axis=0)
+    result = np.full(of.shape[1], np.nan)
+    result[known] = np.nanmedian(of[:, known], axis=0)
+    return result
+
+
+def at_least(hits: int, of: int, chance: float) -> float:
+    """Return the probability of at least so many hits, each of which has this chance."""
+    if hits <= 0 or chance >= 1:
+        return 1.0
+    each = range(hits, of + 1)
+    return fsum(exp(log(comb(of, k)) + k * log(chance) + (of - k) * log(1 - chance)) for k in each)
 
 
 def order_by(times: Longs, *then: Longs) -> Longs:

@@ -266,14 +266,12 @@ def _table(source: ProfileSource) -> pl.DataFrame:
         pl.exceptions.PolarsError,
         pl.exceptions.PanicException,
     ) as failure:
-        raise InputError(
-            f"{source.name}: {str(failure).splitlines()[0]}",
-            next="remove this file, and store its run again",
-        ) from None
+        raise _no_run(source, str(failure).splitlines()[0]) from None
     schema = pl.Schema(RUNS)
     if found.schema != schema:
-        raise InputError(
-            f"{source.name}: not a run of this version of Counterpoint",
-            next="store its run again, in a new directory",
-        )
+        raise _no_run(source, "not a run of this version of Counterpoint")
     return found
+
+
+def _no_run(source: ProfileSource, what: str) -> InputError:
+    return InputError(f"{source.name}: {what}", next="remove this file, and store its run again")

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import comb, log
+from math import comb
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core import Range
+from counterpoint.core.columns import at_least, column_medians
 from counterpoint.core.frozen import frozen
 from counterpoint.fleet.fleet import Fleet, Matrix
 
@@ -97,7 +98,7 @@ def _deficit(fleet: Fleet, known: Bools) -> Matrix:
     for program in range(len(number)):
         own = of_device == program
         if own.sum() > 1:
-            deficit[own] = _median(fleet.exposed[own]) - fleet.exposed[own]
+            deficit[own] = column_medians(fleet.exposed[own]) - fleet.exposed[own]
     return np.where(known, deficit, np.nan)
 
 
@@ -154,7 +155,7 @@ def often_late(own: Matrix, worth: float) -> list[tuple[int, tuple[int, int, flo
         # The share of the others: a unit that is always late must not hide itself among few.
         others = total - steps
         share = (int(late.sum()) - hits + 1) / (others + 2)
-        chance = len(own) * _at_least(hits, steps, share)
+        chance = len(own) * at_least(hits, steps, share)
         if chance <= _BY_CHANCE and float(np.nanmedian(own[number])) > worth:
             found.append((number, (hits, steps, chance)))
     return found
@@ -166,11 +167,11 @@ def _usual(own: Matrix) -> NDArray[np.float64]:
     Any threshold leaves the probability of a false one as it is; this one leaves real ones visible
     among many that are a little late in turn. Two units have no spread of their own.
     """
-    middle = _median(own)
+    middle = column_medians(own)
     if len(own) < _FEW:
         return np.zeros_like(middle)
     apart: Matrix = np.fabs(own - middle)
-    return middle + _DEVIATIONS * _median(apart)
+    return middle + _DEVIATIONS * column_medians(apart)
 
 
 def _of_unit(units: _Units, deficit: Matrix, number: int) -> NDArray[np.float64]:
@@ -249,27 +250,8 @@ def median_interval(values: NDArray[np.float64]) -> Range | None:
     return None
 
 
-def _median(of: Matrix) -> NDArray[np.float64]:
-    known = np.isfinite(of).any(axis=0)
-    result = np.full(of.shape[1], np.nan)
-    result[known] = np.nanmedian(of[:, known], axis=0)
-    return result
-
-
 def _low_median(of: Matrix) -> NDArray[np.float64]:
     """Return what more than half of the values reach, by step."""
     ordered = np.sort(of, axis=0)  # NaN comes last
     middle = np.maximum(np.isfinite(of).sum(axis=0) - 1, 0) // 2
     return ordered[middle, np.arange(of.shape[1])]
-
-
-def _at_least(hits: int, of: int, share: float) -> float:
-    """Return the probability of at least so many hits."""
-    if hits <= 0 or share >= 1:
-        return 1.0
-    return float(
-        sum(
-            np.exp(log(comb(of, k)) + k * log(share) + (of - k) * log(1 - share))
-            for k in range(hits, of + 1)
-        )
-    )

@@ -31,6 +31,7 @@ __all__ = [
     "KINDS",
     "Transfer",
     "between_slices",
+    "bus_factor",
     "collective",
     "device_groups",
     "replica_groups",

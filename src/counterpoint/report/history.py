@@ -131,8 +131,10 @@ def _next(history: RunHistory, store: str) -> str:
     rows = history.runs.to_dicts()
     at = history.moved[-1].at if history.moved else len(rows) - 1
     if at < 1:
-        how = " --executor local" if rows[0]["source"].endswith(".digest.parquet") else ""
-        return f"counterpoint explain {shlex.quote(rows[0]['source'])}{how}"
+        source = shlex.quote(rows[0]["source"])
+        if source.endswith(".digest.parquet"):
+            return f"counterpoint explain {source} --executor local"
+        return f"counterpoint explain {source}"
     kind = "key" if rows[at - 1]["day"] == rows[at]["day"] else "day"
     one, other = (
         f"'{store}?model={quote(row['model'])}&{kind}={row[kind]}'" for row in rows[at - 1 : at + 1]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Place = Path | RemotePath
     """A file or directory, on this machine or in a store."""
 
-__all__ = ["ENDINGS", "ProfileSource", "find_sources"]
+__all__ = ["ENDINGS", "ProfileSource", "find_sources", "in_order"]
 
 ENDINGS: Final = (
     (".xplane.pb", ".xplane.pb.gz", ".xplane.riegeli"),
@@ -235,7 +235,7 @@ def _refuse_timeline(directory: Place) -> None:
     elif is_timeline(directory):
         raise InputError(
             f"{directory}: a stored Timeline can't be combined with others",
-            why="it already holds all profiles of its run; several take --executor local",
+            why="it already holds all profiles of its run; `executor=local` takes several",
             next=f"counterpoint explain {shlex.quote(str(directory))}",
         )
 

@@ -8,7 +8,6 @@ than by chance.
 
 from __future__ import annotations
 
-from math import comb
 from typing import Final
 
 import numpy as np
@@ -16,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import Basis
-from counterpoint.core.columns import values_of
+from counterpoint.core.columns import at_least, column_medians, values_of
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import exposed_executions
 from counterpoint.diagnose.selection import PS_PER_MS
@@ -123,7 +122,7 @@ def _often_last(data: StepData, waited: Waited, least: Waited | float) -> dict[i
     found: dict[int, int] = {}
     for number in values_of(first[counts]):
         last = int((first[counts] == number).sum())
-        if among * _at_least(last, costly, 1 / among) <= _BY_CHANCE:
+        if among * at_least(last, costly, 1 / among) <= _BY_CHANCE:
             found[int(number)] = last
     return found
 
@@ -134,7 +133,7 @@ def _lateness(waited: Waited) -> tuple[NDArray[np.int64], Waited]:
     first = filled.argmin(axis=0)
     others = np.sort(filled, axis=0)[1:]
     others = np.where(np.isfinite(others), others, np.nan)
-    return first, np.nan_to_num(_median(others) - filled.min(axis=0))
+    return first, np.nan_to_num(column_medians(others) - filled.min(axis=0))
 
 
 def _straggler(
@@ -146,7 +145,7 @@ def _straggler(
     *,
     among: int | None = None,
 ) -> Straggler:
-    more = _median(waited[~its]) - _median(waited[its])
+    more = column_medians(waited[~its]) - column_medians(waited[its])
     compute, idle = _per_device(data, Lane.COMPUTE), _per_device(data, IDLE)
     return Straggler(
         number=number,
@@ -199,23 +198,8 @@ def _members(count: int, device: int) -> NDArray[np.bool_]:
     return np.arange(count) == device
 
 
-def _median(of: Waited) -> Waited:
-    """Return medians by step; NaN if a step has no values."""
-    known = np.isfinite(of).any(axis=0)
-    result = np.full(of.shape[1], np.nan)
-    result[known] = np.nanmedian(of[:, known], axis=0)
-    return result
-
-
 def _most(of: Waited) -> Waited:
     return np.where(np.isfinite(of), of, -np.inf).max(axis=0)
-
-
-def _at_least(last: int, of: int, chance: float) -> float:
-    """Return the probability of at least `last` hits."""
-    return sum(
-        comb(of, hits) * chance**hits * (1 - chance) ** (of - hits) for hits in range(last, of + 1)
-    )
 
 
 SCHEMA: Final = {"device": pl.UInt16, "step": pl.Int32, "waited_ps": pl.Int64}

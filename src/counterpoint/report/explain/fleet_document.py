@@ -11,6 +11,7 @@ import numpy as np
 
 from counterpoint.core import Range
 from counterpoint.core.printable import counted_noun, some
+from counterpoint.core.columns import column_medians
 from counterpoint.diagnose import WindowKind
 from counterpoint.fleet import FleetCollective, FleetSummary, Late, Matrix
 from counterpoint.report import units
@@ -329,9 +330,7 @@ def _map(summary: FleetSummary, top: int) -> list[Block]:
 
 
 def _by_step(summary: FleetSummary, own: Matrix, order: list[int]) -> TextTable:
-    known = np.isfinite(own).any(axis=0)
-    middle = np.full(own.shape[1], np.nan)
-    middle[known] = np.nanmedian(own[:, known], axis=0)
+    middle = column_medians(own)
     return _columns(summary, own[order] - middle, order, lambda column: list(map(_signed, column)))
 
 
