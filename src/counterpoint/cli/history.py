@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -111,10 +112,8 @@ def _facts(
     stamp = _STAMP.search(shown)
     began = None
     if stamp is not None:
-        try:
+        with suppress(ValueError):
             began = datetime.strptime(stamp.group(), "%Y_%m_%d_%H_%M_%S").replace(tzinfo=UTC)
-        except ValueError:
-            began = None
     own = name or Path(shown.rstrip("/*")).name or shown
     return StoredFacts(model=model, name=own, source=shown, day=day, started=began, commit=commit)
 

@@ -207,14 +207,7 @@ _REMOTE: Final = frozenset(
     }
 )
 _REMOTE_FUSE: Final = (
-    "gcsfuse",
-    "s3fs",
-    "goofys",
-    "sshfs",
-    "rclone",
-    "blobfuse",
-    "juicefs",
-    "weka",
+    *("gcsfuse", "s3fs", "goofys", "sshfs", "rclone", "blobfuse", "juicefs", "weka"),
 )
 
 

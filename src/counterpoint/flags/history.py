@@ -100,15 +100,8 @@ def _changes(flags: list[tuple[str, Flag | None]]) -> list[FlagChange]:
 def differences(before: Flag, after: Flag) -> list[tuple[str, str, str]]:
     """Return what differs between two releases of one flag: the field, its old and new value."""
     fields = (
-        "type",
-        "default",
-        "values",
-        "xla_flags",
-        "compile_option",
-        "no_op",
-        "deprecated",
-        "alias_of",
-        "fatal",
+        *("type", "default", "values", "xla_flags"),
+        *("compile_option", "no_op", "deprecated", "alias_of", "fatal"),
     )
     return [
         (field, _text(getattr(before, field)), _text(getattr(after, field)))

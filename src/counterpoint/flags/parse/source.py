@@ -48,17 +48,7 @@ _MEANT: Final = re.compile(
     r"\s*(?:-\S|[\N{HYPHEN}-\N{EM DASH}\N{MINUS SIGN}]|['\"]\s*--|(?:export\s+)?[A-Za-z_]\w*=)"
 )
 """The start of a literal text of settings; an existing file of that name takes precedence."""
-FORMS: Final = (
-    "flags",
-    "shell",
-    "slurm",
-    "python",
-    "yaml",
-    "env",
-    "toml",
-    "docker",
-    "text",
-)
+FORMS: Final = (*("flags", "shell", "slurm", "python", "yaml", "env", "toml", "docker", "text"),)
 """The forms that a source can be declared to have."""
 ALIASES: Final = {"bash": "shell", "k8s": "yaml", "compiler_options": "python"}
 """Alternative names of forms."""

@@ -78,13 +78,7 @@ _LEVEL: Final = re.compile(r"[\w.*?/-]+=\d+")
 _WORDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 _FUNCTIONS: Final = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
 _ALGORITHMS: Final = (
-    "tree",
-    "ring",
-    "collnetdirect",
-    "collnetchain",
-    "nvls",
-    "nvlstree",
-    "pat",
+    *("tree", "ring", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"),
 )
 
 

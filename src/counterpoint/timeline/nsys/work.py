@@ -19,13 +19,7 @@ MEMSETS: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
 GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 
 _NUMBERS: Final = (
-    "start",
-    "end",
-    "deviceId",
-    "streamId",
-    "globalPid",
-    "correlationId",
-    "graphNodeId",
+    *("start", "end", "deviceId", "streamId", "globalPid", "correlationId", "graphNodeId"),
 )
 
 # enum CUpti_ActivityMemcpyKind, with the names XLA's own profiler gives them

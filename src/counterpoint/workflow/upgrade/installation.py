@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
-from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
@@ -62,15 +61,11 @@ class Installations:
     """Makes and finds environments, and keeps them from being removed until its block ends."""
 
     def __init__(self, packages: CarriedPackages = NO_PACKAGES, *, tpus: bool = False) -> None:
+        self._uv = Uv()
         self._packages = packages
         self._extra = "tpu" if tpus else "cuda13-local"
         self._held: list[int] = []
         self._resolved: dict[tuple[str, str], tuple[tuple[str, ...], bool]] = {}
-
-    @cached_property
-    def _uv(self) -> Uv:
-        """The installer, which is not missed before a version that needs it is known to be one."""
-        return Uv()
 
     def __enter__(self) -> Self:
         self._scratch = ScratchDirectory("upgrade")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,9 +69,10 @@ class BasePython:
 
 
 class Uv:
-    """The program uv: beside this Python, else on the PATH."""
+    """The program uv: beside this Python, else on the PATH; missed once it is needed."""
 
-    def __init__(self) -> None:
+    @cached_property
+    def _program(self) -> str:
         beside = Path(sys.executable).parent / "uv"
         found = str(beside) if beside.is_file() else shutil.which("uv")
         if found is None:
@@ -79,7 +81,7 @@ class Uv:
                 why=f"it is neither beside {sys.executable} nor on the PATH",
                 next=f"{sys.executable} -m pip install uv",
             )
-        self._program = found
+        return found
 
     def resolve(
         self, requirements: Sequence[str], python: BasePython, constraints: Sequence[str] = ()
