@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from counterpoint.core import Range
-from counterpoint.core.printable import counted_noun, some
 from counterpoint.core.columns import column_medians
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose import WindowKind
 from counterpoint.fleet import FleetCollective, FleetSummary, Late, Matrix
 from counterpoint.report import units
