@@ -88,26 +88,56 @@ def test_each_view_of_a_prediction(tmp_path: Path, visit: Visitor) -> None:
     assert "predicted" in visited.page.locator("header.shell").inner_text()
 
 
-def test_each_view_of_a_prediction_with_candidates(tmp_path: Path, visit: Visitor) -> None:
-    hlo, out = tmp_path / "step.hlo.txt", tmp_path / "page.html"
+def candidates_page(directory: Path, *, is_other_program: bool) -> Path:
+    """Two candidates, faster than the base by 1% and by half of that; or its program once more."""
+    hlo, out = directory / "step.hlo.txt", directory / "page.html"
     hlo.write_text(timelines.HLO)
     known = counterpoint.predict(hlo, target="2xH100")
-    candidates = [
+    made = [
         RankedCandidate(
-            name=f"--xla_gpu_all_gather_combine_threshold_bytes={1 << at}",
+            name=name,
             settings=Settings(),
-            forecast=known.base,
-            behind=at / 1e3,
-            reach=Range(0.0, at / 1e2),
+            forecast=replace(
+                known.base,
+                name=name,
+                simulation=replace(known.base.simulation, step_s=known.step_s * (1 - faster)),
+            ),
+            is_base=name == "base",
+            same_as=None if is_other_program or name == "base" else "base",
+            behind=(1 - faster) / 0.99 - 1,
+            reach=Range(0.0, (1 - faster) / 0.99 - 1),
             exposed_ms=1.0,
         )
-        for at in (20, 30)
+        for name, faster in (("--xla_x=a/b", 0.01), ("--xla_x=c", 0.005), ("base", 0))
     ]
-    made = replace(known, candidates=tuple(candidates))
-    page = predicted_page(made, predict_document(made, 10, ""), predict_json(made))
+    found = replace(known, candidates=tuple(made))
+    page = predicted_page(found, predict_document(found, 10, ""), predict_json(found))
     out.write_text(one_file(page), encoding="utf-8")
+    return out
+
+
+def test_each_view_of_a_prediction_with_candidates(tmp_path: Path, visit: Visitor) -> None:
+    out = candidates_page(tmp_path, is_other_program=True)
     for theme in ("light", "dark"):
-        assert walk(visit(out, theme=theme)) >= LEAST | {"candidates"}
+        visited = visit(out, theme=theme)
+        assert visited.views[0] == "overview"
+        assert walk(visited) >= LEAST | {"candidates", "compare"}
+    text = visited.show("compare").inner_text()
+    assert "\u22121.0%" in text
+    assert "\u22121.0% to 0%" in text
+    assert "as the prediction ranks them" in text
+    visited.show("candidates").get_by_role("button", name="one above the other").click()
+    visited.page.locator("#panel[data-view=timeline]").wait_for()
+    visited.settle()
+    names = visited.page.locator(".tl-gutter").inner_text().splitlines()
+    assert [it for it in names if it[:2] in ("A ", "B ")] == ["A base", "B --xla_x=a\u2215b"]
+
+
+def test_a_candidate_of_the_same_program_is_not_shown_below(tmp_path: Path, visit: Visitor) -> None:
+    visited = visit(candidates_page(tmp_path, is_other_program=False))
+    assert "compare" not in visited.views
+    names = visited.show("timeline").locator(".tl-gutter").inner_text().splitlines()
+    assert [it for it in names if it[:2] in ("A ", "B ")] == []
 
 
 def test_each_view_of_a_study(tmp_path: Path, visit: Visitor) -> None:

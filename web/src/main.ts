@@ -24,8 +24,8 @@ import { study } from "./views/study";
 /** In the order of the tabs; the first that is available opens first. */
 const VIEWS: readonly View[] = [
   study,
-  compare,
   overview,
+  compare,
   timelineView,
   collectives,
   network,

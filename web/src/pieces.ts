@@ -1,6 +1,7 @@
 /** Small pieces that several views show: a basis, an unknown figure, a section, settings to copy. */
 
 import { h, type Child } from "./dom";
+import type { Context } from "./view";
 
 const BASES: Record<string, string> = {
   measured: "from a recording",
@@ -46,6 +47,21 @@ export function missing(...text: Child[]): HTMLElement {
 export function notes(title: string, texts: readonly string[]): HTMLElement | null {
   if (texts.length === 0) return null;
   return section(title, null, h("ul", { class: "notes" }, ...texts.map((text) => h("li", {}, text))));
+}
+
+/** Links to the two steps of a page, and to what differs between them. */
+export function bothSteps({ page, navigate }: Context): HTMLElement | null {
+  const [base, other] = page.timelines;
+  if (!base || !other) return null;
+  const link = (view: string, text: string) =>
+    h("button", { type: "button", class: "link", onclick: () => navigate(view) }, text);
+  return h(
+    "p",
+    {},
+    link("timeline", `The steps of ${base.name} and ${other.name}, one above the other`),
+    ", and ",
+    link("compare", "what differs between them"),
+  );
 }
 
 export function swatch(kind: string): HTMLElement {

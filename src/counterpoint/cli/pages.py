@@ -51,6 +51,7 @@ def page_of(
 
     `step` is the one that was to be explained; None: a typical one.
     """
+    words = [_SECRET.sub(r"\1...", word) for word in sys.argv[1:]]
     markup: list[tuple[str, str]] = []
     if documents:
         from counterpoint.report import document_markup
@@ -58,18 +59,13 @@ def page_of(
         markup = [(name, document_markup(worded(it))) for name, it in documents.items()]
     return PageContent(
         title=title,
-        command=shlex.join(["counterpoint", *map(_without_secret, sys.argv[1:])]),
+        command=shlex.join(["counterpoint", *words]),
         version=__version__,
         reports=tuple(markup),
         results={command: in_options(text) for command, text in results.items()},
         timelines=tuple(timelines),
         step=step,
     )
-
-
-def _without_secret(word: str) -> str:
-    """Return a word of the command without the value of a variable that holds a secret."""
-    return _SECRET.sub(r"\1...", word)
 
 
 def explained_page(
@@ -121,18 +117,37 @@ def upgraded_page(found: Upgrade, document: Document, text: str) -> PageContent:
 
 
 def predicted_page(prediction: Prediction, document: Document, text: str) -> PageContent:
-    """Return the page of `predict`, with the simulated step and its use of the network."""
+    """Return the page of `predict`: the simulated step, its use of the network, the best candidate.
+
+    The candidate is the best with a program of its own; its step is shown below the base's.
+    """
     from counterpoint.diagnose.network import analyze_network
     from counterpoint.report.explain import network_document, network_json
 
-    timeline = prediction.timeline
-    network = analyze_network(timeline, target=prediction.target)
+    network = analyze_network(prediction.timeline, target=prediction.target)
+    others = (it for it in prediction.candidates if not (it.is_base or it.same_as))
+    forecasts = [prediction.base, *(it.forecast for it in others if it.forecast)][:2]
+    timelines = [_named(it.timeline, it.name) for it in forecasts]
     return page_of(
         f"{prediction.workload} on {prediction.target}",
         {"predict": document, "network": network_document(network, _ROWS)},
-        {"predict": text, "network": network_json(network)},
-        [timeline],
+        {"predict": text, "network": network_json(network), **_comparison(timelines)},
+        timelines if len(timelines) > 1 else [prediction.timeline],
     )
+
+
+def _named(timeline: Timeline, name: str) -> Timeline:
+    return replace(timeline, inputs=(name.replace("/", "\N{DIVISION SLASH}"),))  # not a path
+
+
+def _comparison(timelines: Sequence[Timeline]) -> dict[str, str]:
+    """Return the result of `compare` on two predicted steps; nothing if there is only one."""
+    if len(timelines) < 2:
+        return {}
+    from counterpoint.diagnose.compare import compare
+    from counterpoint.report.explain import compare_json
+
+    return {"compare": compare_json(compare(*timelines))}
 
 
 def study_page(
@@ -145,13 +160,8 @@ def study_page(
     from counterpoint.report.tune import tune_document, tune_json
 
     documents = {"tune show": tune_document(conclusion, directory, top, next)}
-    results = {"tune": tune_json(conclusion, directory)}
     timelines = list(_kept_steps(conclusion, directory, arm))[:2]
-    if len(timelines) > 1:
-        from counterpoint.diagnose.compare import compare
-        from counterpoint.report.explain import compare_json
-
-        results["compare"] = compare_json(compare(*timelines))
+    results = {"tune": tune_json(conclusion, directory), **_comparison(timelines)}
     title = f"study {directory.resolve().name}"
     return page_of(title, documents, results, timelines)
 
@@ -172,5 +182,4 @@ def _kept_steps(conclusion: Conclusion, directory: Path, wanted: Arm | None) -> 
                 found[path] = rank, arm
     for path in sorted(filter(Path.is_dir, found), key=lambda path: found[path][0]):
         arm = found[path][1]
-        name = arm.name.replace("/", "\N{DIVISION SLASH}")  # not a path
-        yield replace(read(path), inputs=(name,), environment=environment(arm.settings, {}))
+        yield replace(_named(read(path), arm.name), environment=environment(arm.settings, {}))

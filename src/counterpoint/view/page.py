@@ -97,12 +97,8 @@ class LivePage:
         return self._content.title
 
     def _findings(self, number: int) -> list[Mapping[str, Any]]:
-        if number:
-            return []
-        for name in _RESULTS_WITH_FINDINGS:
-            if name in self._results:
-                return list(self._results[name].get("findings", ()))
-        return []
+        known = (self._results[it] for it in _RESULTS_WITH_FINDINGS if it in self._results)
+        return [] if number else list(next(known, {}).get("findings", ()))
 
     @property
     def complete(self) -> bool:

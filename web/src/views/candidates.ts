@@ -3,7 +3,7 @@
 import { intervals, type Interval } from "../charts/intervals";
 import { meter } from "../charts/bar";
 import { fill, h } from "../dom";
-import { badge, figure, missing, notes, section } from "../pieces";
+import { badge, bothSteps, figure, missing, notes, section } from "../pieces";
 import { predicted, type Candidate, type Predicted } from "../results";
 import { table, type Column } from "../table";
 import { bytes, ms, msRange, percent, plural, signed, tick } from "../text";
@@ -39,7 +39,7 @@ export const candidates: View = {
           plot.element,
           covers(found),
         ),
-        section("Ranking", badge("predicted"), ranking(found.candidates)),
+        section("Ranking", badge("predicted"), ranking(found.candidates), bothSteps(context)),
         h("div", { class: "pair" }, made(found), prices(found)),
         questions(found),
         notes("Warnings", found.warnings),

@@ -4,7 +4,7 @@ import { parts as partsOf, stackedBar, type Part } from "../charts/bar";
 import { fill, h, type Child } from "../dom";
 import type { Page } from "../page";
 import { badge, figure, missing, notes, section, swatch, unknown } from "../pieces";
-import { compared, tuned, type Change, type Compared } from "../results";
+import { compared, predicted, tuned, type Change, type Compared } from "../results";
 import { table, type Column } from "../table";
 import { ms, msRange, percent, plural, signed } from "../text";
 import type { Context, View } from "../view";
@@ -38,7 +38,7 @@ export const compare: View = {
 
 function steps(found: Compared, context: Context): HTMLElement {
   const { timelines } = context.page;
-  const step = asStudied(context.page) ?? found.step;
+  const step = asStudied(context.page) ?? asRanked(context.page) ?? found.step;
   const side = (name: string, side: Compared["a"], time: number | null, at: number) => {
     const range = timelines.length === 2 ? timelines[at]?.range_ms : null;
     return h(
@@ -96,7 +96,7 @@ function steps(found: Compared, context: Context): HTMLElement {
 
 /** The change of an arm's step as its study predicts it: errors that both steps share cancel there. */
 function asStudied(page: Page): Compared["step"] | null {
-  const named = (name: string) => tuned(page)?.arms.find((arm) => arm.name.replaceAll("/", "\u2215") === name);
+  const named = (name: string) => tuned(page)?.arms.find((arm) => isNamed(arm, name));
   const [base, arm] = page.timelines.map(({ name }) => named(name)?.predicted);
   if (!base || !arm) return null;
   const [low, high] = arm.gain_range;
@@ -108,6 +108,32 @@ function asStudied(page: Page): Compared["step"] | null {
     verdict: low > 0 ? "faster" : high < 0 ? "slower" : "may be as fast",
     how: "as the study predicts it; the range leaves out errors of the model that both steps share",
   };
+}
+
+/** The change of a candidate's step to that of the base, as a prediction ranks them. */
+function asRanked(page: Page): Compared["step"] | null {
+  const rows = predicted(page)?.candidates ?? [];
+  const base = rows.find((row) => row.is_base);
+  const other = rows.find((row) => isNamed(row, page.timelines[1]?.name ?? ""));
+  // Each is relative to the first of the ranking: one of the two is that.
+  const isFirst = other?.rank === 1;
+  const behind = (isFirst ? base : other)?.behind_range;
+  if (!base?.step_ms || !other?.step_ms || !behind || (base.rank !== 1 && !isFirst)) return null;
+  const [low, high] = isFirst ? behind.map((share) => 1 / (1 + share) - 1).reverse() : behind;
+  const change = other.step_ms / base.step_ms - 1;
+  return {
+    a_ms: base.step_ms,
+    b_ms: other.step_ms,
+    change,
+    range: [low as number, high as number],
+    verdict: base.tied && other.tied ? "tied" : change < 0 ? "faster" : "slower",
+    how: "as the prediction ranks them; the range leaves out errors of the model that both steps share",
+  };
+}
+
+/** Whether a timeline has the name of a candidate or an arm: it may hold no slash, as a path does. */
+function isNamed(row: { name: string }, timeline: string): boolean {
+  return row.name.replaceAll("/", "\u2215") === timeline;
 }
 
 function toneOf(verdict: string): string {

@@ -2,7 +2,7 @@
 
 import { intervals, type Interval } from "../charts/intervals";
 import { fill, h, type Child } from "../dom";
-import { badge, copyable, figure, missing, notes, section, settingsLine, unknown } from "../pieces";
+import { badge, bothSteps, copyable, figure, missing, notes, section, settingsLine, unknown } from "../pieces";
 import { tuned, type Estimate, type TuneArm, type Tuned } from "../results";
 import { table, type Column } from "../table";
 import { bytes, count, ms, percent, plural, seconds, signed } from "../text";
@@ -38,27 +38,13 @@ export const study: View = {
 
 /** The predicted steps that the study kept, or how to get timelines. */
 function timelines(found: Tuned, context: Context): HTMLElement {
-  const [base, arm] = context.page.timelines;
+  const steps = bothSteps(context);
   const show = `counterpoint tune show ${quoted(found.study)}`;
-  if (base && arm)
+  if (steps)
     return section(
       "Timelines",
       badge("predicted"),
-      h(
-        "p",
-        {},
-        h(
-          "button",
-          { type: "button", class: "link", onclick: () => context.navigate("timeline") },
-          `The steps of ${base.name} and ${arm.name}, one above the other`,
-        ),
-        ", and ",
-        h(
-          "button",
-          { type: "button", class: "link", onclick: () => context.navigate("compare") },
-          "what differs between them",
-        ),
-      ),
+      steps,
       h("p", { class: "fine" }, "The study keeps the predicted steps of its fastest arms. Those of another one:"),
       copyable(`${show} --arm NAME --html page.html`, "Copy the command for another arm"),
     );
@@ -67,7 +53,7 @@ function timelines(found: Tuned, context: Context): HTMLElement {
       "Timelines",
       null,
       missing(
-        base ? "The base's alone here: " : "None here: ",
+        context.page.timelines.length ? "The base's alone here: " : "None here: ",
         h("code", {}, `counterpoint view ${quoted(found.study)}`),
         " shows the predicted steps of arms whose schedule differs from the base's, if the study kept them.",
       ),

@@ -12,6 +12,7 @@ from counterpoint.core import CounterpointError, Range
 from counterpoint.core.frozen import frozen
 from counterpoint.cost import PriceFamily
 from counterpoint.flags import Settings
+from counterpoint.flags.text import render_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.workflow.forecast.step_range import (
@@ -25,6 +26,7 @@ from counterpoint.workflow.forecast.step_range import (
 if TYPE_CHECKING:
     from counterpoint.compile import CompiledProgram
     from counterpoint.simulate import Simulation
+    from counterpoint.timeline import Timeline
 
 
 @frozen(kw_only=True, eq=False)
@@ -66,6 +68,28 @@ class Forecast:
     @property
     def on_tpus(self) -> bool:
         return on_tpus(self.simulation)
+
+    @property
+    def timeline(self) -> Timeline:
+        """The simulated step, with its settings if it was compiled here."""
+        settings = {} if self.compiled is None else _noted(self.settings)
+        simulated = self.simulation.timeline
+        return replace(simulated, environment=settings, predicted_range=self.range_s)
+
+
+_STEERS: Final = ("XLA_", "JAX_", "NCCL_", "CUDA_")
+
+
+def _noted(settings: Settings) -> dict[str, str]:
+    """Return the flags of the environment and of the compile, and other variables of XLA and JAX.
+
+    Everything else is dropped: a job's variables may hold secrets, and Timelines are shared.
+    """
+    flags = {**settings.flags, **dict(settings.options)}
+    steering = {
+        name: value for name, value in settings.variables.items() if name.startswith(_STEERS)
+    }
+    return {**steering, "XLA_FLAGS": render_xla_flags(flags.items())}
 
 
 @frozen(kw_only=True, eq=False)

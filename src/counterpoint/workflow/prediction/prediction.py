@@ -10,23 +10,17 @@ Prediction ── base ──► Forecast ── simulation ──► Timeline
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Final
 
 from counterpoint.core import as_html
 from counterpoint.core.frozen import frozen
 from counterpoint.cost import PriceSource
 from counterpoint.diagnose import Explanation
-from counterpoint.flags import Settings
-from counterpoint.flags.text import render_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.timeline import Timeline
 from counterpoint.trainers import TokensInStep
 from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate
 from counterpoint.workflow.prediction.against import MeasurementComparison
 from counterpoint.workflow.prediction.gain import Gain, UnansweredWhatIf, WhatIfAnswer
-
-_STEERS: Final = ("XLA_", "JAX_", "NCCL_", "CUDA_")
 
 
 @frozen(kw_only=True, eq=False)
@@ -73,18 +67,4 @@ class Prediction:
     @property
     def timeline(self) -> Timeline:
         """The simulated step, with its settings if it was compiled here."""
-        settings = {} if self.base.compiled is None else _noted(self.base.settings)
-        simulated = self.base.simulation.timeline
-        return replace(simulated, environment=settings, predicted_range=self.base.range_s)
-
-
-def _noted(settings: Settings) -> dict[str, str]:
-    """Return the flags of the environment and of the compile, and other variables of XLA and JAX.
-
-    Everything else is dropped: a job's variables may hold secrets, and Timelines are shared.
-    """
-    flags = {**settings.flags, **dict(settings.options)}
-    steering = {
-        name: value for name, value in settings.variables.items() if name.startswith(_STEERS)
-    }
-    return {**steering, "XLA_FLAGS": render_xla_flags(flags.items())}
+        return self.base.timeline
