@@ -15,10 +15,10 @@ if TYPE_CHECKING:
         Dialog,
         Error,
         Locator,
-        LocatorAssertions,
         Page,
         Request,
     )
+    from playwright.sync_api._generated import LocatorAssertions
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (

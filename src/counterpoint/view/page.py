@@ -97,8 +97,8 @@ class LivePage:
         return self._content.title
 
     def _findings(self, number: int) -> list[Mapping[str, Any]]:
-        known = (self._results[it] for it in _RESULTS_WITH_FINDINGS if it in self._results)
-        return [] if number else list(next(known, {}).get("findings", ()))
+        known = [self._results[it] for it in _RESULTS_WITH_FINDINGS if it in self._results]
+        return list(known[0].get("findings", ())) if known and not number else []
 
     @property
     def complete(self) -> bool:
