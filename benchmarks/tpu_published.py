@@ -2,14 +2,16 @@
 
     python benchmarks/tpu_published.py RESULTS.csv [--only ID ...] [--table]
 
-Each row of tpu_published.csv is a published step time and the options that its publisher ran
-MaxText with (AI-Hypercomputer/maxtext, MaxText/configs/{v4,v5e,v5p}). The program is lowered by the
-installed MaxText, unchanged, and compiled by the installed libtpu without a TPU; both have to be in
-this Python (3.12). A row takes one to ten minutes on two cores, so its result is kept in
-RESULTS.csv and not made again. `--table` only prints the results as the table of docs/guide/tpu.md.
+Each row of tpu_published.csv is a published step time, its source, and the options that its
+publisher ran MaxText with; tpu_published.toml has the sets of options and flags that rows share
+(`@name`). The program is lowered by the installed MaxText, unchanged, and compiled by the installed
+libtpu without a TPU; both have to be in this Python (3.12). A row takes one to ten minutes on two
+cores, so its result is kept in RESULTS.csv and not made again. `--table` only prints the results as
+the table of docs/guide/tpu.md.
 
-The rows are TFLOP/s that MaxText published, divided into the FLOPs that it counted; they are
-rounded to three digits. Flags that the installed libtpu refuses for a generation are left out.
+Rows `maxtext-...` are TFLOP/s that MaxText published, rounded to three digits, divided into the
+FLOPs that it counted on the day it published them, of the model that was its default then. Other
+rows are seconds of a log. Flags that the installed libtpu refuses are left out.
 """
 
 from __future__ import annotations
@@ -19,33 +21,14 @@ import csv
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 ROWS = Path(__file__).with_suffix(".csv")
-V4 = ("xla_enable_async_all_gather",)
-V5E = (
-    *V4,
-    "xla_tpu_data_parallel_opt_different_sized_ops",
-    "xla_tpu_enable_async_collective_fusion",
-    "xla_tpu_enable_async_collective_fusion_fuse_all_gather",
-    "xla_tpu_enable_async_collective_fusion_multiple_steps",
-    "xla_tpu_enable_data_parallel_all_reduce_opt",
-    "xla_tpu_overlap_compute_collective_tc",
-)
-# libtpu 0.0.50.1 refuses fused all-gathers on v5p.
-V5P = (
-    *(flag for flag in V5E if not flag.endswith("fuse_all_gather")),
-    "xla_enable_async_collective_permute",
-    "xla_tpu_enable_ag_backward_pipelining",
-)
-FLAGS = {
-    "v4": [f"{flag}=true" for flag in V4],
-    "v5e": [f"{flag}=true" for flag in V5E],
-    "v5p": [*(f"{flag}=true" for flag in V5P), "xla_tpu_megacore_fusion_allow_ags=false"],
-}
+SETS: dict[str, str] = tomllib.loads(ROWS.with_suffix(".toml").read_text("utf-8"))
 USUAL = (
     "attention=flash max_target_length=2048 dataset_type=synthetic steps=30 run_name=x"
     " base_output_directory=/tmp/maxtext enable_checkpointing=false log_config=false"
@@ -98,8 +81,9 @@ def write(path: Path, rows: Sequence[Row]) -> None:
 
 def predicted(row: Row) -> Row:
     """Run `counterpoint predict` on MaxText's own command."""
-    sets = [word for flag in FLAGS[row["flags"]] for word in ("--set", flag)]
-    program = ["-m", "maxtext.trainers.pre_train.train", *row["options"].split(), *USUAL.split()]
+    sets = [word for flag in expanded(row["flags"]) for word in ("--set", flag)]
+    options = [*USUAL.split(), *expanded(row["options"])]  # a later one overrides an earlier one
+    program = ["-m", "maxtext.trainers.pre_train.train", *options]
     command = [sys.executable, "-m", "counterpoint", "predict", "--target", row["target"], "--json"]
     done = subprocess.run(
         [*command, "--timeout", "3600", *sets, "--", sys.executable, *program],
@@ -110,6 +94,15 @@ def predicted(row: Row) -> Row:
     if not done.stdout:
         raise SystemExit(f"{row['id']}: {done.stderr[-2000:]}")
     return result(row, json.loads(done.stdout))
+
+
+def expanded(words: str) -> list[str]:
+    """Return the words, with those of a set in the place of `@name`."""
+    return [
+        part
+        for word in words.split()
+        for part in (expanded(SETS[word[1:]]) if word.startswith("@") else [word])
+    ]
 
 
 def result(row: Row, report: Mapping[str, Any]) -> Row:

@@ -66,8 +66,10 @@ _WHY: Final = (
     "libtpu 0.0.50.1 refuses to compile a program to which it applies (continuation fusion of"
     " all-gathers), because of the generation"
 )
-_REFUSED: Final = {"xla_tpu_enable_async_collective_fusion_fuse_all_gather": (("TPU v5p",), _WHY)}
-"""The generations that refuse it, if it is on; seen for MaxText's 32B on v5p."""
+_REFUSED: Final = {
+    "xla_tpu_enable_async_collective_fusion_fuse_all_gather": (("TPU v5p", "TPU v6e"), _WHY)
+}
+"""The generations that refuse it, if it is on; seen for MaxText's 32B on v5p and 8B on v6e."""
 _NEEDS: Final = {
     "xla_tpu_enable_latency_hiding_layer_scheduler": (
         "xla_tpu_enable_sparse_core_collective_aggregator"
