@@ -15,7 +15,7 @@ from web_store import web_store
 
 from command_line import in_process
 from counterpoint.cli.view_inputs import ViewOptions, open_input
-from counterpoint.core import UsageError
+from counterpoint.core import InputError, UsageError
 from counterpoint.fleet import Gathering, arrange, gather_digests, local, summarize
 from counterpoint.fleet.digest import to_bytes
 from counterpoint.fleet.local import LocalExecutor
@@ -321,6 +321,22 @@ def test_what_a_store_keeps_cutting_off_is_named(
         found = gather_digests([f"{store.base}/run/"], LocalExecutor(1), memory_bytes=MEMORY)
     assert [each.name[-22:] for each in found.failures] == ["/run/host-01.xplane.pb"]
     assert "HTTP 503" in str(found.failures[0].failure)
+    rest = gathered.digests.filter(pl.col("host") != "host-01")
+    assert found.digests.drop("source").equals(rest.drop("source"))
+
+
+def test_a_url_that_is_refused_by_name_is_left_out_among_others(
+    profiles: list[Path], gathered: Gathering
+) -> None:
+    with web_store() as store:
+        for path in profiles:
+            store.files[f"/run/{path.name}"] = path.read_bytes()
+        store.status["/run/host-01.xplane.pb"] = 403
+        names = [f"{store.base}/run/{path.name}" for path in profiles]
+        found = gather_digests(names, LocalExecutor(1), memory_bytes=MEMORY)
+        with pytest.raises(InputError, match="refuses access"):
+            gather_digests(names, LocalExecutor(1), memory_bytes=MEMORY, strict=True)
+    assert [each.name[-22:] for each in found.failures] == ["/run/host-01.xplane.pb"]
     rest = gathered.digests.filter(pl.col("host") != "host-01")
     assert found.digests.drop("source").equals(rest.drop("source"))
 

@@ -220,7 +220,7 @@ def find_profiles(names: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
         try:
             sources, said = find_sources(name)
         except InputError:
-            if len(places) == 1 or not Path(name).exists():
+            if len(places) == 1 or not ("://" in name or Path(name).exists()):
                 raise
             found.setdefault(name, name)  # its task says what is wrong with it
             continue
