@@ -121,13 +121,16 @@ function asRanked(page: Page): Compared["step"] | null {
   if (!base?.step_ms || !other?.step_ms || !behind || (base.rank !== 1 && !isFirst)) return null;
   const [low, high] = isFirst ? behind.map((share) => 1 / (1 + share) - 1).reverse() : behind;
   const change = other.step_ms / base.step_ms - 1;
+  const isTied = base.tied && other.tied;
   return {
     a_ms: base.step_ms,
     b_ms: other.step_ms,
     change,
     range: [low as number, high as number],
-    verdict: base.tied && other.tied ? "tied" : change < 0 ? "faster" : "slower",
-    how: "as the prediction ranks them; the range leaves out errors of the model that both steps share",
+    verdict: isTied ? "tied" : change < 0 ? "faster" : "slower",
+    how:
+      "as the prediction ranks them; the range leaves out errors of the model that both steps share" +
+      (isTied ? ", and tied are those whose range reaches within 1.5% of each other" : ""),
   };
 }
 
