@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import in_process
 from counterpoint.cli.app import main
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
 from counterpoint.cli.tune_request import TuneOptions, read_budget, read_request, read_share
@@ -296,3 +297,9 @@ def test_flags_of_the_base_that_its_jaxlib_knows_are_taken(
 def test_show_is_a_command_and_behind_dashes_a_program(run: Run) -> None:
     assert "no such directory" in run("show", "x")[2]
     assert "show was not found" in run("--", "show", "x")[2]
+
+
+def test_a_workload_before_predict_is_no_command(tmp_path: Path) -> None:
+    done = in_process("tune", "gone.mlir", "--predict", "--target", "8xH100", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "gone.mlir: no such file or directory" in done.stderr

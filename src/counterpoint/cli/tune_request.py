@@ -111,8 +111,10 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
     from counterpoint.hardware.targets import parse_target
     from counterpoint.tune import TuneRequest
 
-    words = tuple(command)
-    workload = _workload(given.search.predict, words)
+    words, predict = tuple(command), given.search.predict
+    if predict == () and len(words) == 1 and shutil.which(words[0]) is None:
+        words, predict = (), words  # `tune step.mlir.gz --predict`: it is no program to run
+    workload = _workload(predict, words)
     measure = _measures(workload, words, given)
     _refuse_idle(given, predicts=given.search.target is not None, measure=measure)
     if measure and words:
