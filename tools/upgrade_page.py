@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError
+from counterpoint.core.printable import some
 from counterpoint.flags import Settings
 from counterpoint.flags.history import ReleaseDiff
 from counterpoint.hardware.targets import parse_target
@@ -167,7 +168,7 @@ def _explained(change: Upgrade) -> Iterator[str]:
             if it.what == "default" and len(it.before) + len(it.after) < 40
         ]
         if changed:
-            yield f"- new defaults: {units.some(changed, _FLAGS)}"
+            yield f"- new defaults: {some(changed, _FLAGS)}"
 
 
 def _left_out(left_out: Sequence[tuple[str, Sequence[LeftOutFlag]]]) -> Iterator[str]:
