@@ -78,7 +78,8 @@ def _read_in_process(path: Path, seconds: int) -> dict[str, str]:
         words, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, start_new_session=True
     ) as child:
         try:
-            output, _ = child.communicate(timeout=2 * seconds)
+            # The alarm ends it; on a busy machine it takes a while until that is set.
+            output, _ = child.communicate(timeout=seconds + 30)
         finally:
             child.kill()
             child.wait()  # also after Ctrl-C, which `with` expects the child to get too
