@@ -204,6 +204,9 @@ def test_on_a_tpu_what_stands_around_it_is_told_and_no_flag_of_gpus() -> None:
     (one,) = ask(told(found, reduce={"movable_ms": 0.0, "bound": Bound.SCHEDULE}))
     assert "all work before it feeds it" in one.detail
     assert one.remedy.flags == ()
+    (one,) = ask(told(found, reduce={"movable_ms": 9.0, "bound": Bound.SCHEDULE}))
+    assert "9 ms of independent work exists" in one.detail
+    assert one.remedy.text.startswith("give it work to overlap"), "PGLE does not reach it"
 
 
 def test_on_virtual_cpus_there_are_no_others() -> None:

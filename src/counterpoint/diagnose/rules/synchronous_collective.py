@@ -81,9 +81,7 @@ CODE: Final = SYNCHRONOUS
 NAME: Final = "synchronous-collective"
 SINCE: Final = "0.1"
 
-_FEWER: Final = (
-    "send fewer bytes: a smaller type, another sharding, or once per several micro-batches"
-)
+_FEWER: Final = "send fewer bytes (smaller type, other sharding), or once for several micro-batches"
 _WORDS: Final[Mapping[SyncCause, str]] = {
     SyncCause.REQUESTED: f"remove --{DISABLED}",
     SyncCause.KERNEL: "nothing if it is short; otherwise fewer and larger shards",
@@ -138,7 +136,9 @@ def _remedy(data: StepData, cause: SyncCause, rows: Rows) -> Remedy:
     elif cause is SyncCause.LOOP:
         kept = dict.fromkeys(row["kind"] for row in rows if row["kind"] in PIPELINED)
         flags = {pipelining_flag(kind): "true" for kind in kept}
-    return advise(data, _WORDS[cause], flags if on_gpu(data) else None)
+    if not on_gpu(data):  # no flags of XLA:GPU, and no PGLE, which reaches no collectives of TPUs
+        return advise(data, _WORDS[SyncCause.UNKNOWN])
+    return advise(data, _WORDS[cause], flags)
 
 
 def _without(data: StepData, kinds_: set[str]) -> str:
