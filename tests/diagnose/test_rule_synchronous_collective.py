@@ -200,13 +200,15 @@ def test_a_name_alone_tells_nothing() -> None:
 
 
 def test_on_a_tpu_what_stands_around_it_is_told_and_no_flag_of_gpus() -> None:
-    found = made(program(), STEP, 16, kind="tpu", chip="TPU v5e", flags={DISABLED: "ALLREDUCE"})
-    (one,) = ask(told(found, reduce={"movable_ms": 0.0, "bound": Bound.SCHEDULE}))
-    assert "all work before it feeds it" in one.detail
-    assert one.remedy.flags == ()
-    (one,) = ask(told(found, reduce={"movable_ms": 9.0, "bound": Bound.SCHEDULE}))
-    assert "9 ms of independent work exists" in one.detail
-    assert one.remedy.text.startswith("give it work to overlap"), "PGLE does not reach it"
+    def asked(movable_ms: float) -> Finding:
+        found = made(program(), STEP, 16, kind="tpu", chip="TPU v5e", flags={DISABLED: "ALLREDUCE"})
+        (one,) = ask(told(found, reduce={"movable_ms": movable_ms, "bound": Bound.SCHEDULE}))
+        return one
+
+    assert "all work before it feeds it" in asked(0.0).detail
+    assert asked(0.0).remedy.flags == ()
+    assert "9 ms of independent work exists" in asked(9.0).detail
+    assert asked(9.0).remedy.text.startswith("give it work to overlap"), "PGLE does not reach it"
 
 
 def test_on_virtual_cpus_there_are_no_others() -> None:
