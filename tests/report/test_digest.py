@@ -159,6 +159,39 @@ def test_a_prediction(tmp_path: Path) -> None:
     assert "a larger --budget or --json has more" in small.stdout
 
 
+UNCOUNTED = """HloModule step, is_scheduled=true
+
+turn {
+  t = (f32[1048576], pred[]) parameter(0)
+  x = f32[1048576] get-tuple-element(t), index=0
+  go = pred[] get-tuple-element(t), index=1
+  twice = f32[1048576] add(x, x)
+  ROOT next = (f32[1048576], pred[]) tuple(twice, go)
+}
+
+goes_on {
+  s = (f32[1048576], pred[]) parameter(0)
+  ROOT more = pred[] get-tuple-element(s), index=1
+}
+
+ENTRY main {
+  p = f32[1048576] parameter(0)
+  q = pred[] parameter(1)
+  start = (f32[1048576], pred[]) tuple(p, q)
+  ROOT loop = (f32[1048576], pred[]) while(start), condition=goes_on, body=turn
+}
+"""
+
+
+def test_the_step_of_a_loop_that_nobody_counts_is_a_lower_bound(tmp_path: Path) -> None:
+    program = tmp_path / "step.hlo.txt"
+    program.write_text(UNCOUNTED)
+    done = in_process("predict", program, "--target", "1xH100", "--as", "digest")
+    step = next(it for it in done.stdout.splitlines() if it.startswith("step [predicted"))
+    assert step.endswith(" ms, a lower bound: loops are counted once"), done.stdout + done.stderr
+    assert "\nloop loop [predicted]: trip count unknown, counted once, " in done.stdout
+
+
 NAMES = st.text(min_size=1, max_size=200)
 
 

@@ -51,7 +51,8 @@ def predict_digest(prediction: Prediction, next: str) -> Digest:
 def _step(forecast: Forecast) -> str:
     step, reach = forecast.step_s * 1e3, forecast.range_s
     low, high = units.column([reach.low * 1e3, reach.high * 1e3], units.decimals_of([step]))
-    return f"{units.milliseconds(step)}, range {low} to {high} ms"
+    bound = ", a lower bound: loops are counted once" if forecast.simulation.uncounted else ""
+    return f"{units.milliseconds(step)}, range {low} to {high} ms{bound}"
 
 
 def _memory(memory: MemoryFit) -> DigestLine:
@@ -65,10 +66,9 @@ def _memory(memory: MemoryFit) -> DigestLine:
 
 def _loops(base: Forecast) -> Iterator[DigestLine]:
     for loop in base.simulation.uncounted:
-        once = units.milliseconds(loop.each_s * 1e3)
         place = f", {short_place(loop.source)}" if loop.source else ""
-        text = f"loop {short_name(loop.instruction)} [predicted]: trip count unknown"
-        yield DigestLine(f"{text}, counted once, {once}{place}", 1, "uncounted loop")
+        text = f"trip count unknown, counted once, {units.milliseconds(loop.each_s * 1e3)}{place}"
+        yield DigestLine(f"loop {short_name(loop.instruction)} [predicted]: {text}", 1, "loop")
 
 
 def _candidates(prediction: Prediction) -> Iterator[DigestLine]:
