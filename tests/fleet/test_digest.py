@@ -103,6 +103,17 @@ def test_a_host_that_runs_another_program_is_named(
     assert not summarize(arrange(merge(*digests)), made).builds_differ
 
 
+def test_a_host_with_another_chip_and_a_program_of_its_own_is_of_another_run(
+    digests: list[pl.DataFrame],
+) -> None:
+    rows = merge(*digests).to_dicts()
+    rows[1]["chip"] = "MI300X"
+    arrange(pl.DataFrame(rows, schema=SCHEMA))  # chips may be mixed
+    rows[1]["programs"] = [{**each, "name": "jit_dot"} for each in rows[1]["programs"]]
+    with pytest.raises(InputError, match="host-01 has MI300X and a program of its own; 3 of 4"):
+        arrange(pl.DataFrame(rows, schema=SCHEMA))
+
+
 def test_what_is_no_digest(digests: list[pl.DataFrame], tmp_path: Path) -> None:
     data = to_bytes(digests[0])
     with pytest.raises(InputError, match="not a whole digest"):

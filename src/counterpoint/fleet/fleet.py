@@ -7,7 +7,8 @@ collectives, or backward from the last. No figure depends on clocks of hosts tha
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -109,13 +110,12 @@ def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None
     digests, window = _whole_steps(digests[order])
     shifts, matched_by = _shifts(digests)
     hosts = _hosts(digests, places or {}, _clocks(digests, shifts))
-    table = (
-        digests.select("steps")
-        .with_row_index("host")
-        .explode("steps")
-        .drop_nulls("steps")
-        .unnest("steps")
-    )
+    _refuse_strangers(hosts)
+
+    def rows(of: str) -> pl.DataFrame:
+        return digests.select(of).with_row_index("host").explode(of).drop_nulls(of).unnest(of)
+
+    table = rows("steps")
     if table.is_empty():
         raise InputError("no step was recorded whole on any host", next="profile more steps")
     moved = pl.col("step").cast(pl.Int64) + pl.col("host").replace_strict(shifts)
@@ -132,16 +132,7 @@ def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None
     columns = pl.DataFrame({"step": steps}).with_row_index("column")
     table = table.join(devices, on=["host", "device"]).join(columns, on="step")
     table = table.with_columns(length_ps=pl.col("end_ps") - pl.col("start_ps"))
-    stays = (
-        digests.select("collectives")
-        .with_row_index("host")
-        .explode("collectives")
-        .drop_nulls("collectives")
-        .unnest("collectives")
-        .with_columns(step=moved)
-        .join(devices, on=["host", "device"])
-        .join(columns, on="step")
-    )
+    stays = rows("collectives").with_columns(step=moved).join(devices, on=["host", "device"])
     at = (table["row"].to_numpy(), table["column"].to_numpy())
 
     def matrix(name: str) -> Matrix:
@@ -158,8 +149,22 @@ def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None
         **{name: matrix(name) for name in _PARTS},
         matched_by=matched_by,
         window=window,
-        collectives=stays.select(*STAYS),
+        collectives=stays.join(columns, on="step").select(*STAYS),
     )
+
+
+def _refuse_strangers(hosts: Sequence[FleetHost]) -> None:
+    """Raise if no other host runs the program of one, nor has its chip."""
+    programs = Counter(host.program for host in hosts)
+    (chip, count), *others = Counter(host.chip for host in hosts).most_common()
+    for host in hosts:
+        if others and host.chip not in (chip, None) and programs[host.program] == 1:
+            raise InputError(
+                f"these profiles are not of one run: {host.name} has {host.chip} and a program of"
+                f" its own; {count} of {len(hosts)} hosts have {chip}",
+                why=f"{host.source} was read as a host of the run",
+                next="leave it out, and explain it separately",
+            )
 
 
 def _whole_steps(digests: pl.DataFrame) -> tuple[pl.DataFrame, WindowKind]:
