@@ -172,7 +172,7 @@ def test_a_host_without_a_profile_is_left_out_among_others(
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        (b"a,b\n1,2\n", "its first line must name the columns host, rack and pod"),
+        (b"a,b\n1,2\n", "its first line must name host, and rack, pod or both"),
         (b"", "why: it is empty"),
         (b"host,rack\n,r1\n", "line 2 names no host"),
         (b"host,rack\na,r1\na,r2\n", "line 3 gives a another place than before"),

@@ -28,7 +28,7 @@ def read_topology(path: str | Path) -> dict[str, HostPlace]:
     columns = [name.strip().lower() for name in rows.fieldnames or ()]
     if "host" not in columns or not {"rack", "pod"} & {*columns}:
         told = ",".join(columns) or "empty"
-        raise _refused(f"{path}: its first line must name the columns host, rack and pod", told)
+        raise _refused(f"{path}: its first line must name host, and rack, pod or both", told)
     rows.fieldnames = columns
     places: dict[str, HostPlace] = {}
     for number, row in enumerate(rows, 2):
