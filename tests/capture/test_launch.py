@@ -76,12 +76,12 @@ class TestKept:
     def test_lines_come_when_they_are_printed(self, tmp_path: Path) -> None:
         program = (
             "import time\nfor step in range(4):\n"
-            "  print(f'step {step} loss 1.5'); time.sleep(0.1 if step < 2 else 0.3)"
+            "  print(f'step {step} loss 1.5'); time.sleep(1.0 if step == 2 else 0.1)"
         )
         made = run(tmp_path, program)
         assert made.ranks[0].step_source == "log"
         first, _, last = made.ranks[0].step_seconds
-        assert (first < 0.29, last >= 0.29) == (True, True)  # each when it came, not all at once
+        assert (first < 0.8, last > 0.5) == (True, True)  # each when it came, not all at once
 
     def test_the_environment_is_theirs_with_ours_behind(self, tmp_path: Path) -> None:
         settings = Settings((("xla_gpu_autotune_level", "3"),), (("NCCL_DEBUG", "INFO"),))
