@@ -128,7 +128,8 @@ class KubernetesCluster:
         running = [pod for pod in pods if pod.phase in ("Pending", "Running")]
         if "deletionTimestamp" in jobset["metadata"]:
             self._end(running)
-            if not running:
+            # Pods that never ran are over at once; their JobSet is not seen without them.
+            if all(pod.phase in ("Succeeded", "Failed") for pod in pods):
                 del self.jobsets[name], self.pods[name]
         elif self._suspended(jobset):
             said = {"type": "Suspended", "status": "True", "message": "waiting for quota"}
