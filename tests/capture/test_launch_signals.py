@@ -75,7 +75,8 @@ class TestInterrupts:
 
         def heed() -> None:
             signal.signal(signal.SIGINT, before)
-            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # else ignored where tests run under nohup
+            for number in (signal.SIGHUP, signal.SIGQUIT):  # ignored under nohup, and after `&`
+                signal.signal(number, signal.SIG_DFL)
 
         ours = subprocess.Popen(
             [*command, "--", sys.executable, "-c", self.PROGRAM.format(handler=handler)],
