@@ -77,6 +77,12 @@ def test_what_is_too_large_is_a_report_alone(monkeypatch: pytest.MonkeyPatch) ->
     assert shown(made) == html_of(made)
 
 
+def test_large_results_leave_room_for_the_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook, "explain_json", lambda _: f'{{"notes": ["{"x" * 3_000_000}"]}}')
+    (frame,) = Frames(shown(counterpoint.explain(timelines.two_devices()))).frames
+    assert 'id="block-0.0.' in (frame["srcdoc"] or "")
+
+
 def test_no_name_ends_the_frame() -> None:
     spans = [(HOSTILE, 0, 4, 0)]
     made = timeline(None, spans, step_ms=[10.0] * 3)

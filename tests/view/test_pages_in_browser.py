@@ -11,7 +11,7 @@ import pytest
 
 import counterpoint
 import timelines
-from chromium import Visit
+from chromium import Visit, expect
 from command_line import in_process
 from counterpoint.cli.pages import predicted_page, study_page
 from counterpoint.core import Range
@@ -88,9 +88,9 @@ def test_each_view_of_a_prediction(tmp_path: Path, visit: Visitor) -> None:
     assert "predicted" in visited.page.locator("header.shell").inner_text()
 
 
-def candidates_page(directory: Path, *, is_other_program: bool) -> Path:
+def ranked(directory: Path, *, is_other_program: bool) -> counterpoint.Prediction:
     """Two candidates, faster than the base by 1% and by half of that; or its program once more."""
-    hlo, out = directory / "step.hlo.txt", directory / "page.html"
+    hlo = directory / "step.hlo.txt"
     hlo.write_text(timelines.HLO)
     known = counterpoint.predict(hlo, target="2xH100")
     made = [
@@ -106,11 +106,16 @@ def candidates_page(directory: Path, *, is_other_program: bool) -> Path:
             same_as=None if is_other_program or name == "base" else "base",
             behind=(1 - faster) / 0.99 - 1,
             reach=Range(0.0, (1 - faster) / 0.99 - 1),
+            tied=True,
             exposed_ms=1.0,
         )
         for name, faster in (("--xla_x=a/b", 0.01), ("--xla_x=c", 0.005), ("base", 0))
     ]
-    found = replace(known, candidates=tuple(made))
+    return replace(known, candidates=tuple(made))
+
+
+def candidates_page(directory: Path, *, is_other_program: bool) -> Path:
+    found, out = ranked(directory, is_other_program=is_other_program), directory / "page.html"
     page = predicted_page(found, predict_document(found, 10, ""), predict_json(found))
     out.write_text(one_file(page), encoding="utf-8")
     return out
@@ -131,6 +136,20 @@ def test_each_view_of_a_prediction_with_candidates(tmp_path: Path, visit: Visito
     visited.settle()
     names = visited.page.locator(".tl-gutter").inner_text().splitlines()
     assert [it for it in names if it[:2] in ("A ", "B ")] == ["A base", "B --xla_x=a\u2215b"]
+
+
+def test_a_notebook_shows_the_best_candidate_as_the_page_does(
+    tmp_path: Path, visit: Visitor
+) -> None:
+    out = tmp_path / "notebook.html"
+    found = ranked(tmp_path, is_other_program=True)
+    out.write_text(f"<button role=tab></button>{found._repr_html_()}", encoding="utf-8")
+    frame = visit(out).page.frame_locator("iframe")
+    frame.get_by_role("tab", name="Compare").click()
+    expect(frame.locator("#panel[data-view=compare]")).to_contain_text("\u22121.0% to 0%")
+    expect(frame.locator(".verdict")).to_have_text("tied")
+    frame.get_by_role("button", name="one above the other").click()
+    expect(frame.locator(".tl-gutter")).to_contain_text("B --xla_x=a\u2215b")
 
 
 def test_a_candidate_of_the_same_program_is_not_shown_below(tmp_path: Path, visit: Visitor) -> None:

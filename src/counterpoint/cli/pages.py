@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,7 @@ from counterpoint import __version__
 from counterpoint.cli.output import write_output
 from counterpoint.cli.printing import say_wrote
 from counterpoint.cli.wording import in_options, worded
-from counterpoint.view import PageContent, one_file, title_of
+from counterpoint.view import PageContent, one_file, predicted_steps, side_by_side, title_of
 
 if TYPE_CHECKING:
     from counterpoint.diagnose import Explanation
@@ -117,37 +118,18 @@ def upgraded_page(found: Upgrade, document: Document, text: str) -> PageContent:
 
 
 def predicted_page(prediction: Prediction, document: Document, text: str) -> PageContent:
-    """Return the page of `predict`: the simulated step, its use of the network, the best candidate.
-
-    The candidate is the best with a program of its own; its step is shown below the base's.
-    """
+    """Return the page of `predict`: the predicted step, its network, the best candidate."""
     from counterpoint.diagnose.network import analyze_network
     from counterpoint.report.explain import network_document, network_json
 
     network = analyze_network(prediction.timeline, target=prediction.target)
-    others = (it for it in prediction.candidates if not (it.is_base or it.same_as))
-    forecasts = [prediction.base, *(it.forecast for it in others if it.forecast)][:2]
-    timelines = [_named(it.timeline, it.name) for it in forecasts]
+    timelines, compared = predicted_steps(prediction)
     return page_of(
         f"{prediction.workload} on {prediction.target}",
         {"predict": document, "network": network_document(network, _ROWS)},
-        {"predict": text, "network": network_json(network), **_comparison(timelines)},
-        timelines if len(timelines) > 1 else [prediction.timeline],
+        {"predict": text, "network": network_json(network), **compared},
+        timelines,
     )
-
-
-def _named(timeline: Timeline, name: str) -> Timeline:
-    return replace(timeline, inputs=(name.replace("/", "\N{DIVISION SLASH}"),))  # not a path
-
-
-def _comparison(timelines: Sequence[Timeline]) -> dict[str, str]:
-    """Return the result of `compare` on two predicted steps; nothing if there is only one."""
-    if len(timelines) < 2:
-        return {}
-    from counterpoint.diagnose.compare import compare
-    from counterpoint.report.explain import compare_json
-
-    return {"compare": compare_json(compare(*timelines))}
 
 
 def study_page(
@@ -160,13 +142,15 @@ def study_page(
     from counterpoint.report.tune import tune_document, tune_json
 
     documents = {"tune show": tune_document(conclusion, directory, top, next)}
-    timelines = list(_kept_steps(conclusion, directory, arm))[:2]
-    results = {"tune": tune_json(conclusion, directory), **_comparison(timelines)}
+    timelines, compared = side_by_side(islice(_kept_steps(conclusion, directory, arm), 2))
+    results = {"tune": tune_json(conclusion, directory), **compared}
     title = f"study {directory.resolve().name}"
     return page_of(title, documents, results, timelines)
 
 
-def _kept_steps(conclusion: Conclusion, directory: Path, wanted: Arm | None) -> Iterator[Timeline]:
+def _kept_steps(
+    conclusion: Conclusion, directory: Path, wanted: Arm | None
+) -> Iterator[tuple[str, Timeline]]:
     """Yield predicted steps that the study kept: the base's, the wanted arm's or the best first."""
     from counterpoint.flags import environment
     from counterpoint.timeline import read
@@ -182,4 +166,4 @@ def _kept_steps(conclusion: Conclusion, directory: Path, wanted: Arm | None) -> 
                 found[path] = rank, arm
     for path in sorted(filter(Path.is_dir, found), key=lambda path: found[path][0]):
         arm = found[path][1]
-        yield replace(_named(read(path), arm.name), environment=environment(arm.settings, {}))
+        yield arm.name, replace(read(path), environment=environment(arm.settings, {}))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from counterpoint.view.page import LivePage as LivePage
     from counterpoint.view.page import PageContent as PageContent
     from counterpoint.view.page import one_file as one_file
+    from counterpoint.view.page import predicted_steps as predicted_steps
+    from counterpoint.view.page import side_by_side as side_by_side
     from counterpoint.view.page import title_of as title_of
     from counterpoint.view.prepared import PreparedPage as PreparedPage
     from counterpoint.view.prepared import find_page as find_page
@@ -35,7 +37,9 @@ __getattr__ = lazy(
         "listen": "counterpoint.view.serving",
         "notebook_html": "counterpoint.view.notebook",
         "one_file": "counterpoint.view.page",
+        "predicted_steps": "counterpoint.view.page",
         "serve": "counterpoint.view.serving",
+        "side_by_side": "counterpoint.view.page",
         "title_of": "counterpoint.view.page",
     },
 )

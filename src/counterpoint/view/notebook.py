@@ -19,16 +19,16 @@ from counterpoint.report.tune import tune_json
 from counterpoint.timeline import Timeline
 from counterpoint.tune.conclusion import Conclusion, conclude
 from counterpoint.tune.study import Study, plan_of
-from counterpoint.view.page import PageContent, one_file, title_of
+from counterpoint.view.page import PageContent, one_file, predicted_steps, title_of
 from counterpoint.workflow.prediction import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_LIMIT: Final = 2_000_000
-"""Bytes that a frame should have: notebooks keep each output, and are read and saved as a whole."""
-_MOST: Final = 4_000_000
-"""Bytes above which there is no frame: reports and tables alone may exceed the limit."""
+_ROOM: Final = 1_500_000
+"""Bytes beside the results: notebooks keep each output, and are read and saved as a whole."""
+_MOST: Final = 6_000_000
+"""Bytes above which there is no frame: the results alone may have more."""
 _SPANS: Final = 1_000_000
 """Spans above which there is no frame: drawing more takes seconds."""
 
@@ -39,7 +39,7 @@ def notebook_html(value: object) -> str:
     content = _content(value)
     if content is None or sum(len(it.spans) for it in content.timelines) > _SPANS:
         return static
-    page = one_file(content, limit=_LIMIT)
+    page = one_file(content, limit=_ROOM + sum(map(len, content.results.values())))
     return static if len(page) > _MOST else f"{static}\n{_frame(page)}"
 
 
@@ -72,8 +72,9 @@ def _(value: Comparison) -> PageContent | None:
 
 @_content.register
 def _(value: Prediction) -> PageContent:
+    timelines, compared = predicted_steps(value)
     title = f"{value.workload} on {value.target}"
-    return _page(title, {"predict": predict_json(value)}, [value.timeline])
+    return _page(title, {"predict": predict_json(value), **compared}, timelines)
 
 
 @_content.register

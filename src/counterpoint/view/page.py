@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from html import escape
 from importlib import resources
 from pathlib import PurePath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.report import printable
@@ -23,6 +23,9 @@ from counterpoint.timeline import Timeline
 from counterpoint.view.blocks import embedded
 from counterpoint.view.picture import LevelColumns, drawing
 from counterpoint.view.timeline_page import TimelinePage
+
+if TYPE_CHECKING:
+    from counterpoint.workflow.prediction import Prediction
 
 _LONGEST_NAME: Final = 64
 _NAMED: Final = 2
@@ -285,6 +288,32 @@ def title_of(inputs: Sequence[str]) -> str:
     names = [PurePath(name).name or name for name in dict.fromkeys(inputs)]
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def predicted_steps(prediction: Prediction) -> tuple[list[Timeline], dict[str, str]]:
+    """Return what `side_by_side` does of the predicted step and that of the best candidate.
+
+    The candidate is the best with a program of its own; without one the step is shown alone.
+    """
+    others = (it for it in prediction.candidates if not (it.is_base or it.same_as))
+    forecasts = [prediction.base, *(it.forecast for it in others if it.forecast)][:2]
+    if len(forecasts) < 2:
+        return [prediction.timeline], {}
+    return side_by_side([(it.name, it.timeline) for it in forecasts])
+
+
+def side_by_side(steps: Iterable[tuple[str, Timeline]]) -> tuple[list[Timeline], dict[str, str]]:
+    """Return predicted steps, named by their settings, and what `compare` says of two, as JSON."""
+    named = [
+        replace(timeline, inputs=(name.replace("/", "\N{DIVISION SLASH}"),))  # not a path
+        for name, timeline in steps
+    ]
+    if len(named) < 2:
+        return named, {}
+    from counterpoint.diagnose.compare import compare
+    from counterpoint.report.explain import compare_json
+
+    return named, {"compare": compare_json(compare(*named))}
 
 
 def asset(name: str) -> bytes:

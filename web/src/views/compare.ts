@@ -239,7 +239,7 @@ function changes(found: Compared): HTMLElement {
   type Row = Compared["differs"][number];
   const cell = (value: string | null): Child =>
     value === null
-      ? unknown("this side lacks it, or does not record it")
+      ? h("span", { class: "muted", title: "This side lacks it, or does not record it" }, "not given")
       : h("span", { class: "path" }, value);
   const columns: Column<Row>[] = [
     { title: "what", value: (row) => row.what, cell: (row) => row.what },
