@@ -162,12 +162,10 @@ class _Completion:
 
         page = self._shown.page
         if isinstance(page, LivePage):
-            found = self._read(page)
-            self._fill(page, found)
-            self._shown.say("", complete=True)
+            self._fill(page, self._read(page))
+        self._shown.say("", complete=True)
+        if isinstance(page, LivePage):
             keep_page(self._opened.key, page)
-        else:
-            self._shown.say("", complete=True)
 
     def _read(self, page: LivePage) -> Read | None:
         """Read what was not read yet; its steps are shown before if the profile marks them."""
@@ -195,12 +193,10 @@ class _Completion:
                 self._shown.say(message)
 
         with ThreadPoolExecutor(1) as pool:
-            explained = None if explain is None else pool.submit(explain, page)
-            if explained is not None:
-                explained.add_done_callback(lambda _: self._shown.say("drawing the timeline"))
+            explained = pool.submit(explain or (lambda _: None), page)
+            explained.add_done_callback(lambda _: self._shown.say("drawing the timeline"))
             page.compute(grown)
-            if explained is not None:
-                explained.result()
+            explained.result()
 
     def end(self, number: int | None) -> int:
         """Return the exit code, or raise what went wrong while the page was shown."""

@@ -81,7 +81,8 @@ class Opened:
 
 def open_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) -> Opened:
     """Take the page that was made of the input before; read it now if it is small, else later."""
-    key = key_of((*paths, *([] if other is None else [other])), asdict(options) | {"with": other})
+    every = (*paths, *([] if other is None else [other]))
+    key = key_of(every, asdict(options) | {"with": other})
     if (kept := find_page(key)) is not None:
         return Opened(title=kept.title, page=kept)
     if other is None and len(set(paths)) == 2 and all(map(is_run, paths)):
@@ -90,14 +91,14 @@ def open_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) 
         return _at_once(Read(content=_digests_page(digests)), key)
     if other is None and len(paths) == 1 and (study := _study(Path(paths[0]))):
         return _at_once(study, key)
-    _refuse_studies((*paths, *([] if other is None else [other])))
+    _refuse_studies(every)
     if other is None:
         reader = _explained(paths, options)
         preview = None if options.steps or options.last else partial(_marked, paths)
     else:
         reader, preview = _compared(paths, other, options), partial(_marked, paths, (other,))
-    if not is_large((*paths, *([] if other is None else [other]))):
-        return _at_once(reader(_nobody), key)
+    if not is_large(every):
+        return _at_once(reader(lambda _: None), key)
     title = title_of(as_typed(paths))
     page = LivePage(page_of(title, {}, {}))
     return Opened(title=title, page=page, key=key, preview=preview, read=reader)
@@ -112,10 +113,6 @@ def _marked(*sides: Sequence[str]) -> list[Timeline]:
 def _at_once(found: Read, key: str | None) -> Opened:
     title = found.content.title
     return Opened(title=title, page=LivePage(found.content), key=key, found=found)
-
-
-def _nobody(message: str) -> None:
-    del message
 
 
 def _explained(paths: tuple[str, ...], options: ViewOptions) -> Callable[[Tell], Read]:

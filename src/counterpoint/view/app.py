@@ -11,7 +11,6 @@ import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from html import escape
 from time import monotonic
 from typing import Final
 
@@ -21,8 +20,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from counterpoint.core.frozen import frozen
-from counterpoint.report import printable
-from counterpoint.view.page import ASSETS, LivePage, asset
+from counterpoint.view.page import ASSETS, LivePage, asset, whole_html
 from counterpoint.view.prepared import PreparedPage
 
 _NAMES: Final = frozenset({"127.0.0.1", "localhost"})
@@ -148,7 +146,7 @@ class App:
     async def _own_page(self, name: str) -> Response:
         match name:
             case "":
-                return Response(_index(self._shown.title), media_type="text/html")
+                return Response(whole_html(self._shown.title, _HEAD, ""), media_type="text/html")
             case "page.json":
                 text = await run_in_threadpool(self._shown.page.page_json)
                 return Response(text, media_type="application/json")
@@ -186,19 +184,6 @@ def _data(block: bytes) -> Response:
     return Response(block, media_type="application/octet-stream")
 
 
-def _index(title: str) -> str:
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(printable(title))}</title>
-<link rel="icon" href="data:,">
+_HEAD: Final = """<link rel="icon" href="data:,">
 <link rel="stylesheet" href="app.css">
-<script src="app.js" defer></script>
-</head>
-<body>
-<noscript>This page needs JavaScript, which this browser has turned off.</noscript>
-</body>
-</html>
-"""
+<script src="app.js" defer></script>"""

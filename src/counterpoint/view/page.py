@@ -74,9 +74,7 @@ class LivePage:
 
     def __init__(self, content: PageContent) -> None:
         self._content = content
-        self._results: dict[str, dict[str, Any]] = {
-            name: json.loads(text) for name, text in content.results.items()
-        }
+        self._results = _parsed(content)
         self._lock = threading.Lock()
         self._timelines = self._undrawn(content.timelines)
 
@@ -122,7 +120,7 @@ class LivePage:
         """Show this content instead: it was read."""
         with self._lock:
             self._content = content
-            self._results = {name: json.loads(text) for name, text in content.results.items()}
+            self._results = _parsed(content)
             self._timelines = self._undrawn(content.timelines)
 
     def add(self, reports: tuple[tuple[str, str], ...], results: Mapping[str, str]) -> None:
@@ -132,7 +130,7 @@ class LivePage:
             reports=(*self._content.reports, *reports),
             results={**self._content.results, **results},
         )
-        parsed = {name: json.loads(text) for name, text in content.results.items()}
+        parsed = _parsed(content)
         with self._lock:
             self._content, self._results = content, parsed
             self._timelines = [
@@ -205,6 +203,10 @@ class LivePage:
                 has[tile.timeline].setdefault(tile.track, {})[tile.level, tile.tile] = True
         described = [page.describe(has[page.number]) for page in self._timelines]
         return _html(self._content.title, _json(self._page(described)), chosen.blocks)
+
+
+def _parsed(content: PageContent) -> dict[str, dict[str, Any]]:
+    return {name: json.loads(text) for name, text in content.results.items()}
 
 
 def one_file(content: PageContent, *, full: bool = False, limit: int = _LIMIT) -> str:
@@ -337,20 +339,26 @@ def _html(title: str, page: str, blocks: Mapping[str, str]) -> str:
         f'<script type="text/plain" id="block-{escape(name)}">{text}</script>'
         for name, text in blocks.items()
     )
+    return whole_html(
+        title,
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>',
+        f'<script type="application/json" id="counterpoint-page">{page}</script>\n'
+        f"{elements}\n<script>{script}</script>\n",
+    )
+
+
+def whole_html(title: str, head: str, body: str) -> str:
+    """Return the HTML of a page with what its head and its body contain."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(printable(title))}</title>
-<style>{style}</style>
+{head}
 </head>
 <body>
 <noscript>This page needs JavaScript, which this browser has turned off.</noscript>
-<script type="application/json" id="counterpoint-page">{page}</script>
-{elements}
-<script>{script}</script>
-</body>
+{body}</body>
 </html>
 """

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, pairwise, repeat
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -223,7 +224,9 @@ def _levels(lane: PictureLane, step: tuple[int, int]) -> Iterator[LevelColumns]:
         width=0, columns=columns, exposed=lane.exposed, borders=_borders(columns, step)
     )
     for width in sorted({width for found in rows for width, _ in found if width}):
-        chosen = [max((each for each in found if each[0] <= width), key=_width) for found in rows]
+        chosen = [
+            max((each for each in found if each[0] <= width), key=itemgetter(0)) for found in rows
+        ]
         yield LevelColumns(
             width=width, columns=_merged([_timed(lane, segments) for _, segments in chosen])
         )
@@ -238,10 +241,6 @@ def _borders(columns: Columns, step: tuple[int, int]) -> tuple[int, ...]:
     first, last = np.searchsorted(columns["start"], step).tolist()
     reaching = int(np.searchsorted(ends, step[0], side="right"))
     return tuple(sorted({max(reaching, first - _REACHING), last})) if last else ()
-
-
-def _width(level: tuple[int, Segments]) -> int:
-    return level[0]
 
 
 def _timed(lane: PictureLane, segments: Segments) -> Columns:
@@ -293,23 +292,7 @@ def _fold(summaries: Sequence[Segments], end: int) -> PictureTrack:
         kind="fold",
         rows=1,
         classes=SUMMARY,
-        levels=tuple(map(_fold_columns, folded(summaries, end))),
-    )
-
-
-def _fold_columns(level: FoldLevel) -> LevelColumns:
-    buckets = len(level.start)
-    return LevelColumns(
-        width=level.width,
-        columns={
-            "start": level.start,
-            "dur": np.full(buckets, level.width),
-            "row": np.zeros(buckets, np.int64),
-            **{CLASSES[each]: level.times[at] for at, each in enumerate(SUMMARY)},
-            "busy_min": level.busy[0],
-            "busy_median": level.busy[1],
-            "busy_max": level.busy[2],
-        },
+        levels=tuple(folded(summaries, end)),
     )
 
 
@@ -321,22 +304,12 @@ _FEWEST: Final = 128
 _NARROWEST: Final = 1000
 
 
-@frozen(eq=False, kw_only=True)
-class FoldLevel:
-    """Buckets of one width in which any device does something.
+def folded(summaries: Sequence[Segments], end: int) -> list[LevelColumns]:
+    """Return the levels of a fold, the finest first: buckets in which any device does something.
 
-    `times` has the time of each class, summed over the devices, and `busy` the least, the median
-    and the most time that single devices compute.
+    Each has the time of each class, summed over the devices, and the least, the median and the most
+    time that single devices compute.
     """
-
-    width: int
-    start: Longs
-    times: Longs
-    busy: Longs
-
-
-def folded(summaries: Sequence[Segments], end: int) -> list[FoldLevel]:
-    """Return the levels of a fold, the finest first."""
     most = min(max(_CELLS // len(summaries), _FEWEST_BUCKETS), _MOST_BUCKETS)
     busy = union(
         np.concatenate([each.start for each in summaries]),
@@ -345,8 +318,8 @@ def folded(summaries: Sequence[Segments], end: int) -> list[FoldLevel]:
     width = _NARROWEST
     while _touched(busy, width) > most:
         width *= BASE
-    found: list[FoldLevel] = []
-    while not found or (width < end and len(found[-1].start) > _FEWEST):
+    found: list[LevelColumns] = []
+    while not found or (width < end and len(found[-1]) > _FEWEST):
         found.append(_level(summaries, _buckets(busy, width), width))
         width *= BASE
     return found
@@ -366,15 +339,23 @@ def _buckets(busy: Intervals, width: int) -> Longs:
     return np.unique(np.repeat(first, count) + np.arange(int(count.sum())) - before) * width
 
 
-def _level(summaries: Sequence[Segments], start: Longs, width: int) -> FoldLevel:
+def _level(summaries: Sequence[Segments], start: Longs, width: int) -> LevelColumns:
     times = np.zeros((len(SUMMARY), len(start)), np.int64)
     busy = np.empty((len(summaries), len(start)), np.int64)
     for device, summary in enumerate(summaries):
         own = _until(summary, start + width) - _until(summary, start)
         times += own
         busy[device] = own[COMPUTE] + own[HIDDEN]
-    limits = np.stack([busy.min(axis=0), np.median(busy, axis=0), busy.max(axis=0)])
-    return FoldLevel(width=width, start=start, times=times, busy=limits.astype(np.int64))
+    columns = {
+        "start": start,
+        "dur": np.full(len(start), width),
+        "row": np.zeros(len(start), np.int64),
+        **{CLASSES[each]: times[at] for at, each in enumerate(SUMMARY)},
+        "busy_min": busy.min(axis=0),
+        "busy_median": np.median(busy, axis=0).astype(np.int64),
+        "busy_max": busy.max(axis=0),
+    }
+    return LevelColumns(width=width, columns=columns)
 
 
 def _until(summary: Segments, at: Longs) -> Longs:
