@@ -282,3 +282,113 @@ def test_what_if_scales_prices_of_a_family(price: Pricer) -> None:
     assert price(MATMUL, what_if=faster).seconds == pytest.approx(price(MATMUL).seconds / 2)
     removed = WhatIf(instructions={"it": 0.0})
     assert price(MATMUL, what_if=removed).seconds == 0
+
+
+SIZE = 2**30
+NEIGHBOR_S = SIZE / 45e9 + 3e-6
+"""One hop of 1 GiB over a link of v5e, and the start."""
+
+
+def permute(pairs: list[tuple[int, int]], opcode: str = "collective-permute") -> str:
+    listed = ",".join(f"{{{source},{target}}}" for source, target in pairs)
+    return (
+        "  %x = f32[268435456]{0} broadcast(%p), dimensions={}\n"
+        f"  %it = f32[268435456]{{0}} {opcode}(%x), channel_id=1, source_target_pairs={{{listed}}}"
+    )
+
+
+def shifted(
+    devices: int, along: int, by: int, stride: int = 1, also: int = 0
+) -> list[tuple[int, int]]:
+    """Shift along one axis of so many chips, and along the second, around their ends."""
+    pairs: list[tuple[int, int]] = []
+    for chip in range(devices):
+        at = chip // stride % along
+        to = chip + ((at + by) % along - at) * stride
+        row = to // along
+        pairs.append((chip, to + ((row + also) % along - row) * along))
+    return pairs
+
+
+@pytest.mark.parametrize("stride", [1, 16])
+@pytest.mark.parametrize("by", [1, -1])
+def test_a_shift_by_one_around_a_ring_goes_to_neighbors(
+    price: Pricer, by: int, stride: int
+) -> None:
+    found = price(permute(shifted(256, 16, by, stride)))
+    assert found.seconds == pytest.approx(NEIGHBOR_S)
+    assert "over a link to a neighbor" in found.how
+
+
+def test_a_shift_by_more_than_one_shares_the_links_in_between(price: Pricer) -> None:
+    quarter = price(permute(shifted(256, 16, 4)))
+    assert quarter.seconds == pytest.approx(4 * SIZE / 45e9 + 6e-6)
+    assert "a link that 4 pairs share, 4 hops" in quarter.how
+    # Across the ring both ways are equally long, and each takes half.
+    half = price(permute(shifted(256, 16, 8)))
+    assert half.seconds == pytest.approx(4 * SIZE / 45e9 + 10e-6)
+    assert "8 hops" in half.how
+    assert price(permute(shifted(256, 16, 15))).seconds == pytest.approx(NEIGHBOR_S)
+
+
+def test_a_shift_along_two_axes_uses_links_of_both(price: Pricer) -> None:
+    found = price(permute(shifted(256, 16, 1, also=1)))
+    assert found.seconds == pytest.approx(NEIGHBOR_S + 1e-6)
+    assert "links of one pair each, 2 hops" in found.how
+    mixed = price(permute(shifted(256, 16, 1, also=3)))
+    assert mixed.seconds == pytest.approx(3 * SIZE / 45e9 + 6e-6)
+
+
+def test_without_a_ring_the_last_sends_all_the_way_back(price: Pricer) -> None:
+    """The slice v5e-8 is a line of 2 by one of 4: the other direction of its links is free."""
+    around = price(permute(shifted(8, 4, 1, 2)), "v5e-8")
+    assert around.seconds == pytest.approx(SIZE / 45e9 + 5e-6)
+    assert "3 hops" in around.how
+    half = price(permute(shifted(8, 4, 2, 2)), "v5e-8")
+    assert half.seconds == pytest.approx(2 * SIZE / 45e9 + 4e-6)
+    assert "a link that 2 pairs share, 2 hops" in half.how
+
+
+def test_where_a_permute_goes_follows_the_order_of_the_mesh() -> None:
+    where = parse_target("v5e-256", tpus=True)
+    rows = module(permute(shifted(256, 16, 1)), 256)
+    assert priced(rows, where).seconds == pytest.approx(NEIGHBOR_S)
+    every_fourth = tuple(chip // 16 * 16 + chip * 4 % 16 + chip % 16 // 4 for chip in range(256))
+    spread = replace(rows, device_order=every_fourth, answers={})
+    # Chips 0, 4, 8, 12, then 1, which is five hops on; four pairs share some links of the slice.
+    assert priced(spread, where).seconds == pytest.approx(4 * SIZE / 45e9 + 7e-6)
+
+
+def test_devices_of_a_chip_share_its_links(price: Pricer) -> None:
+    both = price(permute([(0, 2), (1, 3)]), "tpu7x-8")
+    assert both.seconds == pytest.approx(2 * SIZE / 90e9 + 3e-6)
+    alone = price(permute([(0, 2)]), "tpu7x-8")
+    assert alone.seconds == pytest.approx(SIZE / 90e9 + 3e-6)
+    on_chip = price(permute([(0, 1), (2, 3)]), "tpu7x-8")
+    assert on_chip.seconds < alone.seconds / 3
+    assert "devices of one chip" in on_chip.how
+
+
+def test_a_permute_between_slices_uses_the_network(price: Pricer) -> None:
+    found = price(permute([(0, 256), (256, 0)]), "2xv5e-256:1G")
+    assert found.family is PriceFamily.NETWORK
+    assert found.seconds == pytest.approx(SIZE / (0.8 * 1e9 / 8 / 4), rel=0.01)
+
+
+def test_a_send_within_a_slice_goes_where_its_pairs_say(price: Pricer) -> None:
+    pairs = "".join(f"{{{source},{target}}}," for source, target in shifted(256, 16, 4))
+    found = price(
+        "  %x = f32[268435456]{0} broadcast(%p), dimensions={}\n  %token = token[] after-all()\n"
+        "  %it = (f32[268435456]{0}, u32[], token[]) send(%x, %token), channel_id=1,"
+        f' frontend_attributes={{_xla_send_recv_source_target_pairs="{{{pairs[:-1]}}}"}}'
+    )
+    assert found.seconds == pytest.approx(4 * SIZE / 45e9 + 6e-6)
+
+
+def test_without_pairs_a_neighbor_is_assumed_and_said_to_be(price: Pricer) -> None:
+    found = price(
+        "  %x = f32[268435456]{0} broadcast(%p), dimensions={}\n"
+        "  %it = f32[268435456]{0} collective-permute(%x), channel_id=1"
+    )
+    assert found.seconds == pytest.approx(NEIGHBOR_S)
+    assert "which is assumed" in found.how

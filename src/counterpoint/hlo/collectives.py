@@ -29,11 +29,13 @@ from counterpoint.hlo.schedule import is_done, is_part_of_async, is_start, start
 
 __all__ = [
     "KINDS",
+    "PAIRWISE",
     "Transfer",
     "between_slices",
     "bus_factor",
     "collective",
     "device_groups",
+    "pairs_by_number",
     "replica_groups",
     "transfer_of",
     "transfers",
@@ -200,7 +202,7 @@ KINDS = frozenset({
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "ragged-all-to-all",
     "collective-permute", "collective-broadcast", "send", "recv",
 })  # fmt: skip
-_PAIRWISE = ("collective-permute", "send", "recv")
+PAIRWISE = ("collective-permute", "send", "recv")
 _SEND_PAIRS = "_xla_send_recv_source_target_pairs"
 _SCATTERS = "AllReduceScatter"
 """The emitter on TPUs of an all-reduce and a slice of it in one fusion: half of an all-reduce."""
@@ -375,7 +377,7 @@ def _bytes(program: Program, instruction: Instruction, kind: str) -> int:
 
 
 def _group_size(program: Program, instruction: Instruction, kind: str) -> int | None:
-    if kind in _PAIRWISE:
+    if kind in PAIRWISE:
         return max(map(len, _pair_groups(instruction)), default=None)
     groups = instruction.groups
     if groups is None:
@@ -389,14 +391,18 @@ def _group_size(program: Program, instruction: Instruction, kind: str) -> int | 
     return size * program.num_partitions if whole else size
 
 
+def pairs_by_number(instruction: Instruction) -> tuple[tuple[int, int], ...]:
+    """Return who sends to whom, as the instruction counts devices; () if not specified."""
+    written = dict(instruction.frontend_attributes).get(_SEND_PAIRS, "")
+    return instruction.source_target_pairs or tuple(
+        (int(a), int(b)) for a, b in _PAIR.findall(written)
+    )
+
+
 def _pair_groups(instruction: Instruction) -> Groups:
     """Group the devices that reach each other through source-target pairs."""
-    pairs = instruction.source_target_pairs
-    if not pairs:
-        written = dict(instruction.frontend_attributes).get(_SEND_PAIRS, "")
-        pairs = tuple((int(a), int(b)) for a, b in _PAIR.findall(written))
     group_of: dict[int, set[int]] = {}
-    for source, target in pairs:
+    for source, target in pairs_by_number(instruction):
         left = group_of.setdefault(source, {source})
         right = group_of.setdefault(target, {target})
         if left is not right:

@@ -7,14 +7,13 @@ NVLink islands of one host, and in a host without NVLink, PCIe is used; never a 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.collectives import device_groups
+from counterpoint.hlo.collectives import device_groups, pairs_by_number
 from counterpoint.hlo.model import Groups
 
 if TYPE_CHECKING:
@@ -133,8 +132,6 @@ def pair_placement(pairs: Iterable[tuple[int, int]], target: Target) -> tuple[bo
 
 
 Pairs = tuple[tuple[int, int], ...]
-_ATTRIBUTE: Final = "_xla_send_recv_source_target_pairs"
-_PAIR: Final = re.compile(r"\{(\d{1,18}),\s*(\d{1,18})\}")
 
 
 def pairs_of(program: Program, instruction: Instruction) -> Pairs:
@@ -143,11 +140,7 @@ def pairs_of(program: Program, instruction: Instruction) -> Pairs:
     A permute with a channel numbers partitions, and does the same in every replica; one without
     numbers replicas.
     """
-    pairs = instruction.source_target_pairs
-    if not pairs:
-        written = dict(instruction.frontend_attributes).get(_ATTRIBUTE, "")
-        pairs = tuple((int(a), int(b)) for a, b in _PAIR.findall(written))
-    ranks = _in_all_replicas(program, instruction, pairs)
+    ranks = _in_all_replicas(program, instruction, pairs_by_number(instruction))
     return tuple((program.device(a), program.device(b)) for a, b in ranks)
 
 

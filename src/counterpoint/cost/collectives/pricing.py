@@ -17,7 +17,7 @@ from counterpoint.cost.collectives.placement import (
 )
 from counterpoint.cost.model import FREE
 from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.collectives import KINDS, collective
+from counterpoint.hlo.collectives import KINDS, PAIRWISE, collective
 from counterpoint.hlo.schedule import is_done
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from counterpoint.cost.scalars import Scalars
     from counterpoint.cost.tables.nccl_tests import CollectiveTable
     from counterpoint.hardware import Target
-
-_PAIRWISE: Final = ("collective-permute", "send", "recv")
 
 
 def price_collective(
@@ -49,7 +47,7 @@ def price_collective(
     kind = instruction.opcode.removesuffix("-start")
     if kind not in KINDS:
         return _all_inside(program, instruction, target, scalars, tables)
-    if kind in _PAIRWISE:
+    if kind in PAIRWISE:
         return _pairwise(program, instruction, found.bytes, target, scalars, tables)
     prices = [
         _grouped(kind, found.bytes, where, target, scalars, tables)

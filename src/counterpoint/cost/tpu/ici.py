@@ -4,6 +4,7 @@
     an axis that is a line      the links at its middle carry everything: as one link
     several axes                each carries a part of the data at the same time
     every second chip of one    the groups in between have the links, too: half of the rate
+    pairs of chips              along one axis after another; those that meet on a link share it
 
 An all-gather of B bytes over n chips receives B (n - 1) / n; a reduce-scatter sends as much, an
 all-reduce does both. libtpu numbers the devices of a slice along its first axis first, so a group's
@@ -14,11 +15,15 @@ JAX's `create_device_mesh` places it.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import product
 from typing import Final, TypeAlias
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hardware import TpuSlice
+from counterpoint.hlo.collectives import PAIRWISE
 
 LINK_SHARE: Final = 0.9
 """Share of a link's rate that transfers reach: 45 of 50 GB/s, 90 of 100 (JAX scaling book)."""
@@ -33,6 +38,7 @@ _ON_CHIP_BYTES_PER_S: Final = 370e9
 """Between the two devices of a TPU7x: 10.5 MB in 28.4 us (a public trace of vLLM)."""
 
 
+Pairs: TypeAlias = tuple[tuple[int, int], ...]
 Axis: TypeAlias = tuple[int, bool, int]
 """Its length in chips of a group, whether it is a ring, and the links from one to the next."""
 
@@ -124,14 +130,51 @@ def within_slice(
     way = START_S + HOP_S * axes.hops * (2 if kind == "all-reduce" else 1)
     if kind in ("all-to-all", "ragged-all-to-all"):
         return TransferTime(_all_to_all(size, axes, link), way, str(axes))
-    if kind == "collective-permute":
-        return TransferTime(size / link, START_S + HOP_S, "one link to a neighbor")
+    if kind in PAIRWISE:
+        return TransferTime(size / link, START_S + HOP_S, "a link to a neighbor, which is assumed")
     rate = link * axes.links
     return TransferTime(size * _factor(kind, group) / rate, way, str(axes))
 
 
+def of_pairs(size: int, pairs: Pairs, where: TpuSlice) -> TransferTime:
+    """Return the time in which the first of each pair sends to the second, in one slice."""
+    shared, hops = busiest(pairs, where)
+    if not hops:
+        return TransferTime(size / _ON_CHIP_BYTES_PER_S, START_S, "devices of one chip")
+    links = f"a link that {shared:g} pairs share" if shared > 1 else "links of one pair each"
+    how = "a link to a neighbor" if shared <= hops == 1 else f"{links}, {hops} hops"
+    rate = where.tpu.link_bytes_per_s * LINK_SHARE
+    return TransferTime(size * shared / rate, START_S + HOP_S * hops, how)
+
+
+@lru_cache(maxsize=64)
+def busiest(pairs: Pairs, where: TpuSlice) -> tuple[float, int]:
+    """Return how many pairs the busiest link carries in one direction, and the hops of the longest.
+
+    Data goes along the first axis, then along the next; on a ring it goes the shorter way, and half
+    of it each way if both are equally long, as in `_all_to_all`.
+    """
+    halves: Counter[tuple[int, int]] = Counter()
+    longest = 0
+    for source, target in pairs:
+        chip, to = source // where.tpu.devices, target // where.tpu.devices
+        hops, stride = 0, 1
+        for side, ring in where.rings if chip // where.chips == to // where.chips else ():
+            at, end, around = chip // stride % side, to // stride % side, side * (2 - ring)
+            steps = min((end - at) % around, (at - end) % around)
+            ways = [way for way in (1, -1) if way * (end - at) % around == steps]
+            for way, step in product(ways, range(steps)):
+                passed = (at + way * step) % side
+                halves[chip + (passed - at) * stride, way * stride] += 2 // len(ways)
+            chip += (end - at) * stride
+            hops += steps
+            stride *= side
+        longest = max(longest, hops)
+    return max(halves.values(), default=0) / 2, longest
+
+
 def _factor(kind: str, group: int) -> float:
-    if kind in ("collective-permute", "collective-broadcast", "send", "recv"):
+    if kind in (*PAIRWISE, "collective-broadcast"):
         return 1.0
     return (2 if kind == "all-reduce" else 1) * (group - 1) / group
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from counterpoint.core.frozen import frozen
+from counterpoint.cost.collectives.placement import pairs_of
 from counterpoint.cost.compute import attention_of, gemms
 from counterpoint.cost.model import (
     FREE,
@@ -28,9 +29,15 @@ from counterpoint.cost.model import (
     PriceSource,
     price_around,
 )
-from counterpoint.cost.tpu.ici import TransferTime, between_slices, within_slice
+from counterpoint.cost.tpu.ici import TransferTime, between_slices, of_pairs, within_slice
 from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.collectives import Transfer, collective, device_groups, transfer_of
+from counterpoint.hlo.collectives import (
+    PAIRWISE,
+    Transfer,
+    collective,
+    device_groups,
+    transfer_of,
+)
 from counterpoint.hlo.model import launches
 from counterpoint.hlo.schedule import OFFLOADED, is_done
 from counterpoint.hlo.work import Category, bytes_accessed, category, flops, is_local_copy
@@ -228,15 +235,20 @@ class TpuPrices:
             return FREE
         group = found.group_size or self.where.devices * self.where.slices
         carrier = program.instruction(found.instruction) or instruction
-        groups = device_groups(program, carrier)
-        devices = groups[0] if groups else ()
-        time = within_slice(found.kind, found.bytes, group, self.where, devices)
+        pairs = pairs_of(program, carrier) if found.kind in PAIRWISE else ()
+        size = self.where.devices
+        if pairs:
+            time = of_pairs(found.bytes, pairs, self.where)
+        else:
+            devices = (device_groups(program, carrier) or ((),))[0]
+            time = within_slice(found.kind, found.bytes, group, self.where, devices)
         reach = "sparse core" if OFFLOADED in carrier.backend_config else "ici"
         price = _of_links(time, reach, PriceFamily.DOMAIN, "ICI", found.bytes)
-        if group <= self.where.devices:
+        crossing = any(source // size != to // size for source, to in pairs)
+        slices = 1 + crossing if pairs else -(-group // size)
+        if slices < 2:
             return price
-        slices = -(-group // self.where.devices)
-        share = found.bytes // self.where.devices
+        share = found.bytes if pairs else found.bytes // size
         across = between_slices(found.kind, share, slices, self.where)
         network = _of_links(across, "network", PriceFamily.NETWORK, "DCN", found.bytes)
         return max(price, network, key=lambda one: one.seconds)
