@@ -37,6 +37,17 @@ def test_notes_of_other_releases_are_not_shown(capsys: pytest.CaptureFixture[str
     assert "no longer a compiler option" in newer
 
 
+def test_a_replacement_that_the_release_lacks_says_since_when_and_is_not_proposed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    older = run(capsys, "xla_gpu_enable_pipelined_all_gather", "--jaxlib", "0.10.2")[1]
+    newer = run(capsys, "xla_gpu_enable_pipelined_all_gather", "--jaxlib", "0.12")[1]
+    assert "xla_gpu_pipeline_all_gather (from jaxlib 0.11.1 on)\n" in older
+    assert "xla_gpu_pipeline_all_gather" not in older.splitlines()[-1]
+    assert "xla_gpu_pipeline_all_gather\n" in newer
+    assert newer.endswith("next: counterpoint flags show xla_gpu_pipeline_all_gather\n")
+
+
 def test_notes_of_other_chips_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     name = "xla_gpu_enable_latency_hiding_scheduler"
     hopper = run(capsys, name, "--jaxlib", "0.10.2", "--chip", "H100")[1]

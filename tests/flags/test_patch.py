@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 from typing import Any
@@ -544,3 +545,14 @@ def test_a_command_of_xpk_in_a_heredoc_is_refused() -> None:
     text = "bash <<EOF\nxpk workload create --cluster c\nEOF\n"
     with pytest.raises(UsageError, match="line 2: the command of xpk is within a heredoc"):
         patch_text(text, "run.sh", SETTINGS)
+
+
+@pytest.mark.parametrize("name", ["job.yaml", "job.json"])
+@pytest.mark.parametrize("container", ["{}", '{"name": "c"}', '{"env": null}', '{"env": []}'])
+def test_json_stays_json(name: str, container: str) -> None:
+    head = '{"kind": "Job",\n   "spec": {"template": {"spec": {"containers": ['
+    text = f"{head}{container}]}}}}}}}}\n"
+    patched = patch_text(text, name, SETTINGS).text
+    assert patched.startswith(head)
+    found = json.loads(patched)["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert {it["name"]: it["value"] for it in found}["XLA_FLAGS"] == FLAGS

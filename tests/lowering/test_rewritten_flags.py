@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -24,3 +25,21 @@ def test_flags_put_in_front_leave_the_users(monkeypatch: pytest.MonkeyPatch, giv
     virtual_devices._force(jax, remarks)  # type: ignore[arg-type]
     kept = [COUNT, *given.split(), "--xla_gpu_enable_pipelined_p2p=true"]
     assert remarks.variables["XLA_FLAGS"].split() == kept
+
+
+def test_a_program_that_asks_for_the_devices_that_there_are_finds_their_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """AXLearn's run_aot_compilation calls `chex.set_n_cpu_devices` after it has seen devices."""
+    jax = SimpleNamespace(config=SimpleNamespace(update=lambda *_: None))
+    monkeypatch.setattr(virtual_devices, "_devices", 512)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_autotune_level=4")
+    remarks = ChangedRequests(lambda: None)
+    virtual_devices._force(jax, remarks)  # type: ignore[arg-type]
+    flags = virtual_devices.os.environ["XLA_FLAGS"]
+    # as in chex 0.1.91
+    count = re.match(r"[-]{0,2}xla_force_host_platform_device_count=(\d+)?(\s|$)", flags)
+    assert count is not None
+    assert count[1] == "512"
+    virtual_devices._force(jax, remarks)  # type: ignore[arg-type]
+    assert remarks.variables["XLA_FLAGS"] == "--xla_gpu_autotune_level=4"

@@ -90,6 +90,7 @@ def read_share(option: str, text: str, *, example: str, of: str = "the step") ->
     return value
 
 
+_WITH_TARGET: Final = Retry({"target": "8xH100"}, remark="with the name of your GPUs")
 HOME: Final = Path("counterpoint-studies")
 _LEAST_CAP: Final = 2
 _MOST_COMPILES: Final = 24
@@ -112,8 +113,11 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
     from counterpoint.tune import TuneRequest
 
     words, predict = tuple(command), given.search.predict
-    if predict == () and len(words) == 1 and shutil.which(words[0]) is None:
-        words, predict = (), words  # `tune step.mlir.gz --predict`: it is no program to run
+    if len(words) == 1 and shutil.which(words[0]) is None:  # it is no program to run
+        if predict == ():
+            words, predict = (), words  # `tune step.mlir.gz --predict`
+        elif predict is None:
+            _refuse_workload(words[0], given.search.target)
     workload = _workload(predict, words)
     measure = _measures(workload, words, given)
     _refuse_idle(given, predicts=given.search.target is not None, measure=measure)
@@ -178,14 +182,11 @@ def _refuse_idle(given: TuneOptions, *, predicts: bool, measure: bool) -> None:
         idle = [option for option in (*_OF_SEARCH, "devices", "program") if getattr(search, option)]
         if search.predict is not None or idle:
             word = "predict" if search.predict is not None else idle[0].replace("_", "-")
-            raise UsageError(
-                f"--{word} requires --target",
-                next=Retry({"target": "8xH100"}),
-            )
+            raise UsageError(f"--{word} requires --target", next=_WITH_TARGET)
         if race.confirm is not None:
             raise UsageError(
                 "--confirm requires --target: it limits how many predicted arms are run",
-                next=Retry({"target": "8xH100"}),
+                next=Retry(without=("confirm",)) if given.tried.arm else _WITH_TARGET,
             )
     if not measure:
         spent = ("budget", "target_gain", "steps", "timeout", "hang_after", "ablate")
@@ -195,6 +196,23 @@ def _refuse_idle(given: TuneOptions, *, predicts: bool, measure: bool) -> None:
                     f"--{option.replace('_', '-')} applies to trials, but none are run",
                     next="counterpoint tune --target 8xH100 -- python train.py",
                 )
+
+
+def _refuse_workload(word: str, target: str | None) -> None:
+    """Refuse a workload that is given as a command: a function, or a file that no one runs."""
+    from counterpoint.compile.inputs import names_function
+
+    is_data = Path(word).exists() and not word.endswith((".py", ".sh"))
+    if names_function(word) or is_data:
+        raise UsageError(
+            f"{word} is a workload, which requires --predict",
+            why="without --predict, the words are a command that trains",
+            next=Retry(
+                {"predict": True, **({} if target else _WITH_TARGET.given)},
+                without=("confirm",),
+                remark="" if target else _WITH_TARGET.remark,
+            ),
+        )
 
 
 def _refuse_missing(command: tuple[str, ...], place: PlaceOptions) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "listing",
     "release_added",
     "require_earlier",
+    "state_of",
 ]
 
 

@@ -198,10 +198,7 @@ def check(asked: TuneRequest) -> None:
             next=Retry(without=("confirm",)),
         )
     if not asked.measure and asked.target is None:
-        raise UsageError(
-            "a prediction requires `target=`",
-            next=Retry({"target": "8xH100"}),
-        )
+        raise UsageError("a prediction requires `target=`", next=Retry({"target": "8xH100"}))
     if asked.target is not None and asked.target.tpu is not None:
         _refuse_on_tpus(asked, asked.target)
     if asked.command and not _may_run_elsewhere(asked):

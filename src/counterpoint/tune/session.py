@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -51,6 +52,7 @@ from counterpoint.workflow import (
     find_subject,
     is_function,
     lower_subject,
+    require_source,
     run_subject,
 )
 from counterpoint.workflow.forecast import (
@@ -134,7 +136,8 @@ def prepare_search(asked: TuneRequest, scratch: Path, say: Say) -> SearchInputs:
     require_compiler(tpus=tpus)
     space_file = None if asked.plan.space_file is None else read_space(asked.plan.space_file)
     refuse_odd(installed_version(), asked.target, space_file, asked.arms)
-    subject = _lowered(asked, asked.target, scratch, say)
+    with _in_own_words():
+        subject = _subject(asked, asked.target, scratch, say)
     if subject.workload is None:
         raise InputError(
             f"{subject.origin} is already scheduled, so no setting can change it",
@@ -158,10 +161,11 @@ def prepare_search(asked: TuneRequest, scratch: Path, say: Say) -> SearchInputs:
     return SearchInputs(work, with_seed_choices(space), predicted if same else None)
 
 
-def _lowered(asked: TuneRequest, target: Target, scratch: Path, say: Say) -> PredictionSubject:
-    """Lower the workload, and translate errors into the arguments of `tune`."""
+@contextmanager
+def _in_own_words() -> Generator[None]:
+    """Translate errors of a workload into the arguments of `tune`."""
     try:
-        return _subject(asked, target, scratch, say)
+        yield
     except CounterpointError as error:
         error.rename({"timeout": "compile_timeout"})
         if isinstance(error.next, str):
@@ -368,6 +372,9 @@ def conclusion_of(directory: Path) -> Conclusion:
 def resolve_target(asked: TuneRequest, say: Say) -> TuneRequest:
     """Check the request; set the target to this machine's GPUs if nothing else was named."""
     check(asked)
+    if asked.workload is not None:
+        with _in_own_words():
+            require_source(asked.workload)
     if asked.measure:
         refuse_small(asked.online_plan)
     elsewhere = _gpus_elsewhere(asked)

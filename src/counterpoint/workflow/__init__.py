@@ -15,5 +15,6 @@ from counterpoint.workflow.subject import candidate as candidate
 from counterpoint.workflow.subject import find_subject as find_subject
 from counterpoint.workflow.subject import is_function as is_function
 from counterpoint.workflow.subject import lower_subject as lower_subject
+from counterpoint.workflow.subject import require_source as require_source
 from counterpoint.workflow.subject import run_subject as run_subject
 from counterpoint.workflow.subject import with_unique_names as with_unique_names

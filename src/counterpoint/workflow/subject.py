@@ -25,6 +25,7 @@ from counterpoint.compile.inputs import (
     load_workload,
     lower_function,
     names_function,
+    split_function,
 )
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
@@ -104,12 +105,7 @@ def _found(
     if isinstance(source, Workload):
         return _of_workload(source)
     path = Path(source)
-    if not path.exists():
-        raise InputError(
-            f"{path}: no such file or directory",
-            why="a workload is a program: StableHLO, a dump, a Run, file.py:function, or a command",
-            next="counterpoint predict --target 8xH100 -- python train.py",
-        )
+    require_source(path)
     if path.name.endswith(_RECORDINGS):
         return _recorded(path, program, tpus=tpus)
     if path.suffix == ".py":
@@ -129,6 +125,18 @@ def _found(
         what = error.what.replace(_NAMELESS, str(path))
         what = what if str(path) in what else f"{path}: {what}"
         raise InputError(what, why=error.why, next=error.next or _LOWER) from None
+
+
+def require_source(source: Path | str) -> None:
+    """Raise an error if the file or directory of a workload does not exist."""
+    if isinstance(source, str) and is_function(source):
+        split_function(source)
+    elif not Path(source).exists():
+        raise InputError(
+            f"{source}: no such file or directory",
+            why="a workload is a program: StableHLO, a dump, a Run, file.py:function, or a command",
+            next=_LOWER,
+        )
 
 
 def _recorded(path: Path, module: str | None, *, tpus: bool) -> PredictionSubject:
@@ -269,9 +277,7 @@ def _checked(subject: PredictionSubject) -> PredictionSubject:
     for marks, kind in ((_TPU, "TPUs"), (_CPU, "CPUs")):
         if _bears(subject, marks, in_source=kind == "TPUs"):
             raise InputError(
-                f"{subject.origin}: {subject.name} was made for {kind}",
-                why=_OTHERS,
-                next=_LOWER,
+                f"{subject.origin}: {subject.name} was made for {kind}", why=_OTHERS, next=_LOWER
             )
     return subject
 

@@ -201,6 +201,17 @@ def test_predictions_alone_have_to_be_measured() -> None:
     ]
 
 
+def test_a_predicted_gain_that_does_not_matter_is_tied_with_the_base() -> None:
+    little = arm("little", change("x"), predicted=predicted(0.003))
+    made = Made(shortlist=False).add(
+        CandidateSeen(arm=replace(BASE_ARM, predicted=predicted(0.0)), at=AT),
+        CandidateSeen(arm=little, at=AT),
+        SearchEnded(why="done", shortlist=("little",), seconds=1.0, at=AT),
+        StudyEnded(why="done", at=AT),
+    )
+    assert "from x; tied with the base; confirm it" in conclude(made.study, PLAN).sentence
+
+
 @pytest.mark.parametrize(("gain", "chosen"), [(0.015, "simple"), (0.006, "best")])
 def test_a_simpler_tied_arm_is_chosen_only_if_it_gains_as_much(gain: float, chosen: str) -> None:
     best = arm("best", change("x"), change("y"), predicted=predicted(0.019))

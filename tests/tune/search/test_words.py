@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from counterpoint.core.basis import Range
 from counterpoint.tune.arm import BASE, ArmOrigin
 from counterpoint.tune.search.candidates import Board, shortlist
 from counterpoint.tune.search.search import why_ended
@@ -22,3 +23,13 @@ def test_programs_and_copies_add_up_to_the_base_and_the_arms() -> None:
     said = why_ended(board, listed, best, end="6 compiled", indifferent=0.005)
     counts = "3 different programs (4 with the program of another)"
     assert f"6 arms and the base compared, {counts}" in said
+
+
+def test_what_is_predicted_within_the_indifferent_is_tied_as_in_the_report() -> None:
+    board = Board(seen(BASE, 0.0, origin=ArmOrigin.BASE, program="p"))
+    best = seen("best", 0.003, ("a", "on"), program="q", gain_range=Range(-0.002, 0.008))
+    board.add(best, None)
+    listed = shortlist(board.base, board.candidates, best, most=4, indifferent=0.005)
+    said = why_ended(board, listed, best, end="1 compiled", indifferent=0.005)
+    expected = "nothing is predicted to be more than 0.5% faster; 1 arm tied with the base. "
+    assert said.startswith(expected)

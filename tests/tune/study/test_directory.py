@@ -176,9 +176,11 @@ def test_reading_what_is_no_study_says_so(tmp_path: Path) -> None:
 
 
 def test_a_study_that_fails_before_it_began_leaves_its_place_to_the_next(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such arm"), open_study(tmp_path / "mine", BEGAN):
-        raise UsageError("no such arm")
-    assert not (tmp_path / "mine").exists()
+    (tmp_path / "own").mkdir()
+    for place in ("mine", "studies/mine", "own/mine"):
+        with pytest.raises(UsageError, match="no such arm"), open_study(tmp_path / place, BEGAN):
+            raise UsageError("no such arm")
+    assert [it.name for it in tmp_path.rglob("*")] == ["own"], "what was there stays, and no more"
     with suppress(UsageError), open_study(tmp_path / "mine", BEGAN) as ledger:
         ledger.add(TRIAL)
         raise UsageError("later")

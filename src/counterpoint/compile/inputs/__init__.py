@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from counterpoint.compile.inputs.function import lower_function as lower_function
     from counterpoint.compile.inputs.function import names_function as names_function
     from counterpoint.compile.inputs.function import program as program
+    from counterpoint.compile.inputs.function import split_function as split_function
     from counterpoint.compile.inputs.workload import Workload as Workload
     from counterpoint.compile.inputs.workload import load_scheduled as load_scheduled
     from counterpoint.compile.inputs.workload import load_workload as load_workload
@@ -22,6 +23,7 @@ __getattr__ = lazy(
         "lower_function": "counterpoint.compile.inputs.function",
         "names_function": "counterpoint.compile.inputs.function",
         "program": "counterpoint.compile.inputs.function",
+        "split_function": "counterpoint.compile.inputs.function",
         "Workload": "counterpoint.compile.inputs.workload",
         "load_scheduled": "counterpoint.compile.inputs.workload",
         "load_workload": "counterpoint.compile.inputs.workload",

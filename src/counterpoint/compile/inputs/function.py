@@ -195,6 +195,21 @@ def names_function(text: str) -> bool:
     return _PLACE.fullmatch(text) is not None and not Path(text).exists()
 
 
+def split_function(text: str, cwd: Path | None = None) -> tuple[str, str]:
+    """Return the file or module of a function, and its name; raise if there is no such file."""
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{text}: not of the form file.py:function", next="file.py:make_step")
+    home, name = found["home"], found["name"]
+    if home.endswith(".py") and not (cwd or Path()).joinpath(home).is_file():
+        raise InputError(
+            f"{home}: no such file",
+            why=f"it was looked for in {cwd or Path.cwd()}, for its function {name}",
+            next="counterpoint predict path/to/file.py:make_step --target 8xH100",
+        )
+    return home, name
+
+
 def lower_function(
     text: str,
     *,
@@ -218,18 +233,9 @@ def lower_function(
     A parameter named `platform` is given "gpu" or "tpu", for kernels that only one of them has.
     `interpreter` and `cwd` are of that child: by default this process's own.
     """
-    found = _PLACE.fullmatch(text)
-    if found is None:
-        raise UsageError(f"{text}: not of the form file.py:function", next="file.py:make_step")
+    home, name = split_function(text, cwd)
     if devices < 1:
         raise UsageError(f"`devices=` takes a number of at least 1, not {devices}")
-    home = found["home"]
-    if home.endswith(".py") and not (cwd or Path()).joinpath(home).is_file():
-        raise InputError(
-            f"{home}: no such file",
-            why=f"it was looked for in {cwd or Path.cwd()}, for its function {found['name']}",
-            next="counterpoint predict path/to/file.py:make_step --target 8xH100",
-        )
     if interpreter is None:
         require_compiler(tpus=tpus)
     directory.mkdir(parents=True, exist_ok=True)
@@ -238,7 +244,7 @@ def lower_function(
     command = [python_of(interpreter), "-P", "-m", worker, str(directory)]
     try:
         done = subprocess.run(  # noqa: S603  our own module in our own interpreter
-            [*command, home, found["name"], str(devices)],
+            [*command, home, name, str(devices)],
             env={**_environment(devices, interpreter), _PLATFORM: "tpu" if tpus else "cuda"},
             cwd=cwd,
             stdin=subprocess.DEVNULL,

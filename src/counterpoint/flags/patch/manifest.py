@@ -1,7 +1,7 @@
 """Settings in a manifest of Kubernetes or a task of SkyPilot.
 
 PyYAML forgets comments when it writes, so nothing is written anew: the parsed nodes say where each
-value is, and only these places of the text are replaced.
+value is, and only these places of the text are replaced. JSON, which is YAML, stays JSON.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class _Edit:
     def _add(
         self, container: MappingNode, env: Node | None, new: Sequence[tuple[str, str]]
     ) -> None:
-        flow = ", ".join(f"{{name: {name}, value: {scalar(value)}}}" for name, value in new)
+        flow = ", ".join(f'{{"name": "{name}", "value": {scalar(value)}}}' for name, value in new)
         if isinstance(env, SequenceNode) and not env.flow_style:
             self._insert_entries(env, new)
         elif isinstance(env, SequenceNode):
@@ -226,7 +226,7 @@ class _Edit:
             end = max(env.end_mark.index, key.end_mark.index + 1)
             self.changes.append((key.end_mark.index + 1, end, f" [{flow}]"))
         elif container.flow_style:
-            self._insert_first(container, "{", f"env: [{flow}]")
+            self._insert_first(container, "{", f'"env": [{flow}]')
         else:
             column = container.value[0][0].start_mark.column
             lines = [f"{' ' * column}env:", *_lines(new, column)]

@@ -11,7 +11,7 @@ from counterpoint.flags.patch.manifest import patch_manifest
 from counterpoint.flags.patch.script import patch_script
 from counterpoint.flags.settings import Settings
 
-_YAML: Final = (".yaml", ".yml")
+_YAML: Final = (".yaml", ".yml", ".json")
 _SCRIPTS: Final = (".sh", ".bash", ".sbatch", ".slurm", ".job")
 _SHEBANG: Final = re.compile(r"#!.*\b(?:ba|z|k|da)?sh\b")
 

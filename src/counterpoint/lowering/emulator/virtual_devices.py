@@ -21,6 +21,8 @@ _GPU = ("gpu", "cuda", "rocm", "tpu")
 _KEPT = ("XLA_PYTHON_CLIENT_", "NCCL_", "CUDA_DEVICE_MAX_CONNECTIONS")
 _QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 """Compile fast: code here runs only once."""
+_COUNT = "--xla_force_host_platform_device_count={} "
+"""Read by `chex.set_n_cpu_devices`, which accepts the count that there is."""
 
 _ANSWERS = {
     "tpu": 'jax.default_backend() returned "tpu", so that the program chooses as on TPUs',
@@ -89,18 +91,19 @@ def _force(jax: ModuleType, remarks: ChangedRequests) -> None:
     )
     given = os.environ.get("XLA_FLAGS", "")
     # Perhaps between flags that the program has added since, as `chex.set_n_cpu_devices` does.
-    given = given.replace(_QUICK, remarks.variables.get("XLA_FLAGS", ""), 1)
+    given = _with_given(given, remarks.variables.get("XLA_FLAGS", ""))
     remarks.variables["XLA_FLAGS"] = given
-    os.environ["XLA_FLAGS"] = _QUICK
+    os.environ["XLA_FLAGS"] = _COUNT.format(_devices) + _QUICK
     for name, value in inside.OPTIONS:
         try:
             jax.config.update(name, _devices if value is None else value)
-        except (
-            AttributeError,
-            ValueError,
-            RuntimeError,
-        ):  # missing in this release, or too late
+        except (AttributeError, ValueError, RuntimeError):  # missing in this release, or too late
             continue
+
+
+def _with_given(flags: str, given: str) -> str:
+    """Return XLA_FLAGS with the given flags in place of the emulator's."""
+    return flags.replace(_COUNT.format(_devices), "", 1).replace(_QUICK, given, 1)
 
 
 def own_writes(facts: dict[str, Any], remarks: ChangedRequests) -> dict[str, Any]:
@@ -108,7 +111,7 @@ def own_writes(facts: dict[str, Any], remarks: ChangedRequests) -> dict[str, Any
     home = os.path.dirname(__file__)  # noqa: PTH120
     given = remarks.variables.get("XLA_FLAGS", "")
     writes = [
-        {**write, "value": value.replace(_QUICK, given, 1).strip()} if _QUICK in value else write
+        {**write, "value": _with_given(value, given).strip()} if _QUICK in value else write
         for write in facts["writes"]
         for value in [write["value"] or ""]
         if not (write["where"] or "").startswith(home)

@@ -8,21 +8,13 @@ from typing import Final
 
 from counterpoint.flags import Channel
 from counterpoint.flags.catalogue import SettingReader, libtpu_flag, releases
-from counterpoint.flags.history import FlagChange, FlagState, release_added
+from counterpoint.flags.history import FlagChange, FlagState, release_added, state_of
 from counterpoint.flags.lifecycle import LifecycleStatus as FateKind
 from counterpoint.flags.lifecycle import consequence_of_rejection, lifecycle_of
 from counterpoint.flags.showing import ChannelVerdict, SettingDescription
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.report.catalogue.catalogue_document import release_notes
-from counterpoint.report.document import (
-    Block,
-    Document,
-    Fact,
-    FactList,
-    Prose,
-    Section,
-    Tone,
-)
+from counterpoint.report.document import Block, Document, Fact, FactList, Prose, Section, Tone
 
 _XLA: Final = (SettingReader.XLA, SettingReader.COMPILE)
 _EMPTY: Final = '""'
@@ -79,9 +71,20 @@ def _machine(shown: SettingDescription) -> tuple[Fact, ...]:
         _fact("since", _since(shown)),
         _fact("until", _until(shown)),
         *_changes(shown),
-        _fact("use", ", ".join(shown.use)),
+        _fact("use", ", ".join(_dated(shown, name) for name in shown.use)),
     ]
     return tuple(row for row in rows if row is not None)
+
+
+def _newer(shown: SettingDescription, name: str) -> str | None:
+    """Return the release that added a name, if the one shown is older."""
+    is_newer = state_of(name, shown.release) is FlagState.NEWER
+    return release_added(name) if is_newer else None
+
+
+def _dated(shown: SettingDescription, name: str) -> str:
+    added = _newer(shown, name)
+    return f"{name} (from jaxlib {added} on)" if added else name
 
 
 def _fact(label: str, text: str | None, tone: Tone = Tone.PLAIN) -> Fact | None:
@@ -261,7 +264,7 @@ def _text(shown: SettingDescription) -> Section:
     rows: list[Fact | None] = [
         _fact("trade-off", about.trades),
         _fact("for", ", ".join(about.workloads)),
-        _fact("needs", ", ".join(about.needs)),
+        _fact("needs", ", ".join(_dated(shown, name) for name in about.needs)),
         *(Fact("note", text) for text in about.notes_for(shown.release.version, shown.chip)),
         *(Fact("source", url, Tone.QUIET) for url in about.sources),
     ]
@@ -280,7 +283,7 @@ def _related(shown: SettingDescription) -> Iterable[Fact]:
 
 
 def _next(shown: SettingDescription) -> str:
-    if shown.use and shown.use[0] != shown.name:
+    if shown.use and shown.use[0] != shown.name and not _newer(shown, shown.use[0]):
         return f"counterpoint flags show {shlex.quote(shown.use[0])}"
     recipe = next((name for name, what in shown.recipes if not what.startswith("left out")), None)
     if recipe is not None:

@@ -145,7 +145,7 @@ def _tied(row: ArmRow, best: Arm | None) -> str:
     predicted = row.arm.predicted
     if best is not None and row.arm.name == best.name:
         return "best"
-    tied = predicted is not None and predicted.tied
+    tied = best is not None and predicted is not None and predicted.tied
     return f"{row.status}, tied with the best" if tied else row.status
 
 

@@ -13,14 +13,7 @@ from typing import Final
 
 from counterpoint.core import Range
 from counterpoint.core.printable import counted_noun as several
-from counterpoint.tune.arm import (
-    Arm,
-    ArmOrigin,
-    gain_text,
-    hidden_text,
-    share_text,
-    what_text,
-)
+from counterpoint.tune.arm import Arm, ArmOrigin, gain_text, hidden_text, share_text, what_text
 from counterpoint.tune.conclusion.conclusion import (
     NOT_LOOKED_AT,
     NOT_PREDICTABLE,
@@ -386,13 +379,12 @@ def predicted_sentence(state: RaceState) -> str:
         return f"none of {several(predicted, 'candidate')} is predicted to be faster than the base"
     figures = best.predicted
     text = gain_text(figures.gain, figures.gain_range).replace("%", "% predicted", 1)
-    tied = [
-        candidate
-        for candidate in candidates
-        if candidate.arm.predicted and candidate.arm.predicted.tied
-    ]
-    others = sum(not same_program(candidate.arm, best) for candidate in tied)
-    ties = f"; tied with {several(others, 'other')}" if others else ""
+    tied = [seen.arm for seen in candidates if seen.arm.predicted and seen.arm.predicted.tied]
+    others = sum(not same_program(arm, best) for arm in tied)
+    start = next((seen.arm.predicted for seen in study.candidates if seen.arm.is_base), None)
+    small = start and start.fits is not False and figures.gain <= state.plan.rule.indifferent
+    names = [*(["the base"] if small else []), *([several(others, "other")] if others else [])]
+    ties = f"; tied with {' and '.join(names)}" if names else ""
     return f"{text} from {what_text(best)}{ties}; confirm it by a measurement"
 
 

@@ -333,11 +333,9 @@ def why_ended(
     looked = f"{counts}{f' ({dropped})' if dropped else ''}; {end}"
     figures = winner.arm.predicted
     if figures is None or not listed.effect:
-        found = f"no effect predicted: nothing is more than {_share(indifferent, sign='')} faster"
+        found = f"nothing is predicted to be more than {_share(indifferent, sign='')} faster"
         if listed.arms:
-            found += (
-                f"; {counted_noun(len(listed.arms), 'arm')} can't be distinguished from the base"
-            )
+            found += f"; {counted_noun(len(listed.arms), 'arm')} tied with the base"
         return f"{found}. {looked}"
     reach = figures.gain_range
     found = f"predicted to save {_share(figures.gain, sign='')} {_range(reach)} of the step"

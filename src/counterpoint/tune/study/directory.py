@@ -44,8 +44,10 @@ def open_study(path: Path, asked: StudyBegan, disk: Disk = _REAL) -> Generator[L
     """Begin a study, or resume one that has the same question.
 
     Raises a UsageError if the directory holds anything else: nothing is overwritten. A study that
-    fails before it has any result is removed, so that the corrected command can use the directory.
+    fails before it has any result is removed, with the directories that were made for it, so that
+    the corrected command can use the directory.
     """
+    made = [place for place in (path, *path.parents) if not lexists(place)]
     journal = _open(path, asked, disk)
     with journal:
         study = fold(journal.records or (asked,))
@@ -61,7 +63,7 @@ def open_study(path: Path, asked: StudyBegan, disk: Disk = _REAL) -> Generator[L
             yield ledger
         except CounterpointError:
             if ledger.study == Study(began=ledger.study.began):
-                _withdraw(path)
+                _withdraw(path, made)
             raise
         _append(journal, waiting)  # record the new options even if nothing came of them
 
@@ -121,8 +123,7 @@ def _open(path: Path, asked: StudyBegan, disk: Disk) -> Journal:
 def _claim(path: Path) -> None:
     if path.is_file():
         raise UsageError(
-            f"{path} is a file, but a study is a directory",
-            next=Retry({"out": unused_path(path)}),
+            f"{path} is a file, but a study is a directory", next=Retry({"out": unused_path(path)})
         )
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -137,10 +138,11 @@ def _claim(path: Path) -> None:
         )
 
 
-def _withdraw(path: Path) -> None:
+def _withdraw(path: Path, made: list[Path]) -> None:
     with suppress(OSError):
         (path / JOURNAL).unlink()
-        path.rmdir()
+        for place in made:
+            place.rmdir()
 
 
 def _refuse_other(path: Path, journal: Journal, asked: StudyBegan) -> None:
