@@ -135,7 +135,7 @@ def test_copies_of_less_than_what_is_printed_are_not_told() -> None:
     lines = {"loop_fusion": 500, "MemcpyD2H": 4}
     assert not list(check(made(None, lines)))
     (finding,) = check(made(None, lines | {"MemcpyD2H": 6}))
-    assert finding.title == "exposed copies take 0.01 ms per step"
+    assert finding.title == "exposed copies take 0.006 ms per step"
 
 
 def test_a_rate_above_the_peak_is_no_utilization() -> None:
@@ -149,3 +149,14 @@ def test_a_rate_above_the_peak_is_no_utilization() -> None:
     assert fast.above_peak > 1
     assert slow.above_peak is None
     assert slow.mfu is not None
+
+
+def test_more_bytes_than_the_memory_can_move_are_no_share_of_its_peak() -> None:
+    case = made(None, {"fusion": 1_000})
+    fast, slow = (
+        utilization(case.selection, case.ops.with_columns(bytes_accessed=pl.lit(moved)), None)
+        for moved in (1e13, 1e6)
+    )
+    assert fast.bytes_per_s is not None
+    assert fast.hbm_share is None
+    assert slow.hbm_share is not None

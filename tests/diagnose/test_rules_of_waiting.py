@@ -58,6 +58,9 @@ def test_blocking_read() -> None:
     """The host waits 90 us per step: as much as it could be ahead; 60 are idle."""
     looked = case(loop([READ, Event("$train.py:5 log", 10, 40)]))
     (finding,) = blocking_read.check(looked)
+    assert finding.title == (
+        "devices are idle for up to 0.06 ms per step because the host waits for a result"
+    )
     assert most(finding) == pytest.approx(0.060)
     assert "thread waits 0.09 ms" in finding.detail
     assert finding.evidence[0].ms == pytest.approx(0.060)
@@ -139,7 +142,7 @@ def test_kernel_gaps() -> None:
     assert "the profile does not show" in finding.detail
     calls = [Event("PjitFunction(step)", n * 100 - 150, 10) for n in range(4)]
     (finding,) = kernel_gaps.check(case(made(runs, calls, steps)))
-    assert finding.title == "devices are idle for 0.00 ms per step between kernels"
+    assert finding.title == "devices are idle for 0.002 ms per step between kernels"
     assert most(finding) == pytest.approx(0.002)
     assert "the host had launched them" in finding.detail
     lengths = {(gap.dur_ps // PS, gap.start_ps // PS % 100) for gap in finding.evidence[0].gaps}

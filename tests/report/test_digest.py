@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -188,8 +189,17 @@ def test_the_step_of_a_loop_that_nobody_counts_is_a_lower_bound(tmp_path: Path) 
     program.write_text(UNCOUNTED)
     done = in_process("predict", program, "--target", "1xH100", "--as", "digest")
     step = next(it for it in done.stdout.splitlines() if it.startswith("step [predicted"))
-    assert step.endswith(" ms, a lower bound: loops are counted once"), done.stdout + done.stderr
+    assert step.startswith("step [predicted, nothing was run]: at least "), (
+        done.stdout + done.stderr
+    )
+    assert step.endswith(" ms, 1 loop counted once")
     assert "\nloop loop [predicted]: trip count unknown, counted once, " in done.stdout
+
+    said = " ".join(in_process("predict", program, "--target", "1xH100").stdout.split())
+    assert said.startswith("Predicted step at least "), said
+    assert said.partition(", 1 loop counted once, on 1xH100, not measured")[1], said
+    told = json.loads(in_process("predict", program, "--target", "1xH100", "--json").stdout)
+    assert told["prediction"]["lower_bound"] is True
 
 
 NAMES = st.text(min_size=1, max_size=200)

@@ -274,6 +274,7 @@ class TestHosts:
     ) -> None:
         made = timeline(*two)
         assert [host.clock_offset_ps for host in made.hosts] == [0, 1000 * NS]
+        assert made.notes[0].endswith("differed from the first host's by +0.001 ms")
         starts = made.spans.join(
             made.ops.with_row_index("row").filter(pl.col("op") == "fusion"),
             left_on="op",
@@ -281,7 +282,6 @@ class TestHosts:
         )
         both = starts.group_by("device").agg(pl.col("start_ps").min() // NS).sort("device")
         assert both["start_ps"].to_list() == [0, 0]
-        assert any("+0.001 to +0.001 ms" in note for note in made.notes)
 
     def test_programs_are_the_same_by_name_and_order(
         self, two: tuple[Recording, Recording]
@@ -346,7 +346,7 @@ class TestKinship:
         chips = [replace(r.devices[0], chip=c) for r, c in ((one, "A100"), (two, "MI300X"))]
         with pytest.raises(InputError, match="main programs differ") as caught:
             timeline(replace(one, devices=(chips[0],)), replace(two, devices=(chips[1],)))
-        assert "A100, MI300X" in str(caught.value)
+        assert "A100 and MI300X" in str(caught.value)
 
     def test_devices_of_two_kinds_are_refused(self) -> None:
         one, other = recording(four_steps(), host="a"), recording(four_steps(start=7), host="b")
@@ -468,3 +468,25 @@ ENTRY %main (p: f32[8]) -> f32[8] {
         spans = [replace(s, start=s.start - 30, line=1) if s.op == "c" else s for s in spans]
         spans = [replace(s, start=s.start - 15) if s.op == "c" else s for s in spans]
         assert [run[2] for run in runs(self.made(spans))] == [-5, 95, 195, 295]
+
+
+PAGED = """\
+HloModule jit_step, is_scheduled=true
+
+ENTRY %main (q: bf16[1024,128], pages: bf16[7007,64,128]) -> bf16[7007,64,128] {
+  %q = bf16[1024,128] parameter(0)
+  %pages = bf16[7007,64,128] parameter(1)
+  %cast = f32[1024,128] convert(%q)
+  ROOT %RPA = bf16[7007,64,128] custom-call(%q, %pages), custom_call_target="tpu_custom_call",
+    output_to_operand_aliasing={{}: (1, {})}
+}
+"""
+
+
+def test_bytes_of_a_kernel_written_by_hand_are_unknown_as_it_may_touch_few_of_its_operands() -> (
+    None
+):
+    program = {"jit_step": EmbeddedProgram("jit_step", PAGED.encode)}
+    made = timeline(recording([Span("cast", 0, 10), Span("RPA", 10, 10)], programs=program))
+    moved = dict(made.ops.select("op", "bytes_accessed").rows())
+    assert moved == {"cast": (2 + 4) * 1024 * 128, "RPA": None}

@@ -153,7 +153,7 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
         _say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        if not _reader_has_gone():
+        if not any(map(_is_broken, (sys.stdout, sys.stderr))):  # another pipe may have broken
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE
@@ -240,11 +240,6 @@ def _say(text: str) -> None:
     from counterpoint.cli.printing import say_error
 
     say_error(text)
-
-
-def _reader_has_gone() -> bool:
-    """Return whether the reader of stdout or stderr is gone; another pipe may have broken."""
-    return any(_is_broken(stream) for stream in (sys.stdout, sys.stderr))
 
 
 def _is_broken(stream: TextIO) -> bool:

@@ -21,6 +21,7 @@ from counterpoint.cli.profiles import (
 )
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.printable import counted_noun
 from counterpoint.report.summary import (
     Summary,
     summarize_explanation,
@@ -91,8 +92,8 @@ def log(
         Destination(project=project, run_id=run_id, directory=directory),
     )
     report = "no report" if text is None else f"a report of {len(text.encode()) / 1e6:,.1f} MB"
-    found = f"{len(summary.figures)} numbers, {len(summary.findings)} findings and {report}"
-    say_line(f"logged {found} to {to}: {place}")
+    found = f"{len(summary.figures)} numbers, {counted_noun(len(summary.findings), 'finding')}"
+    say_line(f"logged {found} and {report} to {to}: {place}")
 
 
 def _is_there(path: str) -> bool:

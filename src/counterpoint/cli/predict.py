@@ -295,7 +295,9 @@ def next_command(
         return f"{shlex.join([*options, '--what-if', _question(prediction)])} {workload_words}"
     if not explained:
         return f"{shlex.join([*options, '--explain'])} {workload_words}"
-    return _tune(prediction, workload, words) if recompiled else _kept(options, workload_words)
+    if recompiled:
+        return _tune(prediction, workload, words)
+    return f"{shlex.join([*options, '-o', 'step.pftrace'])} {workload_words}"
 
 
 def _recipe(prediction: Prediction, compile_options: CompileOptions) -> str | None:
@@ -335,10 +337,6 @@ def _tune(prediction: Prediction, workload: str | None, words: Sequence[str]) ->
     if workload is None:
         return shlex.join(["counterpoint", "tune", *target, "--", *words])
     return shlex.join(["counterpoint", "tune", "--predict", workload, *target])
-
-
-def _kept(again: Sequence[str], behind: str) -> str:
-    return f"{shlex.join([*again, '-o', 'step.pftrace'])} {behind}"
 
 
 def _again(compile_options: CompileOptions) -> Iterator[str]:

@@ -32,7 +32,7 @@ def advise(
 
     If no version is known, the flags of the newest release in the catalogue apply.
     """
-    known = _known(data)
+    known = release(data.context.jaxlib).flags
     given = data.context.flags or {}
     kept = tuple(
         (name, value)
@@ -40,10 +40,6 @@ def advise(
         if name in known and given.get(name) != value
     )
     return Remedy(text, kept, tuple((environment or {}).items()))
-
-
-def _known(data: StepData) -> Mapping[str, object]:
-    return release(data.context.jaxlib).flags
 
 
 _AMD: Final = re.compile(r"\bAMD\b|\bMI\d{2,3}|\bgfx\d")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from counterpoint.core import Basis, Range, Unknown
 from counterpoint.core.frozen import frozen
 
@@ -67,3 +69,10 @@ class Remedy:
 
     def __str__(self) -> str:
         return self.text
+
+
+def ms_text(ms: float) -> str:
+    """Format a time of a finding: `3.63 ms`; a short one with two digits: `0.0013 ms`, not 0.00."""
+    if not 0 < abs(ms) < 0.1:
+        return f"{ms:,.2f} ms"
+    return f"{ms:.{1 - math.floor(math.log10(abs(ms)))}f}".rstrip("0") + " ms"

@@ -29,8 +29,10 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
     inside = spans.select("op", "device", "line", "start_ps", "dur_ps").filter(
         spans["step"].is_not_null()
     )
+    # Windows from a start to its done contain no work of their own.
+    windows = selection.timeline.ops.with_row_index("row").filter("async_window")["row"].to_list()
     timed = inside.with_columns(self_ps=pl.Series(self_times(inside), dtype=pl.Int64)).filter(
-        ~pl.col("op").is_in(_windows(selection))
+        ~pl.col("op").is_in(windows)
     )
     per_device = timed.group_by("op", "device").agg(
         pl.col("self_ps").sum(), pl.len().alias("count")
@@ -61,11 +63,6 @@ def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
         .with_columns(share=pl.col("self_ms") / median if median else pl.lit(None, pl.Float64))
         .sort("self_ms", "op", descending=[True, False])
     )
-
-
-def _windows(selection: Selection) -> list[int]:
-    """Return ops whose spans are start-to-done windows, which contain no work of their own."""
-    return selection.timeline.ops.with_row_index("row").filter("async_window")["row"].to_list()
 
 
 FINEST: Final[tuple[Grouping, ...]] = ("op", "scope", "source", "category")
@@ -203,6 +200,7 @@ def utilization(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) 
     )
     flops = _rate(computing, "flops", seconds)
     accessed = _rate(computing, "bytes_accessed", seconds)
+    hbm = accessed / peak_bytes if accessed is not None and peak_bytes else None
     share = flops / peak_flops if flops is not None and peak_flops else None
     known = float(computing.filter(pl.col("flops").is_not_null())["self_ms"].sum())
     total = float(computing["self_ms"].sum())
@@ -214,7 +212,7 @@ def utilization(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) 
         mfu=share if share is not None and share <= 1 else None,
         above_peak=share if share is not None and share > 1 else None,
         bytes_per_s=accessed,
-        hbm_share=accessed / peak_bytes if accessed is not None and peak_bytes else None,
+        hbm_share=hbm if hbm is None or hbm <= 1 else None,
     )
 
 

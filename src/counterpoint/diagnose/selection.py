@@ -95,7 +95,7 @@ class Selection:
     def _steps(self) -> str:
         """The steps whose median is shown: named if they were chosen."""
         if self.timeline.chosen is None:
-            return "a median step"
+            return "a median step" if len(self.lengths_ms) != 1 else "the step"
         steps = self.timeline.steps
         counted = steps.filter("whole", "steady")["step"].unique().sort().to_list()
         if len(counted) == 1:

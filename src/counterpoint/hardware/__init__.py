@@ -13,6 +13,7 @@ from counterpoint.core import lazy
 if TYPE_CHECKING:
     from counterpoint.hardware.gpu import Chip as Chip
     from counterpoint.hardware.gpu import architecture_of as architecture_of
+    from counterpoint.hardware.gpu import chip_label as chip_label
     from counterpoint.hardware.gpu import chip_named as chip_named
     from counterpoint.hardware.gpu import find_chip as find_chip
     from counterpoint.hardware.gpu import find_described as find_described
@@ -31,6 +32,7 @@ __getattr__ = lazy(
     {
         "Chip": "counterpoint.hardware.gpu",
         "architecture_of": "counterpoint.hardware.gpu",
+        "chip_label": "counterpoint.hardware.gpu",
         "chip_named": "counterpoint.hardware.gpu",
         "find_chip": "counterpoint.hardware.gpu",
         "find_described": "counterpoint.hardware.gpu",

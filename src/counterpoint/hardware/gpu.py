@@ -212,6 +212,16 @@ def find_chip(name: str | None) -> Chip | None:
     return next((chip for chip in chips() if re.search(chip.pattern, name, re.IGNORECASE)), None)
 
 
+def chip_label(name: str | None, kind: str) -> str:
+    """Return how reports name a device: `MI300X (gpu)`, or `gpu (chip not recorded)`.
+
+    A chip that is not known keeps the name that its profile records.
+    """
+    chip = find_chip(name)
+    named = chip.name if chip else name
+    return f"{named} ({kind})" if named else f"{kind} (chip not recorded)"
+
+
 def chip_named(name: str) -> Chip | None:
     """Return the chip with exactly this name in the data."""
     return next((chip for chip in chips() if chip.name == name), None)

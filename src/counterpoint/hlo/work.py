@@ -23,6 +23,7 @@ from counterpoint.hlo.phase import has_path_name
 from counterpoint.hlo.schedule import is_done, is_part_of_async, start_of
 
 __all__ = [
+    "WRITTEN_BY_HAND",
     "Category",
     "bytes_accessed",
     "category",
@@ -88,6 +89,8 @@ _TARGETS = (
     (re.compile(r"callback|MoveToHost|MoveToDevice|HostCompute", re.IGNORECASE), Category.HOST),
     (re.compile(r"norm|softmax", re.IGNORECASE), Category.REDUCTION),
 )  # fmt: skip
+WRITTEN_BY_HAND = ("tpu_custom_call", "__gpu$xla.gpu.triton", "mosaic_gpu_v2", "mosaic_gpu")
+"""Targets of Pallas kernels."""
 _GENERIC_TARGETS = ("tpu_custom_call", "triton", "mosaic", "pallas")
 _HOST_MEMORY = 5
 

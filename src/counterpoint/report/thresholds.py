@@ -86,7 +86,8 @@ def thresholds_document(found: Thresholds, where: str, top: int) -> Document:
     sections = [_head(found, where)]
     sections += [_kind(kind, top) for kind in found.kinds]
     sections.append(_flags(_program_flags(found), _program_candidates(found), _why_no_flags(found)))
-    return Document(sections=tuple(sections), legend=_LEGEND, next=_next(where))
+    command = f"counterpoint flags recommend --for fsdp --program {shlex.quote(where)}"
+    return Document(sections=tuple(sections), legend=_LEGEND, next=command)
 
 
 def rule_document(rule: LayerRule) -> Document:
@@ -226,10 +227,6 @@ def _why_no_flags(found: Thresholds) -> str:
 
 def _bytes(count: int) -> str:
     return f"{count:,} bytes ({units.size(count)})"
-
-
-def _next(where: str) -> str:
-    return f"counterpoint flags recommend --for fsdp --program {shlex.quote(where)}"
 
 
 class Threshold(Result):

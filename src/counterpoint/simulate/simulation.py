@@ -12,7 +12,7 @@ import numpy as np
 from counterpoint.core.columns import Intervals, union
 from counterpoint.core.frozen import frozen
 from counterpoint.cost import CostModel, PriceFamily, PriceSource
-from counterpoint.hardware import Target
+from counterpoint.hardware import Target, find_chip
 from counterpoint.hlo import Program
 from counterpoint.hlo.origin import provenance
 from counterpoint.hlo.work import category
@@ -74,6 +74,11 @@ class Simulation:
     jittered: JitteredSteps | None
     notes: tuple[str, ...]
 
+    @property
+    def lower_bound(self) -> bool:
+        """Whether a loop may take more iterations than the one that is counted."""
+        return bool(self.uncounted)
+
     @cached_property
     def timeline(self) -> Timeline:
         """The step as a Timeline, drawn on first access."""
@@ -127,7 +132,9 @@ def simulate(
     loads = priced.by_load(times)
     communicating, exposed = communicating_s(program, priced, trace)
     uncounted = tuple(_uncounted(program, priced))
-    notes = tuple(_notes(priced, trace, engine, uncounted, device_name or _name(target)))
+    chip = find_chip(device_name)
+    machine = chip.name if chip else device_name or (str(target) if target else None)
+    notes = tuple(_notes(priced, trace, engine, uncounted, machine))
     device = _device(target, device_name)
     return Simulation(
         draw=lambda: replace(
@@ -226,10 +233,6 @@ def _notes(
             f"a step has more than {MOST_SPANS:,} operations: one iteration of a loop represents"
             " several in the Timeline; times are right, counts are not"
         )
-
-
-def _name(target: Target | None) -> str | None:
-    return None if target is None else str(target)
 
 
 def _device(target: Target | None, name: str | None) -> Device:

@@ -26,7 +26,7 @@ from counterpoint.hlo.collectives import (
 from counterpoint.hlo.origin import provenance, scope
 from counterpoint.hlo.phase import phase_of_name
 from counterpoint.hlo.schedule import async_pairs, start_of
-from counterpoint.hlo.work import bytes_accessed, category, flops
+from counterpoint.hlo.work import WRITTEN_BY_HAND, bytes_accessed, category, flops
 from counterpoint.timeline.model import OPS, Lane, Schema, Timeline
 from counterpoint.timeline.recording import TIMELINE_COLUMNS
 
@@ -219,7 +219,9 @@ def _by_program(row: Row, program: Program, instruction: Instruction) -> Row:
     if kind == "convolution" and origin.primitive == "dot_general":
         kind = "matmul"  # a TPU computes every matrix product as a convolution
     known_flops = flops(program, instruction)
-    accessed = bytes_accessed(program, instruction)
+    # A kernel written by hand may touch a few pages of an operand, so operands tell nothing.
+    own = instruction.custom_call_target in WRITTEN_BY_HAND
+    accessed = None if own else bytes_accessed(program, instruction)
     return {
         "opcode": instruction.opcode,
         "category": kind,

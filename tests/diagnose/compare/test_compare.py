@@ -30,7 +30,9 @@ from counterpoint.diagnose.compare.comparison import StepDifference
 from counterpoint.diagnose.compare.experiment import DifferenceKind
 from counterpoint.diagnose.compare.matching import MatchStage
 from counterpoint.diagnose.compare.step_time import StepVerdict
+from counterpoint.report import plain_text
 from counterpoint.report.document import TextTable
+from counterpoint.report.explain.compare_document import compare_document
 from counterpoint.report.explain.compare_tables import collectives_section
 from counterpoint.timeline.model import Timeline
 from timelines import two_devices, two_devices_without_hlo
@@ -110,6 +112,19 @@ def test_other_devices_and_shapes_are_another_experiment() -> None:
     assert said["inputs of a device"] == ("1 x f32[256]", "1 x f32[512]")
     assert isinstance(found.work, StepDifference)
     assert found.work.busy.difference_ms == pytest.approx(0)
+
+
+def test_a_chip_is_one_by_whatever_name_a_profile_records_it() -> None:
+    made = timeline(HLO, A_SPANS)
+    by_properties, by_name, unknown = (
+        replace(made, devices=(replace(made.devices[0], chip=chip),))
+        for chip in ("AMD, compute 9.4, 304 cores, 192 GiB", "AMD Instinct MI300X", None)
+    )
+    found = counterpoint.compare(by_properties, by_name)
+    assert not [it for it in found.differs if it.what == "chip"]
+    assert plain_text(compare_document(found)).count("measured, 1 x MI300X (gpu)") == 2
+    found = counterpoint.compare(by_name, unknown)
+    assert "1 x gpu (chip not recorded)" in plain_text(compare_document(found))
 
 
 def test_profiles_of_several_devices_are_compared_by_their_mean() -> None:

@@ -324,6 +324,7 @@ def compare(
         [side.times for side in a_sides if side.times],
         [side.times for side in b_sides if side.times],
     )
+    missing = (note for side in (*a_sides, *b_sides) for note in side.missing)
     differ = RUN_TO_RUN_NOISE if isinstance(step, Unknown) else step.runs_differ
     return Comparison(
         a=first,
@@ -332,17 +333,13 @@ def compare(
         step=step,
         differs=differences(first, second),
         work=_work(first, second, differ),
-        notes=tuple(dict.fromkeys((*_mixed(first, second), *_missing([*a_sides, *b_sides])))),
+        notes=tuple(dict.fromkeys((*_mixed(first, second), *missing))),
     )
 
 
 def _mixed(a: Side, b: Side) -> Iterator[str]:
     if a.timeline is not None and b.timeline is not None and a.basis is not b.basis:
         yield f"A is {a.basis}, B is {b.basis}: differences include the error of the prediction"
-
-
-def _missing(sides: Sequence[Side]) -> Iterator[str]:
-    return (note for side in sides for note in side.missing)
 
 
 def _sides(given: Input | Sequence[Input], progress: Progress | None) -> list[Side]:

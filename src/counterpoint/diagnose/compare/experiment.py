@@ -16,6 +16,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare.side import Side
 from counterpoint.flags import Settings, difference, valid_pairs
 from counterpoint.flags.text import parse_xla_flags
+from counterpoint.hardware import chip_label
 from counterpoint.hlo import Program
 from counterpoint.runs import Run
 from counterpoint.runs.reports import flags_by_module, variables_of
@@ -120,7 +121,8 @@ def _kinds(timeline: Timeline) -> str:
 
 
 def _chips(timeline: Timeline) -> str | None:
-    return ", ".join(sorted({device.chip for device in timeline.devices if device.chip})) or None
+    named = {chip_label(it.chip, it.kind) for it in timeline.devices if it.chip}
+    return " and ".join(sorted(named)) or None
 
 
 def step_hlo(timeline: Timeline) -> Program | None:

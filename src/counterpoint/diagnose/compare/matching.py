@@ -271,7 +271,8 @@ class _Unmatched:
             found = [match for match in found if _equally(identity(match.a[0]), *counts)]
             found = [match for match in found if not match.a[0].content & match.b[0].content]
         elif how is MatchStage.SHAPES:
-            counts = [_gemms_by(identity, side) for side in (self.a, self.b)]
+            gemms = ([it for it in side if _is_gemm(it)] for side in (self.a, self.b))
+            counts = [Counter(map(identity, side)) for side in gemms]
             found = [match for match in found if _equally(identity(match.a[0]), *counts)]
         else:
             found = [match for match in found if _agree(match.a[0].scope, match.b[0].scope)]
@@ -298,11 +299,6 @@ class _Unmatched:
 
 def _equally(known: Hashable, a: Counter[Hashable], b: Counter[Hashable]) -> bool:
     return a[known] == b[known]
-
-
-def _gemms_by(identity: Identity, items: Sequence[ComparedOp]) -> Counter[Hashable]:
-    """Count GEMMs of each identity."""
-    return Counter(identity(item) for item in items if _is_gemm(item))
 
 
 def _is_gemm(op: ComparedOp) -> bool:

@@ -95,7 +95,8 @@ def rows_of(
     """Return rows, largest difference first; `steps` is the number measured, None: no noise."""
     noise = None
     if steps is not None:
-        judged = sum(_is_judged(match, step_ms) for match in matches)
+        least = _MIN_REPORTED_SHARE * step_ms
+        judged = sum(max(_held(match.a), _held(match.b)) > least for match in matches)
         noise = OpNoise(
             step_ms=step_ms,
             steps=steps,
@@ -105,10 +106,6 @@ def rows_of(
         )
     rows = [_row(match, step_ms, noise) for match in matches]
     return tuple(sorted(rows, key=lambda row: (-abs(row.difference_ms), row.shown.op)))
-
-
-def _is_judged(match: OpMatch, step_ms: float) -> bool:
-    return max(_held(match.a), _held(match.b)) > _MIN_REPORTED_SHARE * step_ms
 
 
 def _held_by_collectives(matches: Sequence[OpMatch]) -> float:

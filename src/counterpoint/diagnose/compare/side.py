@@ -372,7 +372,7 @@ def _hlo_facts(program: Program, it: Instruction) -> _HloFacts:
     shapes = _no_workspace(it, str(key.shapes))
     return _HloFacts(
         primitive=provenance(program, it).primitive,
-        result=_result(it),
+        result=_no_workspace(it, str(it.shape)),  # its size depends on the chip
         key=(key.scope, key.phase, key.opcode, shapes),
         content=content,
         unscoped=(
@@ -381,11 +381,6 @@ def _hlo_facts(program: Program, it: Instruction) -> _HloFacts:
             frozenset(Counter(primitive for _, primitive, _ in content).items()),
         ),
     )
-
-
-def _result(instruction: Instruction) -> str:
-    """Return its shape; for library calls without the workspace, whose size depends on the chip."""
-    return _no_workspace(instruction, str(instruction.shape))
 
 
 def _no_workspace(instruction: Instruction, shape: str) -> str:

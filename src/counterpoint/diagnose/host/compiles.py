@@ -22,7 +22,7 @@ from counterpoint.timeline import Action, ProgramEntry
 from counterpoint.timeline.step_range import CALL
 
 if TYPE_CHECKING:
-    from counterpoint.runs import Compile, Rank, Run
+    from counterpoint.runs import Rank, Run
 
 _MODULE: Final = re.compile(r"(?:hlo_)?module=([^,#]+)")
 WARM: Final = 3
@@ -247,20 +247,15 @@ def recompilation_of(run: Run, name: str) -> Recompilation | None:
     builds = [compile_ for compile_ in own if compile_.kind == "backend"]
     if len(builds) < 2:
         return None
+    later = own[own.index(builds[0]) + 1 :]
     return Recompilation(
         name=name,
         times=len(builds),
-        seconds=sum(
-            compile_.seconds for compile_ in own[own.index(builds[0]) + 1 :] if _is_work(compile_)
-        ),
+        seconds=sum(it.seconds for it in later if it.kind in ("backend", "lower")),
         where=builds[1].where,
         one_line=builds[0].where is not None and len({compile_.where for compile_ in builds}) == 1,
         apart=_apart(rank, name),
     )
-
-
-def _is_work(compile_: Compile) -> bool:
-    return compile_.kind in ("backend", "lower")
 
 
 def _apart(rank: Rank, name: str) -> str | None:

@@ -84,7 +84,7 @@ def stragglers(data: StepData) -> tuple[Straggler, ...]:
     named = _hosts(data, waited, host)
     of_hosts = {straggler.number for straggler in named}
     single = [
-        _straggler(data, waited, device, _members(len(host), device), last)
+        _straggler(data, waited, device, np.arange(len(host)) == device, last)
         for device, last in _often_last(data, waited, _doubt_ms(data)).items()
         if int(host[device]) not in of_hosts
     ]
@@ -100,7 +100,8 @@ def _hosts(data: StepData, waited: Waited, host: NDArray[np.int64]) -> list[Stra
     count = int(host.max()) + 1
     if count < 2 or count == len(host):
         return []
-    worst: Waited = np.array([_most(waited[host == index]) for index in range(count)], np.float64)
+    seen = np.where(np.isfinite(waited), waited, -np.inf)
+    worst: Waited = np.array([seen[host == index].max(axis=0) for index in range(count)])
     _, any_device = _lateness(waited)
     often = _often_last(data, worst, np.maximum(_MOSTLY * any_device, _doubt_ms(data)))
     return [
@@ -194,14 +195,6 @@ def _step_of(data: StepData) -> float:
     return scale or 1 / PS_PER_MS
 
 
-def _members(count: int, device: int) -> NDArray[np.bool_]:
-    return np.arange(count) == device
-
-
-def _most(of: Waited) -> Waited:
-    return np.where(np.isfinite(of), of, -np.inf).max(axis=0)
-
-
 SCHEMA: Final = {"device": pl.UInt16, "step": pl.Int32, "waited_ps": pl.Int64}
 
 
@@ -228,12 +221,14 @@ def waits(data: StepData) -> pl.DataFrame:
     grouped = with_groups(timeline, number_collectives(ops), stays(found, "step"), "step")
     exposed = found.group_by(_STAY).agg(pl.col("exposed_ps").sum())
     several = pl.col("host").n_unique().over(_MEETING) > 1
+    hosts = {index: device.host for index, device in enumerate(timeline.devices)}
+    spreads = {index: host.clock_spread_ps or 0 for index, host in enumerate(timeline.hosts)}
     return (
         grouped.filter(pl.col("group").is_not_null())
         .filter(pl.len().over(_MEETING) > 1)
         .join(exposed, on=_STAY)
-        .with_columns(host=pl.col("device").replace_strict(_host_of(data), return_dtype=pl.UInt16))
-        .with_columns(doubt=pl.col("host").replace_strict(_spreads(data), return_dtype=pl.Int64))
+        .with_columns(host=pl.col("device").replace_strict(hosts, return_dtype=pl.UInt16))
+        .with_columns(doubt=pl.col("host").replace_strict(spreads, return_dtype=pl.Int64))
         .with_columns(
             wait=_wait(one_clock(timeline)),
             doubt=pl.when(several).then(pl.col("doubt").max().over(_MEETING)).otherwise(0),
@@ -252,11 +247,3 @@ def _wait(comparable: bool) -> pl.Expr:
     if not comparable:
         return stay - stay.min().over(_MEETING)
     return (start.max().over(_MEETING) - start).clip(0, stay)
-
-
-def _host_of(data: StepData) -> dict[int, int]:
-    return {index: device.host for index, device in enumerate(data.timeline.devices)}
-
-
-def _spreads(data: StepData) -> dict[int, int]:
-    return {i: host.clock_spread_ps or 0 for i, host in enumerate(data.timeline.hosts)}

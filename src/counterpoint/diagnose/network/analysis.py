@@ -19,6 +19,7 @@ from counterpoint.diagnose.network.calls import RemoteCalls, remote_calls
 from counterpoint.diagnose.network.demand import Demand, demand
 from counterpoint.diagnose.selection import WindowKind, require_devices, select
 from counterpoint.diagnose.step_data import StepData, context_of
+from counterpoint.hardware import chip_label
 from counterpoint.timeline import Timeline
 from counterpoint.timeline.step_range import narrow, step_range
 
@@ -102,6 +103,7 @@ class NetworkAnalysis:
     devices: int
     stands_for: str | None  # of a prediction: what its single device represents
     device_kind: str
+    chips: str
     subject: str  # what the figures describe: a median step, or its replacement
     window: WindowKind
     window_ms: float
@@ -152,6 +154,7 @@ def analyze_network(
         stands_for=timeline.hosts[0].name if timeline.basis is Basis.PREDICTED else None,
         devices=len(selection.devices),
         device_kind=" and ".join(sorted({d.kind for d in timeline.devices})),
+        chips=" and ".join(sorted({chip_label(it.chip, it.kind) for it in timeline.devices})),
         subject=selection.subject,
         window=selection.window,
         window_ms=data.step_ms,

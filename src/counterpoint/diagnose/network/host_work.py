@@ -327,14 +327,17 @@ def host_transposes(data: StepData) -> HostTransposes:
     first = int(timeline.steps["start_ps"].to_numpy().min())
     hosts = [union_of(group) for _, group in events.group_by("host", maintain_order=True)]
     steps = union(windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy())
-    share = data.step_ms * PS_PER_MS / max(_mean_length(windows), 1.0) / _per_device(windows)
+    length = float((windows["end_ps"] - windows["start_ps"]).to_numpy().mean())
+    per_device = len(windows) / windows["device"].n_unique()
+    share = data.step_ms * PS_PER_MS / max(length, 1.0) / per_device
+    earliest = int(np.iinfo(np.int64).min)
     busiest = events.group_by("name").agg(pl.col("dur_ps").sum()).sort("dur_ps", "name")
     last: int = busiest["name"].to_list()[-1]
     return HostTransposes(
         name=timeline.host_names[last],
         events=len(events),
         busy_ms=float(events["dur_ps"].sum()) / PS_PER_MS,
-        before_ms=max(_before(intervals, first) for intervals in hosts) / PS_PER_MS,
+        before_ms=max(it.clip(earliest, first).total for it in hosts) / PS_PER_MS,
         in_steps_ms=sum((intervals & steps).total for intervals in hosts)
         / len(hosts)
         / PS_PER_MS
@@ -353,15 +356,3 @@ def union_of(events: pl.DataFrame) -> Intervals:
     """Return the time in which at least one event is running."""
     start = events["start_ps"].to_numpy()
     return union(start, start + events["dur_ps"].to_numpy())
-
-
-def _before(of: Intervals, moment: int) -> int:
-    return of.clip(int(np.iinfo(np.int64).min), moment).total
-
-
-def _mean_length(windows: pl.DataFrame) -> float:
-    return float((windows["end_ps"] - windows["start_ps"]).to_numpy().mean())
-
-
-def _per_device(windows: pl.DataFrame) -> float:
-    return len(windows) / windows["device"].n_unique()

@@ -59,7 +59,7 @@ from counterpoint.diagnose.exposure.causes import (
     lessening,
     shares_of,
 )
-from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = BANDWIDTH
@@ -79,9 +79,9 @@ def check(data: StepData) -> Iterator[Finding]:
     first = rows[0]
     yield Finding(
         code=CODE,
-        title=f"devices wait {exposed_ms(rows):,.2f} ms per step for the bytes of {kinds(rows)}",
+        title=f"devices wait {ms_text(exposed_ms(rows))} per step for the bytes of {kinds(rows)}",
         detail=(
-            f"{place_of(first)} takes {first['own_ms']:,.2f} ms: {first['why']}. Half the bytes"
+            f"{place_of(first)} takes {ms_text(first['own_ms'])}: {first['why']}. Half the bytes"
             " would save about half of it, or more if the rest is then hidden"
         ),
         saves_ms=saving.ms,

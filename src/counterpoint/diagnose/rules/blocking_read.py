@@ -15,7 +15,7 @@ processed it, and the next call is launched.
 
 Idle time between two runs, from the moment at which the launching thread starts such a wait, except
 for input and compiling. Without the wait the host could be ahead by as long as it waited; the
-saving is the smaller of the two. If no launching thread is recorded, the rule counts idle time that
+title and the saving state the smaller of the two. If no launching thread is recorded, the rule counts idle time that
 starts when a copy to the host ends, if the copy is not an op of a program: `float(loss)` leaves
 such a copy after each step.
 
@@ -52,7 +52,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.hosts import IdleCause
 from counterpoint.diagnose.host.idle import HIDEABLE, WORTH, idle_of
 from counterpoint.diagnose.step_data import StepData
@@ -73,17 +73,17 @@ def check(data: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=(
-            f"devices are idle for {waiting:,.2f} ms per step "
+            f"devices are idle for {'up to ' * idle.seen}{ms_text(waiting)} per step "
             + ("because the host waits for a result" if idle.seen else "after a copy to the host")
         ),
         detail=(
-            f"from the start of that wait on, devices are idle for {held:,.2f} ms per step. The"
-            f" launching thread waits {idle.blocked_ms:,.2f} ms, {inside:,.2f} ms of that while no"
-            " device works, and calls the next step only afterwards; it could be ahead by as long"
-            " as it waits, and its other work could overlap the step"
+            f"from the start of that wait on, devices are idle for {ms_text(held)} per step. The"
+            f" launching thread waits {ms_text(idle.blocked_ms)}, {ms_text(inside)} of that while"
+            " no device works, and calls the next step only afterwards; it could be ahead by as"
+            " long as it waits, and its other work could overlap the step"
             if idle.seen
             else "the next step starts"
-            f" {waiting:,.2f} ms after the end of a copy to the host that is no op of the program,"
+            f" {ms_text(waiting)} after the end of a copy to the host that is no op of the program,"
             " as in a loop that reads a result (float(loss))"
         ),
         saves_ms=Range(0.0, waiting),

@@ -51,7 +51,7 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Basis, Unknown
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.network.host_work import spans_slices
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
@@ -125,7 +125,7 @@ def _strays(data: StepData, rows: list[dict[str, Any]]) -> Finding:
     drift = worst["drift_ppm"]
     return Finding(
         code=CODE,
-        title=f"clocks of {len(rows)} hosts are accurate only to {_most(worst):,.2f} ms",
+        title=f"clocks of {len(rows)} hosts are accurate only to {ms_text(_most(worst))}",
         detail=(
             f"ends of shared collectives on {name} deviate by {worst['spread_ms'] or 0.0:,.3f} ms"
             + (f", and its clock drifts by {drift:+,.1f} ppm" if drift is not None else "")

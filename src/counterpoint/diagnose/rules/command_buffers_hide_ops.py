@@ -53,7 +53,7 @@ import polars as pl
 from counterpoint.core import Unknown
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import rows_as_evidence
-from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 from counterpoint.timeline.recording import IN_GRAPHS
@@ -79,7 +79,7 @@ def check(data: StepData) -> Iterator[Finding]:
         return
     yield Finding(
         code=CODE,
-        title=f"kernels of CUDA graphs without instruction names take {total:,.2f} ms per step",
+        title=f"kernels of CUDA graphs without instruction names take {ms_text(total)} per step",
         detail=(
             f"{total / data.step_ms:.0%} of the step has no source line in the tables of ops, in"
             " these findings, or in a PGLE profile"

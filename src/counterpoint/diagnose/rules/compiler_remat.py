@@ -58,7 +58,7 @@ from counterpoint.diagnose.executed_ops import (
     gain_without,
     rows_as_evidence,
 )
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.memory import by_compiler, original
 from counterpoint.diagnose.step_data import StepData, place_of
 
@@ -96,10 +96,10 @@ def _of_clones(data: StepData, rows: pl.DataFrame, warning: str | None) -> Findi
     suffix = f". {warning}" if warning else ""
     return Finding(
         code=CODE,
-        title=f"XLA recomputes results to save memory: {total:,.2f} ms per step",
+        title=f"XLA recomputes results to save memory: {ms_text(total)} per step",
         detail=(
             f"{counted_noun(len(rows), 'clone')} made by its rematerialization; the longest is"
-            f" {place_of(first)} of {original(first)}, {first['ms']:,.2f} ms{suffix}"
+            f" {place_of(first)} of {original(first)}, {ms_text(first['ms'])}{suffix}"
         ),
         saves_ms=saves,
         basis=basis,

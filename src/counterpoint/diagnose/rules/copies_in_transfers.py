@@ -51,7 +51,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.finding import Evidence, Finding
+from counterpoint.diagnose.finding import Evidence, Finding, ms_text
 from counterpoint.diagnose.network.host_work import HostWork, enlarged, host_work
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action
@@ -70,7 +70,7 @@ def check(data: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=(
-            f"copies of transfers between slices in host memory take {work.host_ms:,.2f} ms per"
+            f"copies of transfers between slices in host memory take {ms_text(work.host_ms)} per"
             " step"
         ),
         detail=_describe(work, host),
@@ -88,6 +88,6 @@ def _describe(work: HostWork, host: str) -> str:
     sized = f" of {step.bytes / 1e6:,.1f} MB together" if step.bytes else ""
     return (
         f"{work.steps} of {work.of_steps} steady steps have copies, from step {work.first_step} on:"
-        f" {step.count:,.1f} per step{sized} on {host}, {step.ms:,.2f} ms summed over its threads."
-        f" Devices wait {work.waits_ms:,.2f} ms per step for other slices"
+        f" {step.count:,.1f} per step{sized} on {host}, {ms_text(step.ms)} summed over its threads."
+        f" Devices wait {ms_text(work.waits_ms)} per step for other slices"
     )

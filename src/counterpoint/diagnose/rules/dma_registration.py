@@ -61,7 +61,7 @@ from typing import Final
 
 from counterpoint.core import Range
 from counterpoint.diagnose.environment import advise
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.network.host_work import HostWork, enlarged, host_work, spans_slices
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action
@@ -76,12 +76,10 @@ def check(data: StepData) -> Iterator[Finding]:
     work = host_work(data, Action.MAP_BUFFER)
     if work is None or not work.goes_on:
         return
-    step = work.per_step
+    step, took = work.per_step, ms_text(work.host_ms)
     yield Finding(
         code=CODE,
-        title=(
-            f"each step registers {step.count:,.1f} host buffers for DMA, in {work.host_ms:,.2f} ms"
-        ),
+        title=f"each step registers {step.count:,.1f} host buffers for DMA, in {took}",
         detail=describe(data, work),
         saves_ms=Range(0.0, work.at_most_ms),
         basis=data.basis,
@@ -105,7 +103,7 @@ def describe(data: StepData, work: HostWork) -> str:
     return (
         f"{work.steps} of {work.of_steps} steady steps have such calls, from step"
         f" {work.first_step} on: {step.count:,.1f} per step{_sized(step.bytes)} on"
-        f" {_host(data, work)}, {step.ms:,.2f} ms summed over its threads. Startup before them:"
+        f" {_host(data, work)}, {ms_text(step.ms)} summed over its threads. Startup before them:"
         f" {before.count:,.0f} calls{_sized(before.bytes)}, {before.ms:,.0f} ms summed over threads"
     )
 

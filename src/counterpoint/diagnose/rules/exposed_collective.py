@@ -77,7 +77,7 @@ from counterpoint.diagnose.exposure.synchrony import (
     pipelining_flag,
     scheduler_of,
 )
-from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.pgle_use import use_of
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.flags.versions import LHS
@@ -110,10 +110,10 @@ def _finding(data: StepData, rows: Rows) -> Finding:
     first = rows[0]
     return Finding(
         code=CODE,
-        title=f"devices wait {exposed_ms(rows):,.2f} ms per step for {kinds(rows)}",
+        title=f"devices wait {ms_text(exposed_ms(rows))} per step for {kinds(rows)}",
         detail=(
-            f"{hidden:.0%} of {whole:,.2f} ms of communication is hidden behind compute; of the"
-            f" rest, {place_of(first)} takes {first['own_ms']:,.2f} ms:"
+            f"{hidden:.0%} of {ms_text(whole)} of communication is hidden behind compute; of the"
+            f" rest, {place_of(first)} takes {ms_text(first['own_ms'])}:"
             f" {first['why'] or _beside(first)}{_too_long(first)}{meanwhile(data, rows)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
@@ -132,7 +132,7 @@ def _beside(row: dict[str, Any]) -> str:
         return "work that could overlap it is unknown"
     if not row["movable_ms"]:
         return "all other work of its computation depends on it or feeds it"
-    return f"{row['movable_ms']:,.2f} ms of other work of its computation could overlap it"
+    return f"{ms_text(row['movable_ms'])} of other work of its computation could overlap it"
 
 
 def _too_long(row: dict[str, Any]) -> str:

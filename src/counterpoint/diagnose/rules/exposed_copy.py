@@ -66,7 +66,7 @@ from counterpoint.diagnose.executed_ops import (
     rows_as_evidence,
     writer_of,
 )
-from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.rules.layout_copies import relaid
 from counterpoint.diagnose.step import attribute
 from counterpoint.diagnose.step_data import StepData, place_of
@@ -105,7 +105,7 @@ class _CopyTotal:
         much = f"{self.bytes / 1e9:,.2f} GB"
         if self.awaited_bytes < self.bytes:
             much = f"for {self.awaited_bytes / 1e9:,.2f} of {much}"
-        return f"{self.ms:,.2f} ms{f' ({much})' if self.bytes else ''} {self.way}"
+        return f"{ms_text(self.ms)}{f' ({much})' if self.bytes else ''} {self.way}"
 
 
 _NAMES: Final = (
@@ -132,7 +132,7 @@ def check(data: StepData) -> Iterator[Finding]:
     )
     yield Finding(
         code=CODE,
-        title=f"exposed copies take {exposed:,.2f} ms per step",
+        title=f"exposed copies take {ms_text(exposed)} per step",
         detail=_detail(data, exposed, rows, ways),
         saves_ms=saves,
         basis=basis,
@@ -218,7 +218,7 @@ def _detail(
     computing = data.breakdown.compute_ms
     if exposed > computing:
         text += (
-            f". Kernels run for {computing:,.2f} ms, the most that could hide copies; the rest has"
+            f". Kernels run for {ms_text(computing)}, the most that could hide copies; the rest has"
             " to be removed"
         )
     return text
@@ -233,8 +233,8 @@ def _longest(rows: Sequence[dict[str, Any]]) -> str:
     line, times = max(lines.items(), key=lambda entry: sum(entry[1]))
     first = rows[0]
     if first["self_ms"] > _WORTH_NAMING * total * 10 or len(times) < 2:
-        return f"the longest is {place_of(first)}, {first['self_ms']:,.2f} ms per step"
-    return f"{len(times)} of {len(rows)} are from {line}, {sum(times):,.2f} ms per step"
+        return f"the longest is {place_of(first)}, {ms_text(first['self_ms'])} per step"
+    return f"{len(times)} of {len(rows)} are from {line}, {ms_text(sum(times))} per step"
 
 
 def _remedy(data: StepData, way: _CopyKind, exposed: float) -> Remedy:

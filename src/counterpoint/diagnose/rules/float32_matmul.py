@@ -63,7 +63,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise, gpu_machine
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops, rows_as_evidence
-from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
 
 if TYPE_CHECKING:
@@ -119,10 +119,10 @@ def check(data: StepData) -> Iterator[Finding]:
     width = "float64" if all(product.kind == "f64" for product in wide) else "float32"
     yield Finding(
         code=CODE,
-        title=f"products of {width} matrices take {total:,.2f} ms per step",
+        title=f"products of {width} matrices take {ms_text(total)} per step",
         detail=(
             f"{counted_noun(len(wide), 'product')}, multiplied as {hows}; the longest is"
-            f" {place_of(wide[0].row)}{wide[0].shape}, {wide[0].ms:,.2f} ms per step."
+            f" {place_of(wide[0].row)}{wide[0].shape}, {ms_text(wide[0].ms)} per step."
             f" bfloat16 operands would save {_gain(wide, saves)}"
         ),
         saves_ms=saves,
@@ -140,10 +140,10 @@ def check(data: StepData) -> Iterator[Finding]:
 
 def _gain(wide: Sequence[_WideProduct], saves: Range) -> str:
     if all(product.shape for product in wide):
-        low = f"{saves.low:,.2f} ms with a cast before each product"
-        return f"{low}, up to {saves.high:,.2f} ms without"
+        low = f"{ms_text(saves.low)} with a cast before each product"
+        return f"{low}, up to {ms_text(saves.high)} without"
     return (
-        f"up to {saves.high:,.2f} ms by the chip's rates; without HLO, shapes and the exact saving"
+        f"up to {ms_text(saves.high)} by the chip's rates; without HLO, shapes and the exact saving"
         " are unknown"
     )
 
@@ -160,7 +160,8 @@ def _judged(kernel: ExecutedOp, machine: ComputeDevice) -> _WideProduct | None:
         return None
     current_s = sum(price_gemm(gemm, machine).seconds for gemm in wide)
     narrow_s = sum(price_gemm(replace(gemm, dtype="bf16"), machine).seconds for gemm in wide)
-    cast_ms = sum(_cast_bytes(gemm) for gemm in wide) / machine.memory_rate * 1e3
+    moved = sum(_CAST_BYTES * gemm.batch * gemm.k * (gemm.m + gemm.n) for gemm in wide)
+    cast_ms = moved / machine.memory_rate * 1e3
     times = max(float(kernel.row["count"]), 1.0)
     gain = kernel.ms * max(0.0, 1 - narrow_s / current_s)
     most = max(gain, _most(kernel.ms, kind, machine))
@@ -191,10 +192,6 @@ def _most(ms: float, kind: str, machine: ComputeDevice) -> float:
 def _as_run(gemm: Gemm, machine: ComputeDevice) -> Gemm:
     tensor = machine.architecture in _TENSOR_FLOAT and "tf32" in machine.flops
     return gemm if tensor or gemm.dtype != "tf32" else replace(gemm, dtype="f32")
-
-
-def _cast_bytes(gemm: Gemm) -> float:
-    return _CAST_BYTES * gemm.batch * gemm.k * (gemm.m + gemm.n)
 
 
 def _shape(kernel: ExecutedOp, machine: ComputeDevice) -> str:

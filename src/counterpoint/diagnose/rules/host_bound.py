@@ -59,7 +59,7 @@ from typing import Final
 
 from counterpoint.core import Basis, Range
 from counterpoint.diagnose.environment import advise
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.hosts import TRACED, IdleCause, profiler_of
 from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
 from counterpoint.diagnose.step_data import StepData
@@ -105,7 +105,7 @@ def check(data: StepData) -> Iterator[Finding]:
     relevant = [cause for cause in _CAUSES if by_cause[cause] > _WORTH_NAMING * total]
     ranked = sorted(relevant, key=lambda cause: -by_cause[cause])
     known = total - by_cause[IdleCause.UNKNOWN]
-    activities = ", ".join(f"{_SAID[cause]} {by_cause[cause]:,.2f} ms" for cause in ranked)
+    activities = ", ".join(f"{_SAID[cause]} {ms_text(by_cause[cause])}" for cause in ranked)
     gaps = "gaps before work launched late" if idle.seen else "gaps between runs"
     visible = idle.seen or known > 0
     meanwhile = (
@@ -128,8 +128,8 @@ def check(data: StepData) -> Iterator[Finding]:
 
 def _title(total: float, *, shown: bool) -> str:
     if shown:
-        return f"devices wait {total:,.2f} ms per step for the host to launch"
-    return f"devices are idle for {total:,.2f} ms per step; the profile does not show why"
+        return f"devices wait {ms_text(total)} per step for the host to launch"
+    return f"devices are idle for {ms_text(total)} per step; the profile does not show why"
 
 
 def _remedy(data: StepData, cause: IdleCause) -> Remedy:

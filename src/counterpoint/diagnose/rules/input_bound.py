@@ -51,7 +51,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.host.hosts import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
 from counterpoint.diagnose.step_data import StepData
@@ -70,10 +70,10 @@ def check(data: StepData) -> Iterator[Finding]:
     longest, longest_ms = idle.top(IdleCause.INPUT)[0]
     yield Finding(
         code=CODE,
-        title=f"devices wait {waiting:,.2f} ms per step for input",
+        title=f"devices wait {ms_text(waiting)} per step for input",
         detail=(
             f"{waiting / data.step_ms:.0%} of the step: the host fetches the next batch while"
-            f" devices are idle, longest in {longest}, {longest_ms:,.2f} ms"
+            f" devices are idle, longest in {longest}, {ms_text(longest_ms)}"
         ),
         saves_ms=Range(0.0, waiting),
         basis=data.basis,

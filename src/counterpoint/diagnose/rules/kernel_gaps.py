@@ -47,7 +47,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.hosts import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_gaps, idle_of
 from counterpoint.diagnose.step_data import StepData
@@ -68,7 +68,7 @@ def check(data: StepData) -> Iterator[Finding]:
     longest = idle_gaps(data) if predicted else data.cached(idle_of).gaps(IdleCause.DEVICE)
     yield Finding(
         code=CODE,
-        title=f"devices are idle for {gaps:,.2f} ms per step between kernels",
+        title=f"devices are idle for {ms_text(gaps)} per step between kernels",
         detail=(
             f"{gaps / data.step_ms:.0%} of the step: gaps from one kernel to the next; "
             + (

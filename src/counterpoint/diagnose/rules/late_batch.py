@@ -49,7 +49,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.host.hosts import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
 from counterpoint.diagnose.step_data import StepData
@@ -67,7 +67,7 @@ def check(data: StepData) -> Iterator[Finding]:
         return
     yield Finding(
         code=CODE,
-        title=f"devices wait {waiting:,.2f} ms per step while the host copies data to them",
+        title=f"devices wait {ms_text(waiting)} per step while the host copies data to them",
         detail=(
             f"{waiting / data.step_ms:.0%} of the step: the host transfers arguments while devices"
             " are idle"

@@ -63,7 +63,7 @@ from counterpoint.core import Basis, Range
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import evidence, shares_of
-from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.host.stragglers import Straggler, stragglers, waited_most_ms
 from counterpoint.diagnose.savings import longer_ms, savings_of
 from counterpoint.diagnose.step_data import StepData, place_of
@@ -90,12 +90,12 @@ def check(data: StepData) -> Iterator[Finding]:
     low = min(sum(map(_certain, rows)), mean)
     yield Finding(
         code=CODE,
-        title=f"devices wait {mean:,.2f} ms per step for the last device to arrive",
+        title=f"devices wait {ms_text(mean)} per step for the last device to arrive",
         detail=(
-            f"{mean:,.2f} ms is the mean over devices; the device that waits most waits"
-            f" {most:,.2f} ms, the gain if the others arrived as early. The transfers of these"
-            f" collectives take {sum(map(_transfer, rows)):,.2f} ms; the longest wait is in"
-            f" {place_of(rows[0])}, {rows[0]['late_ms']:,.2f} ms. {_who(data, late)}"
+            f"{ms_text(mean)} is the mean over devices; the device that waits most waits"
+            f" {ms_text(most)}, the gain if the others arrived as early. The transfers of these"
+            f" collectives take {ms_text(sum(map(_transfer, rows)))}; the longest wait is in"
+            f" {place_of(rows[0])}, {ms_text(rows[0]['late_ms'])}. {_who(data, late)}"
             f"{_without(gain)}"
         ),
         saves_ms=Range(max(low, gain.low) if gain else low, most),
@@ -144,13 +144,13 @@ def _one(data: StepData, rank: Straggler) -> str:
     how = "in every step" if rank.last == rank.steps else f"in {rank.last} of {rank.steps} steps"
     chance = f"by chance in one of {rank.among}"
     kind = "persistent" if rank.persistent else "sporadic"
-    worst = "" if rank.persistent else f" ({rank.most_ms:,.2f} ms in its worst)"
+    worst = "" if rank.persistent else f" ({ms_text(rank.most_ms)} in its worst)"
     more = rank.compute_ms - rank.others_compute_ms
     return (
         f"{_named(data, rank)} {kind}: it waits least {how} ({chance}), and the others wait"
-        f" {rank.others_wait_ms:,.2f} ms per step longer than it does{worst}. Its compute takes"
-        f" {rank.compute_ms:,.2f} ms per step, {abs(more):,.2f} ms {'more' if more > 0 else 'less'}"
-        f" than that of the others by the median: {_why(rank)}"
+        f" {ms_text(rank.others_wait_ms)} per step longer than it does{worst}. Its compute takes"
+        f" {ms_text(rank.compute_ms)} per step, {ms_text(abs(more))}"
+        f" {'more' if more > 0 else 'less'} than that of the others by the median: {_why(rank)}"
     )
 
 
@@ -166,8 +166,8 @@ def _why(rank: Straggler) -> str:
         return "it is slow"
     if rank.idle_ms - rank.others_idle_ms > 0:
         return (
-            f"that does not explain its lateness; it is idle for {rank.idle_ms:,.2f} ms, the others"
-            f" for {rank.others_idle_ms:,.2f} ms, so it starts late"
+            f"that does not explain its lateness; it is idle for {ms_text(rank.idle_ms)}, the"
+            f" others for {ms_text(rank.others_idle_ms)}, so it starts late"
         )
     return "that does not explain its lateness, so it starts late"
 

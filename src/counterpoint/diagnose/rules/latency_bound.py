@@ -51,7 +51,7 @@ contains all devices of a group; with a single device this is impossible.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from counterpoint.core import Range
 from counterpoint.diagnose.environment import advise
@@ -66,7 +66,7 @@ from counterpoint.diagnose.exposure.causes import (
     shares_of,
 )
 from counterpoint.diagnose.exposure.opportunities import is_small
-from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = LATENCY
@@ -87,12 +87,13 @@ def check(data: StepData) -> Iterator[Finding]:
         return
     saving = removing(data, rows)
     first = rows[0]
-    depth = longest_chain(data, [row["op"] for row in rows if _of_step(data, row)])
+    step = data.timeline.step_program
+    depth = longest_chain(data, [row["op"] for row in rows if row["program"] == step])
     yield Finding(
         code=CODE,
-        title=(f"devices wait {exposed_ms(rows):,.2f} ms per step for {_named(rows)}"),
+        title=(f"devices wait {ms_text(exposed_ms(rows))} per step for {_named(rows)}"),
         detail=(
-            f"{place_of(first)} takes {first['own_ms']:,.2f} ms: {first['why']}"
+            f"{place_of(first)} takes {ms_text(first['own_ms'])}: {first['why']}"
             f"{_chain(rows, depth)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
@@ -104,10 +105,6 @@ def check(data: StepData) -> Iterator[Finding]:
         else "waiting for late devices may be included: the profile does not show when each"
         " arrived",
     )
-
-
-def _of_step(data: StepData, row: dict[str, Any]) -> bool:
-    return row["program"] == data.timeline.step_program
 
 
 def _named(rows: Rows) -> str:

@@ -65,7 +65,7 @@ from counterpoint.diagnose.executed_ops import (
     readers,
     writer_of,
 )
-from counterpoint.diagnose.finding import Evidence, Finding
+from counterpoint.diagnose.finding import Evidence, Finding, ms_text
 from counterpoint.diagnose.network.host_work import HostTransposes, host_transposes
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Shape
@@ -105,10 +105,10 @@ def _on_device(data: StepData, found: Sequence[ExecutedOp]) -> Finding:
     first = found[0]
     return Finding(
         code=CODE,
-        title=f"layout changes (copies, transposes) take {total:,.2f} ms per step",
+        title=f"layout changes (copies, transposes) take {ms_text(total)} per step",
         detail=(
             f"{counted_noun(len(found), 'kernel')}, {moved / 1e9:,.2f} GB read and written;"
-            f" the longest is {place_of(first.row)}, {first.ms:,.2f} ms:"
+            f" the longest is {place_of(first.row)}, {ms_text(first.ms)}:"
             f" {_shapes(first)}, {_for_whom(first)}"
         ),
         saves_ms=saves,
@@ -153,10 +153,10 @@ def _in_steps(data: StepData, on_host: HostTransposes) -> Finding:
     idle = data.breakdown.idle_ms + data.breakdown.copy_exposed_ms
     return Finding(
         code=CODE,
-        title=f"layout changes on the host take {on_host.in_steps_ms:,.2f} ms per step",
+        title=f"layout changes on the host take {ms_text(on_host.in_steps_ms)} per step",
         detail=(
             "the host converts arrays to or from the device's layout; devices wait or copy for"
-            f" {idle:,.2f} ms per step. Before the first step it took {on_host.before_ms:,.0f} ms"
+            f" {ms_text(idle)} per step. Before the first step it took {on_host.before_ms:,.0f} ms"
         ),
         saves_ms=Range(0.0, min(on_host.in_steps_ms, idle)),
         basis=Basis.MEASURED,

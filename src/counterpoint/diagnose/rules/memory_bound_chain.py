@@ -70,7 +70,7 @@ from counterpoint.diagnose.executed_ops import (
     moves_only,
     readers,
 )
-from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Instruction
 
@@ -128,10 +128,10 @@ def _finding(data: StepData, kind: _ChainKind, saves: Range, chip: Chip) -> Find
         moving = f"priced at {rate / 1e12:,.2f} TB/s"
     return Finding(
         code=CODE,
-        title=f"kernels that move {what} through memory take {ms:,.2f} ms per step",
+        title=f"kernels that move {what} through memory take {ms_text(ms)} per step",
         detail=(
             f"{counted_noun(len(members), 'kernel')} in {counted_noun(len(kind.chains), 'chain')}"
-            f" move {moved / 1e9:,.1f} GB per step {moving}; for {handed:,.2f} ms of it one kernel"
+            f" move {moved / 1e9:,.1f} GB per step {moving}; for {ms_text(handed)} of it one kernel"
             f" writes what the next reads, such as {_pair(kind.chains[0])}"
         ),
         saves_ms=saves,

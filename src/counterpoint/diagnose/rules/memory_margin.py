@@ -50,7 +50,7 @@ from typing import Final
 
 from counterpoint.core import Unknown
 from counterpoint.diagnose.environment import advise
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.memory import GIB, DeviceMemory, by_compiler, by_request, memory_of
 from counterpoint.diagnose.step_data import StepData
 
@@ -79,7 +79,7 @@ def check(data: StepData) -> Iterator[Finding]:
 
 def _near(data: StepData, memory: DeviceMemory, limit: int) -> Finding:
     repeated = float(by_compiler(data)["ms"].sum())
-    suffix = f"; XLA recomputes for {repeated:,.2f} ms per step to stay below" if repeated else ""
+    suffix = f"; XLA recomputes for {ms_text(repeated)} per step to stay below" if repeated else ""
     return Finding(
         code=CODE,
         title=f"{memory.peak / limit:.0%} of the available device memory is in use",
@@ -108,7 +108,7 @@ def _more(data: StepData, memory: DeviceMemory, limit: int) -> Remedy:
 def _much_left(data: StepData, memory: DeviceMemory, whole: int) -> Finding:
     repeated = float(by_request(data)["ms"].sum())
     use = (
-        f"keep more for the backward pass, which recomputes for {repeated:,.2f} ms per step"
+        f"keep more for the backward pass, which recomputes for {ms_text(repeated)} per step"
         if repeated
         else "use a larger batch per device, if training allows it"
     )

@@ -55,7 +55,7 @@ from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.links import wires
 from counterpoint.diagnose.environment import advise, given_flags, on_gpu
 from counterpoint.diagnose.exposure.causes import AT_END, evidence, removing, shares_of
-from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = AT_END
@@ -78,15 +78,17 @@ def _finding(data: StepData, row: dict[str, Any]) -> Finding:
     saving = removing(data, [row])
     merged = f", merged from {len(sizes):,} values," if len(sizes) > 1 else ""
     side = "after" if end.where == "end" else "before"
+    # Without HLO, only what did run beside it is known.
+    beside = "nothing can overlap" if data.program else "almost nothing overlaps"
     return Finding(
         code=CODE,
         title=(
-            f"devices wait {row['own_ms']:,.2f} ms for {_named(row)} at the {end.where} of each"
+            f"devices wait {ms_text(row['own_ms'])} for {_named(row)} at the {end.where} of each"
             " step"
         ),
         detail=(
-            f"{place_of(row)}{merged} runs where {_alone(data)} it: {side} it the program"
-            f" computes for {end.beside_ms:,.2f} ms"
+            f"{place_of(row)}{merged} runs where {beside} it: {side} it the program"
+            f" computes for {ms_text(end.beside_ms)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
@@ -102,11 +104,6 @@ def _named(row: dict[str, Any]) -> str:
     """Return the op's name, preceded by the kind unless the name starts with it."""
     op, kind = str(row["op"]), str(row["kind"])
     return op if op.startswith(kind) else f"the {kind} {op}"
-
-
-def _alone(data: StepData) -> str:
-    """Describe what could run beside the collective; without HLO, only what did."""
-    return "nothing can overlap" if data.program else "almost nothing overlaps"
 
 
 def _sizes(data: StepData, row: dict[str, Any]) -> list[int]:

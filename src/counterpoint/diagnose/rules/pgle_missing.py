@@ -54,7 +54,7 @@ from counterpoint.core import Unknown
 from counterpoint.diagnose.environment import advise, on_gpu
 from counterpoint.diagnose.exposure.causes import evidence, exposed_ms
 from counterpoint.diagnose.exposure.synchrony import scheduler_of
-from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.pgle_use import ill_informed, use_of
 from counterpoint.diagnose.step_data import StepData, place_of
 
@@ -76,7 +76,7 @@ def check(data: StepData) -> Iterator[Finding]:
         return
     yield Finding(
         code=CODE,
-        title=f"{exposed_ms(rows):,.2f} ms per step are exposed; XLA scheduled without measured"
+        title=f"{ms_text(exposed_ms(rows))} per step are exposed; XLA scheduled without measured"
         " costs",
         detail=(
             f"the latency-hiding scheduler ran ({scheduler.why}) without a PGLE profile, so it only"

@@ -52,7 +52,7 @@ from typing import Final
 from counterpoint.core import Range
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import evidence, exposed_ms, hiding
-from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.pgle_use import used_profile
 from counterpoint.diagnose.step_data import StepData
 
@@ -75,7 +75,7 @@ def check(data: StepData) -> Iterator[Finding]:
     saving = hiding(data, rows)
     yield Finding(
         code=CODE,
-        title=f"the PGLE profile is of another program, and {exposed_ms(rows):,.2f} ms are exposed",
+        title=f"the PGLE profile is of another program; {ms_text(exposed_ms(rows))} are exposed",
         detail="; ".join((f"{path}: {staleness.reason}", *staleness.differences)),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,

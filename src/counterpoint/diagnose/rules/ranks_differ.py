@@ -56,7 +56,7 @@ import polars as pl
 from counterpoint.core import Range, Unknown, parse_json
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import advise
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.idle import WORTH
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import Instruction, Program
@@ -98,7 +98,7 @@ def _tuned(data: StepData, diff: Divergence) -> Finding:
     known = [ms for ms in took if ms is not None]
     apart = abs(known[0] - known[1]) if len(known) == len(took) else None
     times = (
-        f"; they take {took[1]:,.2f} ms per step there and {took[0]:,.2f} ms elsewhere"
+        f"; they take {ms_text(took[1])} per step there and {ms_text(took[0])} elsewhere"
         if apart is not None
         else ""
     )
@@ -135,7 +135,7 @@ def _saved(data: StepData, apart: float | None) -> Range | Unknown:
     if apart is None:
         return Unknown("the profile does not show these ops")
     if apart <= WORTH * data.step_ms:
-        return Unknown(f"these ops take only {apart:,.2f} ms longer in one build than in the other")
+        return Unknown(f"these ops take only {ms_text(apart)} longer in one build than the other")
     return Range(0.0, apart)
 
 

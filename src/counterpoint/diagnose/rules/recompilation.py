@@ -58,7 +58,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range, Unknown
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.compiles import (
     WARM,
     StepCompiles,
@@ -101,7 +101,7 @@ def _in_profile(data: StepData) -> Iterator[Finding]:
             " steps"
         ),
         detail=(
-            f"{what}; this makes steps {seen.cost_ms:,.2f} ms longer on average"
+            f"{what}; this makes steps {ms_text(seen.cost_ms)} longer on average"
             f"{_shapes(data, seen.names)}"
         ),
         saves_ms=Range(0.0, seen.cost_ms),
@@ -187,7 +187,7 @@ def _at_start(data: StepData) -> Iterator[Finding]:
         yield _once(
             data,
             build.name,
-            f"{build.name} is compiled {_times(build.times)};"
+            f"{build.name} is compiled {'twice' if build.times == 2 else f'{build.times:,} times'};"
             f" all but the first take {build.seconds:,.2f} s",
             f"{build.name}{place}: {build.apart or 'the Run does not show which argument differs'}",
             f"{build.seconds:,.2f} s once, not per step",
@@ -208,10 +208,6 @@ def _once(data: StepData, name: str, title: str, detail: str, why: str) -> Findi
             " keep shapes the same; JAX_EXPLAIN_CACHE_MISSES=1 prints why it compiles again"
         ),
     )
-
-
-def _times(count: int) -> str:
-    return "twice" if count == 2 else f"{count:,} times"
 
 
 def _shapes(data: StepData, names: tuple[str, ...]) -> str:

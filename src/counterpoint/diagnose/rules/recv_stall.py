@@ -64,7 +64,7 @@ from typing import Final
 from counterpoint.core import Range
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES
-from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.network.calls import listed, remote_calls, silent_hosts
 from counterpoint.diagnose.network.stalls import (
     SlowerHost,
@@ -120,7 +120,7 @@ def check(data: StepData) -> Iterator[Finding]:
     saves = _saves(data, sums, waits)
     yield Finding(
         code=CODE,
-        title=f"devices wait {waits:,.2f} ms per step for data of other slices: {cause}",
+        title=f"devices wait {ms_text(waits)} per step for data of other slices: {cause}",
         detail=(
             f"{_causes(sums)}. {_slower(data, slower)}{_describe(found[0])}{_more(saves, waits)}"
         ),
@@ -152,21 +152,21 @@ def _more(saves: Range, waits: float) -> str:
     if f"{saves.high:,.2f}" == f"{waits:,.2f}":
         return ""
     return (
-        f". {waits:,.2f} ms is the mean over devices; up to {saves.high:,.2f} ms could be saved,"
+        f". {ms_text(waits)} is the mean over devices; up to {ms_text(saves.high)} could be saved,"
         " what the device that waits longest waits and, if another slice is late, idles"
     )
 
 
 def _causes(sums: dict[StallCause, float]) -> str:
-    return "; ".join(f"{ms:,.2f} ms because {cause}" for cause, ms in sums.items() if ms > 0)
+    return "; ".join(f"{ms_text(ms)} because {cause}" for cause, ms in sums.items() if ms > 0)
 
 
 def _slower(data: StepData, slower: SlowerHost | None) -> str:
     if slower is None:
         return ""
     return (
-        f"{data.timeline.hosts[slower.host].name} computes {slower.compute_ms:,.2f} ms per step,"
-        f" other hosts {slower.others_ms:,.2f} ms: {slower.longer_ms:,.2f} ms more. "
+        f"{data.timeline.hosts[slower.host].name} computes {ms_text(slower.compute_ms)} per step,"
+        f" other hosts {ms_text(slower.others_ms)}: {ms_text(slower.longer_ms)} more. "
     )
 
 
@@ -174,17 +174,17 @@ def _describe(stall: Stall) -> str:
     """Describe the most expensive stall in figures, for checking by hand."""
     row = stall.row
     parts = [
-        f"{place_of(row)} ({row['kind']}) lasts {stall.lasts_ms:,.2f} ms from send to recv-done"
+        f"{place_of(row)} ({row['kind']}) lasts {ms_text(stall.lasts_ms)} from send to recv-done"
     ]
     if stall.slack_ms is not None:
-        parts.append(f"{stall.slack_ms:,.2f} ms of other work runs meanwhile")
+        parts.append(f"{ms_text(stall.slack_ms)} of other work runs meanwhile")
     if stall.late_ms is not None and stall.network_ms is not None:
         parts.append(
-            f"the peer's message leaves {stall.late_ms:,.2f} ms after ours and takes"
-            f" {stall.network_ms:,.2f} ms in the network"
+            f"the peer's message leaves {ms_text(stall.late_ms)} after ours and takes"
+            f" {ms_text(stall.network_ms)} in the network"
         )
     if stall.needed_ms is not None:
-        parts.append(f"the network needs about {stall.needed_ms:,.2f} ms (rule of thumb)")
+        parts.append(f"the network needs about {ms_text(stall.needed_ms)} (rule of thumb)")
     return "; ".join(parts)
 
 

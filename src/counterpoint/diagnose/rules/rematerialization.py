@@ -60,7 +60,7 @@ from counterpoint.core import Basis, Range
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_rows, gain_without
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.memory import GIB, DeviceMemory, by_request, memory_of
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Shape
@@ -127,9 +127,9 @@ def check(data: StepData) -> Iterator[Finding]:
 def _title(rows: pl.DataFrame, total: float) -> str:
     communicating = _talking(rows)
     if communicating <= _LARGE * total:
-        return f"recomputation for the backward pass takes {total:,.2f} ms per step"
+        return f"recomputation for the backward pass takes {ms_text(total)} per step"
     return (
-        f"rematerialization takes {total:,.2f} ms per step: {communicating:,.2f} for collectives,"
+        f"rematerialization takes {ms_text(total)} per step: {communicating:,.2f} for collectives,"
         f" {total - communicating:,.2f} for compute"
     )
 
@@ -159,13 +159,13 @@ def _detail(
     text = f"{total / data.step_ms:.0%} of the step, mostly in {where}"
     communicating = _talking(rows)
     if 0.005 <= communicating <= _LARGE * total:
-        text += f"; {communicating:,.2f} ms of it is repeated collectives"
+        text += f"; {ms_text(communicating)} of it is repeated collectives"
     relevant = [result for result in results if result.ms > _LARGE * total]
     if relevant:
         best = relevant[0]
         text += (
             f". Keeping the result of {best.makers[0].row['op']} ({_made(best.makers[0])}"
-            f"{_and_alike(best)}) takes {best.bytes / GIB:,.2f} GiB and saves {best.ms:,.2f} ms"
+            f"{_and_alike(best)}) takes {best.bytes / GIB:,.2f} GiB and saves {ms_text(best.ms)}"
         )
     if memory is not None and memory.spare is not None:
         text += f"; {memory.spare / GIB:,.1f} GiB of device memory was never used"
@@ -185,7 +185,7 @@ def _places(rows: pl.DataFrame) -> str:
         .agg(pl.col("ms").sum())
         .sort("ms", "place", descending=[True, False])
     )
-    named = [f"{place} ({ms:,.2f} ms)" for place, ms in by_place.head(_NAMED).rows()]
+    named = [f"{place} ({ms_text(ms)})" for place, ms in by_place.head(_NAMED).rows()]
     return ", ".join(named)
 
 

@@ -60,7 +60,7 @@ from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.collectives.collectives import shares_beside
 from counterpoint.diagnose.environment import advise, chip_of, gpu_machine
 from counterpoint.diagnose.executed_ops import ExecutedOp, evidence_of, executed_ops
-from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def check(data: StepData) -> Iterator[Finding]:
         what, noun = "operations slower than XLA estimates", "operation"
     yield Finding(
         code=CODE,
-        title=f"{what} take {total:,.2f} ms per step",
+        title=f"{what} take {ms_text(total)} per step",
         detail=(
             f"{counted_noun(len(slow), noun)}; {place_of(first.ran.row)}, {_shapes(first)}, takes"
             f" {first.ran.once_ms:,.3f} ms, {first.times:.1f} times as long as expected on"

@@ -62,7 +62,7 @@ from counterpoint.diagnose.exposure.causes import (
     shares_of,
 )
 from counterpoint.diagnose.exposure.opportunities import Merger
-from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = SMALL
@@ -86,7 +86,7 @@ def check(data: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=(
-            f"devices wait {exposed_ms(rows):,.2f} ms per step for small {kinds(rows)} that could"
+            f"devices wait {ms_text(exposed_ms(rows))} per step for small {kinds(rows)} that could"
             " be merged"
         ),
         detail=f"merging would remove {fewer:,} of them: {_told(mergers)}",

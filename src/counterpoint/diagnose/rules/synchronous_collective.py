@@ -59,6 +59,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from counterpoint.core import Range
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise, given_flags, on_gpu
 from counterpoint.diagnose.exposure.causes import (
     SYNCHRONOUS,
@@ -72,7 +73,7 @@ from counterpoint.diagnose.exposure.causes import (
     shares_of,
 )
 from counterpoint.diagnose.exposure.synchrony import PIPELINED, SyncCause, pipelining_flag
-from counterpoint.diagnose.finding import Finding, Remedy
+from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.flags.versions import LHS
 from counterpoint.flags.versions import SYNCHRONOUS as DISABLED
@@ -110,10 +111,11 @@ def _finding(data: StepData, cause: SyncCause, rows: Rows) -> Finding:
     saving = hiding(data, rows) if within else removing(data, rows)
     return Finding(
         code=CODE,
-        title=f"devices wait {exposed_ms(rows):,.2f} ms per step for synchronous {kinds(rows)}",
+        title=f"devices wait {ms_text(exposed_ms(rows))} per step for synchronous {kinds(rows)}",
         detail=(
-            f"{_many(rows)}, first {place_of(first)} with {first['own_ms']:,.2f} ms: synchronous"
-            f" because {found.why}{meanwhile(data, rows) if found.can_change else ''}"
+            f"{counted_noun(len(rows), 'instruction')}, first {place_of(first)} with"
+            f" {ms_text(first['own_ms'])}: synchronous because {found.why}"
+            + (meanwhile(data, rows) if found.can_change else "")
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
@@ -121,10 +123,6 @@ def _finding(data: StepData, cause: SyncCause, rows: Rows) -> Finding:
         remedy=_remedy(data, cause, rows),
         doubt=None,
     )
-
-
-def _many(rows: Rows) -> str:
-    return "1 instruction" if len(rows) == 1 else f"{len(rows):,} instructions"
 
 
 def _remedy(data: StepData, cause: SyncCause, rows: Rows) -> Remedy:
@@ -144,10 +142,6 @@ def _remedy(data: StepData, cause: SyncCause, rows: Rows) -> Remedy:
 def _without(data: StepData, kinds_: set[str]) -> str:
     """Return the flag's value without these kinds; empty if none remain."""
     given = (given_flags(data) or {}).get(DISABLED, "")
-    dropped = {kind.replace("-", "").upper() for kind in kinds_}
+    dropped = {"ALLCOLLECTIVES", *(kind.replace("-", "").upper() for kind in kinds_)}
     words = [word for word in given.split(",") if word]
-    return ",".join(word for word in words if _plain(word) not in {*dropped, "ALLCOLLECTIVES"})
-
-
-def _plain(word: str) -> str:
-    return word.upper().replace("_", "")
+    return ",".join(word for word in words if word.upper().replace("_", "") not in dropped)

@@ -21,6 +21,7 @@ from counterpoint.diagnose.compare import (
     StepDifference,
     StepVerdict,
 )
+from counterpoint.hardware import chip_label
 from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
@@ -101,7 +102,7 @@ def _side(side: Side, runs: int) -> str:
 
 
 def _devices(timeline: Timeline) -> str:
-    kinds = ", ".join(sorted({device.chip or device.kind for device in timeline.devices}))
+    kinds = " and ".join(sorted({chip_label(it.chip, it.kind) for it in timeline.devices}))
     if timeline.basis is Basis.PREDICTED and timeline.hosts:
         return f"predicted: {timeline.hosts[0].name}, {kinds}"
     return f"measured, {len(timeline.devices)} x {kinds}"

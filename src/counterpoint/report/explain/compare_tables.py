@@ -120,7 +120,7 @@ def _ops_table(
     listed: Sequence[OpChange], others: Sequence[OpChange], busy: PartChange
 ) -> TextTable:
     rest = PartChange(
-        f"{len(others):,} others",
+        counted_noun(len(others), "other"),
         math.fsum(row.a_ms for row in others),
         math.fsum(row.b_ms for row in others),
     )

@@ -240,11 +240,11 @@ def _profile(analysis: NetworkAnalysis, named: tuple[str, ...]) -> Section:
 def _devices(analysis: NetworkAnalysis) -> str:
     """Return the devices as `explain` counts them; for a prediction, what its device represents."""
     if analysis.stands_for is not None:
-        return f"1 {analysis.device_kind}: {analysis.stands_for}"
+        return f"1 x {analysis.chips}: {analysis.stands_for}"
     place = f"on {counted_noun(analysis.hosts, 'host')}"
     if analysis.processes != analysis.hosts:
         place = f"in {analysis.processes:,} processes {place}"
-    return f"{analysis.devices:,} {analysis.device_kind} {place}"
+    return f"{analysis.devices:,} x {analysis.chips} {place}"
 
 
 def _slack(analysis: NetworkAnalysis, top: int) -> Section:
@@ -270,6 +270,7 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
         f" {'has' if none == 1 else 'have'} none in most"
         " executions; times in ms of one execution"
     )
+    worst = [row["worst_device"] for row in rows]
     columns = [
         names("op", _short(rows, "op")),
         names("kind", _short(rows, "kind"), rank=2),
@@ -279,7 +280,7 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
         numbers("no slack", [units.percent(row["no_slack_share"], 0) for row in rows]),
         numbers("transfer", units.column(row["mean_transfer_ms"] for row in rows)),
         numbers("could move in", units.column(row["movable_ms"] for row in rows)),
-        numbers("worst device", [_device(row["worst_device"]) for row in rows], rank=3),
+        numbers("worst device", ["-" if at is None else str(at) for at in worst], rank=3),
     ]
     meaning = Prose(
         "slack: time from the start until the device needs the data, minus waits for other"
@@ -288,10 +289,6 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
         Tone.QUIET,
     )
     return Section("Slack", summary, (meaning, table(*known_columns(columns))))
-
-
-def _device(number: int | None) -> str:
-    return "-" if number is None else str(number)
 
 
 def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Basis, Range, Unknown
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose import (
     GROUPINGS,
     MIN_REPORTED_SHARE,
@@ -155,15 +156,11 @@ def _finding(number: int, finding: Finding, window_ms: float | None, basis: str)
         text=finding.detail,
         rows=(
             *([Fact("evidence", ", ".join(shown), Tone.QUIET)] if shown else []),
-            *_doubt(finding),
+            *([Fact("doubt", finding.doubt, Tone.QUIET)] if finding.doubt else []),
             Fact("remedy", finding.remedy.text),
             *_settings(finding.remedy),
         ),
     )
-
-
-def _doubt(finding: Finding) -> list[Fact]:
-    return [Fact("doubt", finding.doubt, Tone.QUIET)] if finding.doubt else []
 
 
 def _settings(remedy: Remedy) -> list[Fact]:
@@ -203,7 +200,7 @@ def ops_section(explanation: Explanation, top: int, by: Grouping | None = None) 
     ]
     if len(rest):
         others_cells = {
-            columns[0].title: f"{len(rest):,} others",
+            columns[0].title: counted_noun(len(rest), "other"),
             "self ms": units.column([float(rest["self_ms"].sum())])[0],
             "share": units.percent(float(rest["share"].sum())),
         }

@@ -10,7 +10,7 @@ from counterpoint.core import Range
 from counterpoint.report import units
 from counterpoint.report.digest import Digest, DigestLine, notes, short_name, short_place
 from counterpoint.report.explain.explain_digest import finding_lines, other_notes, step_lines
-from counterpoint.report.predict.predict_document import coverage_text, sources_text
+from counterpoint.report.predict.predict_document import bounded, coverage_text, sources_text
 from counterpoint.report.predict.predict_tables import verdict_text
 from counterpoint.workflow.forecast import MemoryFit
 from counterpoint.workflow.prediction import Forecast, Prediction, RankedCandidate, simplest
@@ -51,8 +51,7 @@ def predict_digest(prediction: Prediction, next: str) -> Digest:
 def _step(forecast: Forecast) -> str:
     step, reach = forecast.step_s * 1e3, forecast.range_s
     low, high = units.column([reach.low * 1e3, reach.high * 1e3], units.decimals_of([step]))
-    bound = ", a lower bound: loops are counted once" if forecast.simulation.uncounted else ""
-    return f"{units.milliseconds(step)}, range {low} to {high} ms{bound}"
+    return bounded(f"{units.milliseconds(step)}, range {low} to {high} ms", forecast).rstrip(",")
 
 
 def _memory(memory: MemoryFit) -> DigestLine:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
+from counterpoint.core.printable import counted_noun
 from counterpoint.cost import PriceSource
 from counterpoint.report import units
 from counterpoint.report.document import Document, Fact, FactList, Section, Tone
@@ -70,6 +71,12 @@ def range_text(middle_s: float, reach: Range) -> str:
     return f"{middle} ms ({low} to {high})"
 
 
+def bounded(step: str, forecast: Forecast) -> str:
+    """Return the text of a step, and that it is a lower bound if loops are counted once."""
+    loops = len(forecast.simulation.uncounted)
+    return f"at least {step}, {counted_noun(loops, 'loop')} counted once," if loops else step
+
+
 def _step(prediction: Prediction) -> Section:
     base = prediction.base
     simulation = base.simulation
@@ -100,7 +107,8 @@ def _step(prediction: Prediction) -> Section:
         )
         for loop in simulation.uncounted
     ]
-    summary = f"{range_text(base.step_s, base.range_s)} on {prediction.target}, not measured"
+    step = bounded(range_text(base.step_s, base.range_s), base)
+    summary = f"{step} on {prediction.target}, not measured"
     return Section("Predicted step", summary, (FactList(tuple(rows)),))
 
 
@@ -113,7 +121,8 @@ def _tokens(prediction: Prediction) -> Fact:
     low, high = (tokens.count / seconds for seconds in (reach.high, reach.low))
     return Fact(
         "tokens/s",
-        f"{rate:,.0f} ({low:,.0f} to {high:,.0f}) on all devices: {tokens.count:,} in a step, by"
+        f"{'at most ' * prediction.base.simulation.lower_bound}{rate:,.0f} ({low:,.0f} to"
+        f" {high:,.0f}) on all devices: {tokens.count:,} in a step, by"
         f" {tokens.trainer}'s batch and sequence",
     )
 

@@ -63,6 +63,7 @@ class PredictedStepJson(FiguresJson):
     basis: Literal["predicted"]
     settings: RequestedSettings
     versions: Annotated[dict[str, str] | None, At("forecast.compiled.versions")]
+    lower_bound: Annotated[bool, At("forecast.simulation.lower_bound")]
     range_covers: Annotated[RangeCovers | None, At("forecast.range_covers")]
     tokens_per_s: float | None
     communication_ms: Annotated[float, At("forecast.simulation.communicating_ms")]

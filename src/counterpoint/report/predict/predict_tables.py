@@ -109,11 +109,8 @@ def _behind(candidate: RankedCandidate) -> str:
         return units.UNKNOWN
     if not candidate.behind or candidate.reach is None:
         return "0"
-    return f"{units.percent(candidate.behind)} ({_percents(candidate.reach)})"
-
-
-def _percents(reach: Range) -> str:
-    return f"{units.percent(reach.low)} to {units.percent(reach.high)}"
+    low, high = units.percent(candidate.reach.low), units.percent(candidate.reach.high)
+    return f"{units.percent(candidate.behind)} ({low} to {high})"
 
 
 def verdict_text(place: int, candidate: RankedCandidate, named: RankedCandidate | None) -> str:

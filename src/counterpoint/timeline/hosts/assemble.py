@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core import Basis, InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.core.threads import on_threads
 from counterpoint.hlo import Program, program_digest
 from counterpoint.timeline.hosts.alignment import Offset, find_offsets, step_ends
@@ -456,14 +457,13 @@ def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[H
         notes.append(
             f"clocks are aligned on the ends of at least {least:,} shared collectives, which"
             f" deviate by at most {stray:,.1f} us; before, they differed from the first host's by"
-            f" {off[0]:+,.3f} to {off[-1]:+,.3f} ms"
+            f" {' to '.join(dict.fromkeys(f'{ms:+,.3f}' for ms in (off[0], off[-1])))} ms"
         )
     lost = [host.name for index, host in enumerate(hosts) if index not in offsets]
     if lost:
         notes.append(
-            f"the clocks of {len(lost)} hosts ({', '.join(lost[:3])}{', ...' if lost[3:] else ''})"
-            " could not be aligned: they share no collective of all devices with the first; waits"
-            " between hosts are unknown"
+            f"the clocks of {some(lost, 3)} could not be aligned: they share no collective of all"
+            " devices with the first; waits between hosts are unknown"
         )
     return aligned, notes
 
@@ -494,6 +494,6 @@ def _uneven(
     ]
     others = len(uneven) - len(notes)
     if others:
-        noun = "program" if others == 1 else "programs"
-        notes.append(f"{others} other {noun} ran more often on some devices than on others")
+        more = counted_noun(others, "other program")
+        notes.append(f"{more} ran more often on some devices than on others")
     return notes

@@ -42,7 +42,8 @@ def absent_hosts(program: Program | None, devices: Sequence[Device], names: list
         if missing:
             more = ", ..." if len(missing) > _LISTED else ""
             read += f" (without {', '.join(missing[:_LISTED])}{more})"
-    finding = f"{read}: the program runs on {total} devices, {len(devices)} of them are read"
+    here = f"{len(devices)} of them {'is' if len(devices) == 1 else 'are'} read"
+    finding = f"{read}: the program runs on {total} devices, {here}"
     return [f"{finding}; waits for the others are unknown"]
 
 
@@ -166,7 +167,7 @@ def unrelated_hosts(
         return []
     chips = sorted({device.chip for device in devices if device.chip is not None})
     differ = [
-        *([f"their chips differ ({', '.join(chips)})"] if len(chips) > 1 else []),
+        *([f"their chips differ ({' and '.join(chips)})"] if len(chips) > 1 else []),
         *other_times(hosts),
     ]
     if differ:
