@@ -181,7 +181,7 @@ def test_lateness_below_the_clocks_uncertainty_is_nothing() -> None:
     assert clocks(strays).row(1, named=True)["spread_ms"] == pytest.approx(0.030)
     assert not stragglers(case(strays))
     (finding,) = clocks_apart.check(case(strays))
-    assert finding.title == "clocks of 1 hosts are accurate only to 0.03 ms"
+    assert finding.title == "clocks of 1 host are accurate only to 0.03 ms"
     assert isinstance(finding.saves_ms, Unknown)
 
 

@@ -15,9 +15,9 @@ processed it, and the next call is launched.
 
 Idle time between two runs, from the moment at which the launching thread starts such a wait, except
 for input and compiling. Without the wait the host could be ahead by as long as it waited; the
-title and the saving state the smaller of the two. If no launching thread is recorded, the rule counts idle time that
-starts when a copy to the host ends, if the copy is not an op of a program: `float(loss)` leaves
-such a copy after each step.
+title and the saving state the smaller of the two. If no launching thread is recorded, the rule
+counts idle time that starts when a copy to the host ends, if the copy is not an op of a program:
+`float(loss)` leaves such a copy after each step.
 
 ## Example
 

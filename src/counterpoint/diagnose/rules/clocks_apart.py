@@ -51,6 +51,7 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core import Basis, Unknown
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.network.host_work import spans_slices
 from counterpoint.diagnose.selection import PS_PER_MS
@@ -122,10 +123,10 @@ def _apart(data: StepData, rows: list[dict[str, Any]]) -> Finding:
 def _strays(data: StepData, rows: list[dict[str, Any]]) -> Finding:
     worst = max(rows, key=_most)
     name = data.timeline.hosts[int(worst["host"])].name
-    drift = worst["drift_ppm"]
+    drift, whose = worst["drift_ppm"], counted_noun(len(rows), "host")
     return Finding(
         code=CODE,
-        title=f"clocks of {len(rows)} hosts are accurate only to {ms_text(_most(worst))}",
+        title=f"clocks of {whose} are accurate only to {ms_text(_most(worst))}",
         detail=(
             f"ends of shared collectives on {name} deviate by {worst['spread_ms'] or 0.0:,.3f} ms"
             + (f", and its clock drifts by {drift:+,.1f} ppm" if drift is not None else "")

@@ -55,6 +55,7 @@ import polars as pl
 
 from counterpoint.core import Range, Unknown, parse_json
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.idle import WORTH
@@ -98,7 +99,7 @@ def _tuned(data: StepData, diff: Divergence) -> Finding:
     known = [ms for ms in took if ms is not None]
     apart = abs(known[0] - known[1]) if len(known) == len(took) else None
     times = (
-        f"; they take {ms_text(took[1])} per step there and {ms_text(took[0])} elsewhere"
+        f"; they take {ms_text(known[1])} per step there and {ms_text(known[0])} elsewhere"
         if apart is not None
         else ""
     )
@@ -106,7 +107,7 @@ def _tuned(data: StepData, diff: Divergence) -> Finding:
         code=CODE,
         title=(
             f"{_few(data, diff)} of {_all(diff)} hosts are tuned differently:"
-            f" {len(diff.tuned)} instructions of {diff.name}"
+            f" {counted_noun(len(diff.tuned), 'instruction')} of {diff.name}"
         ),
         detail=(
             f"only the configuration of the HLO differs, first in {diff.tuned[0]}: each rank was"

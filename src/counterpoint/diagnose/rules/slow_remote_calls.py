@@ -62,7 +62,7 @@ import polars as pl
 from counterpoint.core import Range
 from counterpoint.core.columns import Intervals, union
 from counterpoint.diagnose.environment import advise
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.network.calls import (
     LatencyPattern,
     RemoteCalls,
@@ -125,10 +125,9 @@ def _detail(data: StepData, calls: RemoteCalls, slow: pl.DataFrame) -> str:
     if len(links) == 1:
         where = f"one link, {_name(data, links.row(0, named=True))}"
     return (
-        f"the median message takes {ms_text(latency.median())}, 5% take more than"
-        f" {ms_text(latency.quantile(0.95, 'linear'))}; the median load explains"
-        f" {ms_text(expected)}. Slow messages occur in {steps} of {whole} steady steps and on"
-        f" {where}"
+        f"the median message takes {latency.median():,.2f} ms, 5% take more than"
+        f" {latency.quantile(0.95, 'linear'):,.2f} ms; the median load explains {expected:,.2f} ms."
+        f" Slow messages occur in {steps} of {whole} steady steps and on {where}"
     )
 
 
@@ -142,7 +141,7 @@ def _link(data: StepData, row: dict[str, Any], slow: pl.DataFrame) -> Evidence:
         (pl.col("host") == row["host"]) & pl.col("peer").eq_missing(pl.lit(row["peer"], pl.String))
     )
     what = (
-        f"{_name(data, row)}: median {ms_text(row['median_ms'])}, 95% within {row['p95_ms']:,.2f}"
+        f"{_name(data, row)}: median {row['median_ms']:,.2f} ms, 95% within {row['p95_ms']:,.2f}"
         f" ms, {row['slow_share']:.0%} slow"
     )
     return Evidence(
