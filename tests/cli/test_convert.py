@@ -60,9 +60,10 @@ def test_the_last_line_is_what_to_do_next(run: Run, profile: Path, tmp_path: Pat
     stored = tmp_path / "out"
     assert run(profile, stored)[1].endswith(f"\nnext: counterpoint explain {stored}\n")
     trace = tmp_path / "out.pftrace"
-    last = run(stored, trace)[1].splitlines()[-1]
+    *_, told, last = run(stored, trace)[1].splitlines()
     assert last == "open it at https://ui.perfetto.dev"
     assert trace.stat().st_size > 0
+    assert told.endswith(f", {trace.stat().st_size:,} bytes")  # of a small file: no 0.0 MB
 
 
 def packed_again(data: bytes) -> bytes:

@@ -142,7 +142,7 @@ def _convert_each(
         counted_noun(len(hosts), "host"),
         counted_noun(sum(host["spans"] for host in hosts), "span"),
         counted_noun(sum(host["devices"] for host in hosts), "device"),
-        f"{_size(out) / 1e6:,.1f} MB",
+        f"{_size(out):,} bytes",
     )
     say_result(f"{out}: {', '.join(parts)}")
     say_result(f"next: counterpoint explain {shlex.quote(str(out))}/* --executor local")
@@ -166,7 +166,7 @@ def _tell(timeline: Timeline, out: Path) -> None:
         else counted_noun(len(timeline.spans), "span"),
         counted_noun(len(timeline.devices), "device"),
         counted_noun(timeline.steps["step"].n_unique(), "step"),
-        f"{_size(out) / 1e6:,.1f} MB",
+        f"{_size(out):,} bytes",
     )
     if timeline.truncated:
         say_line("\n  ".join(("the profile is truncated:", *timeline.notes)))

@@ -91,7 +91,7 @@ def log(
         LoggedResult(summary=summary, page=text),
         Destination(project=project, run_id=run_id, directory=directory),
     )
-    report = "no report" if text is None else f"a report of {len(text.encode()) / 1e6:,.1f} MB"
+    report = "no report" if text is None else f"a report of {len(text.encode()):,} bytes"
     found = f"{len(summary.figures)} numbers, {counted_noun(len(summary.findings), 'finding')}"
     say_line(f"logged {found} and {report} to {to}: {place}")
 
