@@ -251,7 +251,7 @@ def test_tuning_alone_is_told_apart() -> None:
         for one, block in zip(hosts, (128, 256), strict=True)
     ]
     (finding,) = ranks_differ.check(case(assemble(made, ["a", "b"])))
-    assert "are tuned differently: 1 instructions" in finding.title
+    assert "are tuned differently: 1 instruction of" in finding.title
     assert "dot.1" in finding.detail
     assert isinstance(finding.saves_ms, Unknown | Range)
 
