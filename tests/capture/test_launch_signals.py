@@ -169,24 +169,25 @@ class TestSignals:
             out, _ = ours.communicate(timeout=PATIENCE_S)
         return ours.returncode, out.decode()
 
-    @pytest.mark.parametrize(
-        ("code", "kind", "status"),
-        [(0, OutcomeKind.OK, 0), (3, OutcomeKind.INTERRUPTED, 143)],
-    )
-    def test_on_sigterm_a_checkpoint_may_take_its_time(
-        self, tmp_path: Path, code: int, kind: OutcomeKind, status: int
-    ) -> None:
+    def test_on_sigterm_a_checkpoint_may_take_its_time(self, tmp_path: Path) -> None:
         program = (
-            f"def save(*_): time.sleep(4); print('saved'); sys.exit({code})\n"
+            "def save(*_): time.sleep(4); print('saved'); sys.exit({code})\n"
             "signal.signal(signal.SIGTERM, save)\n"
             "signal.signal(signal.SIGINT, lambda *_: os._exit(9))\n"
             "print(os.getpid())\n"
             "time.sleep(60)\n"
         )
-        ours, _ = self.started(tmp_path / "run", program)
-        ours.terminate()
-        assert self.ended(ours) == (status, "saved\n")
-        assert read_run(tmp_path / "run").outcome.kind is kind
+        cases = ((0, OutcomeKind.OK, 0), (3, OutcomeKind.INTERRUPTED, 143))
+        paths = [tmp_path / f"exits-{code}" for code, _, _ in cases]
+        runs = [
+            self.started(path, program.format(code=code))[0]
+            for path, (code, _, _) in zip(paths, cases, strict=True)
+        ]
+        for ours in runs:
+            ours.terminate()
+        ended = [self.ended(ours) for ours in runs]  # they save side by side
+        assert ended == [(status, "saved\n") for _, _, status in cases]
+        assert [read_run(it).outcome.kind for it in paths] == [kind for _, kind, _ in cases]
 
     def test_a_script_that_dies_first_leaves_the_program_its_time(self, tmp_path: Path) -> None:
         """As a shell does, which has SIGTERM at the same time."""
@@ -198,11 +199,10 @@ class TestSignals:
             "time.sleep(60)\n"
         )
         ours, _ = self.started(tmp_path / "run", program)
-        ours.terminate()
-        assert self.ended(ours) == (143, "saved\n")
         slow, _ = self.started(tmp_path / "slow", program, command=SLOW_TO_LOOK)
+        ours.terminate()
         slow.terminate()
-        assert self.ended(slow) == (143, "saved\n")
+        assert self.ended(ours) == self.ended(slow) == (143, "saved\n")
 
     @pytest.mark.parametrize("ending", ["", "signal.signal(15, lambda *_: sys.exit(143)); "])
     def test_a_scheduler_may_end_the_program_first(self, tmp_path: Path, ending: str) -> None:
@@ -214,21 +214,24 @@ class TestSignals:
         assert self.ended(ours) == (143, "")
         assert read_run(tmp_path / "run").outcome.kind is OutcomeKind.INTERRUPTED
 
-    @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-    def test_a_second_one_ends_the_wait(self, tmp_path: Path, second: int) -> None:
+    def test_a_second_one_ends_the_wait(self, tmp_path: Path) -> None:
         program = (
             "signal.signal(signal.SIGTERM, lambda *_: print('heard'))\n"
             "print(os.getpid())\n"
             "while True: time.sleep(1)\n"
         )
-        ours, pid = self.started(tmp_path / "run", program)
+        seconds = (signal.SIGTERM, signal.SIGINT)
+        runs = [self.started(tmp_path / it.name, program) for it in seconds]
         began = time.monotonic()
-        ours.terminate()
+        for ours, _ in runs:
+            ours.terminate()
         time.sleep(1.2)
-        ours.send_signal(second)
-        assert self.ended(ours) == (143, "heard\nheard\n")
-        assert time.monotonic() - began > 5
-        assert not is_alive(pid)
+        for second, (ours, _) in zip(seconds, runs, strict=True):
+            ours.send_signal(second)
+        time.sleep(max(0.0, began + 5 - time.monotonic()))
+        assert [ours.poll() for ours, _ in runs] == [None, None]
+        assert {self.ended(ours) for ours, _ in runs} == {(143, "heard\nheard\n")}
+        assert not any(is_alive(pid) for _, pid in runs)
 
     def test_what_is_for_the_program_does_not_end_us(self, tmp_path: Path) -> None:
         program = (
