@@ -12,6 +12,7 @@ from chromium import Theme, Visit
 from command_line import in_process
 from counterpoint.cli.pages import study_page
 from counterpoint.view import one_file
+from predicted_candidates import candidates_page
 from tune_conclusions import found, keep_steps
 
 pytestmark = pytest.mark.slow
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.slow
 Visitor = Callable[..., Visit]
 AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
 SEVERE = ("serious", "critical")
+NAMES = ("explain", "compare", "study", "predict", "doctor")
 
 
 @pytest.fixture(scope="session")
@@ -45,9 +47,12 @@ def pages(
     stored: Path, pair: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
     directory = tmp_path_factory.mktemp("pages")
-    files = {name: directory / f"{name}.html" for name in ("explain", "compare", "study")}
+    files = {name: directory / f"{name}.html" for name in NAMES}
     assert in_process("explain", stored, "--html", files["explain"]).returncode == 0
     assert in_process("compare", *pair, "--html", files["compare"]).returncode == 0
+    done = in_process("doctor", "--no-probe", "--html", files["doctor"])
+    assert done.returncode in (0, 1)
+    files["predict"] = candidates_page(directory, is_other_program=True)
     keep_steps(found(), directory)
     content = study_page(found(), directory, 20, "counterpoint tune show study")
     files["study"].write_text(one_file(content), encoding="utf-8")
@@ -55,7 +60,7 @@ def pages(
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["explain", "compare", "study"])
+@pytest.mark.parametrize("name", NAMES)
 def test_no_view_has_a_severe_finding(
     pages: dict[str, Path], name: str, theme: Theme, visit: Visitor, axe: str
 ) -> None:
@@ -79,8 +84,11 @@ def test_a_real_trace_has_no_severe_finding(
         assert severe(visited, axe) == [], view
 
 
-def test_every_view_is_reached_and_left_by_keyboard(pages: dict[str, Path], visit: Visitor) -> None:
-    visited = visit(pages["explain"])
+@pytest.mark.parametrize("name", ["explain", "predict"])
+def test_every_view_is_reached_and_left_by_keyboard(
+    pages: dict[str, Path], name: str, visit: Visitor
+) -> None:
+    visited = visit(pages[name])
     page, views = visited.page, visited.views
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the view"

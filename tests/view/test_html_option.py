@@ -66,6 +66,18 @@ def test_network_and_predict_have_the_timeline(stored: Path, tmp_path: Path) -> 
         assert done.stdout == ""
         assert words[0] in page(out)["results"]
         assert len(page(out)["timelines"]) == 1
+        for report in page(out)["reports"][1:]:  # beside that of the command
+            assert "next:" not in report["html"]  # which would show this page
+
+
+def test_a_page_is_not_taken_for_a_profile(stored: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    in_process("explain", stored, "--html", out)
+    for command in ("explain", "view"):
+        done = in_process(command, out)
+        assert done.returncode == 3
+        assert "a web page, not a profile\n  why: Counterpoint wrote it" in done.stderr
+        assert "next: open it in a browser" in done.stderr
 
 
 def test_doctor_has_a_report_alone(tmp_path: Path) -> None:

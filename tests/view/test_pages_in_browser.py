@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import counterpoint
 import timelines
 from chromium import Visit, expect
 from command_line import in_process
-from counterpoint.cli.pages import predicted_page, study_page
-from counterpoint.core import Range
-from counterpoint.flags import Settings
-from counterpoint.report.predict import predict_document, predict_json
+from counterpoint.cli.pages import study_page
 from counterpoint.view import one_file
-from counterpoint.workflow.forecast.ranking import RankedCandidate
+from predicted_candidates import candidates_page, ranked
 from tune_conclusions import BOTH, found, keep_steps
 
 pytestmark = pytest.mark.slow
@@ -75,7 +70,12 @@ def test_each_view_of_a_small_trace_at_two_sizes(
 def test_each_view_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path, visit: Visitor) -> None:
     out = tmp_path / "page.html"
     assert in_process("compare", *pair, "--html", out).returncode == 0
-    assert walk(visit(out)) >= {"compare", "timeline", "report"}
+    visited = visit(out)
+    assert walk(visited) >= {"compare", "timeline", "report"}
+    visited.show("timeline").locator("canvas.tl-top").focus()
+    visited.page.keyboard.press("d")  # the address says where, once that has changed
+    first, last = map(float, re.findall(r"(?:from|to)=([\d.]+)", visited.rest()))
+    assert last - first > 11e9  # picoseconds of B's steps, which take longer than A's
 
 
 def test_each_view_of_a_prediction(tmp_path: Path, visit: Visitor) -> None:
@@ -88,45 +88,13 @@ def test_each_view_of_a_prediction(tmp_path: Path, visit: Visitor) -> None:
     assert "predicted" in visited.page.locator("header.shell").inner_text()
 
 
-def ranked(directory: Path, *, is_other_program: bool) -> counterpoint.Prediction:
-    """Two candidates, faster than the base by 1% and by half of that; or its program once more."""
-    hlo = directory / "step.hlo.txt"
-    hlo.write_text(timelines.HLO)
-    known = counterpoint.predict(hlo, target="2xH100")
-    made = [
-        RankedCandidate(
-            name=name,
-            settings=Settings(),
-            forecast=replace(
-                known.base,
-                name=name,
-                simulation=replace(known.base.simulation, step_s=known.step_s * (1 - faster)),
-            ),
-            is_base=name == "base",
-            same_as=None if is_other_program or name == "base" else "base",
-            behind=(1 - faster) / 0.99 - 1,
-            reach=Range(0.0, (1 - faster) / 0.99 - 1),
-            tied=True,
-            exposed_ms=1.0,
-        )
-        for name, faster in (("--xla_x=a/b", 0.01), ("--xla_x=c", 0.005), ("base", 0))
-    ]
-    return replace(known, candidates=tuple(made))
-
-
-def candidates_page(directory: Path, *, is_other_program: bool) -> Path:
-    found, out = ranked(directory, is_other_program=is_other_program), directory / "page.html"
-    page = predicted_page(found, predict_document(found, 10, ""), predict_json(found))
-    out.write_text(one_file(page), encoding="utf-8")
-    return out
-
-
 def test_each_view_of_a_prediction_with_candidates(tmp_path: Path, visit: Visitor) -> None:
     out = candidates_page(tmp_path, is_other_program=True)
     for theme in ("light", "dark"):
         visited = visit(out, theme=theme)
         assert visited.views[0] == "overview"
         assert walk(visited) >= LEAST | {"candidates", "compare"}
+    assert "the best" in visited.show("candidates").inner_text()
     text = visited.show("compare").inner_text()
     assert "\u22121.0%" in text
     assert "\u22121.0% to 0%" in text

@@ -93,7 +93,7 @@ def explained_page(
     )
     return page_of(
         title_of(paths),
-        {"explain": document, "network": network_document(network, paths=paths, top=_ROWS)},
+        {"explain": document, "network": _here(network_document(network, _ROWS, paths))},
         {"explain": text, "network": network_json(network)},
         [timeline],
         explanation.step,
@@ -101,6 +101,11 @@ def explained_page(
 
 
 _ROWS: Final = 20
+
+
+def _here(document: Document) -> Document:
+    """Leave out the next command: it would show this page."""
+    return replace(document, next="")
 
 
 def compared_page(found: Comparison, document: Document, text: str) -> PageContent:
@@ -126,7 +131,7 @@ def predicted_page(prediction: Prediction, document: Document, text: str) -> Pag
     timelines, compared = predicted_steps(prediction)
     return page_of(
         f"{prediction.workload} on {prediction.target}",
-        {"predict": document, "network": network_document(network, _ROWS)},
+        {"predict": document, "network": _here(network_document(network, _ROWS))},
         {"predict": text, "network": network_json(network), **compared},
         timelines,
     )

@@ -376,10 +376,13 @@ def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
         )
     start = head.lstrip()[:64].lower()
     if start.startswith((b"<!doctype html", b"<html", b"<?xml")):
+        own = b'content="Counterpoint"' in head
+        why = "Counterpoint wrote it" if own else "the download saved the page that shows the file"
+        what = "open it in a browser, or name the profile it was made from"
         raise InputError(
             f"{name}: a web page, not a profile",
-            why="the download saved the page that shows the file",
-            next="download the raw file",
+            why=why,
+            next=what if own else "download the raw file",
         )
     if start.startswith(b"version https://git-lfs"):
         raise InputError(f"{name}: a Git LFS pointer, not the file itself", next="git lfs pull")

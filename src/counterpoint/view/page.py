@@ -353,6 +353,7 @@ def whole_html(title: str, head: str, body: str) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="generator" content="Counterpoint">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(printable(title))}</title>
 {head}

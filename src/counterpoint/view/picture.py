@@ -318,10 +318,14 @@ def folded(summaries: Sequence[Segments], end: int) -> list[LevelColumns]:
     width = _NARROWEST
     while _touched(busy, width) > most:
         width *= BASE
-    found: list[LevelColumns] = []
-    while not found or (width < end and len(found[-1]) > _FEWEST):
-        found.append(_level(summaries, _buckets(busy, width), width))
+    start = _buckets(busy, width)
+    times = np.stack([_until(each, start + width) - _until(each, start) for each in summaries])
+    found = [_level(times, start, width)]
+    while width < end and len(start) > _FEWEST:
         width *= BASE
+        first = np.flatnonzero(np.diff(start // width, prepend=-1))
+        start, times = start[first] // width * width, np.add.reduceat(times, first, axis=2)
+        found.append(_level(times, start, width))
     return found
 
 
@@ -339,18 +343,14 @@ def _buckets(busy: Intervals, width: int) -> Longs:
     return np.unique(np.repeat(first, count) + np.arange(int(count.sum())) - before) * width
 
 
-def _level(summaries: Sequence[Segments], start: Longs, width: int) -> LevelColumns:
-    times = np.zeros((len(SUMMARY), len(start)), np.int64)
-    busy = np.empty((len(summaries), len(start)), np.int64)
-    for device, summary in enumerate(summaries):
-        own = _until(summary, start + width) - _until(summary, start)
-        times += own
-        busy[device] = own[COMPUTE] + own[HIDDEN]
+def _level(times: Longs, start: Longs, width: int) -> LevelColumns:
+    """Return a level from the time of each class (second) by device (first) and bucket (third)."""
+    busy = times[:, COMPUTE] + times[:, HIDDEN]
     columns = {
         "start": start,
         "dur": np.full(len(start), width),
         "row": np.zeros(len(start), np.int64),
-        **{CLASSES[each]: times[at] for at, each in enumerate(SUMMARY)},
+        **{CLASSES[each]: times[:, at].sum(axis=0) for at, each in enumerate(SUMMARY)},
         "busy_min": busy.min(axis=0),
         "busy_median": np.median(busy, axis=0).astype(np.int64),
         "busy_max": busy.max(axis=0),

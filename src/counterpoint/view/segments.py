@@ -71,10 +71,13 @@ def levels(finest: Segments) -> list[tuple[int, Segments]]:
     while width * BASE < extent // len(finest):
         width *= BASE
     while len(below) > _LAST and width < extent:
-        parts = _fragments(below, width)
-        if parts.count * _GAIN <= len(below):
-            below = _merged(below, parts, width)
-            found.append((width, below))
+        # Each bucket in which one begins is a segment: with too many of them, cutting is in vain.
+        begun = len(_firsts(below.start // width))
+        if begun * _GAIN <= len(below):
+            parts = _fragments(below, width)
+            if parts.count * _GAIN <= len(below):
+                below = _merged(below, parts, width)
+                found.append((width, below))
         width *= BASE
     return found
 

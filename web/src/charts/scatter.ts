@@ -59,7 +59,7 @@ function drawing(options: Options, width: number, height: number, grown: number)
   const { x: moreX, y: moreY } = options.room ?? { x: [], y: [] };
   const scaleX = logarithmic(options.square ? [...xs, ...ys] : [...xs, ...moreX]);
   const scaleY = logarithmic(options.square ? [...xs, ...ys] : [...ys, ...moreY]);
-  const zeroX = xs.some((x) => x <= 0) ? EDGE.zero : 0;
+  const zeroX = xs.some((x) => x <= 0) ? EDGE.zero * 1.5 : 0; // labels lie side by side
   const zeroY = ys.some((y) => y <= 0) ? EDGE.zero : 0;
   const inner = {
     left: EDGE.left + zeroX,

@@ -39,9 +39,10 @@ export interface Axis {
 /** So many ticks from where they count, their numbers are too long to be read. */
 const FAR = 10_000;
 
-/** Counts from the start of the step on screen, or of the capture where several are; or from a round moment later. */
-export function axisOf(side: Side, viewport: Viewport): Axis {
-  const axis = startOf(side, viewport);
+/** Counts from the start of the step on screen of any side, or of the capture where several are; or from a round moment later. */
+export function axisOf(sides: readonly Side[], viewport: Viewport): Axis {
+  const starts = sides.map((side) => stepOn(side, viewport)).filter((start) => start !== null);
+  const axis = starts[0] ?? { zero: -(sides[0]?.offset ?? 0), about: sides.length ? "from the start" : "" };
   const step = stepOf(viewport, 1);
   if (viewport.start - axis.zero < FAR * step) return axis;
   const round = step * 1000;
@@ -51,14 +52,13 @@ export function axisOf(side: Side, viewport: Viewport): Axis {
   return { zero: axis.zero + later, about: `${axis.about} + ${decimal(later / unit, digits)} ${name}` };
 }
 
-function startOf(side: Side, viewport: Viewport): Axis {
-  const { page, offset } = side;
+function stepOn({ page, offset, letter }: Side, viewport: Viewport): Axis | null {
   const row = stepRow(page, viewport.start + offset + viewport.length * 0.25);
   const step = row < 0 ? null : stepAt(page, row);
   if (step && viewport.end + offset > step.start && viewport.length < 2.5 * (step.end - step.start)) {
-    return { zero: step.start - offset, about: `from step ${step.number}` };
+    return { zero: step.start - offset, about: `from step ${step.number}${letter && ` of ${letter}`}` };
   }
-  return { zero: -offset, about: "from the start" };
+  return null;
 }
 
 export function ticks(viewport: Viewport, zero: number, scale: number): Tick[] {

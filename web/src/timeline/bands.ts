@@ -61,8 +61,7 @@ export function drawRuler(context: CanvasRenderingContext2D, scene: Scene, bands
 }
 
 function drawAxis(context: CanvasRenderingContext2D, { viewport, palette, sides }: Scene): void {
-  const side = sides[0];
-  const axis = side ? axisOf(side, viewport) : { zero: 0 };
+  const axis = axisOf(sides, viewport);
   const height = Math.round(AXIS * palette.scale);
   for (const tick of ticks(viewport, axis.zero, palette.scale)) {
     context.fillStyle = palette.css.line;
@@ -116,7 +115,8 @@ function* stepBars({ page }: Side): Iterable<Bar> {
       end: Math.min(end[row]!, next),
       text: () => {
         const kind = steady[row] ? "" : " · not steady";
-        const typical = step[row] === page.typical ? (page.chosen ? " · explained" : " · typical") : "";
+        const shown = page.chosen ? " · explained" : steady[row] ? " · typical" : "";
+        const typical = step[row] === page.typical ? shown : "";
         const time = ms[row] === null ? "" : ` · ${length(ms[row]! * 1e9)}`;
         return `step ${step[row]}${time}${typical}${kind}`;
       },

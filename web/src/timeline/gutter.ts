@@ -24,8 +24,7 @@ export class Gutter {
   }
 
   updateCorner(scene: Scene, bands: Band[]): void {
-    const side = scene.sides[0];
-    const about = side ? axisOf(side, scene.viewport).about : "";
+    const { about } = axisOf(scene.sides, scene.viewport);
     const { scale } = scene.palette;
     const titles = [scale, about, ...bands.map((band) => `${band.y} ${band.title}`)].join("\n");
     if (titles === this.titles) return;

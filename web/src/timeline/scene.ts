@@ -84,13 +84,14 @@ export class Scene {
     this.changed();
   }
 
-  /** The window at first: the typical step; of a preview, all that is known. */
+  /** The window at first: the typical step of each side; of a preview, all that is known. */
   first(): void {
-    const side = this.sides[0];
-    const step = side && (typicalStep(side.page) ?? stepAt(side.page, 0));
-    if (side?.page.preview) this.viewport.all();
-    else if (side && step) this.viewport.fit(step.start - side.offset, step.end - side.offset);
-    else this.viewport.all();
+    const found = this.sides.flatMap(({ page, offset }) => {
+      const step = typicalStep(page) ?? stepAt(page, 0);
+      return step && !page.preview ? [[step.start - offset, step.end - offset] as const] : [];
+    });
+    if (found.length === 0) return this.viewport.all();
+    this.viewport.fit(Math.min(...found.map(([start]) => start)), Math.max(...found.map(([, end]) => end)));
   }
 
   private open(): Tiles {

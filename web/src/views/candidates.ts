@@ -145,6 +145,8 @@ function remarks(row: Candidate): string {
     row.error,
     row.same_as && `the same program as ${row.same_as}`,
     row.tied && !row.same_as && (row.rank ?? 0) > 1 && "tied with the first",
+    row.rank === 1 && "the best",
+    !row.tied && !row.same_as && (row.behind ?? 0) > 0 && "slower",
     row.is_base && "your settings",
   ]
     .filter(Boolean)

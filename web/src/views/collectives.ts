@@ -210,6 +210,9 @@ function list(rows: readonly Collective[], open?: (row: Collective) => void): HT
   });
 }
 
-export function where(text: string | null): HTMLElement {
-  return h("span", { class: "path cut", title: text }, text ?? "");
+/** A place that is cut at its end; with `parts`, the last of a longer path: they name the file and the line. */
+export function where(text: string | null, parts = Infinity): HTMLElement {
+  const names = (text ?? "").split("/");
+  const shown = names.length > parts ? `…/${names.slice(-parts).join("/")}` : text;
+  return h("span", { class: "path cut", title: text }, shown ?? "");
 }

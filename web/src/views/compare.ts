@@ -237,10 +237,13 @@ function changes(found: Compared): HTMLElement {
       missing("Machine, program, versions and settings are the same, as far as both sides record them."),
     );
   type Row = Compared["differs"][number];
+  const muted = (text: string, title: string) => h("span", { class: "muted", title }, text);
   const cell = (value: string | null): Child =>
     value === null
-      ? h("span", { class: "muted", title: "This side lacks it, or does not record it" }, "not given")
-      : h("span", { class: "path" }, value);
+      ? muted("not given", "This side lacks it, or does not record it")
+      : value === ""
+        ? muted("empty", "It is set, to an empty value")
+        : h("span", { class: "path" }, value);
   const columns: Column<Row>[] = [
     { title: "what", value: (row) => row.what, cell: (row) => row.what },
     { title: "about", value: (row) => row.about, cell: (row) => row.about },

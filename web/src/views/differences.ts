@@ -207,13 +207,12 @@ export function schedule(found: Compared): HTMLElement | null {
     },
     { title: "source", wide: true, value: (row) => row.source, cell: (row) => where(row.source) },
   ];
-  const merged = found.regrouped.map((row) =>
-    h(
-      "li",
-      {},
-      `${row.kind}: ${count(row.a.length)} in A are ${count(row.b.length)} in B, ${bytes(row.bytes)} per step`,
-    ),
-  );
+  const times = new Map<string, number>(); // layers that are alike change alike
+  for (const { kind, a, b, bytes: size } of found.regrouped) {
+    const text = `${kind}: ${count(a.length)} in A are ${count(b.length)} in B, ${bytes(size)} per step`;
+    times.set(text, (times.get(text) ?? 0) + 1);
+  }
+  const merged = [...times].map(([text, many]) => h("li", {}, many > 1 ? `${text}, ${count(many)} times` : text));
   return section(
     "Schedule",
     sameBasis(found),

@@ -57,7 +57,7 @@ export const network: View = {
 
 function demandOf(found: Network): { element: HTMLElement; stop(): void } {
   const links = [...new Set(found.demand.map(({ link }) => link))];
-  const window = `over ${found.window === "step" ? "a median step" : windowName(found)}, ${ms(found.window_ms)} ms `;
+  const window = `over ${found.window !== "step" ? windowName(found) : found.basis === "predicted" ? "the predicted step" : "a median step"}, ${ms(found.window_ms)} ms `;
   if (found.demand.length === 0) {
     const why =
       found.collectives.length === 0

@@ -155,7 +155,7 @@ function list(step: Explained, context: Context): HTMLElement {
       cell: (op) => figure(rate(op.bytes_accessed, op), (value) => large(value, "B/s"), noCost),
     },
     { title: "phase", value: (op) => op.phase, cell: (op) => op.phase ?? "" },
-    { title: "source", value: (op) => op.source, cell: (op) => where(op.source) },
+    { title: "source", value: (op) => op.source, cell: (op) => where(op.source, 3) },
     { title: "scope", wide: true, value: (op) => op.scope, cell: (op) => where(op.scope) },
   ];
   return table({
