@@ -70,6 +70,7 @@ trainers: $(VENV)/installed-all-dev ## real trainers, run in environments of the
 	@export COUNTERPOINT_MAXTEXT="$$(tests/install_trainer.sh maxtext)"; \
 	export COUNTERPOINT_TUNIX="$$(tests/install_trainer.sh tunix)"; \
 	export COUNTERPOINT_LEVANTER="$$(tests/install_trainer.sh levanter)"; \
+	export COUNTERPOINT_AXLEARN="$$(AXLEARN_CHECKOUT="$(AXLEARN_CHECKOUT)" tests/install_trainer.sh axlearn)"; \
 	$(BIN)/python -m pytest tests/trainers
 
 fast: $(VENV)/installed-all-dev ## the quick tests: few programs, no compiler, less than 0.4 CPU seconds each

@@ -379,6 +379,8 @@ def test_a_log_has_the_step_times_of_the_profile_and_of_the_run_and_says_which_i
     own = summarize_explanation(explain(accumulated()), "run", a_run(0.130))
     meanings = {figure.name: figure.meaning for figure in own.figures}
     assert meanings["step_ms"].endswith("; this one is from the Run's own count")
+    assert summary.numbers["step_min_ms"] <= 30 <= summary.numbers["step_max_ms"]
+    assert not {"step_min_ms", "step_max_ms"} & own.numbers.keys()  # of another duration
 
 
 @pytest.mark.parametrize("has_profile", [True, False])

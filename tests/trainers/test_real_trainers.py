@@ -1,7 +1,8 @@
 """Real trainers, run as their users do: steps are those of their own lines.
 
 `tests/install_trainer.sh` installs them in a cache outside the checkout: `make trainers`, and for
-MaxText and Tunix (with Equinox) `make test`. Without that, these tests are skipped.
+MaxText and Tunix (with Equinox) `make test`. Without that, these tests are skipped. AXLearn needs
+a checkout of it: `make trainers AXLEARN_CHECKOUT=path`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ MAXTEXT = """
     per_device_batch_size=1 max_target_length=256 vocab_size=1024 log_config=false
     enable_goodput_recording=false monitor_goodput=false skip_jax_distributed_system=true
 """
+AXLEARN = "text.gpt.c4_trainer --config=fuji-test-v1"
 SOURCE = Path(counterpoint.__file__).parents[1]
 FILES = Path(__file__).parents[2] / "docs" / "trainers" / "files"
 """The scripts of the pages."""
@@ -43,13 +45,14 @@ def python_of(trainer: str) -> str:
     return str(Path(found) / "bin" / "python")
 
 
-def run(directory: Path, *command: str) -> str:
+def run(directory: Path, *command: str, last_step: int | None = None) -> str:
     variables = {
         "DECOUPLE_GCLOUD": "TRUE",
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
     }
-    words = [sys.executable, "-m", "counterpoint", "run", "-o", "run", "--", *command]
+    ends = [] if last_step is None else [f"--stop-after-steps={last_step}"]
+    words = [sys.executable, "-m", "counterpoint", "run", "-o", "run", *ends, "--", *command]
     done = subprocess.run(
         words,
         cwd=directory,
@@ -63,12 +66,14 @@ def run(directory: Path, *command: str) -> str:
     return done.stdout + done.stderr
 
 
-def predicted(directory: Path, *command: str, devices: int = 8) -> dict[str, Any]:
-    """Predict with the trainer's own Python and JAX; return the JSON."""
+def predicted(
+    directory: Path, *command: str, devices: int = 8, python: str | None = None
+) -> dict[str, Any]:
+    """Predict with a Python and its JAX, by default the trainer's own; return the JSON."""
     target = "1xH100" if devices == 1 else f"{devices // 8}x8xH100:400G"
-    words = [command[0], "-m", "counterpoint", "predict", "--target", target, "--json", "--"]
+    words = [python or command[0], "-m", "counterpoint", "predict", "--target", target]
     done = subprocess.run(
-        [*words, *command],
+        [*words, "--json", "--", *command],
         cwd=directory,
         env={**os.environ, "DECOUPLE_GCLOUD": "TRUE", "PYTHONPATH": str(SOURCE)},
         capture_output=True,
@@ -190,3 +195,36 @@ def test_tunixs_steps_are_found_by_their_markers(tmp_path: Path) -> None:
     assert [program.name for program in explanation.programs if program.is_step] == [
         "jit__train_step"
     ]
+
+
+def test_axlearns_steps_take_what_it_prints(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    program = [python_of("axlearn"), "-m", "axlearn.common.launch_trainer_main"]
+    options = ["--trainer_dir=out", "--data_dir=FAKE", "--jax_backend=cpu"]
+    every = "--trainer_log_every_n_steps=1"
+    command = (*program, *f"--module={AXLEARN}".split(), *options, every)
+    printed = run(tmp_path, *command, last_step=201)
+    own = re.search(r"step +200\] Average step time: ([\d.]+) seconds", printed)
+    assert own is not None
+
+    rank = read_run(tmp_path / "run").ranks[0]
+    assert [start.step for start in rank.steps[:200]] == list(range(1, 201))
+    # It prints the mean of the last hundred, which the profile of early steps does not disturb.
+    assert sum(rank.step_seconds[100:200]) / 100 == pytest.approx(float(own[1]), rel=0.02)
+    explanation = counterpoint.explain(counterpoint.read(tmp_path / "run"))
+    assert [program.name for program in explanation.programs if program.is_step] == [
+        "jit__train_step"
+    ]
+    assert explanation.phases is not None
+
+
+def test_axlearns_ahead_of_time_route_lowers_its_step(tmp_path: Path) -> None:
+    """It calls `chex.set_n_cpu_devices` after it has seen devices."""
+    program = [python_of("axlearn"), "-m", "axlearn.experiments.run_aot_compilation"]
+    options = f"--module=axlearn.experiments.{AXLEARN} --topology=cpu-16".split()
+
+    found = predicted(tmp_path, *program, *options, devices=16, python=sys.executable)
+
+    assert found["prediction"]["workload"] == "jit__train_step"
+    scopes = {op["scope"] or "" for op in found["ops"]}
+    assert any("transformer/repeat/layer" in scope for scope in scopes)

@@ -90,8 +90,9 @@ def summarize_explanation(explanation: Explanation, title: str, run: Run | None 
     notes = {"step_ms": _IN_PROFILE}
     if run is not None:
         counted = _of_run(run, explanation)
-        if "step_ms" in counted:
+        if "step_ms" in counted:  # another duration than the profile's shortest and longest
             notes = {"step_ms": _BY_COUNT}
+            found |= dict.fromkeys(("step_min_ms", "step_max_ms"))
         counted |= _tokens(run, counted.get("run_step_ms") or _marked_step_ms(explanation))
         found |= counted
         bases |= dict.fromkeys(counted, str(Basis.MEASURED))
