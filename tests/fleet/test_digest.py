@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,12 @@ from counterpoint.core import InputError
 from counterpoint.diagnose import explain
 from counterpoint.fleet.digest import SCHEMA, from_bytes, make_digest, merge, to_bytes
 from counterpoint.fleet.fleet import arrange
+from counterpoint.fleet.local import LocalExecutor
 from counterpoint.fleet.summary import summarize
-from counterpoint.fleet.tasks import Gathering
+from counterpoint.fleet.tasks import Gathering, gather_digests
+from counterpoint.fleet.topology import HostPlace
 from counterpoint.report.explain.fleet_document import fleet_document
+from counterpoint.report.explain.fleet_json import fleet_json
 from counterpoint.report.terminal import plain_text
 from counterpoint.timeline import read
 from made_fleet import DEVICES, HOSTS, write_profiles
@@ -103,15 +108,72 @@ def test_a_host_that_runs_another_program_is_named(
     assert not summarize(arrange(merge(*digests)), made).builds_differ
 
 
-def test_a_host_with_another_chip_and_a_program_of_its_own_is_of_another_run(
-    digests: list[pl.DataFrame],
+def gathered_from(rows: list[dict[str, Any]], path: Path, *, strict: bool = False) -> Gathering:
+    kept = path / "all.digest.parquet"
+    kept.write_bytes(to_bytes(pl.DataFrame(rows, schema=SCHEMA)))
+    return gather_digests([str(kept)], LocalExecutor(1), memory_bytes=1 << 30, strict=strict)
+
+
+def test_a_host_with_another_chip_and_a_program_of_its_own_is_left_out(
+    digests: list[pl.DataFrame], tmp_path: Path
 ) -> None:
     rows = merge(*digests).to_dicts()
     rows[1]["chip"] = "MI300X"
-    arrange(pl.DataFrame(rows, schema=SCHEMA))  # chips may be mixed
+    assert not gathered_from(rows, tmp_path).strangers  # chips may be mixed
     rows[1]["programs"] = [{**each, "name": "jit_dot"} for each in rows[1]["programs"]]
-    with pytest.raises(InputError, match="host-01 has MI300X and a program of its own; 3 of 4"):
-        arrange(pl.DataFrame(rows, schema=SCHEMA))
+    found = gathered_from(rows, tmp_path)
+    text = plain_text(fleet_document(summarize(arrange(found.digests), found), ("run",)))
+    assert "3 hosts" in text
+    assert "1 profile of another run, by chip and program: see the end" in text
+    assert "host-01 has MI300X, and runs jit_dot; 3 of 4 hosts have" in " ".join(text.split())
+    told = json.loads(fleet_json(summarize(arrange(found.digests), found), ("run",)))
+    assert [each["name"] for each in told["left_out"]] == [rows[1]["source"]]
+    with pytest.raises(InputError, match="is of another run"):
+        gathered_from(rows, tmp_path, strict=True)
+
+
+def test_it_is_an_error_if_most_hosts_are_not_of_one_run(
+    digests: list[pl.DataFrame], tmp_path: Path
+) -> None:
+    rows = merge(*digests).to_dicts()[:2]
+    rows[1]["kind"] = "tpu"
+    with pytest.raises(InputError, match="is of another run"):
+        gathered_from(rows, tmp_path)
+
+
+def test_two_runs_of_the_same_hosts_are_noted(digests: list[pl.DataFrame], tmp_path: Path) -> None:
+    rows = merge(*digests).to_dicts()
+    day = 86_400 * 10**9
+    later = [{**row, "zero_ns": row["zero_ns"] + day, "key": f"{row['key']}x"} for row in rows]
+    assert gathered_from(rows, tmp_path).notes == ()
+    (note,) = gathered_from([*rows, *later], tmp_path).notes
+    assert "was recorded 24.0 hours after" in note
+    assert "the profiles are of different runs" in note
+
+
+def test_processes_of_one_host_are_not_counted_as_hosts(
+    digests: list[pl.DataFrame], tmp_path: Path
+) -> None:
+    rows = merge(*digests).to_dicts()
+    rows = [{**row, "host": f"node (process {at})"} for at, row in enumerate(rows)]
+    found = gathered_from(rows, tmp_path)
+    places = {"node": HostPlace(rack="r1")}
+    summary = summarize(arrange(found.digests, places), found)
+    text = plain_text(fleet_document(summary, ("run",)))
+    assert "4 processes on 1 host in 1 rack" in text
+    assert "Processes   4, most own time first" in text
+    assert {late.kind for late in summary.late} <= {"process", "device"}
+    assert {host for late in summary.late for host in late.hosts} == {"node"}
+
+
+def test_one_step_has_no_median(digests: list[pl.DataFrame], tmp_path: Path) -> None:
+    rows = merge(*digests).to_dicts()
+    last = max(each["step"] for each in rows[0]["steps"])
+    for row in rows:
+        row["steps"] = [each for each in row["steps"] if each["step"] == last]
+    found = gathered_from(rows, tmp_path)
+    text = plain_text(fleet_document(summarize(arrange(found.digests), found), ("run",)))
+    assert re.search(r"Step time   [\d.]+ ms   1 step\n", text)
 
 
 def test_what_is_no_digest(digests: list[pl.DataFrame], tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def _slow(fleet: Fleet, shortest: Matrix, group: NDArray[np.int64]) -> tuple[Slo
         more, _WORTH * float(np.nanmedian(shortest))
     ):
         rows = np.flatnonzero(group == number).tolist()
-        hosts = dict.fromkeys(fleet.hosts[int(fleet.host_of[row])].name for row in rows)
+        hosts = dict.fromkeys(fleet.hosts[int(fleet.host_of[row])].machine for row in rows)
         found.append(
             SlowGroup(
                 devices=tuple(_name(fleet, row) for row in rows),

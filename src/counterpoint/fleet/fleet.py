@@ -7,8 +7,7 @@ collectives, or backward from the last. No figure depends on clocks of hosts tha
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Final
 
@@ -21,6 +20,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import WindowKind
 from counterpoint.fleet.digest import COLLECTIVES
 from counterpoint.fleet.topology import HostPlace
+from counterpoint.timeline import Host
 from counterpoint.timeline.hosts import HostRuns, find_shifts
 
 Matrix = NDArray[np.float64]
@@ -40,13 +40,15 @@ _PARTS: Final = ("compute", "hidden", "exposed", "copy", "idle")
 
 @frozen(kw_only=True)
 class FleetHost:
-    """A host (or a process) and what is known of it.
+    """A host, or one of its processes, and what is known of it.
 
+    `name` is also that of its process, if several of a host have profiles; `machine` is the host's.
     `clock_ahead_ms` is by how much its clock is ahead of the median host's, and `clock_spread_ms`
     the median deviation of single steps from it; None if that is unknown.
     """
 
     name: str
+    machine: str
     source: str
     place: HostPlace
     chip: str | None
@@ -77,6 +79,16 @@ class Fleet:
     collectives: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STAYS))
 
     @property
+    def machines(self) -> int:
+        """The number of hosts, which may have several processes each."""
+        return len({host.machine for host in self.hosts})
+
+    @property
+    def of_processes(self) -> bool:
+        """Whether its rows are processes that share hosts."""
+        return self.machines < len(self.hosts)
+
+    @property
     def step_ms(self) -> float:
         """The median step, mean over devices."""
         return float(np.nanmedian(self.step_lengths))
@@ -103,14 +115,10 @@ class Fleet:
 
 def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None) -> Fleet:
     """Return the fleet that merged digests describe."""
-    kinds = digests["kind"].drop_nulls().unique().sort().to_list()
-    if len(kinds) > 1:
-        raise InputError(f"these profiles are not of one run: they have {' and '.join(kinds)}")
     order = sorted(range(len(digests)), key=lambda row: _natural(digests.row(row, named=True)))
     digests, window = _whole_steps(digests[order])
     shifts, matched_by = _shifts(digests)
     hosts = _hosts(digests, places or {}, _clocks(digests, shifts))
-    _refuse_strangers(hosts)
 
     def rows(of: str) -> pl.DataFrame:
         return digests.select(of).with_row_index("host").explode(of).drop_nulls(of).unnest(of)
@@ -151,20 +159,6 @@ def arrange(digests: pl.DataFrame, places: Mapping[str, HostPlace] | None = None
         window=window,
         collectives=stays.join(columns, on="step").select(*STAYS),
     )
-
-
-def _refuse_strangers(hosts: Sequence[FleetHost]) -> None:
-    """Raise if no other host runs the program of one, nor has its chip."""
-    programs = Counter(host.program for host in hosts)
-    (chip, count), *others = Counter(host.chip for host in hosts).most_common()
-    for host in hosts:
-        if others and host.chip not in (chip, None) and programs[host.program] == 1:
-            raise InputError(
-                f"these profiles are not of one run: {host.name} has {host.chip} and a program of"
-                f" its own; {count} of {len(hosts)} hosts have {chip}",
-                why=f"{host.source} was read as a host of the run",
-                next="leave it out, and explain it separately",
-            )
 
 
 def _whole_steps(digests: pl.DataFrame) -> tuple[pl.DataFrame, WindowKind]:
@@ -239,13 +233,16 @@ def _hosts(
     for at, row in enumerate(rows):
         ahead_ms, spread_ms = clocks.get(at, (None, None))
         name = row["host"]
+        machine = Host(name=name, source=row["source"]).machine
+        called = (name, machine, machine.partition(".")[0])  # by a topology
         number = met[name] = met.get(name, -1) + 1
         step = next((each for each in row["programs"] if each["is_step"]), None)
         found.append(
             FleetHost(
                 name=f"{name} #{number}" if names.count(name) > 1 else name,
                 source=row["source"],
-                place=places.get(name) or places.get(name.partition(".")[0]) or HostPlace(),
+                machine=machine,
+                place=next(filter(None, map(places.get, called)), HostPlace()),
                 chip=row["chip"],
                 program=step and step["name"],
                 build=step and step["build"],

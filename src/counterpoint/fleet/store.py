@@ -144,7 +144,7 @@ def add_run(store: str, facts: StoredFacts, gathering: Gathering) -> tuple[str, 
             for name, value in (own if facts.settings is None else facts.settings)
         ],
         "chip": fleet.hosts[0].chip,
-        "hosts": len(fleet.hosts),
+        "hosts": fleet.machines,
         "devices": len(fleet.host_of),
         "program": fleet.hosts[0].program,
         "build": fleet.hosts[0].build,

@@ -45,7 +45,7 @@ class Late:
     what a step gains at most without it and without all before it in the list, with its interval.
     """
 
-    kind: str  # device, host, rack or pod
+    kind: str  # device, process, host, rack or pod
     name: str
     hosts: tuple[str, ...]
     late_steps: int
@@ -105,24 +105,27 @@ def _deficit(fleet: Fleet, known: Bools) -> Matrix:
 def _kinds(fleet: Fleet) -> list[_Units]:
     """Return the kinds of units, widest first; a kind with one unit compares with nothing."""
     hosts = [host.name for host in fleet.hosts]
-    machine = fleet.host_of
-    places: list[int] = machine.tolist()
+    of_device = fleet.host_of
+    places: list[int] = of_device.tolist()
+    one = "process" if fleet.of_processes else "host"
     kinds: list[_Units] = []
-    for kind in ("pod", "rack"):
-        of_host = [getattr(host.place, kind) for host in fleet.hosts]
+    for kind in ("pod", "rack", "host"):
+        of_host = [
+            host.machine if kind == "host" else getattr(host.place, kind) for host in fleet.hosts
+        ]
         names = tuple(sorted({name for name in of_host if name is not None}))
         number = np.array([-1 if name is None else names.index(name) for name in of_host])
         if len(names) > 1 and len(names) < len(hosts):
-            kinds.append(_Units(kind=kind, names=names, of=number[machine]))
-    if len(hosts) > 1 and len(hosts) < len(machine):
-        kinds.append(_Units(kind="host", names=tuple(hosts), of=machine))
-    single = len(hosts) == len(machine)
+            kinds.append(_Units(kind=kind, names=names, of=number[of_device]))
+    if len(hosts) > 1 and len(hosts) < len(of_device):
+        kinds.append(_Units(kind=one, names=tuple(hosts), of=of_device))
+    single = len(hosts) == len(of_device)
     names = [
         hosts[host] if single else f"{hosts[host]} device {ordinal}"
         for host, ordinal in zip(places, fleet.ordinals.tolist(), strict=True)
     ]
-    kind = "host" if single else "device"
-    kinds.append(_Units(kind=kind, names=tuple(names), of=np.arange(len(machine))))
+    every = np.arange(len(of_device))
+    kinds.append(_Units(kind=one if single else "device", names=tuple(names), of=every))
     return kinds
 
 
@@ -195,7 +198,7 @@ def _late(
 ) -> Late:
     members = units.of == number
     places: list[int] = fleet.host_of[members].tolist()
-    hosts = dict.fromkeys(fleet.hosts[host].name for host in places)
+    hosts = dict.fromkeys(fleet.hosts[host].machine for host in places)
     hits, steps, chance = counted
 
     def more(matrix: Matrix) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import traceback
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import field, replace
@@ -18,9 +19,11 @@ import polars as pl
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import some
 from counterpoint.fleet.digest import SCHEMA, from_bytes, merge
 from counterpoint.fleet.products import make_product
 from counterpoint.timeline import read
+from counterpoint.timeline.hosts import other_times
 from counterpoint.timeline.source import find_sources, in_order
 from counterpoint.timeline.storage import is_timeline
 
@@ -47,11 +50,15 @@ class Reduction:
 
 @frozen(kw_only=True, eq=False)
 class Gathering:
-    """Merged digests, and the profiles that are left out, each with the reason."""
+    """Merged digests, and what is left out, each with the reason.
+
+    `failures` could not be read, and `strangers` are hosts of another run.
+    """
 
     digests: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     profiles: int
     failures: tuple[Reduction, ...]
+    strangers: tuple[Reduction, ...] = ()
     read_bytes: int
     retried: int
     notes: tuple[str, ...]
@@ -61,7 +68,7 @@ class Gathering:
         """Each profile that is left out, with the reason."""
         return tuple(
             f"left out: {': '.join(filter(None, each.failure[:2]))}"
-            for each in self.failures
+            for each in (*self.failures, *self.strangers)
             if each.failure is not None
         )
 
@@ -191,7 +198,56 @@ def gather_digests(
         strict=strict,
         tell=tell,
     )
-    return replace(found, digests=merge(*waiting))
+    merged = merge(*waiting)
+    return _without_strangers(
+        replace(found, digests=merged, notes=(*found.notes, *_times(merged))), strict=strict
+    )
+
+
+def _times(digests: pl.DataFrame) -> list[str]:
+    """Return a note if the profiles were not recorded at the same time."""
+    step = pl.element().struct
+    first = pl.col("steps").list.eval(step["start_ps"].min()).list.first()
+    last = pl.col("steps").list.eval(step["end_ps"].max()).list.first()
+    began = digests.select("source", "zero_ns", first=first // 1000, last=last // 1000)
+    return other_times(
+        [
+            (source, None if zero is None or start is None else (zero + start, zero + end))
+            for source, zero, start, end in began.rows()
+        ]
+    )
+
+
+def _without_strangers(gathering: Gathering, *, strict: bool) -> Gathering:
+    """Leave out hosts of another run than most, which `strict` makes an error.
+
+    They are of another kind, or have another chip and a program that no host with the chip of most
+    runs: chips of one kind may be mixed, and stages of a pipeline have programs of their own.
+    """
+    hosts = [
+        (kind, chip, next((each["name"] for each in programs if each["is_step"]), None))
+        for kind, chip, programs in gathering.digests.select("kind", "chip", "programs").rows()
+    ]
+    ((kind, chip), count), *_ = Counter(host[:2] for host in hosts).most_common(1)
+    programs = {host[2] for host in hosts if host[:2] == (kind, chip)}
+    of_most = [
+        host[0] == kind and (None in (chip, host[1]) or host[1] == chip or host[2] in programs)
+        for host in hosts
+    ]
+    if all(of_most):
+        return gathering
+    ran = some(sorted(filter(None, programs)), 3) or "an unknown program"
+    most = f"{count} of {len(hosts)} hosts have {chip or kind}, and run {ran}"
+    strangers: list[Reduction] = []
+    for at, (source, name) in enumerate(gathering.digests.select("source", "host").rows()):
+        if not of_most[at]:
+            own = f"{hosts[at][1] or hosts[at][0]}, and runs {hosts[at][2] or 'an unknown program'}"
+            told = (f"{source} is of another run", f"{name} has {own}; {most}")
+            strangers.append(Reduction(name=source, failure=(*told, "explain it separately")))
+    if strict or len(strangers) >= count:
+        raise _error(strangers[0])
+    kept = gathering.digests.filter(of_most)
+    return replace(gathering, digests=kept, strangers=tuple(strangers))
 
 
 def _error(outcome: Reduction) -> InputError:

@@ -252,7 +252,7 @@ class Timeline:
         )
 
 
-_PROCESS: Final = re.compile(r" (#\d+|\(process \d+\))$")
+_PROCESS: Final = re.compile(r"( \(process \d+\))?( #\d+)?$")
 
 
 @frozen(kw_only=True)

@@ -39,12 +39,7 @@ _RARE: Final = 1e-3
 
 def fleet_network(summary: FleetSummary, paths: tuple[str, ...], top: int = 10) -> Document:
     """Return what all hosts' digests show of the network: collectives, and slow groups."""
-    failures = summary.gathering.failures
-    sections = [
-        _head(summary, paths),
-        *_collectives(summary, top),
-        *([_left_out(summary, top)] if failures else []),
-    ]
+    sections = [_head(summary, paths), *_collectives(summary, top), *_left_out(summary, top)]
     return Document(sections=tuple(sections), legend=_LEGEND, next=_next(summary))
 
 
@@ -59,7 +54,7 @@ def fleet_document(summary: FleetSummary, paths: tuple[str, ...], top: int = 10)
         _hosts(summary, top),
         *_clocks(summary, top),
         *([_builds(summary, top)] if summary.builds_differ else []),
-        *([_left_out(summary, top)] if summary.gathering.failures else []),
+        *_left_out(summary, top),
     ]
     return Document(sections=tuple(sections), legend=_LEGEND, next=_next(summary))
 
@@ -72,7 +67,7 @@ _LEGEND: Final = (
 
 def _next(summary: FleetSummary) -> str:
     late = summary.late[0].hosts if summary.late else ()
-    hosts = [host for host in summary.fleet.hosts if host.name in late]
+    hosts = [host for host in summary.fleet.hosts if host.machine in late]
     source = (hosts or summary.fleet.hosts)[0].source
     return f"counterpoint explain {shlex.quote(source)}"
 
@@ -90,10 +85,11 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
     where = "".join(
         f" in {counted_noun(len(names), kind)}" for kind, names in places.items() if names
     )
+    processes = f"{len(fleet.hosts):,} processes on " if fleet.of_processes else ""
     rows = [
         Fact(
             "hosts",
-            f"{counted_noun(len(fleet.hosts), 'host')}{where},"
+            f"{processes}{counted_noun(fleet.machines, 'host')}{where},"
             f" {len(fleet.host_of):,} x {' and '.join(chips) or 'an unknown chip'}",
         ),
         Fact("program", some(programs, _LISTED) or units.UNKNOWN),
@@ -103,16 +99,17 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
             + (lost if gathering.retried else ""),
         ),
     ]
-    if gathering.failures:
-        text = f"{counted_noun(len(gathering.failures), 'profile')} could not be read: see the end"
-        rows.append(Fact("left out", text, Tone.WARNING))
+    for left_out, why in ((gathering.failures, "could not be read"), (gathering.strangers, _OTHER)):
+        if left_out:
+            text = f"{counted_noun(len(left_out), 'profile')} {why}: see the end"
+            rows.append(Fact("left out", text, Tone.WARNING))
     if cut := [host.name for host in fleet.hosts if host.truncated]:
         text = f"{counted_noun(len(cut), 'profile')}, of which the whole steps count: "
         rows.append(Fact("cut off", text + some(cut, _LISTED), Tone.WARNING))
     if none := [host.name for host in fleet.hosts if not host.steps]:
         text = f"{counted_noun(len(none), 'profile')}, which the figures leave out: "
         rows.append(Fact("no step", text + some(none, _LISTED), Tone.WARNING))
-    if (copies := read - len(fleet.hosts)) > 0:
+    if (copies := read - len(fleet.hosts) - len(gathering.strangers)) > 0:
         text = f"{counted_noun(copies, 'profile')} of a host and process that another is of, too"
         rows.append(Fact("copies", text, Tone.WARNING))
     unplaced = [host.name for host in fleet.hosts if not (host.place.rack or host.place.pod)]
@@ -121,6 +118,9 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
         rows.append(Fact("no rack", text + some(unplaced, _LISTED), Tone.WARNING))
     rows += [Fact("note", note, Tone.QUIET) for note in gathering.notes]
     return Section("Fleet", f"measured, {some(paths, 3)}", (FactList(tuple(rows)),))
+
+
+_OTHER: Final = "of another run, by chip and program"
 
 
 def _step(summary: FleetSummary) -> Section:
@@ -153,10 +153,10 @@ def _step(summary: FleetSummary) -> Section:
     if summary.step_ms is None:
         text = f"{units.UNKNOWN}   no whole step in these profiles; {_window(summary)}"
         return Section("Step time", text, (BreakdownBar(slices),))
-    text = (
-        f"{units.milliseconds(summary.step_ms)} median   min {units.column([summary.min_ms])[0]}"
-        f"   max {units.column([summary.max_ms])[0]}   {counted_noun(summary.steps, 'step')}"
-    )
+    low, high = units.column([summary.min_ms, summary.max_ms])
+    reach = f" median   min {low}   max {high}" if summary.steps > 1 else ""
+    steps = counted_noun(summary.steps, "step")
+    text = f"{units.milliseconds(summary.step_ms)}{reach}   {steps}"
     return Section("Step time", text, (matched, BreakdownBar(slices)))
 
 
@@ -181,7 +181,7 @@ def _late(summary: FleetSummary, top: int) -> Section:
     shown = summary.late[:top]
     kinds = "  ".join(
         counted_noun(sum(late.kind == kind for late in summary.late), kind)
-        for kind in ("pod", "rack", "host", "device")
+        for kind in ("pod", "rack", "host", "process", "device")
         if any(late.kind == kind for late in summary.late)
     )
     return Section("Who makes the others wait", kinds, (_late_table(shown),))
@@ -292,7 +292,7 @@ def _hosts(summary: FleetSummary, top: int) -> Section:
     rows = [summary.hosts[at] for at in order]
     racks = [row.host.place.rack or "" for row in rows]
     whole = table(
-        labels("host", [row.host.name for row in rows]),
+        labels(_nouns(summary)[0], [row.host.name for row in rows]),
         *([words("rack", racks, 2)] if any(racks) else []),
         numbers("step", units.column(row.step_ms for row in rows)),
         numbers("own time", units.column([float(typical[at]) for at in order])),
@@ -305,10 +305,15 @@ def _hosts(summary: FleetSummary, top: int) -> Section:
         blocks += [_STEPS_TEXT, _by_step(summary, own, order), *_map(summary, top)]
     shown = units.shown_of(len(rows), len(summary.hosts))
     text = f"{shown}, most own time first: the step without exposed communication"
-    return Section("Hosts", text, tuple(blocks))
+    return Section(_nouns(summary)[1].capitalize(), text, tuple(blocks))
 
 
-_STEPS_TEXT: Final = Prose("own time beyond that of the median host, by step:", Tone.QUIET)
+def _nouns(summary: FleetSummary) -> tuple[str, str]:
+    """Return what a row of the tables is, and several of them."""
+    return ("process", "processes") if summary.fleet.of_processes else ("host", "hosts")
+
+
+_STEPS_TEXT: Final = Prose("own time beyond that of the median one, by step:", Tone.QUIET)
 _COLUMNS: Final = 24
 
 
@@ -322,8 +327,8 @@ def _map(summary: FleetSummary, top: int) -> list[Block]:
     order: list[int] = sorted(np.argsort(-apart, kind="stable")[:top].tolist())
     shades = np.nan_to_num(np.round(1 + 8 * (lengths - low) / (high - low))).astype(int)
     text = (
-        f"step times in ms of {units.shown_of(len(order), len(lengths))} hosts, those that differ"
-        f" most in a step: {units.span(low, high)}; on a page, the longest have most color"
+        f"step times in ms of the {units.shown_of(len(order), len(lengths))} that differ most in a"
+        f" step: {units.span(low, high)}; on a page, the longest have most color"
     )
     drawn = _columns(summary, lengths[order], order, units.column)
     return [Prose(text, Tone.QUIET), replace(drawn, shades=shades[order, -_COLUMNS:].tolist())]
@@ -342,7 +347,7 @@ def _columns(summary: FleetSummary, of: Matrix, order: list[int], cells: _Cells)
     steps = summary.fleet.steps[-_COLUMNS:].tolist()
     columns = [cells(column) for column in of.T[-_COLUMNS:].tolist()]
     ranks = range(len(steps) - 1, -1, -1)
-    hosts = labels("host", [summary.hosts[at].host.name for at in order])
+    hosts = labels(_nouns(summary)[0], [summary.hosts[at].host.name for at in order])
     return table(hosts, *map(numbers, map(str, steps), columns, ranks))
 
 
@@ -390,12 +395,12 @@ def _builds(summary: FleetSummary, top: int) -> Section:
     rows = summary.builds[:top]
     return Section(
         "Builds",
-        f"hosts run {len(summary.builds)} different modules",
+        f"{_nouns(summary)[1]} run {len(summary.builds)} different modules",
         (
             table(
                 words("program", [each.program or units.UNKNOWN for each in rows]),
                 labels("build", [each.build or units.UNKNOWN for each in rows]),
-                numbers("hosts", [f"{len(each.hosts):,}" for each in rows]),
+                numbers(_nouns(summary)[1], [f"{len(each.hosts):,}" for each in rows]),
                 labels("which", [some(each.hosts, 4) for each in rows], 1),
             ),
             Prose(
@@ -406,8 +411,10 @@ def _builds(summary: FleetSummary, top: int) -> Section:
     )
 
 
-def _left_out(summary: FleetSummary, top: int) -> Section:
-    failures = summary.gathering.failures
+def _left_out(summary: FleetSummary, top: int) -> list[Section]:
+    failures = (*summary.gathering.failures, *summary.gathering.strangers)
+    if not failures:
+        return []
     rows = tuple(
         Fact(each.name.rpartition("/")[2], "; ".join(filter(None, (each.failure or ())[:2])))
         for each in failures[:top]
@@ -417,4 +424,4 @@ def _left_out(summary: FleetSummary, top: int) -> Section:
     blocks: tuple[Block, ...] = (FactList(rows),)
     if more:
         blocks = (*blocks, Prose(f"and {more:,} more, which the JSON names", Tone.QUIET))
-    return Section("Left out", text, blocks)
+    return [Section("Left out", text, blocks)]

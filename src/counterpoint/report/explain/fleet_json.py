@@ -12,6 +12,7 @@ class FleetHostJson(Result):
     """A host in a median step, means over its devices."""
 
     name: Annotated[str, At("host.name")]
+    machine: Annotated[str, At("host.machine")]
     source: Annotated[str, At("host.source")]
     rack: Annotated[str | None, At("host.place.rack")]
     pod: Annotated[str | None, At("host.place.pod")]
@@ -86,7 +87,7 @@ class FleetCollectiveJson(Result):
 
 
 class UnreadProfileJson(Result):
-    """A profile that was not read, and why."""
+    """A profile that is left out, and why."""
 
     name: str
     what: str
@@ -128,7 +129,7 @@ def fleet_json(summary: FleetSummary, inputs: tuple[str, ...]) -> str:
     """Return everything as text, with each row on a line of its own."""
     left_out = tuple(
         UnreadProfileJson(name=each.name, what=each.failure[0], why=each.failure[1])
-        for each in summary.gathering.failures
+        for each in (*summary.gathering.failures, *summary.gathering.strangers)
         if each.failure is not None
     )
     return json_text(

@@ -357,7 +357,7 @@ def _host_notes(gathered: Gathered, program: int | None) -> list[str]:
     names = [host.host for host in gathered.hosts]
     hlo = None if program is None else gathered.hlo(program, 0)
     notes = [*absent_hosts(hlo, gathered.devices, names), *differing_chips(gathered.devices)]
-    return notes + (other_times(gathered.hosts) if len(gathered.hosts) > 1 else [])
+    return notes + other_times([(host.source, host.interval_ns) for host in gathered.hosts])
 
 
 def _without_false_forward(ops: pl.DataFrame) -> pl.DataFrame:

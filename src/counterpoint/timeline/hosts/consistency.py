@@ -73,23 +73,25 @@ def differing_chips(devices: Sequence[Device]) -> list[str]:
     return [f"chips differ: {counted}; {means}; `device=` selects some of them"]
 
 
-def other_times(hosts: Sequence[RecordingSummary]) -> list[str]:
-    """Return a note if hosts, by their own clocks, did not record at the same time."""
-    first = hosts[0].interval_ns
+def other_times(recorded: Sequence[tuple[str, tuple[int, int] | None]]) -> list[str]:
+    """Return a note if profiles were not recorded at the same time, by each host's own clock.
+
+    They are given by their names, with when they begin and end in nanoseconds.
+    """
+    first_name, first = recorded[0] if recorded else ("", None)
     if first is None:
         return []
     apart: list[tuple[float, str]] = []
-    for host in hosts[1:]:
-        own = host.interval_ns
+    for name, own in recorded[1:]:
         if own is not None and max(own[0] - first[1], first[0] - own[1]) > _APART_NS:
-            apart.append(((own[0] - first[0]) / _S, host.source))
+            apart.append(((own[0] - first[0]) / _S, name))
     if not apart:
         return []
     seconds, source = max(apart, key=lambda item: abs(item[0]))
-    others = f" (and {len(apart) - 1} more)" if len(apart) > 1 else ""
-    when = f"{_duration(abs(seconds))} {'after' if seconds > 0 else 'before'} {hosts[0].source}"
+    more = f" (and {len(apart) - 1} more)" if len(apart) > 1 else ""
+    when = f"{_duration(abs(seconds))} {'after' if seconds > 0 else 'before'} {first_name}"
     why = "their clocks differ that much, or the profiles are of different runs"
-    return [f"{source}{others} was recorded {when}, without overlap: {why}"]
+    return [f"{source}{more} was recorded {when}, without overlap: {why}"]
 
 
 def _duration(seconds: float) -> str:
@@ -168,7 +170,7 @@ def unrelated_hosts(
     chips = sorted({device.chip for device in devices if device.chip is not None})
     differ = [
         *([f"their chips differ ({' and '.join(chips)})"] if len(chips) > 1 else []),
-        *other_times(hosts),
+        *other_times([(host.source, host.interval_ns) for host in hosts]),
     ]
     if differ:
         raise InputError(
