@@ -1,13 +1,18 @@
 """Predict published steps of MaxText on TPUs, and say how far off each prediction is.
 
-    python benchmarks/tpu_published.py RESULTS.csv [--only ID ...] [--table]
+    python benchmarks/tpu_published.py RESULTS.csv [--only ID ...] [--schedules] [--table]
 
 Each row of tpu_published.csv is a published step time, its source, and the options that its
 publisher ran MaxText with; tpu_published.toml has the sets of options and flags that rows share
 (`@name`). The program is lowered by the installed MaxText, unchanged, and compiled by the installed
 libtpu without a TPU; both have to be in this Python (3.12). A row takes one to ten minutes on two
 cores, so its result is kept in RESULTS.csv and not made again. `--table` only prints the results as
-the table of docs/guide/tpu.md.
+the tables of docs/guide/tpu.md.
+
+With `--schedules`, libtpu is stopped as soon as it has dumped the scheduled program, before it
+makes machine code of it: seconds after the lowering, where machine code takes minutes, or more than
+half an hour with splash attention in blocks of 2,048. libtpu writes its estimates with the machine
+code, so all prices of such a row are formulas.
 
 Rows `maxtext-...` are TFLOP/s that MaxText published, rounded to three digits, divided into the
 FLOPs that it counted on the day it published them, of the model that was its default then. Other
@@ -19,12 +24,15 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import signal
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 ROWS = Path(__file__).with_suffix(".csv")
@@ -44,7 +52,9 @@ COLUMNS: tuple[str, ...] = (
     "high_s",
     "exposed_s",
     "remat_s",
+    "estimates",
 )
+SCHEDULED = "*train_step*.after_optimizations_after_buffer_assignment.hlo.pb"
 Row = Mapping[str, str]
 
 
@@ -53,17 +63,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("results", type=Path)
     parser.add_argument("--only", nargs="*", default=[], help="ids of rows")
+    parser.add_argument("--schedules", action="store_true", help="compile to the schedule only")
     parser.add_argument("--table", action="store_true", help="predict nothing")
     options = parser.parse_args()
     known = read(options.results) if options.results.exists() else []
     if not options.table:
-        done = {row["id"] for row in known}
+        done = {(row["id"], row["estimates"]) for row in known}
+        estimates = "none" if options.schedules else "XLA"
         for row in read(ROWS):
             wanted = not options.only or row["id"] in options.only
-            if wanted and row["id"] not in done:
-                known = [*known, predicted(row)]
+            if wanted and (row["id"], estimates) not in done:
+                known = [*known, scheduled(row) if options.schedules else predicted(row)]
                 write(options.results, known)
-    print("\n".join(table(known)))
+    for estimates in ("XLA", "none"):
+        rows = [row for row in known if row["estimates"] == estimates]
+        if rows:
+            print("\n".join(["", f"XLA's estimates: {estimates}", "", *table(rows)]))
     return 0
 
 
@@ -81,19 +96,44 @@ def write(path: Path, rows: Sequence[Row]) -> None:
 
 def predicted(row: Row) -> Row:
     """Run `counterpoint predict` on MaxText's own command."""
+    return result(row, report(row, maxtext(row)), estimates="XLA")
+
+
+def scheduled(row: Row) -> Row:
+    """Predict the schedule that libtpu dumps before it makes machine code."""
+    with TemporaryDirectory() as dump:
+        flags = ("--set", f"xla_dump_to={dump}", "--set", "xla_dump_hlo_as_proto=true")
+        running = subprocess.Popen([*predict(row), *flags, *maxtext(row)])
+        while running.poll() is None and not any(Path(dump).glob(SCHEDULED)):
+            time.sleep(1)
+        time.sleep(2)  # until it is written
+        running.send_signal(signal.SIGINT)
+        running.wait()
+        found = sorted(Path(dump).glob(SCHEDULED))
+        if not found:
+            raise SystemExit(f"{row['id']}: libtpu dumped no schedule")
+        return result(row, report(row, [str(found[0])]), estimates="none")
+
+
+def predict(row: Row) -> list[str]:
+    start = [sys.executable, "-m", "counterpoint", "predict", "--target", row["target"]]
+    return [*start, "--json", "--timeout", "3600"]
+
+
+def maxtext(row: Row) -> list[str]:
+    """Return the options and the command that lower the row's step."""
     sets = [word for flag in expanded(row["flags"]) for word in ("--set", flag)]
     options = [*USUAL.split(), *expanded(row["options"])]  # a later one overrides an earlier one
-    program = ["-m", "maxtext.trainers.pre_train.train", *options]
-    command = [sys.executable, "-m", "counterpoint", "predict", "--target", row["target"], "--json"]
-    done = subprocess.run(
-        [*command, "--timeout", "3600", *sets, "--", sys.executable, *program],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return [*sets, "--", sys.executable, "-m", "maxtext.trainers.pre_train.train", *options]
+
+
+def report(row: Row, words: Sequence[str]) -> Mapping[str, Any]:
+    """Return the report of `predict --json` on these words."""
+    done = subprocess.run([*predict(row), *words], capture_output=True, text=True, check=False)
     if not done.stdout:
         raise SystemExit(f"{row['id']}: {done.stderr[-2000:]}")
-    return result(row, json.loads(done.stdout))
+    found: Mapping[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def expanded(words: str) -> list[str]:
@@ -105,8 +145,8 @@ def expanded(words: str) -> list[str]:
     ]
 
 
-def result(row: Row, report: Mapping[str, Any]) -> Row:
-    """Return the figures of a report of `predict --json`."""
+def result(row: Row, report: Mapping[str, Any], *, estimates: str) -> Row:
+    """Return the figures of a report of `predict --json`; `estimates`: whether XLA's are in it."""
     step = report["prediction"]
     recomputed: list[float] = [
         one["saves_ms"][1] for one in report["findings"] if one["code"] == "STEP402"
@@ -116,7 +156,7 @@ def result(row: Row, report: Mapping[str, Any]) -> Row:
     seconds = [f"{figure / 1e3:.4g}" for figure in figures]
     names = ("predicted_s", "low_s", "high_s", "exposed_s", "remat_s")
     kept = {name: row[name] for name in ("id", "target", "measured_s")}
-    return {**kept, **dict(zip(names, seconds, strict=True))}
+    return {**kept, **dict(zip(names, seconds, strict=True)), "estimates": estimates}
 
 
 def table(rows: Sequence[Row]) -> list[str]:

@@ -46,6 +46,11 @@ def module(lines: str, devices: int) -> Program:
         "  %a = bf16[8192,8192]{1,0} parameter(0)\n  %b = bf16[8192,8192]{1,0} parameter(1)\n"
         "  ROOT %dot = bf16[8192,8192]{1,0} dot(%a, %b), lhs_contracting_dims={1},"
         " rhs_contracting_dims={0}\n}\n\n"
+        "%narrow_product (a: f8e4m3fn[8192,8192], b: f8e4m3fn[8192,8192]) -> bf16[8192,8192] {\n"
+        "  %a = f8e4m3fn[8192,8192]{1,0} parameter(0)\n"
+        "  %b = f8e4m3fn[8192,8192]{1,0} parameter(1)\n"
+        "  ROOT %dot = bf16[8192,8192]{1,0} dot(%a, %b), lhs_contracting_dims={1},"
+        " rhs_contracting_dims={0}\n}\n\n"
         "%scattered (a: f32[1073741824]) -> f32[4194304] {\n"
         "  %a = f32[1073741824]{0} parameter(0)\n  %zero = s32[] constant(0)\n"
         "  %reduced = f32[1073741824]{0} all-reduce(%a), channel_id=1,"
@@ -159,13 +164,21 @@ def test_an_all_reduce_uses_the_rings_of_both_axes(price: Pricer) -> None:
     assert one_axis.seconds == pytest.approx(2 * size * 15 / 16 / (2 * 50e9 * 0.9), rel=0.01)
 
 
-def test_an_all_reduce_of_which_each_keeps_its_part_takes_half(price: Pricer) -> None:
+SCATTERS = "InputAllReduceScatterFusion"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "",  # libtpu names the emitter only with the machine code
+        f', backend_config={{"collective_algorithm_config":{{"emitter":"Single{SCATTERS}"}}}}',
+    ],
+)
+def test_an_all_reduce_of_which_each_keeps_its_part_takes_half(price: Pricer, config: str) -> None:
     whole = price(all_reduce("f32[1073741824]{0}", "[1,256]<=[256]"))
-    emitter = '{"emitter":"SingleInputAllReduceScatterFusion"}'
     fusion = f"""\
   %x = f32[1073741824]{{0}} broadcast(%p), dimensions={{}}
-  %it = f32[4194304]{{0}} fusion(%x), kind=kCustom, calls=%scattered,
-    backend_config={{"collective_algorithm_config":{emitter}}}"""
+  %it = f32[4194304]{{0}} fusion(%x), kind=kCustom, calls=%scattered{config}"""
     half = price(fusion)
     assert half.seconds == pytest.approx(whole.seconds / 2, rel=0.01)
 
@@ -392,3 +405,16 @@ def test_without_pairs_a_neighbor_is_assumed_and_said_to_be(price: Pricer) -> No
     )
     assert found.seconds == pytest.approx(NEIGHBOR_S)
     assert "which is assumed" in found.how
+
+
+def test_a_product_without_an_estimate_takes_the_rate_of_a_plain_one(price: Pricer) -> None:
+    """libtpu writes its estimates with the machine code; XLA estimates 70% of v6e's peak."""
+    line = "  %it = bf16[8192,8192]{1,0} fusion(%p, %p), kind=kOutput, calls=%product"
+    found = price(line, "v6e-8")
+    assert found.seconds == pytest.approx(2 * 8192**3 / 646e12)
+    assert found.source is PriceSource.ANALYTIC
+    assert "rate that XLA estimates for a plain product" in found.how
+    # Of float8, TPU7x multiplies twice as many.
+    line = "  %x = f8e4m3fn[8192,8192]{1,0} convert(%p)\n" + line.replace("%p, %p", "%x, %x")
+    narrow = price(line.replace("calls=%product", "calls=%narrow_product"), "tpu7x-8")
+    assert narrow.seconds == pytest.approx(2 * 8192**3 / (2 * 802e12))

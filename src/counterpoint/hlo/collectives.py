@@ -204,8 +204,6 @@ KINDS = frozenset({
 })  # fmt: skip
 PAIRWISE = ("collective-permute", "send", "recv")
 _SEND_PAIRS = "_xla_send_recv_source_target_pairs"
-_SCATTERS = "AllReduceScatter"
-"""The emitter on TPUs of an all-reduce and a slice of it in one fusion: half of an all-reduce."""
 _PAIR = re.compile(r"\{(\d{1,18}),\s*(\d{1,18})\}")
 
 
@@ -337,9 +335,10 @@ def _inside(program: Program, instruction: Instruction) -> Collective | None:
 
     The largest of several.
     """
+    body = program.body(instruction)
     found = [
         inner
-        for member in program.body(instruction)
+        for member in body
         if (inner := collective(program, member))
         and not is_done(member)
         and not is_part_of_async(member)
@@ -347,8 +346,13 @@ def _inside(program: Program, instruction: Instruction) -> Collective | None:
     if not found:
         return None
     first = max(found, key=lambda inner: inner.bytes)
+    # libtpu names its emitter, AllReduceScatterFusion, only with the machine code.
+    sums = {it.name for it in body if first.instruction in (it.name, *it.operands)}
+    keeps_part = first.kind == "all-reduce" and any(
+        it.opcode == "dynamic-slice" and it.operands[0] in sums for it in body
+    )
     return Collective(
-        kind="reduce-scatter" if _SCATTERS in instruction.backend_config else first.kind,
+        kind="reduce-scatter" if keeps_part else first.kind,
         bytes=sum(inner.bytes for inner in found if inner.kind == first.kind),
         group_size=first.group_size,
         is_async=is_start(instruction) or first.is_async,

@@ -31,13 +31,7 @@ from counterpoint.cost.model import (
 )
 from counterpoint.cost.tpu.ici import TransferTime, between_slices, of_pairs, within_slice
 from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.collectives import (
-    PAIRWISE,
-    Transfer,
-    collective,
-    device_groups,
-    transfer_of,
-)
+from counterpoint.hlo.collectives import PAIRWISE, Transfer, collective, device_groups, transfer_of
 from counterpoint.hlo.model import launches
 from counterpoint.hlo.schedule import OFFLOADED, is_done
 from counterpoint.hlo.work import Category, bytes_accessed, category, flops, is_local_copy
@@ -161,8 +155,11 @@ class TpuPrices:
         work = flops(program, instruction)
         if work is None:
             return self._at_least(moved, PriceFamily.MATMUL, "its FLOPs are not known")
-        seconds = max(work / (self.chip.bf16_flops * 0.9), moved / self._hbm)
-        how = f"{work / 1e9:.3g} GFLOP at 90% of the peak"
+        bf16 = self.chip.bf16_flops
+        peaks = [self.chip.flops.get(it.dtype, bf16) for it in gemms(program, instruction)]
+        rate = self.where.tpu.product_flops * min(peaks, default=bf16) / bf16
+        seconds = max(work / rate, moved / self._hbm)
+        how = f"{work / 1e9:.3g} GFLOP at the rate that XLA estimates for a plain product"
         return _around(seconds, "kernel", PriceFamily.MATMUL, how)
 
     def _moving_s(self, program: Program, instruction: Instruction) -> float | None:
