@@ -15,7 +15,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -35,7 +35,7 @@ from counterpoint.workflow.upgrade import (
     StepChangeOfKind,
     Upgrade,
     UpgradeOptions,
-    each_release,
+    upgrade,
 )
 from counterpoint.workflow.upgrade.upgrade import compared
 
@@ -228,23 +228,23 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--to", default="newest")
     asked = parser.parse_args(words)
     subject = SUBJECTS[asked.program]
-    source, options = str(ROOT / subject.source), UpgradeOptions(tries=False)
+    source, options = str(ROOT / subject.source), UpgradeOptions()
     if subject.source.endswith(".mlir.gz"):
         if asked.programs is None:
             parser.error("--programs is missing")
         place = asked.programs / subject.source
         source = str(place)
-        options = UpgradeOptions(tries=False, settings=published_settings(place))
+        options = UpgradeOptions(settings=published_settings(place))
     start = time.monotonic()
     try:
-        steps = each_release(
+        steps = upgrade(
             source,
             target=subject.target,
             before=asked.oldest,
             after=asked.to,
-            options=options,
+            options=replace(options, tries=False, bisect=True, every=True),
             say=lambda text: told(f"{time.monotonic() - start:6.0f} s  {text}"),
-        )
+        ).steps
     except CounterpointError as error:
         told(str(error))
         return 3

@@ -106,6 +106,10 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         (["--from", "0.12.0", "--to", "0.10.2"], "--from 0.12.0 is newer than --to 0.10.2"),
         (["--from", "0.7.2", "--to", "0.10.2"], "can't compile with releases before 0.8.0"),
         (["--from", "next", "--to", "0.10.2"], "--from next: not a version of JAX"),
+        (["--from", "", "--to", "0.10.2"], "--from: not a version of JAX"),
+        (["--from", "0.10.1", "--to", ""], "step.mlir --from 0.10.1 --to newest"),
+        (["--from", "0.10.1", "--to", "0.5.0"], "step.mlir --from 0.10.1 --to newest"),
+        (["--from", "0.12.0", "--to", "0.12.0"], "step.mlir --to 0.12.0 --from 0.10.2"),
         (["--from", "0.10.1", "--to", "newestt"], "step.mlir --from 0.10.1 --to newest"),
         (["--from", "0.10.1", "--to", "0.10.2", "--fail-above", "much"], "--fail-above"),
         (["--from", "0.10.1", "--to", "0.10.2", "--timeout", "0"], "--timeout"),
@@ -130,13 +134,20 @@ def test_what_can_not_be_meant_is_refused_at_once(
     assert not (place / "cache" / "environments").exists()
 
 
-@pytest.mark.usefixtures("place")
-def test_a_workload_that_is_not_there_is_told_before_anything_is_installed(
+@pytest.mark.parametrize(
+    "workload", [["nowhere.mlir"], ["nowhere.py:make_step"], ["--", "python", "-u", "nowhere.py"]]
+)
+def test_a_workload_that_is_not_there_is_told_before_the_index_is_asked(
+    workload: list[str],
+    place: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    code, said = refused(capsys, "nowhere.mlir", "--from", "0.10.1", "--to", "0.10.2")
-    assert code in (2, 3)
-    assert "nowhere.mlir" in said
+    monkeypatch.setenv("UV_DEFAULT_INDEX", (place / "no index").as_uri())
+    code, said = refused(capsys, "--from", "0.10.1", "--to", "newest", *workload)
+    assert code == 3
+    assert f"error: {workload[-1].partition(':')[0]}: no such file" in said
+    assert "predict" not in said
 
 
 @pytest.mark.slow
@@ -154,6 +165,9 @@ def test_releases_that_can_not_be_had_are_told_before_anything_is_installed(
         code, said = refused(capsys, "step.mlir", "--from", "0.10.1", "--to", to)
         assert code == 3, said
         assert error in said
+    code, said = refused(capsys, "step.mlir", "--from", "0.99.0", "--to", "newest")
+    assert code == 3, said
+    assert "the package index has no JAX 0.99.0" in said
     assert not [*(place / "cache").rglob("jax-*")]
 
 

@@ -20,7 +20,8 @@ from fsspec import AbstractFileSystem
 from s3_server import S3Server, s3_bucket, s3_server
 
 from command_line import in_process
-from counterpoint.core import CounterpointError
+from counterpoint.core import CounterpointError, Range
+from counterpoint.diagnose.compare import StepChange
 from counterpoint.fleet.digest import from_bytes, make_digest, merge
 from counterpoint.fleet.history import compare_runs, history_of
 from counterpoint.fleet.store import MOST_OPS, RUNS, StoredFacts, add_run, parse_query, read_runs
@@ -113,6 +114,50 @@ def test_runs_of_one_step_decide_nothing(gathering: Gathering, tmp_path: Path) -
     done = in_process("compare", a, b, "--fail-above", "5%")
     assert done.returncode == 3
     assert "cannot be separated from noise" in done.stderr
+
+
+def test_two_stored_runs_are_told_as_two_runs_are(gathering: Gathering, tmp_path: Path) -> None:
+    """Which steps the tables are of; and no range for single runs on virtual devices."""
+    store = str(tmp_path / "store")
+    on_cpus = replace(gathering, digests=gathering.digests.with_columns(kind=pl.lit("cpu")))
+    for number, ms in enumerate((100.0, 140.0)):
+        add_run(store, facts(number, ms, "a", steps_from="log"), other_run(gathering, number))
+        add_run(store, facts(number + 2, ms, "a"), other_run(gathering, number + 2))
+        add_run(store, facts(number + 4, ms, "a"), other_run(on_cpus, number + 4))
+    days = [f"{store}?day=2026-11-1{number}" for number in range(6)]
+    noted = "profiled steps, which include profiler overhead"
+    timed = in_process("compare", *days[:2], "--fail-above", "5%")
+    assert timed.returncode == 1
+    assert noted in timed.stdout
+    assert "log lines that name a step" in timed.stdout
+    profiled = in_process("compare", *days[2:4]).stdout
+    assert noted not in profiled
+    assert "B is slower" in profiled
+    virtual = in_process("compare", *days[4:], "--fail-above", "5%")
+    assert virtual.returncode == 3
+    assert "range unknown: virtual devices share the host's processors" in virtual.stdout
+    assert "cannot be separated from noise: virtual devices" in virtual.stderr
+    assert {*read_runs(parse_query(f"{store}?chip=cpu"))["day"]} == {
+        DAY + timedelta(4),
+        DAY + timedelta(5),
+    }
+
+
+def test_the_gate_of_two_queries_is_that_of_two_runs(gathering: Gathering, tmp_path: Path) -> None:
+    """The likely change exceeds the limit, and the whole range is above zero."""
+    store = str(tmp_path / "store")
+    for number, ms in enumerate((100.0, 102.0, 105.0, 107.0)):
+        add_run(store, facts(number, ms, "ab"[number // 2]), other_run(gathering, number))
+    a, b = (f"{store}?commit={name}" for name in "ab")
+    low, high = json.loads(in_process("compare", a, b, "--json").stdout)["range"]
+    assert low < 0 < high
+    assert in_process("compare", a, b, "--fail-above", "1%").returncode == 0
+    found = compare_runs(*(read_runs(parse_query(f"{store}?day=2026-11-1{at}")) for at in (0, 2)))
+    assert isinstance(found.step, StepChange)
+    assert isinstance(found.step.range, Range)
+    assert found.step.range.low < 0.045 < found.step.change
+    assert found.slower_by_more_than(0.045)
+    assert not found.slower_by_more_than(0.055)
 
 
 def test_a_run_that_is_stored_again_counts_once(gathering: Gathering, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from counterpoint.core import InputError
 from counterpoint.report.predict.upgrade_document import upgrade_document
 from counterpoint.report.terminal import print_document
 from counterpoint.workflow.upgrade import Upgrade
@@ -60,6 +61,18 @@ def test_a_flag_that_saves_next_to_nothing_is_not_listed_as_one_that_undoes_it()
     assert worse.has_effect
     assert not worse.helps
     assert "none makes the step shorter" in text_of(replace(found, tries=(worse,)))
+
+
+def test_a_change_across_a_release_that_failed_is_not_pinned_on_the_next_one() -> None:
+    found = slower_upgrade()
+    text = text_of(found)
+    assert "Releases between the step changed in one of 0.10.1.1 to 0.10.2" in text
+    assert "jax 0.10.1.1: it can't compile it" in text
+    failed = InputError("with jax 0.10.1.1: python x.py failed", why="Traceback\n  KeyError: 1")
+    steps = (found.steps[0], replace(found.steps[1], error=failed), found.steps[2])
+    assert "jax 0.10.1.1: python x.py failed: KeyError: 1" in text_of(replace(found, steps=steps))
+    whole = replace(found, steps=(found.steps[0], found.steps[2]))
+    assert "the step changed in 0.10.2" in text_of(whole)
 
 
 def test_a_change_below_what_predictions_tell_is_too_close_to_call() -> None:

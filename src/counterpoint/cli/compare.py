@@ -100,14 +100,8 @@ def _stored(
     from counterpoint.cli.history import compare_stored
 
     top, out, limit = how
-    slower = compare_stored(a[0], b[0], top, out, json=json)
-    if limit is not None and slower is None:
-        raise InputError(
-            "the difference cannot be separated from noise",
-            why="a range needs several runs of each query",
-            next="widen the queries, or store more runs",
-        )
-    if limit is None or slower is None or slower <= limit:
+    found = compare_stored(a[0], b[0], top, out, json=json)
+    if limit is None or not found.slower_by_more_than(limit):
         return 0
     say_line(f"B is slower than A by more than {limit:.3%} of the step")
     return 1

@@ -20,7 +20,7 @@ from counterpoint.cli.progress import Progress
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.fleet import gather_digests
-from counterpoint.fleet.history import compare_runs, history_of
+from counterpoint.fleet.history import StoredComparison, compare_runs, history_of
 from counterpoint.fleet.local import LocalExecutor
 from counterpoint.fleet.store import Query, StoredFacts, add_run, parse_day, parse_query, read_runs
 from counterpoint.report.history import (
@@ -164,8 +164,8 @@ def history(  # noqa: PLR0913 - the options of the command
     )
 
 
-def compare_stored(a: str, b: str, top: int, out: Path | None, *, json: bool) -> float | None:
-    """Compare two queries of stores; return the lower end of the change's range, if known."""
+def compare_stored(a: str, b: str, top: int, out: Path | None, *, json: bool) -> StoredComparison:
+    """Compare two queries of stores, and show it."""
     found = compare_runs(read_runs(parse_query(a)), read_runs(parse_query(b)))
     write_answer(
         partial(stored_document, found, a, b, top),
@@ -173,4 +173,4 @@ def compare_stored(a: str, b: str, top: int, out: Path | None, *, json: bool) ->
         out,
         json=json,
     )
-    return found.slower_by
+    return found

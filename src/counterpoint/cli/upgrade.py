@@ -136,13 +136,13 @@ def _found(
 
     target = _target(asked, source)
     options = _options(asked, target, tries=not sides.no_tries, bisect=sides.bisect)
-    before = sides.from_ or _installed()
+    before = _installed() if sides.from_ is None else sides.from_
     if sides.code is not None:
         _check_code(sides)
         return upgrade_code(
             source, target=target, commits=sides.code, release=before, options=options, say=say
         )
-    after = sides.to or "newest"
+    after = "newest" if sides.to is None else sides.to
     return compare_releases(
         source, target=target, before=before, after=after, options=options, say=say
     )

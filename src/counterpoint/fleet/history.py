@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core import Unknown
+from counterpoint.core import InputError, Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare import StepChange, StepVerdict, change_of_runs
 from counterpoint.fleet.store import MOST_OPS, PARTS
@@ -89,12 +89,11 @@ class StoredComparison:
     parts: tuple[OpMove, ...]
     ops: tuple[OpMove, ...]
 
-    @property
-    def slower_by(self) -> float | None:
-        """The share by which B is slower at least; None if that is unknown."""
-        if isinstance(self.step, Unknown) or isinstance(self.step.range, Unknown):
-            return None
-        return self.step.range.low
+    def slower_by_more_than(self, limit: float) -> bool:
+        """Return whether B is slower by more than `limit`, as a StepChange says it."""
+        if isinstance(self.step, Unknown):
+            raise InputError(f"the step times cannot be compared: {self.step.reason}")
+        return self.step.slower_by_more_than(limit, "widen the queries, or store more runs")
 
 
 def history_of(runs: pl.DataFrame, levels: Levels) -> RunHistory:
@@ -119,7 +118,7 @@ def _change(a: Sequence[dict[str, Any]], b: Sequence[dict[str, Any]]) -> StepCha
         [[ms / 1e3 for ms in row["steps_ms"] if ms is not None and ms > 0] for row in rows]
         for rows in (a, b)
     ]
-    return change_of_runs(sides[0], sides[1], "profile")
+    return change_of_runs(*sides, on_host=any(row["chip"] == "cpu" for row in (*a, *b)))
 
 
 def differences(a: dict[str, Any], b: dict[str, Any]) -> tuple[RunDifference, ...]:

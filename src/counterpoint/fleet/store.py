@@ -46,7 +46,7 @@ RUNS: Final[dict[str, Any]] = {
     "jax": pl.String,
     "jaxlib": pl.String,
     "settings": pl.List(pl.Struct({"name": pl.String, "value": pl.String})),
-    "chip": pl.String,
+    "chip": pl.String,  # cpu: virtual devices
     "hosts": pl.UInt32,
     "devices": pl.UInt32,
     "program": pl.String,
@@ -143,7 +143,7 @@ def add_run(store: str, facts: StoredFacts, gathering: Gathering) -> tuple[str, 
             {"name": name, "value": value}
             for name, value in (own if facts.settings is None else facts.settings)
         ],
-        "chip": fleet.hosts[0].chip,
+        "chip": "cpu" if digests["kind"][0] == "cpu" else fleet.hosts[0].chip,
         "hosts": fleet.machines,
         "devices": len(fleet.host_of),
         "program": fleet.hosts[0].program,

@@ -20,6 +20,7 @@ from counterpoint.fleet.history import (
 )
 from counterpoint.report import units
 from counterpoint.report.document import (
+    Block,
     CellColumn,
     ColumnKind,
     Document,
@@ -33,7 +34,7 @@ from counterpoint.report.document import (
     table,
     words,
 )
-from counterpoint.report.explain.compare_document import step_answer
+from counterpoint.report.explain.compare_document import OVERHEAD, SOURCES, step_answer
 from counterpoint.report.json import At, Result, fill, json_text
 
 __all__ = ["history_document", "history_json", "stored_document", "stored_json"]
@@ -223,19 +224,27 @@ def history_json(history: RunHistory, store: str) -> str:
 def stored_document(found: StoredComparison, a: str, b: str, top: int) -> Document:
     """Return the comparison of two sets of stored runs."""
     step = found.step
+    sources = [side["steps_from"].unique().sort().to_list() for side in (found.a, found.b)]
     if isinstance(step, Unknown):
         summary, how = "unknown", step.reason
     else:
-        summary, how = f"{step_answer(step)}, range {_range(step)}", step.how
+        reach = _range(step)
+        if isinstance(step.range, Unknown):
+            reach = f"unknown: {step.range.reason}"
+        summary, how = f"{step_answer(step)}, range {reach}", step.how
     sides = table(
         words("", ["A", "B"]),
         places("runs", [a, b]),
         numbers("number", [f"{len(side):,}" for side in (found.a, found.b)]),
         numbers("step ms", _step_ms(step)),
+        words("by", [some([SOURCES[it] for it in each], _LISTED) for each in sources]),
     )
+    parts: list[Block] = [_moves(found.parts)]
+    if {*sources[0], *sources[1]} != {"profile"}:
+        parts.append(OVERHEAD)
     sections = [
         Section("Step time", summary, (sides, Prose(how, Tone.QUIET))),
-        Section("Parts", "ms of a step, mean over devices and runs", (_moves(found.parts),)),
+        Section("Parts", "ms of a step, mean over devices and runs", tuple(parts)),
         Section("Ops", "largest differences first", (_moves(found.ops[:top]),)),
     ]
     if found.differs:

@@ -290,21 +290,13 @@ class Comparison:
         )
 
     def slower_by_more_than(self, limit: float) -> bool:
-        """Return whether B is slower by more than `limit` (0.02: 2%) and certainly slower at all.
-
-        True if the likely change exceeds the limit and the whole range of the change is above zero.
-        """
+        """Return whether B is slower by more than `limit`, as a StepChange says it."""
         if isinstance(self.step, Unknown):
             raise InputError(f"the step times cannot be compared: {self.step.reason}")
-        if isinstance(self.step.range, Unknown):
-            more = "compare several runs of each: counterpoint compare A1 A2 --with B1 B2"
-            raise InputError(
-                f"the difference cannot be separated from noise: {self.step.range.reason}",
-                next=more
-                if self.a.basis is self.b.basis
-                else "compare two measurements or two predictions",
-            )
-        return self.step.change > limit and self.step.range.low > 0
+        more = "compare several runs of each: counterpoint compare A1 A2 --with B1 B2"
+        if self.a.basis is not self.b.basis:
+            more = "compare two measurements or two predictions"
+        return self.step.slower_by_more_than(limit, more)
 
 
 def compare(

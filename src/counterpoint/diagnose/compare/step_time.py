@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.core import Basis, Range, Unknown
+from counterpoint.core import Basis, InputError, Range, Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.runs.scores import (
     CONFIDENCE,
@@ -83,6 +83,17 @@ class StepChange:
     how: str
     runs_differ: float = RUN_TO_RUN_NOISE
 
+    def slower_by_more_than(self, limit: float, advice: str) -> bool:
+        """Return whether B is slower by more than `limit` (0.02: 2%) and certainly slower at all.
+
+        True if the likely change exceeds the limit and the whole range of the change is above zero.
+        The advice is for a range that is unknown.
+        """
+        if isinstance(self.range, Unknown):
+            noise = f"the difference cannot be separated from noise: {self.range.reason}"
+            raise InputError(noise, next=advice)
+        return self.change > limit and self.range.low > 0
+
 
 def step_change(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> StepChange | Unknown:
     """Compare runs by their median steps; Unknown if a side has none."""
@@ -120,12 +131,12 @@ def step_change(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> StepChange | Un
 
 
 def change_of_runs(
-    a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], source: str
+    a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *, on_host: bool
 ) -> StepChange | Unknown:
-    """Compare measured runs by the seconds of the steps of each."""
+    """Compare measured runs by the seconds of the steps of each; `on_host`: on virtual devices."""
 
     def side(runs: Sequence[Sequence[float]]) -> list[RunSteps]:
-        return [RunSteps(tuple(steps), source, Basis.MEASURED) for steps in runs]
+        return [RunSteps(tuple(steps), "profile", Basis.MEASURED, on_host) for steps in runs]
 
     return step_change(side(a), side(b))
 

@@ -56,6 +56,7 @@ SOURCES: Final = {
     "profile": "the profile",
     "prediction": "the simulator",
 }
+OVERHEAD: Final = Prose("profiled steps, which include profiler overhead", Tone.QUIET)
 
 
 def compare_document(found: Comparison, top: int = 10) -> Document:
@@ -172,7 +173,7 @@ def _parts(found: Comparison, work: StepDifference) -> Section:
     if {"annotation", "api", "log"} & {
         side.times.source for side in (found.a, found.b) if side.times
     }:
-        blocks.append(Prose("profiled steps, which include profiler overhead", Tone.QUIET))
+        blocks.append(OVERHEAD)
     if work.window is not WindowKind.STEP:
         warning = f"a side has no whole step: {_OF[work.window]} of each is compared"
         blocks.append(Prose(warning, Tone.WARNING))

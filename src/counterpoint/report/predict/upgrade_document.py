@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from counterpoint.core import Unknown
+from counterpoint.core import CounterpointError, Unknown
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose.compare import OpChange
 from counterpoint.flags.history import ReleaseDiff
@@ -36,6 +36,7 @@ from counterpoint.workflow.upgrade import (
     LEAST_MOVE,
     ChangeKind,
     FlagTry,
+    ReleaseMove,
     StepChangeOfKind,
     Upgrade,
     UpgradeSide,
@@ -361,13 +362,24 @@ def _between(found: Upgrade) -> Section:
         words("by", ["" if it is None else _largest(it.changes) for it in rows], 1),
     )
     blocks: list[Block] = [made]
-    blocks += [
-        Prose(f"jax {it.version}: {it.error.what}", Tone.WARNING) for it in steps if it.error
-    ]
+    blocks += [Prose(_failed(it.version, it.error), Tone.WARNING) for it in steps if it.error]
     least = units.percent(LEAST_MOVE)
-    names_ = ", ".join(it.after for it in found.moves)
+    names_ = ", ".join(_since(it, [step.version for step in steps]) for it in found.moves)
     summary = f"the step changed in {names_}" if names_ else f"none changed it by {least} or more"
     return Section("Releases between", summary, tuple(blocks))
+
+
+def _since(move: ReleaseMove, order: Sequence[str]) -> str:
+    """Return the release of a change: if others before it failed, it may be any of them."""
+    first = order[order.index(move.before) + 1]
+    return move.after if first == move.after else f"one of {first} to {move.after}"
+
+
+def _failed(version: str, error: CounterpointError) -> str:
+    """Return what failed with a release, and the last line of the reason: that of the exception."""
+    why = (error.why or "").rpartition("\n")[2].strip()
+    what = error.what.removeprefix(f"with jax {version}: ")
+    return ": ".join(filter(None, (f"jax {version}", what, why)))
 
 
 def _largest(changes: Sequence[StepChangeOfKind]) -> str:

@@ -17,6 +17,5 @@ from counterpoint.workflow.upgrade.side import LeftOutFlag as LeftOutFlag
 from counterpoint.workflow.upgrade.side import UpgradeOptions as UpgradeOptions
 from counterpoint.workflow.upgrade.side import UpgradeSide as UpgradeSide
 from counterpoint.workflow.upgrade.upgrade import Upgrade as Upgrade
-from counterpoint.workflow.upgrade.upgrade import each_release as each_release
 from counterpoint.workflow.upgrade.upgrade import upgrade as upgrade
 from counterpoint.workflow.upgrade.upgrade import upgrade_code as upgrade_code

@@ -58,7 +58,7 @@ def bisect(
     }
 
     def halve(low: int, high: int) -> None:
-        if not each and not _differ(found[low], found[high]):
+        if not each and _change(found[low].side, found[high].side) <= LEAST_MOVE:
             return
         left = [at for at in range(low + 1, high) if at not in found]
         if not left:
@@ -75,10 +75,6 @@ def bisect(
 
     halve(0, len(versions) - 1)
     return tuple(found[at] for at in sorted(found))
-
-
-def _differ(one: ReleaseStep, other: ReleaseStep) -> bool:
-    return _change(one.side, other.side) > LEAST_MOVE
 
 
 def _change(one: UpgradeSide | None, other: UpgradeSide | None) -> float:

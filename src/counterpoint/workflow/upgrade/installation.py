@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
@@ -91,6 +92,7 @@ class Installations:
             if not known:
                 raise InputError("the package index has no JAX for the installed Pythons")
             return max(known, key=Version)
+        instead = NEWEST if argument == "to" else OLDEST
         try:
             version = Version(text)
         except InvalidVersion:
@@ -99,7 +101,7 @@ class Installations:
                 text,
                 "not a version of JAX",
                 why=f"such as 0.10.2, or {NEWEST}",
-                instead=NEWEST if argument == "to" else "0.10.2",
+                instead=instead,
             ) from None
         if version < Version(OLDEST):
             raise ArgumentError(
@@ -107,7 +109,7 @@ class Installations:
                 text,
                 f"Counterpoint can't compile with releases before {OLDEST}",
                 why="their compilers are told of devices that are not there in other ways",
-                instead=OLDEST,
+                instead=instead,
             )
         # As the index has it: 0.10 is 0.10.0, and v0.10.2 is 0.10.2.
         return str(version) if version.release[2:] else f"{version}.0"
@@ -115,27 +117,23 @@ class Installations:
     def between(self, first: str, last: str) -> tuple[str, ...]:
         """Return the releases from the first to the last, both included."""
         found = {first, last}
-        for python in {self._python_for(first), self._python_for(last)}:
+        for python in {self.python_for(first), self.python_for(last)}:
             found.update(self._uv.releases(python, first, last))
         return tuple(sorted(found, key=Version))
 
     def of(self, versions: Sequence[str], say: Say) -> tuple[Installation, ...]:
         """Return the installations of these releases, all of one Python if there is one."""
         pythons = self._uv.pythons()
-        for python in pythons:
-            if all(self._place(version, python).is_dir() for version in versions):
-                return tuple(self._made(version, python, say) for version in versions)
-        say("asking the package index")
-        for python in pythons:
-            if all(self._refusal(version, python) is None for version in versions):
-                return tuple(self._made(version, python, say) for version in versions)
-        homes = [self._python_for(version) for version in versions]  # or an error, before all else
-        return tuple(
-            self._made(version, python, say)
-            for version, python in zip(versions, homes, strict=True)
-        )
+        made = (it for it in pythons if all(self._place(one, it).is_dir() for one in versions))
+        home = next(made, None)
+        if home is None:
+            say("asking the package index")
+            fit = (it for it in pythons if not any(self._refusal(one, it) for one in versions))
+            home = next(fit, None)
+        homes = [home or self.python_for(one) for one in versions]  # or an error, before all else
+        return tuple(self._made(one, it, say) for one, it in zip(versions, homes, strict=True))
 
-    def _python_for(self, version: str) -> BasePython:
+    def python_for(self, version: str) -> BasePython:
         """Return a Python that this release has packages for; raise an error if there is none."""
         refusals = dict[str, Unresolved]()
         for python in self._uv.pythons():
@@ -148,10 +146,10 @@ class Installations:
     def _error(self, version: str, refusals: Mapping[str, Unresolved]) -> CounterpointError:
         """Return the error for a release that no installed Python can have."""
         if any(refusal.is_missing_release for refusal in refusals.values()):
-            known = [
-                it for python in self._uv.pythons() for it in self._uv.releases(python, OLDEST)
-            ]
-            newest = sorted(set(known), key=Version, reverse=True)[:_SHOWN]
+            known = set[str]()
+            for python in self._uv.pythons():
+                known.update(islice(self._uv.releases(python, OLDEST), _SHOWN))
+            newest = sorted(known, key=Version, reverse=True)[:_SHOWN]
             return InputError(
                 f"the package index has no JAX {version}",
                 why=f"the newest releases there: {', '.join(newest)}",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import TIMEOUT_S, compile_all
-from counterpoint.core import CounterpointError, UsageError
+from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release
@@ -59,6 +59,7 @@ class UpgradeOptions:
     timeout_s: float = TIMEOUT_S
     tries: bool = True  # whether to try flags that may undo changes
     bisect: bool = False  # whether to look for the releases between that changed the step
+    every: bool = False  # whether to try all releases between then
 
 
 @frozen
@@ -126,6 +127,17 @@ def carried_packages(source: Source, more: Sequence[str], cwd: Path) -> CarriedP
     if isinstance(source, str) and is_function(source):
         return packages_of_function(source, cwd).having(more)
     return NO_PACKAGES
+
+
+def require_file(source: Source) -> None:
+    """Raise an error if the file of a function, or the script that Python is given, is missing."""
+    file = ""
+    if isinstance(source, str) and is_function(source):
+        file = source.rpartition(":")[0]
+    elif not isinstance(source, str | Path) and _PYTHON.fullmatch(Path(source[0]).name):
+        file = next((word for word in source[1:] if not word.startswith("-") or word == "-m"), "")
+    if file.endswith(".py") and not Path(file).is_file():
+        raise InputError(f"{file}: no such file", why=f"it was looked for in {Path.cwd()}")
 
 
 def lower_side(  # noqa: PLR0913  the workload, and where and by what it is lowered

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from counterpoint.core import InputError, Range, Unknown, UsageError
+from counterpoint.core import CounterpointError, InputError, Range, Unknown, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import scratch_directory
@@ -46,6 +46,7 @@ from counterpoint.workflow.upgrade.side import (
     carried_packages,
     compile_sides,
     lower_side,
+    require_file,
 )
 
 
@@ -153,26 +154,8 @@ def upgrade(
         between = releases.available.between(*versions)
         say(f"{len(between) - 2} releases between them")
         ends = (found.before, found.after)
-        return replace(found, steps=bisect(between, ends, releases.predicted))
-
-
-def each_release(
-    source: Source,
-    *,
-    target: Target | str,
-    before: str,
-    after: str,
-    options: UpgradeOptions | None = None,
-    say: Say = lambda _: None,
-) -> tuple[ReleaseStep, ...]:
-    """Predict a step with every release from one to another."""
-    asked = options or UpgradeOptions()
-    where = parse_target(target, tpus=True) if isinstance(target, str) else target
-    with _releases(source, where, asked, say) as releases:
-        versions = releases.exact(before, after)
-        ends = compile_sides(releases.lowered(versions), releases.pricing, asked, say)
-        between = releases.available.between(*versions)
-        return bisect(between, (ends[0], ends[1]), releases.predicted, each=True)
+        steps = bisect(between, ends, releases.predicted, each=asked.every)
+        return replace(found, steps=steps)
 
 
 def upgrade_code(
@@ -207,17 +190,14 @@ def upgrade_code(
 
 def _code_of(source: Source, cwd: Path) -> Source:
     """Return the workload as each checkout can run it; refuse one that is no code of theirs."""
-    if not isinstance(source, str | Path):
-        packages = carried_packages(source, (), cwd)
-    elif isinstance(source, str) and is_function(source):
+    if isinstance(source, str) and is_function(source):
         source = inside(source, cwd)
-        packages = carried_packages(source, (), cwd)
-    else:
+    elif isinstance(source, str | Path):
         raise UsageError(
             f"`code=` compares commits of a program, and {source} is lowered already",
             next="name file.py:make_step, or a command after `--`",
         )
-    installed = packages.installed_from(root_of(cwd))
+    installed = carried_packages(source, (), cwd).installed_from(root_of(cwd))
     if installed is not None:
         raise UsageError(
             f"{installed.removeprefix('-e ')} is installed in editable mode, so both commits would"
@@ -232,15 +212,19 @@ def _code_of(source: Source, cwd: Path) -> Source:
 def _releases(
     source: Source, target: Target, options: UpgradeOptions, say: Say
 ) -> Generator[_Releases]:
-    is_path = isinstance(source, Path) or (isinstance(source, str) and not is_function(source))
-    if isinstance(source, str | Path) and is_path:
-        find_subject(source, options.program, tpus=target.tpu is not None)  # or an error, at once
-    packages = carried_packages(source, options.packages, Path.cwd())
-    with (
-        scratch_directory("upgrade") as scratch,
-        Installations(packages, tpus=target.tpu is not None) as available,
-    ):
-        yield _Releases(source, PricingContext(target=target), options, available, scratch, say)
+    try:
+        if isinstance(source, Path) or (isinstance(source, str) and not is_function(source)):
+            find_subject(source, options.program, tpus=target.tpu is not None)  # or an error
+        packages = carried_packages(source, options.packages, Path.cwd())
+        with (
+            scratch_directory("upgrade") as scratch,
+            Installations(packages, tpus=target.tpu is not None) as available,
+        ):
+            yield _Releases(source, PricingContext(target=target), options, available, scratch, say)
+    except CounterpointError as error:
+        if isinstance(error.next, str):
+            error.next = error.next.replace("counterpoint predict ", "counterpoint upgrade ")
+        raise
 
 
 @dataclass
@@ -256,21 +240,25 @@ class _Releases:
     ends: tuple[str, str] = ("", "")
 
     def exact(self, before: str, after: str) -> tuple[str, str]:
-        """Return the two releases that the texts name, which are the ends from now on."""
+        """Return the two releases that the texts name, which are the ends from now on.
+
+        A file that is not there is told before the package index is asked for the newest one.
+        """
+        require_file(self.source)
         self.ends = (self.available.exact(before, "from"), self.available.exact(after, "to"))
-        if self.ends[0] == self.ends[1]:
+        first, last = map(Version, self.ends)
+        if first == last:
             raise UsageError(
                 f"`from={before}` and `to={after}` are one release: JAX {self.ends[0]}",
-                next=Retry({"from": "0.10.2"} if after == NEWEST else {"to": NEWEST}),
+                next=Retry({"from": "0.10.2"} if first > Version("0.10.2") else {"to": NEWEST}),
             )
-        if Version(self.ends[0]) > Version(self.ends[1]):
-            newest = f"the newest release of the package index: JAX {self.ends[1]}"
+        if first > last:
+            if after == NEWEST:
+                self.available.python_for(self.ends[0])  # or the error that there is none
             raise UsageError(
-                f"`from={before}` is newer than {newest if after == NEWEST else f'`to={after}`'}",
+                f"`from={before}` is newer than `to={self.ends[1]}`",
                 why="an upgrade goes from the older release to the newer one",
-                next=Retry({"from": self.ends[1], "to": self.ends[0]})
-                if after != NEWEST
-                else Retry({"from": "0.10.2"}),
+                next=Retry({"from": self.ends[1], "to": self.ends[0]}),
             )
         return self.ends
 
