@@ -418,3 +418,31 @@ def test_a_product_without_an_estimate_takes_the_rate_of_a_plain_one(price: Pric
     line = "  %x = f8e4m3fn[8192,8192]{1,0} convert(%p)\n" + line.replace("%p, %p", "%x, %x")
     narrow = price(line.replace("calls=%product", "calls=%narrow_product"), "tpu7x-8")
     assert narrow.seconds == pytest.approx(2 * 8192**3 / (2 * 802e12))
+
+
+def test_a_layer_of_an_array_in_another_layout_is_all_that_is_read() -> None:
+    """Llama 3.1 70B on TPU7x: fusions that copy 80 layers on paper, and read one of them."""
+    text = """HloModule test, is_scheduled=true, num_partitions=8
+
+%laid_out (all: f32[80,1024,1024]) -> f32[80,1024,1024] {
+  %all = f32[80,1024,1024]{2,1,0} parameter(0)
+  ROOT %same = f32[80,1024,1024]{2,1,0} copy(%all)
+}
+
+%one_layer (layers: f32[80,1024,1024], at: s32[]) -> f32[1,1024,1024] {
+  %layers = f32[80,1024,1024]{2,1,0} parameter(0)
+  %at = s32[] parameter(1)
+  %zero = s32[] constant(0)
+  %fused = f32[80,1024,1024]{2,1,0} fusion(%layers), kind=kLoop, calls=%laid_out
+  ROOT %layer = f32[1,1024,1024]{2,1,0} dynamic-slice(%fused, %at, %zero, %zero),
+    dynamic_slice_sizes={1,1024,1024}
+}
+
+ENTRY %main (p: f32[80,1024,1024], n: s32[]) -> f32[1,1024,1024] {
+  %p = f32[80,1024,1024]{2,1,0} parameter(0)
+  %n = s32[] parameter(1)
+  ROOT %it = f32[1,1024,1024]{2,1,0} fusion(%p, %n), kind=kLoop, calls=%one_layer
+}
+"""
+    found = priced(program_from_text(text), parse_target("tpu7x-8", tpus=True))
+    assert found.seconds == pytest.approx(2 * 4 * 1024**2 / (0.8 * 3.69e12), rel=0.01)

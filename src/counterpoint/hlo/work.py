@@ -190,6 +190,7 @@ _UNCOUNTED = ("reduce-window", "select-and-scatter", "scan", "fft", "cholesky", 
               "ragged-dot", "scaled-dot", "sort", "topk")  # fmt: skip
 _ONLY_MOVING = ("gather", "iota", "broadcast")
 _SLICING = ("dynamic-slice", "slice", "gather")
+_LAYOUT = {"parameter", "copy"}
 _WORKSPACE = re.compile(r"__cu(blas|dnn)\$|__hipblas|__miopen")
 
 
@@ -369,6 +370,8 @@ def _read(program: Program, parameter: Instruction) -> int:
         first = user.operands[:1] == (parameter.name,)
         if user.opcode in _SLICING and first:
             total += user.shape.bytes
+        elif program.users(user) and {it.opcode for it in program.body(user)} == _LAYOUT:
+            total += _read(program, user)  # the same in another layout
         elif user.opcode == "fusion":  # TPUs fuse fusions
             inside = (it for it in program.body(user) if it.parameter_number is not None)
             total += sum(
