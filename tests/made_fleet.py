@@ -78,6 +78,7 @@ def fleet_of(
     hosts = tuple(
         FleetHost(
             name=f"h{number}",
+            machine=f"h{number}",
             source=f"h{number}.xplane.pb",
             place=HostPlace(rack=f"r{number % racks}" if racks else None),
             chip="H100",

@@ -61,19 +61,9 @@ def part(share: Number, of: str = "") -> str:
 
 
 def percentages(parts: Sequence[float]) -> list[str]:
-    """Format the parts as shares of their sum, rounded so that they add up to 100.0%."""
+    """Format the parts as shares of their sum, each rounded as it is anywhere else."""
     whole = sum(parts)
-    if whole <= 0:
-        return [UNKNOWN] * len(parts)
-    exact = [part / whole * 1000 for part in parts]
-    rounded = [math.floor(tenths) for tenths in exact]
-    by_rest = sorted(range(len(parts)), key=lambda at: rounded[at] - exact[at])
-    for at in by_rest[: 1000 - sum(rounded)]:
-        rounded[at] += 1
-    return [
-        percent(0 if not part else max(tenths, 0.1) / 1000)
-        for part, tenths in zip(parts, rounded, strict=True)
-    ]
+    return [percent(part / whole if whole > 0 else None) for part in parts]
 
 
 def count(number: Number) -> str:
