@@ -135,18 +135,29 @@ def test_what_can_not_be_meant_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    "workload", [["nowhere.mlir"], ["nowhere.py:make_step"], ["--", "python", "-u", "nowhere.py"]]
+    ("workload", "status", "error"),
+    [
+        (["nowhere.mlir"], 3, "nowhere.mlir: no such file"),
+        (["nowhere.py:make_step"], 3, "nowhere.py: no such file"),
+        (["--", "python", "-u", "nowhere.py"], 3, "nowhere.py: no such file"),
+        (["--", "pyhton", "train.py"], 2, "pyhton was not found"),
+        (["sharded.mlir"], 2, "jit_step is made for 8 devices, but 1xH100 has 1"),
+    ],
 )
 def test_a_workload_that_is_not_there_is_told_before_the_index_is_asked(
     workload: list[str],
+    status: int,
+    error: str,
     place: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("UV_DEFAULT_INDEX", (place / "no index").as_uri())
+    (place / "sharded.mlir").write_text(STEP.replace("partitions = 1", "partitions = 8"))
     code, said = refused(capsys, "--from", "0.10.1", "--to", "newest", *workload)
-    assert code == 3
-    assert f"error: {workload[-1].partition(':')[0]}: no such file" in said
+    assert code == status
+    assert f"error: {error}" in said
+    assert "next: " in said
     assert "predict" not in said
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -129,15 +130,41 @@ def carried_packages(source: Source, more: Sequence[str], cwd: Path) -> CarriedP
     return NO_PACKAGES
 
 
-def require_file(source: Source) -> None:
-    """Raise an error if the file of a function, or the script that Python is given, is missing."""
+def check_lowered(subject: PredictionSubject, target: Target) -> None:
+    """Raise an error if a step is for other devices, or can't be compiled again."""
+    check_devices(subject, target)
+    if subject.workload is None:
+        raise UsageError(
+            f"{subject.origin} is already scheduled, so another release changes nothing",
+            why="XLA can't compile a scheduled module again",
+            next="pass the program before XLA's passes: StableHLO, file.py:make_step, or `-- CMD`",
+        )
+
+
+def require_file(source: Source, packages: Sequence[str]) -> None:
+    """Raise an error if a function's file, Python's script, or the program itself is missing.
+
+    Only a package that is added may bring a program that is not here.
+    """
     file = ""
     if isinstance(source, str) and is_function(source):
         file = source.rpartition(":")[0]
     elif not isinstance(source, str | Path) and _PYTHON.fullmatch(Path(source[0]).name):
         file = next((word for word in source[1:] if not word.startswith("-") or word == "-m"), "")
     if file.endswith(".py") and not Path(file).is_file():
-        raise InputError(f"{file}: no such file", why=f"it was looked for in {Path.cwd()}")
+        raise InputError(
+            f"{file}: no such file",
+            why=f"it was looked for in {Path.cwd()}",
+            next="name it by its path from there",
+        )
+    if isinstance(source, str | Path) or packages or _PYTHON.fullmatch(Path(source[0]).name):
+        return
+    if shutil.which(source[0]) is None:
+        raise UsageError(
+            f"{source[0]} was not found",
+            why="it is neither on the PATH nor a program that may be started",
+            next="give the command as a shell would start it: -- python train.py",
+        )
 
 
 def lower_side(  # noqa: PLR0913  the workload, and where and by what it is lowered
@@ -156,13 +183,7 @@ def lower_side(  # noqa: PLR0913  the workload, and where and by what it is lowe
         subject = _subject(source, installation, target, options, directory, cwd, say)
     except CounterpointError as error:
         raise told_of(error, name, installation) from None
-    check_devices(subject, target)
-    if subject.workload is None:
-        raise UsageError(
-            f"{subject.origin} is already scheduled, so another release changes nothing",
-            why="XLA can't compile a scheduled module again",
-            next="pass the program before XLA's passes: StableHLO, file.py:make_step, or `-- CMD`",
-        )
+    check_lowered(subject, target)
     settings, left_out = _accepted(subject.settings.merged(options.settings), installation.jaxlib)
     return LoweredSide(
         name=name,

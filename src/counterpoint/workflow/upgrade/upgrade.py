@@ -44,6 +44,7 @@ from counterpoint.workflow.upgrade.side import (
     UpgradeOptions,
     UpgradeSide,
     carried_packages,
+    check_lowered,
     compile_sides,
     lower_side,
     require_file,
@@ -214,7 +215,8 @@ def _releases(
 ) -> Generator[_Releases]:
     try:
         if isinstance(source, Path) or (isinstance(source, str) and not is_function(source)):
-            find_subject(source, options.program, tpus=target.tpu is not None)  # or an error
+            subject = find_subject(source, options.program, tpus=target.tpu is not None)
+            check_lowered(subject, target)  # before anything is installed
         packages = carried_packages(source, options.packages, Path.cwd())
         with (
             scratch_directory("upgrade") as scratch,
@@ -244,7 +246,7 @@ class _Releases:
 
         A file that is not there is told before the package index is asked for the newest one.
         """
-        require_file(self.source)
+        require_file(self.source, self.options.packages)
         self.ends = (self.available.exact(before, "from"), self.available.exact(after, "to"))
         first, last = map(Version, self.ends)
         if first == last:
