@@ -370,6 +370,11 @@ def test_a_host_that_the_topology_does_not_name_is_named(
     words = ("explain", kept, "--executor", "local", "--jobs", 1)
     text = " ".join(in_process(*words, "--topology", places).stdout.split())
     assert "no rack 2 hosts, which the topology does not name: host-01, host-03" in text
+    absent = f"{places} names 1 host of which there are no figures: elsewhere"
+    assert json.loads(in_process(*words, "--topology", places, "--json").stdout)["notes"] == [
+        absent
+    ]
+    assert "1 host of which there are no figures: elsewhere" in text
     assert "does not name" not in in_process(*words).stdout
 
 

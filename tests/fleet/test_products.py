@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from command_line import in_process
+from counterpoint.core import InputError
 from counterpoint.fleet.digest import make_digest, merge
 from counterpoint.fleet.products import make_product, merge_costs
 from counterpoint.fleet.tasks import reduce_profile
@@ -83,6 +84,28 @@ def test_of_a_collective_the_shortest_stay_counts(
         name: min(each[name] for each in by_host) for name in together
     }
     assert any(found[name] < sorted(each[name] for each in by_host)[1] for name in together)
+
+
+def test_costs_of_another_chip_or_with_bare_names_of_another_program_are_left_out(
+    profiles: list[Path], merged: ProfileBuild
+) -> None:
+    """A median over different programs or chips is right for none."""
+    made = {str(path): make_product("costs", read(path), str(path)) for path in profiles}
+    one = str(profiles[0])
+    chip = {**made, "other": made[one].replace(b"H100 80GB HBM3", b"A100-SXM4-80GB")}
+    found = merge_costs(chip, ())
+    assert found.profile.costs == merged.profile.costs
+    told = "other has NVIDIA A100-SXM4-80GB, most have NVIDIA H100 80GB HBM3"
+    assert found.notes[0] == f"left out: {told}"
+    with pytest.raises(InputError, match="other is of another run than others"):
+        merge_costs(chip, (), strict=True)
+    with pytest.raises(InputError, match="other is of another run than others"):
+        merge_costs({one: chip[one], "other": chip["other"]}, ())  # which one is meant is unknown
+    bare = {str(path): make_product("costs", read(path), str(path), bare=True) for path in profiles}
+    wrong = {**bare, "other": bare[one].replace(b"jit_train_step", b"jit_eval")}
+    found = merge_costs(wrong, ())
+    assert found.profile.costs == merge_costs(bare, ()).profile.costs
+    assert found.notes[0] == "left out: other has jit_eval, most have jit_train_step"
 
 
 def test_pgle_make_has_its_tasks(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -21,6 +22,7 @@ from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry, option_of
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun, some
 
 if TYPE_CHECKING:
     from counterpoint.fleet import DigestExecutor, FleetSummary, Gathering
@@ -71,7 +73,7 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
     check_options(paths, top, out, command, json=json, force=force)
     check_page(html, force=force)
     _check_digest(digest, force=force)
-    from counterpoint.fleet import arrange, gather_digests, read_topology, summarize, write_digest
+    from counterpoint.fleet import gather_digests, read_topology, write_digest
     from counterpoint.report.explain import fleet_document, fleet_json, fleet_network
     from counterpoint.runs.timeline import profile_paths
     from counterpoint.timeline.reading import default_memory
@@ -86,7 +88,7 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
             strict=strict,
             tell=partial(progress.read, "hosts"),
         )
-    summary = summarize(arrange(gathering.digests, places), gathering)
+    summary = _summary(gathering, places, topology)
     if digest is not None:
         write_digest(gathering.digests, digest)
         say_wrote(digest)
@@ -115,6 +117,19 @@ def _check_digest(digest: Path | None, *, force: bool) -> None:
             next=Retry({"digest": str(digest.with_name(f"{name}.digest.parquet"))}),
         )
     check_output(digest, force=force, endings=(".parquet",), argument="digest")
+
+
+def _summary(
+    gathering: Gathering, places: Mapping[str, Any] | None, topology: Path | None
+) -> FleetSummary:
+    """Summarize the digests, with a note on hosts that only the topology names."""
+    from counterpoint.fleet import absent_hosts, arrange, summarize
+
+    fleet = arrange(gathering.digests, places)
+    if absent := absent_hosts(places or {}, fleet):
+        text = f"{topology} names {counted_noun(len(absent), 'host')} of which there are no figures"
+        gathering = replace(gathering, notes=(*gathering.notes, f"{text}: {some(absent, 8)}"))
+    return summarize(fleet, gathering)
 
 
 def _require_places(topology: Path | None, summary: FleetSummary) -> None:

@@ -118,7 +118,7 @@ def make(  # noqa: PLR0913 - the options of the command
         order = Order(kind="costs", options=options)
         made, told = fleet.products([*map(str, profile_paths(recordings))], executor, order)
         refuse_over_input(out, made)
-        built = merge_costs(made, (*told.left_out, *told.notes))
+        built = merge_costs(made, (*told.left_out, *told.notes), strict=fleet.strict)
     write_profile(built.profile, out, overwrite=force)
     check = ["counterpoint", "pgle", "check", out, "--program", recordings[0]]
     if json:

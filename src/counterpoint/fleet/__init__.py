@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from counterpoint.fleet.digest import write_digest as write_digest
     from counterpoint.fleet.fleet import Fleet as Fleet
     from counterpoint.fleet.fleet import Matrix as Matrix
+    from counterpoint.fleet.fleet import absent_hosts as absent_hosts
     from counterpoint.fleet.fleet import arrange as arrange
     from counterpoint.fleet.stragglers import Late as Late
     from counterpoint.fleet.summary import FleetSummary as FleetSummary
@@ -37,6 +38,7 @@ __getattr__ = lazy(
         "Gathering": "counterpoint.fleet.tasks",
         "Matrix": "counterpoint.fleet.fleet",
         "Late": "counterpoint.fleet.stragglers",
+        "absent_hosts": "counterpoint.fleet.fleet",
         "arrange": "counterpoint.fleet.fleet",
         "gather_digests": "counterpoint.fleet.tasks",
         "merge": "counterpoint.fleet.digest",

@@ -234,7 +234,6 @@ def _hosts(
         ahead_ms, spread_ms = clocks.get(at, (None, None))
         name = row["host"]
         machine = Host(name=name, source=row["source"]).machine
-        called = (name, machine, machine.partition(".")[0])  # by a topology
         number = met[name] = met.get(name, -1) + 1
         step = next((each for each in row["programs"] if each["is_step"]), None)
         found.append(
@@ -242,7 +241,7 @@ def _hosts(
                 name=f"{name} #{number}" if names.count(name) > 1 else name,
                 source=row["source"],
                 machine=machine,
-                place=next(filter(None, map(places.get, called)), HostPlace()),
+                place=next(filter(None, map(places.get, _called(name, machine))), HostPlace()),
                 chip=row["chip"],
                 program=step and step["name"],
                 build=step and step["build"],
@@ -253,6 +252,17 @@ def _hosts(
             )
         )
     return found
+
+
+def _called(name: str, machine: str) -> tuple[str, ...]:
+    """Return the names by which a topology may call a host."""
+    return name, machine, machine.partition(".")[0]
+
+
+def absent_hosts(places: Mapping[str, HostPlace], fleet: Fleet) -> list[str]:
+    """Return the hosts of a topology that the fleet lacks."""
+    own = {text for host in fleet.hosts for text in _called(host.name, host.machine)}
+    return [name for name in places if name not in own]
 
 
 def _shifts(digests: pl.DataFrame) -> tuple[dict[int, int], str]:

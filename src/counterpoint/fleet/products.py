@@ -7,7 +7,8 @@ A digest is the usual product. `timeline` stores the host's Timeline, and `costs
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -84,32 +85,63 @@ def _costs(timeline: Timeline, **options: Any) -> bytes:  # noqa: ANN401 - of JS
     return json.dumps(told).encode()
 
 
-def merge_costs(products: Mapping[str, bytes], notes: Iterable[str]) -> ProfileBuild:
+def merge_costs(
+    products: Mapping[str, bytes], notes: Iterable[str], *, strict: bool = False
+) -> ProfileBuild:
     """Return one profile: the median over hosts, and of a collective that of the shortest stay.
 
     Who arrives last at a collective stays as long as it takes; the others wait, and a task that
-    reads one host can't tell for whom.
+    reads one host can't tell for whom. A host with another chip than most is left out, and with
+    bare names, which match any program, one with other programs; with `strict`, it is an error.
     """
     from counterpoint.pgle.making import ModuleCosts, ProfileBuild, merge_profiles
     from counterpoint.pgle.profiles import InstructionCost, Profile
 
-    told: list[dict[str, Any]] = [json.loads(products[name]) for name in sorted(products)]
+    told: dict[str, Any] = {name: json.loads(products[name]) for name in sorted(products)}
+    others = _left_out(told, lambda each: each["origin"].get("devices", ""), strict=strict)
+    if any(fingerprint is None for each in told.values() for *_, fingerprint in each["costs"]):
+        others += _left_out(told, _programs, strict=strict)
     profiles = [
         Profile(tuple(InstructionCost(*cost) for cost in each["costs"]), origin=each["origin"])
-        for each in told
+        for each in told.values()
     ]
-    together = {name for each in told for name in each["collectives"]}
-    merged = merge_profiles(profiles, names=sorted(products), least=together)
+    together = {name for each in told.values() for name in each["collectives"]}
+    merged = merge_profiles(profiles, names=[*told], least=together)
     modules: dict[tuple[str, str | None], ModuleCosts] = {}
-    for module in (ModuleCosts(**module) for each in told for module in each["modules"]):
+    for module in (ModuleCosts(**module) for each in told.values() for module in each["modules"]):
         key = (module.name, module.fingerprint)
         modules[key] = _sum(modules[key], module) if key in modules else module
-    said = dict.fromkeys(f"of one host: {note}" for each in told for note in each["notes"])
+    said = dict.fromkeys(f"of one host: {note}" for each in told.values() for note in each["notes"])
     return ProfileBuild(
         merged,
         tuple(sorted(modules.values(), key=lambda module: -module.cost_ms)),
-        (*notes, _APART, *list(said)[:_NOTES]),
+        (*others, *notes, _APART, *list(said)[:_NOTES]),
     )
+
+
+def _programs(product: dict[str, Any]) -> str:
+    return ", ".join(sorted({module["name"] for module in product["modules"]}))
+
+
+def _left_out(
+    told: dict[str, Any], of: Callable[[dict[str, Any]], str], *, strict: bool
+) -> list[str]:
+    """Take away the hosts of which `of` says something else than of most, and name them."""
+    own = {name: text for name, each in told.items() if (text := of(each))}
+    counts = Counter(own.values()).most_common()
+    others = [name for name in own if own[name] != counts[0][0]]
+    said = [f"{name} has {own[name]}, most have {counts[0][0]}" for name in others]
+    if others and (strict or counts[0][1] == counts[1][1]):
+        raise InputError(
+            f"{others[0]} is of another run than others",
+            why="; ".join(
+                f"{count} of {len(own)} profiles have {text}" for text, count in counts[:3]
+            ),
+            next="make the costs of each run separately",
+        )
+    for name in others:
+        del told[name]
+    return [f"left out: {each}" for each in said]
 
 
 def _sum(a: ModuleCosts, b: ModuleCosts) -> ModuleCosts:
