@@ -176,6 +176,21 @@ def test_one_step_has_no_median(digests: list[pl.DataFrame], tmp_path: Path) -> 
     assert re.search(r"Step time   [\d.]+ ms   1 step\n", text)
 
 
+def test_the_run_of_most_hosts_is_that_of_the_largest_group(
+    digests: list[pl.DataFrame], tmp_path: Path
+) -> None:
+    """Two others are of two runs, and together as many as those of the largest."""
+    rows = merge(*digests).to_dicts()
+    for row, chip in zip(rows, ("MI300X", "A100"), strict=False):
+        row["chip"] = chip
+        row["programs"] = [{**each, "name": f"jit_{chip}"} for each in row["programs"]]
+    kept = tmp_path / "kept.digest.parquet"
+    kept.write_bytes(to_bytes(pl.DataFrame(rows, schema=SCHEMA)))
+    found = gather_digests([str(kept)], LocalExecutor(1), memory_bytes=1 << 30)
+    assert found.digests["host"].to_list() == ["host-02", "host-03"]
+    assert len(found.strangers) == 2
+
+
 def test_what_is_no_digest(digests: list[pl.DataFrame], tmp_path: Path) -> None:
     data = to_bytes(digests[0])
     with pytest.raises(InputError, match="not a whole digest"):

@@ -228,14 +228,23 @@ def _without_strangers(gathering: Gathering, *, strict: bool) -> Gathering:
         (kind, chip, next((each["name"] for each in programs if each["is_step"]), None))
         for kind, chip, programs in gathering.digests.select("kind", "chip", "programs").rows()
     ]
-    ((kind, chip), count), *_ = Counter(host[:2] for host in hosts).most_common(1)
-    programs = {host[2] for host in hosts if host[:2] == (kind, chip)}
-    of_most = [
-        host[0] == kind and (None in (chip, host[1]) or host[1] == chip or host[2] in programs)
-        for host in hosts
-    ]
+
+    def run_of(kind: str | None, chip: str | None) -> tuple[bool, ...]:
+        programs = {host[2] for host in hosts if host[:2] == (kind, chip)}
+        return tuple(
+            host[0] == kind and (None in (chip, host[1]) or host[1] == chip or host[2] in programs)
+            for host in hosts
+        )
+
+    told = {host[0] for host in hosts if host[1]}  # kinds of which a chip is known
+    chips = Counter(host[:2] for host in hosts if host[1] or host[0] not in told).most_common()
+    runs = {run_of(*each): each for each, _ in reversed(chips)}
+    of_most, *others = sorted(runs, key=sum, reverse=True)
     if all(of_most):
         return gathering
+    kind, chip = runs[of_most]
+    count = Counter(host[:2] for host in hosts)[kind, chip]
+    programs = {host[2] for host in hosts if host[:2] == (kind, chip)}
     ran = some(sorted(filter(None, programs)), 3) or "an unknown program"
     most = f"{count} of {len(hosts)} hosts have {chip or kind}, and run {ran}"
     strangers: list[Reduction] = []
@@ -244,7 +253,7 @@ def _without_strangers(gathering: Gathering, *, strict: bool) -> Gathering:
             own = f"{hosts[at][1] or hosts[at][0]}, and runs {hosts[at][2] or 'an unknown program'}"
             told = (f"{source} is of another run", f"{name} has {own}; {most}")
             strangers.append(Reduction(name=source, failure=(*told, "explain it separately")))
-    if strict or len(strangers) >= count:
+    if strict or any(sum(each) == sum(of_most) for each in others):
         raise _error(strangers[0])
     kept = gathering.digests.filter(of_most)
     return replace(gathering, digests=kept, strangers=tuple(strangers))
