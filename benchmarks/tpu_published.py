@@ -62,7 +62,8 @@ def main() -> int:
     """Predict the rows that have no result yet, and print the table of all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("results", type=Path)
-    parser.add_argument("--only", nargs="*", default=[], help="ids of rows")
+    ids = [row["id"] for row in read(ROWS)]
+    parser.add_argument("--only", nargs="*", default=[], choices=ids, metavar="ID", help="rows")
     parser.add_argument("--schedules", action="store_true", help="compile to the schedule only")
     parser.add_argument("--table", action="store_true", help="predict nothing")
     options = parser.parse_args()
