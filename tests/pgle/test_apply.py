@@ -125,6 +125,23 @@ def test_the_same_flags_with_which_it_was_made_make_it_fit(
     assert fitting.coverage.staleness.fit is ProfileFit.UNTOLD
 
 
+def test_costs_that_predict_made_fit_the_program_that_it_compiled(
+    lowered: Lowered, tmp_path: Path
+) -> None:
+    """XLA's first choice for GEMMs is Triton, while `predict` compiles library calls."""
+    path, said = tmp_path / "step.pbtxt", []
+    predicted = lowered.compile(CUBLAS)
+    assert predicted.fingerprint != lowered.compile().fingerprint
+    write_profile(costs_of(predicted.program), path)
+    found = apply_profile(load_workload(lowered.ir), H100, path, say=said.append)
+    assert found.used
+    assert found.missing == 0
+    assert found.coverage.staleness.fit is ProfileFit.FITS
+    assert found.without.fingerprint == predicted.fingerprint
+    assert found.options.items() >= CUBLAS.items()
+    assert len(said) == 3
+
+
 def test_a_directory_of_fingerprints_is_used(lowered: Lowered, tmp_path: Path) -> None:
     program = lowered.compile().program
     place = tmp_path / "profiles"

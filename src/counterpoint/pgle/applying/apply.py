@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import TIMEOUT_S, CompiledProgram, CompileFailed, compile_workload
+from counterpoint.compile import (
+    TIMEOUT_S,
+    CompiledProgram,
+    CompileFailed,
+    assumed_options,
+    compile_workload,
+)
 from counterpoint.compile.inputs import Workload, own_programs
 from counterpoint.core import CounterpointError
 from counterpoint.core.arguments import Retry
@@ -229,12 +235,23 @@ def apply_profile(
 
     say(f"compiling {workload.name} for {target} without the profile")
     # Without a profile there is nothing to check; jaxlib 0.12 fails if asked to check anyway.
-    without = compiler({name: it for name, it in plain.items() if name != CHECKER})
+    without = compiler(_unchecked(plain))
+    sources = source_fingerprints(profile)
+    library = assumed_options(workload, target, plain, environment or {}).options
+    if sources and without.fingerprint not in sources and library != plain:
+        # Costs that `predict` made are of a program whose GEMMs are library calls.
+        say(f"compiling {workload.name} for {target} with GEMMs as library calls")
+        predicted = compiler(_unchecked(library))
+        if predicted.fingerprint in sources:
+            plain, without = dict(library), predicted
     say(f"compiling {workload.name} for {target} with the profile")
     compiled = _compile_with(compiler, {**plain, PROFILE: str(place)})
-    sources = source_fingerprints(profile)
     source_program = next((it for it in own_programs(workload) if it.fingerprint in sources), None)
     return compare_compiles(place, profile, without, compiled, source_program)
+
+
+def _unchecked(options: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if name != CHECKER}
 
 
 def compare_compiles(
