@@ -255,7 +255,7 @@ def _without_strangers(gathering: Gathering, *, strict: bool) -> Gathering:
             strangers.append(Reduction(name=source, failure=(*told, "explain it separately")))
     if strict or any(sum(each) == sum(of_most) for each in others):
         raise _error(strangers[0])
-    kept = gathering.digests.filter(of_most)
+    kept = gathering.digests.filter(list(of_most))
     return replace(gathering, digests=kept, strangers=tuple(strangers))
 
 
