@@ -81,6 +81,7 @@ def fleet_of(
             machine=f"h{number}",
             source=f"h{number}.xplane.pb",
             place=HostPlace(rack=f"r{number % racks}" if racks else None),
+            kind="gpu",
             chip="H100",
             program="jit_step",
             build=None,

@@ -51,6 +51,7 @@ class FleetHost:
     machine: str
     source: str
     place: HostPlace
+    kind: str  # of its devices: gpu, tpu, cpu
     chip: str | None
     program: str | None
     build: str | None
@@ -242,6 +243,7 @@ def _hosts(
                 source=row["source"],
                 machine=machine,
                 place=next(filter(None, map(places.get, _called(name, machine))), HostPlace()),
+                kind=row["kind"],
                 chip=row["chip"],
                 program=step and step["name"],
                 build=step and step["build"],

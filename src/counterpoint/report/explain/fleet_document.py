@@ -14,6 +14,7 @@ from counterpoint.core.columns import column_medians
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose import WindowKind
 from counterpoint.fleet import FleetCollective, FleetSummary, Late, Matrix
+from counterpoint.hardware import chip_label
 from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
@@ -74,7 +75,7 @@ def _next(summary: FleetSummary) -> str:
 
 def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
     fleet, gathering = summary.fleet, summary.gathering
-    chips = sorted({host.chip for host in fleet.hosts if host.chip})
+    chips = sorted({chip_label(host.chip, host.kind) for host in fleet.hosts})
     programs = sorted({host.program for host in fleet.hosts if host.program})
     places = {
         "pod": {host.place.pod for host in fleet.hosts} - {None},
@@ -90,7 +91,7 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
         Fact(
             "hosts",
             f"{processes}{counted_noun(fleet.machines, 'host')}{where},"
-            f" {len(fleet.host_of):,} x {' and '.join(chips) or 'an unknown chip'}",
+            f" {len(fleet.host_of):,} x {' and '.join(chips)}",
         ),
         Fact("program", some(programs, _LISTED) or units.UNKNOWN),
         Fact(
@@ -145,10 +146,9 @@ def _step(summary: FleetSummary) -> Section:
             parts, units.column(ms for _, _, ms, _ in parts), strict=True
         )
     )
-    how = (
-        "the parts are means over devices of the steps around the median, scaled to it; steps of"
-        f" different hosts are matched by {summary.fleet.matched_by}"
-    )
+    how = "the parts are means over devices of the steps around the median, scaled to it"
+    if len(summary.hosts) > 1:
+        how += f"; steps of different hosts are matched by {summary.fleet.matched_by}"
     matched = Prose(how, Tone.QUIET)
     if summary.step_ms is None:
         text = f"{units.UNKNOWN}   no whole step in these profiles; {_window(summary)}"
