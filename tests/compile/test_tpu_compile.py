@@ -9,13 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import compile_workload, require_compiler
+from counterpoint.compile import (
+    CompiledProgram,
+    compile_all,
+    compile_workload,
+    require_compiler,
+)
 from counterpoint.compile.cache import fingerprint
 from counterpoint.compile.inputs import Workload, load_workload, lower_function
 from counterpoint.compile.task import CompileTask
 from counterpoint.compile.worker_slot import usual_jobs
 from counterpoint.core import UsageError
+from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.work import made_for_tpus
 
@@ -92,6 +99,45 @@ def test_an_option_that_libtpu_lacks_is_named(workload: Workload) -> None:
 
 @needs_libtpu
 @pytest.mark.compiler
+def test_the_schedule_alone_is_that_of_the_whole_compile(workload: Workload) -> None:
+    target = parse_target("v5e-4", tpus=True)
+    whole = compile_workload(workload, target)
+    ((_, early),) = compile_all([_only_scheduled(workload, target)])
+    assert isinstance(early, CompiledProgram)
+    assert early.schedule_only
+    assert not whole.schedule_only
+    assert b"estimated_cycles" in whole.hlo
+    assert b"estimated_cycles" not in early.hlo
+    assert _order(early.program) == _order(whole.program)
+    assert (early.memory.peak, whole.memory.buffers) == (None, None)
+    assert early.memory.buffers is not None
+    assert whole.memory.argument is not None
+    assert whole.memory.peak is not None
+    assert whole.memory.argument <= early.memory.buffers <= whole.memory.peak
+
+
+@needs_libtpu
+@pytest.mark.compiler
+def test_an_option_that_libtpu_lacks_is_named_before_it_schedules(workload: Workload) -> None:
+    task = _only_scheduled(workload, parse_target("v5e-4", tpus=True))
+    ((_, told),) = compile_all([replace(task, options={"xla_tpu_no_such_flag": "true"})])
+    assert isinstance(told, UsageError)
+    assert "xla_tpu_no_such_flag" in told.what
+
+
+def _only_scheduled(workload: Workload, target: Target) -> CompileTask:
+    return CompileTask(workload=workload, target=target, schedule_only=True)
+
+
+def _order(program: Program) -> list[tuple[str, list[str]]]:
+    return [
+        (name, [one.name for one in body.instructions])
+        for name, body in program.computations.items()
+    ]
+
+
+@needs_libtpu
+@pytest.mark.compiler
 def test_libtpu_closes_the_rings_of_a_whole_pod(workload: Workload, tmp_path: Path) -> None:
     whole = replace(
         workload, program=workload.program.replace(b"= 4", b"= 256").replace(b"=4", b"=256")
@@ -133,6 +179,8 @@ def test_compiles_for_other_slices_are_other_compiles(workload: Workload) -> Non
     names = ["v5e-4", "v5e-8", "v6e-4", "2xv5e-4", "v4-8"]
     assert len({of(name) for name in names}) == len(names)
     assert of("2xv5e-4") == of("2xv5e-4:200G")  # the network changes no schedule
+    early = fingerprint(_only_scheduled(workload, parse_target("v5e-4", tpus=True)))
+    assert early not in (None, of("v5e-4"))
 
 
 def test_fewer_compiles_for_tpus_fit_in_memory() -> None:

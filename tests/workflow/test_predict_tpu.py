@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from counterpoint.core import CounterpointError
 from counterpoint.cost import PriceSource
 from counterpoint.report.predict import predict_document, predict_json
+from counterpoint.report.predict.predict_document import coverage_text
 from counterpoint.report.terminal import plain_text
 from counterpoint.workflow.prediction import predict
 
@@ -37,6 +39,16 @@ def test_a_scheduled_step_is_predicted_with_its_memory_and_basis() -> None:
     assert "XLA's estimates" in text
     assert "libtpu leaves a program 15.8 GiB" in text
     assert predict_json(prediction)
+
+
+def test_a_step_without_estimates_has_the_range_of_tpus(tmp_path: Path) -> None:
+    text = lzma.decompress((DATA / "tpu_step.txt.xz").read_bytes()).decode()
+    bare = tmp_path / "step.hlo.txt"
+    bare.write_text(text.replace("estimated_cycles", "no_cycles"))
+    base = predict(bare, target="v5e-8").base
+    assert PriceSource.COMPILER not in base.simulation.rests_on
+    assert base.range_covers is None  # published steps on GPUs say nothing of it
+    assert "few published steps on TPUs" in coverage_text(base)
 
 
 @pytest.mark.slow
@@ -84,6 +96,12 @@ def test_what_only_gpus_have_is_refused() -> None:
     with pytest.raises(CounterpointError) as told:
         predict(STEP, target="v5e-8", candidates=["--xla_tpu_x=1"])
     assert "already scheduled" in told.value.what
+
+
+def test_only_libtpu_can_stop_at_the_schedule() -> None:
+    with pytest.raises(CounterpointError) as told:
+        predict(DATA / "gpu_step.hlo.pb.xz", target="8xH100", schedule_only=True)
+    assert "`schedule_only=` is for TPUs" in told.value.what
 
 
 @pytest.mark.skipif(not PUBLISHED.exists(), reason="needs the programs in shared/data/tpu")

@@ -348,6 +348,8 @@ def _again(compile_options: CompileOptions) -> Iterator[str]:
     yield from (f"--recipe={value}" for value in compile_options.recipe)
     yield from (f"--set={value}" for value in compile_options.set_)
     yield from (f"--env={value}" for value in compile_options.env)
+    if compile_options.schedule_only:
+        yield "--schedule-only"
 
 
 def _settings(compile_options: CompileOptions) -> Iterator[str]:

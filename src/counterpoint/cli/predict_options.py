@@ -38,6 +38,8 @@ class CompileOptions:
         devices: Number of devices to lower a function or a command for; by default the target's.
         jobs: Number of concurrent compiles; by default as many as cores and memory allow.
         timeout: Time limit of one compile or lowering, in seconds.
+        schedule_only: On TPUs, stop libtpu when it has scheduled: seconds instead of minutes, but
+            prices are formulas, and of the memory only the buffers are known.
     """
 
     target: str | None = None
@@ -54,6 +56,7 @@ class CompileOptions:
     devices: MaybeWholeNumber = None
     jobs: MaybeWholeNumber = None
     timeout: float = 900.0
+    schedule_only: Switch = False
 
 
 @Parameter(name="*")
@@ -176,4 +179,5 @@ def make_question(
         devices=compile_.devices,
         jobs=compile_.jobs,
         timeout_s=compile_.timeout,
+        schedule_only=compile_.schedule_only,
     )

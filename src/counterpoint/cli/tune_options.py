@@ -65,7 +65,10 @@ class SearchOptions:
             that file. Without a value, the command after `--` is lowered, not trained. With both,
             the search uses the workload, and the command is measured.
         target: Devices: 8xH100, 64x8xH100:400G for 64 hosts with one NIC per GPU, or a .toml.
-        candidates: Maximum number of candidates to compile. Default: 100, or 24 for TPUs.
+        candidates: Maximum number of candidates to compile. Default: 100, or 24 for TPUs without
+            --schedule-only.
+        schedule_only: On TPUs, stop libtpu when it has scheduled: seconds instead of minutes for
+            each candidate, but prices are formulas, blind to changes of machine code.
         shortlist: Maximum number of candidates to measure.
         program: Program to tune, if there are several; default: the one with the most FLOPs.
         devices: Number of devices to lower a function or a command for; default: the target's.
@@ -88,6 +91,7 @@ class SearchOptions:
     devices: MaybeWholeNumber = None
     jobs: MaybeWholeNumber = None
     compile_timeout: float = 900.0
+    schedule_only: Switch = False
     profile: Path | None = None
     nccl_table: Annotated[tuple[Path, ...], Parameter(show_default=False)] = ()
     gemm_table: Path | None = None

@@ -274,7 +274,7 @@ def _plan(given: TuneOptions, target: Target | None) -> StudyPlan:
     from counterpoint.tune.executors import TrialLimits
 
     search, race = given.search, given.race
-    on_tpu = target is not None and target.tpu is not None
+    slow = target is not None and target.tpu is not None and not search.schedule_only
     check_number("--candidates", search.candidates, 1)
     check_number("--shortlist", search.shortlist, 1)
     check_number("--jobs", search.jobs, 1)
@@ -285,7 +285,7 @@ def _plan(given: TuneOptions, target: Target | None) -> StudyPlan:
     check_number("--hang-after", race.hang_after, 0.001)
     return StudyPlan(
         budget=read_budget(race.budget),
-        candidates=search.candidates or (_MOST_COMPILES if on_tpu else StudyPlan().candidates),
+        candidates=search.candidates or (_MOST_COMPILES if slow else StudyPlan().candidates),
         shortlist=search.shortlist,
         rule=_rule(race),
         confirm_rows=race.confirm_rows,
@@ -373,6 +373,7 @@ def _question(given: TuneOptions, base: Settings) -> PredictionOptions:
         devices=search.devices,
         jobs=search.jobs,
         timeout_s=search.compile_timeout,
+        schedule_only=search.schedule_only,
     )
 
 

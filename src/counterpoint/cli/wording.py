@@ -26,9 +26,9 @@ nccl_table no_before no_browser no_probe no_profile no_tries nodes nsys nsys_opt
 params patch per percentile perfetto_link pgle pgle_out plugin port predict print_only processes
 profile profile_after_quiet profile_in_pieces profile_seconds profile_start_step profile_steps
 profiling program project python rank ranks ranks_per_node ray_address recipe repeats root run_id
-runs seed select set settings shortlist since skip slurm source space step steps stop_after_steps
-store strict study target target_gain timeout timings to top topology total_params until what_if
-with workload
+runs schedule_only seed select set settings shortlist since skip slurm source space step steps
+stop_after_steps store strict study target target_gain timeout timings to top topology
+total_params until what_if with workload
 """
 ARGUMENTS: Final = frozenset(_ARGUMENTS.split())
 """The arguments that commands take; others in backticks are somebody else's."""

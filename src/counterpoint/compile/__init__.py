@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from counterpoint.compile.compiler import PlannedMemory as PlannedMemory
     from counterpoint.compile.compiler import compile_workload as compile_workload
     from counterpoint.compile.failures import CompileFailed as CompileFailed
-    from counterpoint.compile.installed import require_compiler as require_compiler
     from counterpoint.compile.interpreter import Interpreter as Interpreter
+    from counterpoint.compile.interpreter import require_compiler as require_compiler
     from counterpoint.compile.pool import CompileResult as CompileResult
     from counterpoint.compile.pool import Pool as Pool
     from counterpoint.compile.pool import compile_all as compile_all
@@ -35,7 +35,7 @@ __getattr__ = lazy(
         "PlannedMemory": "counterpoint.compile.compiler",
         "compile_workload": "counterpoint.compile.compiler",
         "CompileFailed": "counterpoint.compile.failures",
-        "require_compiler": "counterpoint.compile.installed",
+        "require_compiler": "counterpoint.compile.interpreter",
         "Interpreter": "counterpoint.compile.interpreter",
         "CompileResult": "counterpoint.compile.pool",
         "Pool": "counterpoint.compile.pool",

@@ -21,8 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.compile.installed import installed_version
-from counterpoint.compile.interpreter import Interpreter, version_in
+from counterpoint.compile.interpreter import Interpreter, installed_version, version_in
 from counterpoint.compile.task import CompileOutput, CompileTask, planned_bytes
 from counterpoint.compile.worker_process import outcome_of
 from counterpoint.core.documents import cache_directory
@@ -72,6 +71,7 @@ def fingerprint(task: CompileTask) -> str | None:
         "environment": sorted(task.environment.items()),
         "memory": planned_bytes(target.config, task.environment),
         "files": files,
+        **({"schedule_only": True} if task.schedule_only else {}),
     }
     return _hash(json.dumps(parts, sort_keys=True).encode())
 

@@ -46,6 +46,7 @@ class PlannedMemory:
     alias: int | None = None
     code: int | None = None
     peak: int | None = None
+    buffers: int | None = None  # all that is known of a peak where only a schedule was compiled
 
 
 @frozen(kw_only=True)
@@ -63,6 +64,7 @@ class CompiledProgram:
     options: Mapping[str, str]
     notes: tuple[str, ...] = ()
     from_cache: bool = False
+    schedule_only: bool = False
 
     @property
     def fingerprint(self) -> str | None:
@@ -75,6 +77,10 @@ _BAD_FLAG: Final = "parse_flags_from_env"
 _NOT_TUNED: Final = (
     "kernels are not autotuned, because that needs the device: GEMMs may use"
     " other kernels than in a run"
+)
+_SCHEDULE_ONLY: Final = (
+    "libtpu was stopped after scheduling: it estimates cycles only with the machine code, so all"
+    " prices are formulas"
 )
 _TUNED: Final = "the kernels are those that the run's autotuner chose"
 
@@ -133,6 +139,7 @@ def _compiled(
         options={name: options[name] for name in options if name in recorded.taken},
         notes=(*outcome.notes, *_notes(task, recorded), *log_notes(recorded.log)),
         from_cache=from_cache,
+        schedule_only=task.schedule_only,
     )
 
 
@@ -145,6 +152,8 @@ def _notes(task: CompileTask, recorded: CompileOutput) -> Iterator[str]:
         yield _NOT_TUNED
     elif AUTOTUNED in taken and AUTOTUNED not in task.requested:
         yield _TUNED
+    if task.schedule_only:
+        yield _SCHEDULE_ONLY
     yield from workaround_notes(taken, task.flags)
     yield from limit_notes(task, recorded.outcome.versions.get("jaxlib", ""))
 
@@ -223,6 +232,7 @@ def _attempt(
         device_memory=planned_bytes(target.config, task.environment),
         topology="" if tpu is None else tpu.topology,
         topology_options={} if tpu is None else tpu.topology_options,
+        schedule_only=task.schedule_only,
     )
     flags = " ".join(filter(None, (task.environment.get("XLA_FLAGS"), sent.xla_flags)))
     # The job has the allocator's limit: these variables would only force a new worker.
@@ -233,7 +243,7 @@ def _attempt(
         workload.program,
         variables,
         task.timeout_s,
-        alone=needs_own_process(sent.options),
+        alone=task.schedule_only or needs_own_process(sent.options),
         interpreter=task.interpreter,
     )
 

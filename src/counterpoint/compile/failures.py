@@ -7,14 +7,15 @@ import signal
 from typing import Final
 
 from counterpoint.compile.inputs.workload import Workload
-from counterpoint.compile.installed import (
+from counterpoint.compile.interpreter import (
+    Interpreter,
     first_line,
     installed_version,
     no_compiler,
     no_libtpu,
     shortened,
+    version_in,
 )
-from counterpoint.compile.interpreter import Interpreter, version_in
 from counterpoint.compile.worker_process import CompileOutcome, FailureKind
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry

@@ -29,7 +29,8 @@ class CompileTask:
 
     `options` are XLA flags by name, without dashes. `environment` is added to a clean one: the
     caller's own XLA_FLAGS or JAX variables do not count unless given here. `interpreter` has the
-    compiler; by default that is this process's own.
+    compiler; by default that is this process's own. `schedule_only` stops libtpu before it makes
+    machine code, which takes it minutes: the program then has no estimates of cycles.
     """
 
     workload: Workload
@@ -38,6 +39,7 @@ class CompileTask:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     timeout_s: float = TIMEOUT_S
     interpreter: Interpreter | None = None
+    schedule_only: bool = False
 
     @property
     def requested(self) -> Mapping[str, str]:

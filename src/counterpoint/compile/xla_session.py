@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -21,6 +22,7 @@ from jax.experimental import topologies
 from jaxlib import _jax, version
 from jaxlib.mlir import ir
 
+from counterpoint.compile.libtpu_schedule import buffer_bytes, dump_options, until_scheduled
 from counterpoint.compile.worker_process import (
     CompileJob,
     CompileOutcome,
@@ -105,6 +107,7 @@ _BUILD_OPTIONS: Final = 3
 _DEVICE_MEMORY: Final = 15
 _DEVICE_ORDER: Final = re.compile(rb"^// counterpoint\.device_order = ([\d,]+)$", re.MULTILINE)
 _ORDER_BYTES: Final = 1 << 20
+_DUMP: Final = "dump"
 _PEAK_SINCE: Final = (0, 10)
 _PLUGINS: Final = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 _MEMORY: Final = {
@@ -127,14 +130,23 @@ def compile_program(job: CompileJob, program: bytes, log: Path) -> tuple[bytes, 
         if replicas * partitions != len(devices):
             raise CompileRefused(FailureKind.DEVICES, f"{replicas * partitions} {len(devices)}")
         assigned = _assigned(program, devices, replicas, partitions)
-        options = _options(job, assigned, shardy=shardy)
+        dump = log.parent / _DUMP
+        added = dump_options(dump) if job.schedule_only else {}
+        options = _options(job, added, assigned, shardy=shardy)
         started = time.perf_counter()
-        executable = _compile(module, devices, options)
-        seconds = time.perf_counter() - started
-    return _scheduled(executable), CompileOutcome(
+        if job.schedule_only:
+            scheduled = until_scheduled(dump, lambda: _compile(module, devices, options))
+            seconds = time.perf_counter() - started
+            memory = _planned(buffer_bytes(dump))
+        else:
+            executable = _compile(module, devices, options)
+            seconds = time.perf_counter() - started
+            scheduled = _scheduled(executable)
+            memory = _memory(executable.get_compiled_memory_stats(), on_tpus=bool(job.topology))
+    return scheduled, CompileOutcome(
         seconds=seconds,
         devices=len(devices),
-        memory=_memory(executable.get_compiled_memory_stats(), on_tpus=bool(job.topology)),
+        memory=memory,
         versions={"jax": jax.__version__, "jaxlib": version.__version__, **_libtpu(job)},
         notes=notes,
     )
@@ -194,6 +206,10 @@ def _memory(stats: Stats, *, on_tpus: bool) -> dict[str, int]:
         held = sizes["argument"] + sizes["output"] - sizes["alias"]
         sizes["peak"] = held + sizes["temp"] + sizes["code"]
     return sizes
+
+
+def _planned(buffers: int | None) -> dict[str, int]:
+    return {} if buffers is None else {"buffers": buffers}
 
 
 def _devices(job: CompileJob, log: Path) -> tuple[list[Device], list[str]]:
@@ -294,13 +310,15 @@ def _assigned(
     return numbers[order].reshape(replicas, partitions)
 
 
-def _options(job: CompileJob, assigned: DeviceNumbers, *, shardy: bool) -> Options:
+def _options(
+    job: CompileJob, added: Mapping[str, str], assigned: DeviceNumbers, *, shardy: bool
+) -> Options:
     replicas, partitions = assigned.shape
     options = compiler.get_compile_options(
         num_replicas=replicas,
         num_partitions=partitions,
         device_assignment=assigned,
-        env_options_overrides=job.options,
+        env_options_overrides={**job.options, **added},
     )
     build = options.executable_build_options
     build.use_spmd_partitioning = True

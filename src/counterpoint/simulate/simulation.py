@@ -73,6 +73,7 @@ class Simulation:
     busiest_lane_s: float  # work of the busiest stream
     jittered: JitteredSteps | None
     notes: tuple[str, ...]
+    on_tpus: bool = False
 
     @property
     def lower_bound(self) -> bool:
@@ -155,6 +156,7 @@ def simulate(
         busiest_lane_s=priced.busiest_lane_s(engine.sums.counts),
         jittered=disturb(jitter, priced, times) if jitter else None,
         notes=notes,
+        on_tpus=target is not None and target.tpu is not None,
     )
 
 

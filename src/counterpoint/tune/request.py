@@ -199,21 +199,21 @@ def check(asked: TuneRequest) -> None:
         )
     if not asked.measure and asked.target is None:
         raise UsageError("a prediction requires `target=`", next=Retry({"target": "8xH100"}))
-    if asked.target is not None and asked.target.tpu is not None:
-        _refuse_on_tpus(asked, asked.target)
+    if asked.target is not None:
+        (asked.question or PredictionOptions()).refuse_those_of_others(asked.target)
+        _refuse_trials_on_tpus(asked, asked.target)
     if asked.command and not _may_run_elsewhere(asked):
         refuse_unknown(asked.base, asked.command, asked.inherited)
 
 
-def _refuse_on_tpus(asked: TuneRequest, target: Target) -> None:
-    """Refuse trials, which pass flags to GPUs only, and what prices GPUs."""
-    if asked.measure:
+def _refuse_trials_on_tpus(asked: TuneRequest, target: Target) -> None:
+    """Refuse trials, which pass flags to GPUs only."""
+    if asked.measure and target.tpu is not None:
         raise UsageError(
             f"trials run on GPUs only, and {target} has TPUs",
             why="a search for TPUs predicts; measure its best settings with `counterpoint run`",
             next=Retry({"confirm": 0}),
         )
-    (asked.question or PredictionOptions()).refuse_those_of_gpus(target)
 
 
 def _may_run_elsewhere(asked: TuneRequest) -> bool:
@@ -275,6 +275,7 @@ def _question(asked: TuneRequest, target: str | None, executor: str | None, cwd:
         "shape": to_plain(plan.shape),
         "steps": plan.limits.steps,
         "prices": [_content(path) for path in _price_files(priced)],
+        **_only_schedules(asked),
     }
     return _hash(question)[:16]
 
@@ -296,9 +297,15 @@ def _parts(asked: TuneRequest) -> tuple[tuple[str, str], ...]:
         "the prices of the prediction (tables, `profile=`, `calibration=`)": [
             _content(path) for path in _price_files(asked.question or PredictionOptions())
         ],
+        **_only_schedules(asked),
     }
     files = file_parts(asked.command) if asked.measure else ()
     return (*((name, _hash(part)[:8]) for name, part in parts.items()), *files)
+
+
+def _only_schedules(asked: TuneRequest) -> dict[str, object]:
+    question = asked.question or PredictionOptions()
+    return {"how far libtpu compiles (`schedule_only=`)": True} if question.schedule_only else {}
 
 
 def _hash(plain: object) -> str:

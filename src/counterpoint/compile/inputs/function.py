@@ -22,8 +22,12 @@ from typing import Any, Final, TypeAlias
 
 from counterpoint.compile.inputs.artifacts import counts
 from counterpoint.compile.inputs.workload import Workload, load_workload
-from counterpoint.compile.installed import require_compiler
-from counterpoint.compile.interpreter import Interpreter, environment_of, python_of
+from counterpoint.compile.interpreter import (
+    Interpreter,
+    environment_of,
+    python_of,
+    require_compiler,
+)
 from counterpoint.compile.worker_process import ProgramForm
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry

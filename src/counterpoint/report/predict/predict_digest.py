@@ -57,7 +57,9 @@ def _step(forecast: Forecast) -> str:
 def _memory(memory: MemoryFit) -> DigestLine:
     room = f"{memory.room} {units.size(memory.available_bytes)}"
     if memory.fits is None:
-        return DigestLine(f"memory [predicted]: unknown at the peak; {room}", 0)
+        least = memory.least_bytes
+        peak = "unknown" if least is None else f"at least {units.size(least)}, of buffers,"
+        return DigestLine(f"memory [predicted]: {peak} at the peak; {room}", 0)
     fits = "it fits" if memory.fits else "OUT OF MEMORY"
     peak = units.size(memory.peak_bytes)
     return DigestLine(f"memory [predicted]: {peak} at the peak; {room}: {fits}", 0)

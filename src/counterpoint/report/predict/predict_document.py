@@ -140,7 +140,9 @@ def _memory(memory: MemoryFit) -> Iterator[Fact]:
             f" {memory.fraction_source})"
         )
     if memory.fits is None:
-        yield Fact("memory", f"{units.UNKNOWN} at the peak; {available}")
+        least = memory.least_bytes
+        peak = units.UNKNOWN if least is None else f"at least {units.size(least)}, of buffers,"
+        yield Fact("memory", f"{peak} at the peak; {available}")
     elif memory.fits:
         yield Fact("memory", f"{units.size(memory.peak_bytes)} at the peak; {available}: it fits")
     else:
@@ -159,6 +161,8 @@ def _compiled(base: Forecast) -> str:
     by = f"libtpu {compiler}, jaxlib {jaxlib}" if compiler else f"jaxlib {jaxlib}"
     device = "TPU" if compiler else "GPU"
     took = f"{base.compiled.seconds:,.1f} s"
+    if base.compiled.schedule_only:
+        took += ", up to its schedule"
     if base.compiled.from_cache:
         return f"by {by} earlier ({took} then), from the cache, without a {device}"
     return f"by {by} in {took}, without a {device}"
@@ -200,7 +204,7 @@ def coverage_text(base: Forecast) -> str:
     known = base.range_covers
     if base.by_bounds:
         return "bounds of what is not priced decide it: how often steps lie within is unknown"
-    if known is None and base.on_tpus:
+    if known is None and base.simulation.on_tpus:
         return "a rule of thumb: few published steps on TPUs were compared"
     if known is None:
         return "with measured costs, the coverage of the range is unknown"

@@ -186,7 +186,7 @@ class Predictor:
     def begin(self, settings: Settings) -> CandidateSeen:
         """Return the base, with `settings` as its own: the first candidate, compiled already."""
         variant = Variant(BASE, self._in_full(settings))
-        wanted = compile_request(self._workload, self._pricing.target, variant, self._timeout_s)
+        wanted = self._request(variant)
         arm = Arm(name=BASE, settings=settings, origin=ArmOrigin.BASE)
         candidate = self._candidate(arm, self.base, schedule_hash(self.base.program))
         recorded = self._recorded.get(_identity(arm))
@@ -226,7 +226,7 @@ class Predictor:
     def _ask(self, arm: Arm) -> _PendingArm:
         variant = Variant(arm.name, self._in_full(arm.settings))
         try:
-            wanted = compile_request(self._workload, self._pricing.target, variant, self._timeout_s)
+            wanted = self._request(variant)
         except CounterpointError as error:  # an invalid value
             return _PendingArm(arm, failure=_said(error))
         key = _key(wanted.task, profile=arm.profile)
@@ -362,9 +362,15 @@ class Predictor:
             )
         return workload
 
-    @property
-    def _timeout_s(self) -> float:
-        return self._work.question.timeout_s
+    def _request(self, variant: Variant) -> CompileRequest:
+        question = self._work.question
+        return compile_request(
+            self._workload,
+            self._pricing.target,
+            variant,
+            question.timeout_s,
+            schedule_only=question.schedule_only,
+        )
 
 
 def _identity(arm: Arm) -> Identity:

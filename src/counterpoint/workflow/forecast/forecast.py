@@ -31,6 +31,7 @@ from counterpoint.workflow.forecast.measured_costs import TransferredCosts, tran
 from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate, memory_fit, ranked
 from counterpoint.workflow.subject import PredictionSubject, Variant, candidate, with_unique_names
 
+_DUMP: Final = "xla_dump_to"
 _STREAMS: Final = "xla_gpu_experimental_enable_collective_multi_streaming"
 _TRUE: Final = ("true", "True", "1")
 
@@ -89,11 +90,22 @@ class CompileRequest:
 
 
 def compile_request(
-    workload: Workload, target: Target, variant: Variant, timeout_s: float
+    workload: Workload,
+    target: Target,
+    variant: Variant,
+    timeout_s: float,
+    *,
+    schedule_only: bool = False,
 ) -> CompileRequest:
     """Return the compile request of a variant."""
     settings = variant.settings
     options = {**settings.flags, **dict(settings.options)}
+    if schedule_only and _DUMP in options:
+        raise UsageError(
+            f"`schedule_only=` and {_DUMP} exclude each other",
+            why="libtpu is stopped as soon as it has dumped the schedule, before it dumps the rest",
+            next=Retry(without=("schedule_only",)),
+        )
     # The flags are options already; the rest decides what JAX's allocator leaves the program, too.
     environment = {name: value for name, value in settings.variables.items() if name != "XLA_FLAGS"}
     assumed = assumed_options(workload, target, options, environment)
@@ -103,6 +115,7 @@ def compile_request(
         options=dict(assumed.options),
         environment=environment,
         timeout_s=timeout_s,
+        schedule_only=schedule_only,
     )
     return CompileRequest(variant, assumed, task)
 
@@ -219,12 +232,14 @@ def _compile(
     workload = work.subject.workload
     if workload is None:
         raise ValueError("a scheduled program is not compiled")
-    timeout_s = work.question.timeout_s
+    timeout_s, only = work.question.timeout_s, work.question.schedule_only
     wanted = [
-        compile_request(workload, work.pricing.target, variant, timeout_s) for variant in variants
+        compile_request(workload, work.pricing.target, variant, timeout_s, schedule_only=only)
+        for variant in variants
     ]
     results: dict[int, CompiledProgram | CounterpointError] = {}
-    work.say(f"compiling {work.subject.name} for {work.pricing.target}{_expected(wanted)}")
+    verb = "scheduling" if only else "compiling"
+    work.say(f"{verb} {work.subject.name} for {work.pricing.target}{_expected(wanted)}")
     for number, result in compile_all(
         [request.task for request in wanted], work.question.jobs, work.say
     ):
@@ -244,6 +259,8 @@ def _expected(requests: Sequence[CompileRequest]) -> str:
     task = requests[0].task
     if task.target.tpu is None:
         return ""
+    if task.schedule_only:
+        return " by libtpu, which takes seconds each"
     large = len(task.workload.program) > _LARGE
     return " by libtpu, which takes one to five minutes each" if large else " by libtpu"
 
@@ -303,9 +320,18 @@ class PredictionOptions:
     devices: int | None = None  # to lower a function for; default: the target's
     jobs: int | None = None
     timeout_s: float = TIMEOUT_S
+    schedule_only: bool = False  # on TPUs: no machine code, and so no estimates of cycles
 
-    def refuse_those_of_gpus(self, target: Target) -> None:
-        """Refuse what only predictions on GPUs have so far."""
+    def refuse_those_of_others(self, target: Target) -> None:
+        """Refuse what only predictions on GPUs have so far, and on GPUs what only TPUs have."""
+        if target.tpu is None:
+            if self.schedule_only:
+                raise UsageError(
+                    f"`schedule_only=` is for TPUs, and {target} has GPUs",
+                    why="XLA:GPU compiles a step in seconds, machine code included",
+                    next=Retry(without=("schedule_only",)),
+                )
+            return
         given = [name for name in _OF_GPUS if getattr(self, name)]
         if given:
             name = {"nccl_tables": "nccl_table"}.get(given[0], given[0])

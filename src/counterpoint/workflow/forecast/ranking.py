@@ -19,7 +19,6 @@ from counterpoint.workflow.forecast.step_range import (
     RangeCoverage,
     by_bounds,
     covered,
-    on_tpus,
     step_range,
 )
 
@@ -64,10 +63,6 @@ class Forecast:
     @property
     def by_bounds(self) -> bool:
         return by_bounds(self.simulation)
-
-    @property
-    def on_tpus(self) -> bool:
-        return on_tpus(self.simulation)
 
     @property
     def timeline(self) -> Timeline:
@@ -231,6 +226,7 @@ class MemoryFit:
     """
 
     peak_bytes: int | None  # None: unknown
+    least_bytes: int | None = None  # of an unknown peak: what buffers take
     memory_bytes: int | None  # of the chip
     fraction: float  # of it, that JAX's allocator takes
     fraction_source: str  # the variable that sets it, or the default
@@ -268,6 +264,7 @@ def memory_fit(
         known = peak is not None and peak <= target.memory_bytes
         return MemoryFit(
             peak_bytes=peak if known else None,
+            least_bytes=memory.buffers if memory is not None else None,
             memory_bytes=target.memory_bytes,
             fraction=1.0,
             fraction_source=LIBTPU,

@@ -118,7 +118,7 @@ def covered(simulation: Simulation) -> RangeCoverage | None:
 
     Nor does any published step depend on what has bounds instead of prices.
     """
-    if _measured(simulation) or on_tpus(simulation) or by_bounds(simulation):
+    if _measured(simulation) or simulation.on_tpus or by_bounds(simulation):
         return None
     tests = [step for step in published_steps() if not step.decided]
     inside = sum(step.lies_in(model_error()) for step in tests)
@@ -129,7 +129,7 @@ def step_range(simulation: Simulation) -> Range:
     """Return the range of the whole step, for comparison with a measurement."""
     left = 1 - _measured(simulation)
     prices = Range(simulation.low_s, simulation.high_s)
-    if on_tpus(simulation):
+    if simulation.on_tpus:
         return widened(simulation.step_s, prices, slower=ON_TPUS * left, faster=ON_TPUS * left)
     return widened(simulation.step_s, prices, slower=model_error() * left, faster=FASTER * left)
 
@@ -137,11 +137,6 @@ def step_range(simulation: Simulation) -> Range:
 def by_bounds(simulation: Simulation) -> bool:
     """Return whether what is not priced can change the step by a fourth or more."""
     return sum(bound.share for bound in simulation.unpriced) > _BY_BOUNDS
-
-
-def on_tpus(simulation: Simulation) -> bool:
-    """Return whether XLA's own estimates for TPUs price any of it."""
-    return PriceSource.COMPILER in simulation.rests_on
 
 
 def widened(step_s: float, prices: Range, *, slower: float, faster: float) -> Range:

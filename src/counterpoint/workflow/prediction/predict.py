@@ -179,8 +179,8 @@ def predict(
     where = parse_target(target, tpus=True) if isinstance(target, str) else target
     on_tpus = None if where is None else where.tpu is not None
     questions = read_questions(options.what_if, tpus=on_tpus)
-    if where is not None and where.tpu is not None:
-        options.refuse_those_of_gpus(where)
+    if where is not None:
+        options.refuse_those_of_others(where)
     measured = None if options.against is None else read_measurement(options.against)
     tables = read_tables(options.nccl_tables, options.gemm_table, options.kernel_table)
     fitted = read_scalars(options.calibration) if options.calibration is not None else None
