@@ -49,6 +49,17 @@ class Segments:
     def __len__(self) -> int:
         return len(self.start)
 
+    def at(self, rows: Longs) -> Segments:
+        """Return some of the segments, without their spans."""
+        return Segments(
+            start=self.start[rows],
+            end=self.end[rows],
+            times=self.times[:, rows],
+            count=self.count[rows],
+            op=self.op[rows],
+            longest=self.longest[rows],
+        )
+
 
 def pieces(start: Longs, end: Longs, kind: Longs, op: Longs, classes: int) -> Segments:
     """Return pieces of one class each as segments."""
@@ -71,12 +82,12 @@ def levels(finest: Segments) -> list[tuple[int, Segments]]:
     while width * BASE < extent // len(finest):
         width *= BASE
     while len(below) > _LAST and width < extent:
-        # Each bucket in which one begins is a segment: with too many of them, cutting is in vain.
-        begun = len(_firsts(below.start // width))
-        if begun * _GAIN <= len(below):
-            parts = _fragments(below, width)
-            if parts.count * _GAIN <= len(below):
-                below = _merged(below, parts, width)
+        bucket = below.start // width
+        # Each bucket in which one begins is a segment: with too many of them, summing is in vain.
+        if (1 + np.count_nonzero(bucket[1:] != bucket[:-1])) * _GAIN <= len(below):
+            coarser = _coarser(below, bucket, width)
+            if len(coarser) * _GAIN <= len(below):
+                below = coarser
                 found.append((width, below))
         width *= BASE
     return found
@@ -88,100 +99,74 @@ def coarsen(fine: Segments, width: int) -> Segments:
     What covers whole buckets stays one segment. Only a piece of one class reaches beyond a bucket:
     a segment with several classes is a bucket of a finer grid, which lies in one of this grid.
     """
-    return _merged(fine, _fragments(fine, width), width)
+    return _coarser(fine, fine.start // width, width)
 
 
-@frozen(eq=False, kw_only=True)
-class _Fragments:
-    """Heads, middles and tails of segments in order; a middle belongs to no bucket (-1).
-
-    `row` is that of the segment, and None where each segment is one fragment. `first` are the
-    places at which a coarser segment begins.
-    """
-
-    row: Longs | None
-    start: Longs
-    end: Longs
-    bucket: Longs
-    first: Longs
-
-    @property
-    def count(self) -> int:
-        """Number of coarser segments."""
-        return len(self.first)
-
-
-def _fragments(fine: Segments, width: int) -> _Fragments:
-    """Cut segments at the first and the last border of the grid that they cross."""
-    bucket = fine.start // width
-    last = fine.end // width
-    head_end = bucket * width
-    head_end += np.where(head_end < fine.start, width, 0)
-    tail_start = last * width
-    crosses = head_end <= tail_start
-    crosses &= fine.end > fine.start
-    cut = np.flatnonzero(crosses)
-    if not len(cut):
-        kept = fine.end > fine.start
-        row = None if kept.all() else np.flatnonzero(kept)
-        whole = (fine.start, fine.end, bucket)
-        start, end, bucket = whole if row is None else (each[row] for each in whole)
-        return _Fragments(row=row, start=start, end=end, bucket=bucket, first=_firsts(bucket))
-    counts = np.ones(len(fine), np.int64)
-    counts[cut] = 3
-    row = np.repeat(np.arange(len(fine)), counts)
-    middle = (np.cumsum(counts) - 2)[cut]
-    start, end, bucket = fine.start[row], fine.end[row], bucket[row]
-    head_end, tail_start = head_end[cut], tail_start[cut]
-    end[middle - 1] = start[middle] = head_end
-    end[middle] = start[middle + 1] = tail_start
-    bucket[middle] = -1
-    bucket[middle + 1] = last[cut]
-    kept = end > start
-    if not kept.all():
-        row, start, end, bucket = row[kept], start[kept], end[kept], bucket[kept]
-    return _Fragments(row=row, start=start, end=end, bucket=bucket, first=_firsts(bucket))
-
-
-def _firsts(bucket: Longs) -> Longs:
-    """Return where another bucket begins; each middle is one for itself."""
-    if not len(bucket):
-        return np.empty(0, np.int64)
-    begins = np.empty(len(bucket), np.bool_)
-    begins[0] = True
-    np.not_equal(bucket[1:], bucket[:-1], out=begins[1:])
-    begins[1:] |= bucket[1:] < 0
-    return np.flatnonzero(begins)
-
-
-def _merged(fine: Segments, parts: _Fragments, width: int) -> Segments:
-    """Sum up the parts of each bucket."""
-    at = parts.first
-    if not len(at):
+def _coarser(fine: Segments, bucket: Longs, width: int) -> Segments:
+    """Sum up what begins in each bucket; what reaches beyond it is taken off and put behind."""
+    if not (real := fine.end > fine.start).all():
+        fine, bucket = fine.at(np.flatnonzero(real)), bucket[real]
+    if not len(fine):
         return replace(fine, span=None)
-    row, bucket = parts.row, parts.bucket
-    if row is None:
-        times, count, longest, op = fine.times, fine.count, fine.longest, fine.op
-    else:
-        times, op = fine.times[:, row], fine.op[row]
-        length = parts.end - parts.start
-        cut = np.flatnonzero(length != (fine.end - fine.start)[row])
-        times[:, cut] = np.where(times[:, cut] > 0, length[cut], 0)
-        longest = np.minimum(fine.longest[row], length)
-        count = np.where(parts.start == fine.start[row], fine.count[row], 0)
-    most = np.maximum.reduceat(longest, at)
-    sizes = np.diff(at, append=len(bucket))
-    # Of equally long pieces the first: writing in reverse order leaves it last.
-    candidates = np.flatnonzero(longest == np.repeat(most, sizes))[::-1]
-    of = np.zeros(len(at), np.int64)
-    of[np.searchsorted(at, candidates, side="right") - 1] = candidates
-    own = bucket[at]
-    in_bucket = own >= 0
-    return Segments(
-        start=np.where(in_bucket, own * width, parts.start[at]),
-        end=np.where(in_bucket, (own + 1) * width, parts.end[at]),
-        times=np.add.reduceat(times, at, axis=1),
-        count=np.add.reduceat(count, at),
-        op=op[of],
+    first = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1]))
+    own = bucket[first]
+    # Only the last one that begins in a bucket can reach beyond it.
+    last = np.append(first[1:], len(fine)) - 1
+    reaches = np.flatnonzero(fine.end[last] > (own + 1) * width)
+    long = fine.at(last[reaches])
+    tail = long.end // width * width
+    # One that covers its first bucket is alone there, and stays one piece up to its tail.
+    covers = long.start == own[reaches] * width
+    head_end = np.where(covers, tail, (own[reaches] + 1) * width)
+    longest = fine.longest.copy()
+    longest[last[reaches]] = head_end - long.start
+    most = np.maximum.reduceat(longest, first)
+    # Of equally long pieces the first.
+    longest_at = np.flatnonzero(longest == np.repeat(most, np.diff(first, append=len(fine))))
+    begun = Segments(
+        start=own * width,
+        end=(own + 1) * width,
+        times=np.add.reduceat(fine.times, first, axis=1),
+        count=np.add.reduceat(fine.count, first),
+        op=fine.op[longest_at[np.searchsorted(longest_at, first)]],
         longest=most,
+    )
+    begun.end[reaches] = head_end
+    begun.times[:, reaches] -= np.where(long.times > 0, long.end - head_end, 0)
+    return _joined(begun, _part(long, head_end, tail), _part(long, tail, long.end), width)
+
+
+def _part(long: Segments, start: Longs, end: Longs) -> Segments:
+    """Return what lies between two moments of each piece; where it began, it was counted."""
+    found = Segments(
+        start=start,
+        end=end,
+        times=np.where(long.times > 0, end - start, 0),
+        count=np.zeros_like(start),
+        op=long.op,
+        longest=end - start,
+    )
+    return found.at(np.flatnonzero(end > start))
+
+
+def _joined(begun: Segments, middles: Segments, tails: Segments, width: int) -> Segments:
+    """Put tails into the buckets in which they end; a bucket where nothing begins is their own."""
+    into = np.searchsorted(begun.start, tails.start)
+    meets = begun.start[np.minimum(into, len(begun) - 1)] == tails.start
+    into, met = into[meets], tails.at(np.flatnonzero(meets))
+    begun.times[:, into] += met.times
+    wins = met.longest >= begun.longest[into]
+    begun.op[into[wins]], begun.longest[into[wins]] = met.op[wins], met.longest[wins]
+    alone = tails.at(np.flatnonzero(~meets))
+    alone = replace(alone, end=alone.start + width)
+    if not len(middles) and not len(alone):
+        return begun
+    parts = (begun, middles, alone)
+    # Sorted runs: a stable sort merges them in linear time.
+    order = np.argsort(np.concatenate([each.start for each in parts]), kind="stable")
+    return Segments(
+        **{
+            name: np.concatenate([getattr(each, name) for each in parts], axis=-1)[..., order]
+            for name in ("start", "end", "times", "count", "op", "longest")
+        }
     )
