@@ -12,11 +12,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from counterpoint.core.columns import order_by, union
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline import Lane, Timeline
 from counterpoint.view.segments import NO_OP, Longs, Segments, pieces
@@ -32,6 +34,10 @@ _CLASS_OF: Final = {
 }
 _KIND_OF: Final = {COMPUTE: "compute", EXPOSED: "collective", COPY: "copy", CONTROL: "control"}
 _STREAM: Final = re.compile(r"(?i)stream #?(\d{1,9})")
+_BEGIN_END: Final = np.array([[1, -1], [2, -2], [4, -4]], np.int8)
+"""What changes where a kernel, a collective or a copy begins and ends."""
+_STATES: Final = np.array([-1, COMPUTE, EXPOSED, HIDDEN, COPY, COMPUTE, EXPOSED, HIDDEN], np.int8)
+"""The class of each sum of them."""
 _OWNER: Final = re.compile(r"^/?[^/]+/(?=.)")
 
 
@@ -67,14 +73,7 @@ class _Spans:
     @cached_property
     def of_lines(self) -> list[tuple[int, _Spans]]:
         """The spans of each line."""
-        if not len(self.line):
-            return []
-        order = np.argsort(self.line, kind="stable")
-        lines, first = np.unique(self.line[order], return_index=True)
-        return [
-            (int(line), self.at(rows))
-            for line, rows in zip(lines, np.split(order, first[1:]), strict=True)
-        ]
+        return [(int(self.line[rows[0]]), self.at(rows)) for rows in _groups(self.line)]
 
     def at(self, rows: Longs) -> _Spans:
         return _Spans(
@@ -99,8 +98,8 @@ def origin(timeline: Timeline) -> int:
 def device_lanes(timeline: Timeline, device: int, rows: slice, since: int) -> list[PictureLane]:
     """Return the summary of a device and its streams; `rows` are those of its spans."""
     spans = _spans(timeline.spans[rows], since, rows.start)
-    class_of = np.array([_CLASS_OF[Lane(lane)] for lane in timeline.ops["lane"]], np.int64)
-    kind = class_of[spans.op] if len(spans.op) else np.empty(0, np.int64)
+    class_of = np.array([_CLASS_OF[Lane(lane)] for lane in timeline.ops["lane"]], np.int8)
+    kind = class_of[spans.op] if len(spans.op) else np.empty(0, np.int8)
     summary = attributed(spans.start, spans.end, kind)
     lanes = [
         PictureLane(
@@ -228,34 +227,22 @@ def attributed(start: Longs, end: Longs, kind: Longs) -> Segments:
 
     The order of precedence is that of `diagnose.step.attribute`, with which a test compares this.
     """
-    works = (kind <= COPY) & (end > start)
-    times = np.concatenate([start[works], end[works]])
+    sets = [union(start[kind == each], end[kind == each]) for each in (COMPUTE, EXPOSED, COPY)]
+    # Sorted runs: a stable sort merges them in linear time.
+    times = np.concatenate([np.stack([each.start, each.end], axis=1).reshape(-1) for each in sets])
+    change = np.repeat(_BEGIN_END, [len(each) for each in sets], axis=0).reshape(-1)
     order = np.argsort(times, kind="stable")
-    times = times[order]
-    count = int(works.sum())
-    change = np.where(order < count, 1, -1).astype(np.int32)
-    kinds = np.tile(kind[works], 2)[order]
-    computes, communicates, copies = (
-        np.cumsum(np.where(kinds == each, change, 0), dtype=np.int32)[:-1] > 0
-        for each in (COMPUTE, EXPOSED, COPY)
-    )
-    state = np.select(
-        [computes & communicates, computes, communicates, copies],
-        [HIDDEN, COMPUTE, EXPOSED, COPY],
-        default=-1,
-    )
-    lengths = np.diff(times)
-    real = np.flatnonzero(lengths > 0)
-    state = state[real]
-    begins = real[np.flatnonzero(np.diff(state, prepend=-2))] if len(real) else real
-    borders = times[np.append(begins, len(times) - 1)] if len(real) else np.empty(0, np.int64)
-    states = state[np.flatnonzero(np.diff(state, prepend=-2))]
-    busy = states >= 0
+    times, states = times[order], _STATES[np.cumsum(change[order], dtype=np.int8)]
+    # Of what changes at one time the last counts, and of equal states in a row the first.
+    last = np.flatnonzero(np.diff(times, append=-1))
+    kept = last[np.flatnonzero(np.diff(states[last], prepend=np.int8(-2)))]
+    times, states = times[kept], states[kept]
+    busy = np.flatnonzero(states >= 0)
     return pieces(
-        borders[:-1][busy],
-        borders[1:][busy],
+        times[busy],
+        times[busy + 1],
         states[busy],
-        np.full(int(busy.sum()), NO_OP, np.int64),
+        np.full(len(busy), NO_OP, np.uint32),
         len(SUMMARY),
     )
 
@@ -268,16 +255,19 @@ def _exposed(summary: Segments) -> Longs:
 
 def _cut(spans: _Spans, kind: Longs, exposed: Longs, classes: tuple[int, ...]) -> Segments:
     """Return the spans of a row as segments, with collectives cut where they become exposed."""
-    places = np.zeros(len(CLASSES), np.int64)
+    places = np.zeros(len(CLASSES), np.int8)
     places[list(classes)] = np.arange(len(classes))
-    if EXPOSED not in classes:
-        whole = pieces(spans.start, spans.end, places[kind], spans.op, len(classes))
-        return replace(whole, span=spans.row)
     collective = np.flatnonzero(kind == EXPOSED)
+    before = np.searchsorted(exposed, spans.start[collective], side="right")
+    within = np.searchsorted(exposed, spans.end[collective], side="left") - before
+    # Borders take turns: after an even number of them, nothing is exposed.
+    if not (within > 0).any():
+        kinds = kind.copy()
+        kinds[collective[before % 2 == 0]] = HIDDEN
+        whole = pieces(spans.start, spans.end, places[kinds], spans.op, len(classes))
+        return replace(whole, span=spans.row)
     first, cuts = np.zeros((2, len(kind)), np.int64)
-    first[collective] = np.searchsorted(exposed, spans.start[collective], side="right")
-    last = np.searchsorted(exposed, spans.end[collective], side="left")
-    cuts[collective] = np.maximum(last - first[collective], 0)
+    first[collective], cuts[collective] = before, np.maximum(within, 0)
     row = np.repeat(np.arange(len(kind)), cuts + 1)
     at = np.arange(len(row)) - np.repeat(np.cumsum(cuts + 1) - cuts - 1, cuts + 1)
     border = np.append(exposed, 0)
@@ -289,7 +279,6 @@ def _cut(spans: _Spans, kind: Longs, exposed: Longs, classes: tuple[int, ...]) -
     end[is_last] = spans.end[row[is_last]]
     kinds = kind[row]
     pieces_of = np.flatnonzero(kinds == EXPOSED)
-    # Borders take turns: after an even number of them, nothing is exposed.
     hidden = pieces_of[(first[row] + at)[pieces_of] % 2 == 0]
     kinds[hidden] = HIDDEN
     found = pieces(start, end, places[kinds], spans.op[row], len(classes))
@@ -312,22 +301,26 @@ def _most(kinds: Longs, spans: _Spans) -> int:
 
 def _rows(spans: _Spans) -> list[_Spans]:
     """Divide spans into rows without overlap, outer spans above inner ones."""
-    order = np.lexsort((-spans.end, spans.start))
-    spans = spans.at(order)
+    if (spans.start[1:] <= spans.start[:-1]).any():
+        spans = spans.at(order_by(spans.start, -spans.end))
     if not (spans.start[1:] < np.maximum.accumulate(spans.end)[:-1]).any():
         return [spans]
     ends = np.sort(spans.end)
-    depth = np.arange(len(order)) - np.searchsorted(ends, spans.start, side="right")
-    depth = np.maximum(depth, 0)
-    if _collides(spans, depth):
-        depth = _first_free(spans)
-    return [spans.at(np.flatnonzero(depth == row)) for row in range(int(depth.max()) + 1)]
+    depth = np.arange(len(ends)) - np.searchsorted(ends, spans.start, side="right")
+    rows = [spans.at(rows) for rows in _groups(np.maximum(depth, 0))]
+    if any((row.start[1:] < row.end[:-1]).any() for row in rows):
+        rows = [spans.at(rows) for rows in _groups(_first_free(spans))]
+    return rows
 
 
-def _collides(spans: _Spans, depth: Longs) -> bool:
-    order = np.argsort(depth, kind="stable")
-    same = depth[order][1:] == depth[order][:-1]
-    return bool((same & (spans.start[order][1:] < spans.end[order][:-1])).any())
+def _groups(keys: NDArray[Any]) -> list[Longs]:
+    """Return the rows of each key, in the order of the keys."""
+    if not len(keys):
+        return []
+    # Of so narrow numbers numpy sorts the digits, in linear time.
+    narrow = keys.astype(np.uint16) if keys.max() <= np.iinfo(np.uint16).max else keys
+    order = np.argsort(narrow, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(keys[order])) + 1)
 
 
 def _first_free(spans: _Spans) -> Longs:

@@ -319,7 +319,8 @@ def folded(summaries: Sequence[Segments], end: int) -> list[LevelColumns]:
     while _touched(busy, width) > most:
         width *= BASE
     start = _buckets(busy, width)
-    times = np.stack([_until(each, start + width) - _until(each, start) for each in summaries])
+    borders = np.stack([start, start + width])
+    times = np.stack([np.diff(_until(each, borders), axis=1)[:, 0] for each in summaries])
     found = [_level(times, start, width)]
     while width < end and len(start) > _FEWEST:
         width *= BASE
@@ -361,7 +362,7 @@ def _level(times: Longs, start: Longs, width: int) -> LevelColumns:
 def _until(summary: Segments, at: Longs) -> Longs:
     """Return the time of each class before each moment."""
     if not len(summary):
-        return np.zeros((len(SUMMARY), len(at)), np.int64)
+        return np.zeros((len(SUMMARY), *at.shape), np.int64)
     before = np.concatenate(
         [np.zeros((len(SUMMARY), 1), np.int64), np.cumsum(summary.times, axis=1)], axis=1
     )

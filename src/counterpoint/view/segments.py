@@ -64,8 +64,7 @@ class Segments:
 def pieces(start: Longs, end: Longs, kind: Longs, op: Longs, classes: int) -> Segments:
     """Return pieces of one class each as segments."""
     length = end - start
-    times = np.zeros((classes, len(start)), np.int64)
-    times[kind, np.arange(len(start))] = length
+    times = np.where(kind == np.arange(classes, dtype=kind.dtype)[:, None], length, 0)
     return Segments(
         start=start, end=end, times=times, count=np.ones_like(start), op=op, longest=length
     )
@@ -82,13 +81,10 @@ def levels(finest: Segments) -> list[tuple[int, Segments]]:
     while width * BASE < extent // len(finest):
         width *= BASE
     while len(below) > _LAST and width < extent:
-        bucket = below.start // width
-        # Each bucket in which one begins is a segment: with too many of them, summing is in vain.
-        if (1 + np.count_nonzero(bucket[1:] != bucket[:-1])) * _GAIN <= len(below):
-            coarser = _coarser(below, bucket, width)
-            if len(coarser) * _GAIN <= len(below):
-                below = coarser
-                found.append((width, below))
+        coarser = _coarser(below, width, most=len(below) // _GAIN)
+        if coarser is not None:
+            below = coarser
+            found.append((width, below))
         width *= BASE
     return found
 
@@ -99,74 +95,88 @@ def coarsen(fine: Segments, width: int) -> Segments:
     What covers whole buckets stays one segment. Only a piece of one class reaches beyond a bucket:
     a segment with several classes is a bucket of a finer grid, which lies in one of this grid.
     """
-    return _coarser(fine, fine.start // width, width)
+    return _coarser(fine, width, most=3 * len(fine)) or replace(fine, span=None)
 
 
-def _coarser(fine: Segments, bucket: Longs, width: int) -> Segments:
-    """Sum up what begins in each bucket; what reaches beyond it is taken off and put behind."""
-    if not (real := fine.end > fine.start).all():
-        fine, bucket = fine.at(np.flatnonzero(real)), bucket[real]
-    if not len(fine):
-        return replace(fine, span=None)
+def _coarser(fine: Segments, width: int, most: int) -> Segments | None:
+    """Return what `coarsen` does; None, before anything is summed up, if that is more or nothing.
+
+    Each bucket has the sum of what begins in it, less what reaches beyond, which is put behind.
+    """
+    bucket = fine.start // width
     first = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1]))
+    if not 0 < len(first) <= most or not len(fine):
+        return None
+    if not (real := fine.end > fine.start).all():
+        return _coarser(fine.at(np.flatnonzero(real)), width, most)
     own = bucket[first]
     # Only the last one that begins in a bucket can reach beyond it.
     last = np.append(first[1:], len(fine)) - 1
-    reaches = np.flatnonzero(fine.end[last] > (own + 1) * width)
-    long = fine.at(last[reaches])
-    tail = long.end // width * width
+    reaching = np.flatnonzero(fine.end[last] > (own + 1) * width)
+    last = last[reaching]
+    start, end = fine.start[last], fine.end[last]
+    tail = end // width * width
     # One that covers its first bucket is alone there, and stays one piece up to its tail.
-    covers = long.start == own[reaches] * width
-    head_end = np.where(covers, tail, (own[reaches] + 1) * width)
+    head_end = np.where(start == own[reaching] * width, tail, (own[reaching] + 1) * width)
+    met = np.append(own, -1)[reaching + 1] * width == tail
+    middle, alone = tail > head_end, (end > tail) & ~met
+    if len(first) + np.count_nonzero(middle) + np.count_nonzero(alone) > most:
+        return None
     longest = fine.longest.copy()
-    longest[last[reaches]] = head_end - long.start
-    most = np.maximum.reduceat(longest, first)
+    longest[last] = head_end - start
+    begun = _sums(replace(fine, longest=longest), first, own * width, (own + 1) * width)
+    begun.end[reaching] = head_end
+    long = fine.at(last)
+    begun.times[:, reaching] -= np.where(long.times > 0, end - head_end, 0)
+    tails, into = _part(long, met, tail, end), reaching[met] + 1
+    begun.times[:, into] += tails.times
+    wins = tails.longest >= begun.longest[into]
+    begun.op[into[wins]], begun.longest[into[wins]] = tails.op[wins], tails.longest[wins]
+    lone = _part(long, alone, tail, end)
+    lone = replace(lone, end=lone.start + width)
+    return _in_order(begun, _part(long, middle, head_end, tail), lone)
+
+
+def _sums(fine: Segments, first: Longs, start: Longs, end: Longs) -> Segments:
+    """Sum up groups of segments, the first rows of which are given."""
+    most = np.maximum.reduceat(fine.longest, first)
     # Of equally long pieces the first.
-    longest_at = np.flatnonzero(longest == np.repeat(most, np.diff(first, append=len(fine))))
-    begun = Segments(
-        start=own * width,
-        end=(own + 1) * width,
-        times=np.add.reduceat(fine.times, first, axis=1),
-        count=np.add.reduceat(fine.count, first),
-        op=fine.op[longest_at[np.searchsorted(longest_at, first)]],
-        longest=most,
-    )
-    begun.end[reaches] = head_end
-    begun.times[:, reaches] -= np.where(long.times > 0, long.end - head_end, 0)
-    return _joined(begun, _part(long, head_end, tail), _part(long, tail, long.end), width)
-
-
-def _part(long: Segments, start: Longs, end: Longs) -> Segments:
-    """Return what lies between two moments of each piece; where it began, it was counted."""
-    found = Segments(
+    found = np.flatnonzero(fine.longest == np.repeat(most, np.diff(first, append=len(fine))))
+    return Segments(
         start=start,
         end=end,
-        times=np.where(long.times > 0, end - start, 0),
-        count=np.zeros_like(start),
-        op=long.op,
-        longest=end - start,
+        times=np.add.reduceat(fine.times, first, axis=1),
+        count=np.add.reduceat(fine.count, first),
+        op=fine.op[found[np.searchsorted(found, first)]],
+        longest=most,
     )
-    return found.at(np.flatnonzero(end > start))
 
 
-def _joined(begun: Segments, middles: Segments, tails: Segments, width: int) -> Segments:
-    """Put tails into the buckets in which they end; a bucket where nothing begins is their own."""
-    into = np.searchsorted(begun.start, tails.start)
-    meets = begun.start[np.minimum(into, len(begun) - 1)] == tails.start
-    into, met = into[meets], tails.at(np.flatnonzero(meets))
-    begun.times[:, into] += met.times
-    wins = met.longest >= begun.longest[into]
-    begun.op[into[wins]], begun.longest[into[wins]] = met.op[wins], met.longest[wins]
-    alone = tails.at(np.flatnonzero(~meets))
-    alone = replace(alone, end=alone.start + width)
-    if not len(middles) and not len(alone):
-        return begun
-    parts = (begun, middles, alone)
+def _part(long: Segments, rows: NDArray[np.bool_], start: Longs, end: Longs) -> Segments:
+    """Return what lies between two moments of some pieces; they count where they begin."""
+    start, length = start[rows], (end - start)[rows]
+    return Segments(
+        start=start,
+        end=start + length,
+        times=np.where(long.times[:, rows] > 0, length, 0),
+        count=np.zeros_like(start),
+        op=long.op[rows],
+        longest=length,
+    )
+
+
+def _in_order(*parts: Segments) -> Segments:
+    """Return segments as one list, sorted by start."""
+    parts = tuple(each for each in parts if len(each))
+    if len(parts) == 1:
+        return parts[0]
     # Sorted runs: a stable sort merges them in linear time.
     order = np.argsort(np.concatenate([each.start for each in parts]), kind="stable")
     return Segments(
-        **{
-            name: np.concatenate([getattr(each, name) for each in parts], axis=-1)[..., order]
-            for name in ("start", "end", "times", "count", "op", "longest")
-        }
+        start=np.concatenate([each.start for each in parts])[order],
+        end=np.concatenate([each.end for each in parts])[order],
+        times=np.concatenate([each.times for each in parts], axis=1)[:, order],
+        count=np.concatenate([each.count for each in parts])[order],
+        op=np.concatenate([each.op for each in parts])[order],
+        longest=np.concatenate([each.longest for each in parts])[order],
     )
