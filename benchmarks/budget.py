@@ -3,7 +3,7 @@
 A capture is made from a seed, read and explained. For every table and rule it counts how many
 queries polars ran, how many cells those returned, and how many elements numpy sorted or searched.
 Each has a limit in budget.toml: what was counted when it was last written, plus a tenth. So a rule
-that becomes dearer fails by its name, on any machine. The operations on sets of intervals, which
+that becomes dearer fails by its name, on any machine. The levels that `view` draws are a part, too. The operations on sets of intervals, which
 everything is made of, are counted one by one on sets of their own: a sort in one of them alone
 would be lost in the parts that use it.
 
@@ -42,6 +42,7 @@ from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose import explain
 from counterpoint.timeline import Timeline, read
 from counterpoint.timeline.xplane import native
+from counterpoint.view.picture import draw
 from synthetic_hosts import Cluster, host_spaces
 
 LIMITS: Final = Path(__file__).with_name("budget.toml")
@@ -119,7 +120,7 @@ def main() -> int:
         timeline, on_threads = read_counted(path)
         explain(timeline)
         memory = (peak() - loaded) / size
-        counts = count(timeline)
+        counts = count(timeline) | {"levels": count_of(lambda: draw(timeline))}
         share = min(share_after_reading(path) for _ in range(REPEATS))
     counts |= count_operations()
     if writes:
@@ -139,7 +140,7 @@ def main() -> int:
         if on_threads < least:
             exceeded.append(f"decoded_on_threads: {on_threads:.4f} is less than {least}")
     totals = (f"{sum(row[what] for row in counts.values()):,} {what}" for what in COUNTED)
-    print(f"{len(counts)} parts of explain: {', '.join(totals)}")
+    print(f"{len(counts)} parts: {', '.join(totals)}")
     for line in exceeded:
         print(f"error: {line}", file=sys.stderr)
     if exceeded:
@@ -190,13 +191,15 @@ def count_operations() -> Counts:
         "union": lambda: union(start, start + 6),
         "values_of": lambda: values_of(start),
     }
-    found = Counts()
-    for name, operation in operations.items():
-        counter = Counter()
-        with counter.watching():
-            operation()
-        found[f"intervals {name}"] = dict(counter.counts)
-    return found
+    return {f"intervals {name}": count_of(each) for name, each in operations.items()}
+
+
+def count_of(operation: Callable[[], object]) -> dict[str, int]:
+    """The queries and elements of one operation."""
+    counter = Counter()
+    with counter.watching():
+        operation()
+    return counter.counts
 
 
 def share_after_reading(path: Path) -> float:

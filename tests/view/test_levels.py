@@ -110,9 +110,8 @@ def lanes(draw: st.DrawFn) -> Segments:
     lengths = draw(st.lists(st.integers(1, 90), min_size=len(gaps), max_size=len(gaps)))
     kinds = draw(st.lists(st.integers(0, 3), min_size=len(gaps), max_size=len(gaps)))
     end = np.cumsum(np.array(gaps) + np.array(lengths))
-    return pieces(
-        end - np.array(lengths), end, np.array(kinds), np.arange(len(gaps)) * 10, classes=4
-    )
+    op = np.arange(len(gaps), dtype=np.uint32) * 10
+    return pieces(end - np.array(lengths), end, np.array(kinds, np.int8), op, classes=4)
 
 
 @given(lanes(), st.integers(1, 9), st.integers(1, 4))
@@ -136,7 +135,7 @@ def test_sums_between_borders_of_a_grid_are_exact(finest: Segments, width: int, 
 
 def test_the_op_of_a_bucket_is_that_of_the_longest_piece_in_it() -> None:
     start, end = np.array([0, 3, 9]), np.array([2, 8, 40])
-    finest = pieces(start, end, np.array([0, 0, 0]), np.array([7, 8, 9]), classes=1)
+    finest = pieces(start, end, np.zeros(3, np.int8), np.array([7, 8, 9], np.uint32), classes=1)
     coarser = coarsen(finest, 10)
     assert coarser.start.tolist() == [0, 10]
     assert coarser.end.tolist() == [10, 40]

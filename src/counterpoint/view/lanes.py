@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from counterpoint.core.columns import order_by, union
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline import Lane, Timeline
-from counterpoint.view.segments import NO_OP, Longs, Segments, pieces
+from counterpoint.view.segments import NO_OP, Kinds, Longs, Numbers, Segments, pieces
 
 CLASSES: Final = ("compute", "hidden", "exposed", "copy", "control", "host")
 COMPUTE, HIDDEN, EXPOSED, COPY, CONTROL, HOST = range(len(CLASSES))
@@ -64,11 +64,11 @@ class PictureLane:
 class _Spans:
     """Spans of one device or host, from the origin on, with the row of each in its table."""
 
-    line: Longs
-    op: Longs
+    line: Numbers
+    op: Numbers
     start: Longs
     end: Longs
-    row: Longs
+    row: Numbers
 
     @cached_property
     def of_lines(self) -> list[tuple[int, _Spans]]:
@@ -138,7 +138,7 @@ def host_lanes(timeline: Timeline, since: int) -> Iterator[PictureLane]:
         table = events.with_row_index("at").filter(pl.col("host") == host).sort("start_ps")
         spans = replace(
             _spans(table, since, 0),
-            op=table["op"].to_numpy().astype(np.int64) + len(timeline.ops),
+            op=table["op"].to_numpy() + np.uint32(len(timeline.ops)),
         )
         owner = f"{name.name} " if several else ""
         for line, own in spans.of_lines:
@@ -157,7 +157,7 @@ def transfer_lanes(timeline: Timeline, since: int, end: int) -> Iterator[Picture
     table = shown_transfers(timeline, since, end).sort("host", "start_ps")
     first = len(timeline.ops) + len(timeline.host_names)
     number = {name: first + at for at, name in enumerate(transfer_names(timeline))}
-    table = table.with_columns(op=pl.col("name").replace_strict(number, return_dtype=pl.Int64))
+    table = table.with_columns(op=pl.col("name").replace_strict(number, return_dtype=pl.UInt32))
     several = len(timeline.hosts) > 1
     for (host, action), own in table.group_by("host", "action", maintain_order=True):
         rows = _rows(_spans(own, since, 0))
@@ -197,7 +197,7 @@ def transfer_names(timeline: Timeline) -> list[str]:
 
 
 def _of_host(spans: _Spans) -> Segments:
-    return pieces(spans.start, spans.end, np.zeros(len(spans.op), np.int64), spans.op, 1)
+    return pieces(spans.start, spans.end, np.zeros(len(spans.op), np.int8), spans.op, 1)
 
 
 def _stream(title: str) -> int:
@@ -214,15 +214,15 @@ def _title(timeline: Timeline, line: int) -> str:
 def _spans(table: pl.DataFrame, since: int, first: int) -> _Spans:
     start = table["start_ps"].to_numpy() - since
     return _Spans(
-        line=table["line"].to_numpy().astype(np.int64),
-        op=table["op"].to_numpy().astype(np.int64),
+        line=table["line"].to_numpy(),
+        op=table["op"].to_numpy(),
         start=start,
         end=start + table["dur_ps"].to_numpy(),
-        row=np.arange(first, first + len(table)),
+        row=np.arange(first, first + len(table), dtype=np.uint32),
     )
 
 
-def attributed(start: Longs, end: Longs, kind: Longs) -> Segments:
+def attributed(start: Longs, end: Longs, kind: Kinds) -> Segments:
     """Return the intervals in which a device computes, communicates or copies.
 
     The order of precedence is that of `diagnose.step.attribute`, with which a test compares this.
@@ -253,7 +253,7 @@ def _exposed(summary: Segments) -> Longs:
     return np.stack([summary.start[found], summary.end[found]], axis=1).reshape(-1)
 
 
-def _cut(spans: _Spans, kind: Longs, exposed: Longs, classes: tuple[int, ...]) -> Segments:
+def _cut(spans: _Spans, kind: Kinds, exposed: Longs, classes: tuple[int, ...]) -> Segments:
     """Return the spans of a row as segments, with collectives cut where they become exposed."""
     places = np.zeros(len(CLASSES), np.int8)
     places[list(classes)] = np.arange(len(classes))
@@ -285,13 +285,13 @@ def _cut(spans: _Spans, kind: Longs, exposed: Longs, classes: tuple[int, ...]) -
     return replace(found, count=(at == 0).astype(np.int64), span=spans.row[row])
 
 
-def _present(kinds: Longs) -> tuple[int, ...]:
+def _present(kinds: Kinds) -> tuple[int, ...]:
     """Return the classes of a line; a collective may be hidden and exposed."""
     found = set(np.flatnonzero(np.bincount(kinds)).tolist())
     return tuple(sorted(found | {HIDDEN} if EXPOSED in found else found))
 
 
-def _most(kinds: Longs, spans: _Spans) -> int:
+def _most(kinds: Kinds, spans: _Spans) -> int:
     """Return the class with the most time on a line; loops count only where nothing else is."""
     length = np.maximum(spans.end - spans.start, 1).astype(np.float64)
     times = np.bincount(kinds, length, minlength=CONTROL + 1)
@@ -313,7 +313,7 @@ def _rows(spans: _Spans) -> list[_Spans]:
     return rows
 
 
-def _groups(keys: NDArray[Any]) -> list[Longs]:
+def _groups(keys: NDArray[np.integer[Any]]) -> list[Longs]:
     """Return the rows of each key, in the order of the keys."""
     if not len(keys):
         return []

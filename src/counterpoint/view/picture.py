@@ -250,7 +250,7 @@ def _timed(lane: PictureLane, segments: Segments) -> Columns:
         "dur": segments.end - segments.start,
         **{CLASSES[each]: segments.times[at] for at, each in enumerate(lane.classes)},
         "count": segments.count.astype(np.uint32),
-        "op": segments.op.astype(np.uint32),
+        "op": segments.op,
     }
 
 
@@ -261,10 +261,10 @@ def _spans(lane: PictureLane, pieces: Segments) -> Columns:
     columns = {
         "start": pieces.start[first],
         "dur": pieces.end[last] - pieces.start[first],
-        "op": pieces.op[first].astype(np.uint32),
+        "op": pieces.op[first],
     }
     if pieces.span is not None:
-        columns["span"] = pieces.span[first].astype(np.uint32)
+        columns["span"] = pieces.span[first]
     if EXPOSED in lane.classes:
         exposed = pieces.times[lane.classes.index(EXPOSED)]
         columns["exposed"] = np.add.reduceat(exposed, first) if len(first) else exposed

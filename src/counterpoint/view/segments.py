@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from counterpoint.core.frozen import frozen
 
 Longs = NDArray[np.int64]
+Kinds = NDArray[np.int8]
+Numbers = NDArray[np.uint32]
+"""Of ops, lines and spans."""
 
 NO_OP: Final = 0xFFFFFFFF
 BASE: Final = 8
@@ -42,9 +45,9 @@ class Segments:
     end: Longs
     times: Longs
     count: Longs
-    op: Longs
+    op: Numbers
     longest: Longs
-    span: Longs | None = None
+    span: Numbers | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -61,7 +64,7 @@ class Segments:
         )
 
 
-def pieces(start: Longs, end: Longs, kind: Longs, op: Longs, classes: int) -> Segments:
+def pieces(start: Longs, end: Longs, kind: Kinds, op: Numbers, classes: int) -> Segments:
     """Return pieces of one class each as segments."""
     length = end - start
     times = np.where(kind == np.arange(classes, dtype=kind.dtype)[:, None], length, 0)
