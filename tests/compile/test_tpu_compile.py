@@ -110,6 +110,8 @@ def test_the_schedule_alone_is_that_of_the_whole_compile(workload: Workload) -> 
     assert b"estimated_cycles" not in early.hlo
     assert _order(early.program) == _order(whole.program)
     assert (early.memory.peak, whole.memory.buffers) == (None, None)
+    if early.versions["jaxlib"].startswith(("0.8.", "0.9.")):
+        return  # the libtpu of 0.8 reports no sizes before there is machine code
     assert early.memory.buffers is not None
     assert whole.memory.argument is not None
     assert whole.memory.peak is not None
