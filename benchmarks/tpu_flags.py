@@ -1,19 +1,21 @@
 """Ask whether a prediction ranks published pairs of libtpu's flags in the measured direction.
 
-    python benchmarks/tpu_flags.py DIRECTORY
+    python benchmarks/tpu_flags.py DIRECTORY [--schedules]
 
 The pairs are those of vlasenkoalexey/tpu_performance_autoresearch_wiki on v6e-8 whose effect is at
 least 1%: SparseCore offload of FSDP's collectives. Their trainers are not public as one program, so
 the flags are asked of examples/llama.py with what they share: the shapes of Llama 3 8B, four
-sequences of 8,192 tokens on each of 8 chips, layers one after another. It has 3 layers of 32.
+sequences of 8,192 tokens on each of 8 chips, layers one after another. It has 3 layers of 32; with
+`--schedules` all 32, of which libtpu only makes the schedule.
 Flags that libtpu 0.0.50.1 refuses on v6e (fused all-gathers), or takes only at its start
-(xla_sc_*), are left out on both sides. A compile takes three to four minutes of CPU time; each is
-made once, and its prediction kept in DIRECTORY. A pair is decided as `predict --candidate` decides
-it. Needs the extra `tpu` in this Python.
+(xla_sc_*), are left out on both sides. A compile takes three to four minutes of CPU time, a
+schedule of all layers one to two; each is made once, and its prediction kept in DIRECTORY. A pair
+is decided as `predict --candidate` decides it. Needs the extra `tpu` in this Python.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -25,7 +27,7 @@ from counterpoint.hardware.targets import parse_target
 from counterpoint.simulate import Simulation, simulate
 from counterpoint.workflow.forecast.ranking import INDIFFERENCE, difference
 
-PROGRAM = "size=8b layers=3 scan=false batch=4 fsdp=8"
+PROGRAM = "size=8b layers={} scan=false batch=4 fsdp=8"
 TARGET = "v6e-8"
 COMMON = (
     "xla_tpu_enable_async_collective_fusion=true",
@@ -70,12 +72,17 @@ PAIRS = (
 )
 
 
-def main(directory: str) -> int:
+def main() -> int:
     """Predict what has no result yet, and print the table."""
-    kept = {name: Path(directory, name.replace(" ", "_").replace(",", "")) for name in SETTINGS}
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--schedules", action="store_true", help="all layers, schedules only")
+    options = parser.parse_args()
+    directory = options.directory / "schedules" if options.schedules else options.directory
+    kept = {name: directory / name.replace(" ", "_").replace(",", "") for name in SETTINGS}
     for name, flags in SETTINGS.items():
         if not kept[name].exists():
-            compile_step((*COMMON, *flags), kept[name])
+            compile_step((*COMMON, *flags), kept[name], whole=not options.schedules)
     steps = {name: simulated(path) for name, path in kept.items() if path.exists()}
     print("| pair | flags before | after | measured | predicted | range | |")
     print("|---|---|---|---:|---:|---|---|")
@@ -109,21 +116,23 @@ def simulated(kept: Path) -> Simulation:
     return simulate(program, build_model(target), target=target)
 
 
-def compile_step(flags: tuple[str, ...], kept: Path) -> None:
+def compile_step(flags: tuple[str, ...], kept: Path, *, whole: bool) -> None:
     """Predict the step with these flags; nothing is kept if libtpu refuses them."""
     step = Path(__file__).parent.parent / "examples/llama.py"
     command = [sys.executable, "-m", "counterpoint", "predict", f"{step}:make_step"]
     sets = [word for flag in flags for word in ("--set", flag)]
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    only = [] if whole else ["--schedule-only"]
     done = subprocess.run(
-        [*command, "--target", TARGET, "--timeout", "3600", "-o", str(kept), *sets],
+        [*command, "--target", TARGET, "--timeout", "3600", "-o", str(kept), *only, *sets],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "LLAMA": PROGRAM},
+        env={**os.environ, "LLAMA": PROGRAM.format(3 if whole else 32)},
     )
     if done.returncode:
         print(done.stderr[-800:], file=sys.stderr)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main())
