@@ -23,6 +23,7 @@ from counterpoint.tune.request import TuneRequest, began, check, list_arms
 from counterpoint.tune.session import conclusion_of, dry_run, tune
 from counterpoint.tune.statistics.estimate import ArmVerdict, DecisionRule
 from counterpoint.tune.study.directory import open_study, read_study
+from counterpoint.workflow.prediction import PredictionOptions
 from tune_programs import program
 from xla_compiler import why_none
 
@@ -174,6 +175,12 @@ def test_another_study_of_the_same_name_says_what_of_it_is_another(tmp_path: Pat
         (asked(tmp_path, "env:SAVES=0.3"), {"`arm=`"}),
         (replace(asked(tmp_path, "env:SAVES=0.2"), program="step"), {"`program=`"}),
         (asked(tmp_path, "env:SAVES=0.2", plan=longer), {"`steps=`", "`nodes=`", "`space=`"}),
+        (
+            replace(
+                asked(tmp_path, "env:SAVES=0.2"), question=PredictionOptions(schedule_only=True)
+            ),
+            {"`schedule_only=`"},
+        ),
     ):
         second = began(other, "local", tmp_path)
         assert second.question != first.question

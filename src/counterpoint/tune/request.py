@@ -275,7 +275,7 @@ def _question(asked: TuneRequest, target: str | None, executor: str | None, cwd:
         "shape": to_plain(plan.shape),
         "steps": plan.limits.steps,
         "prices": [_content(path) for path in _price_files(priced)],
-        **_only_schedules(asked),
+        **({"schedule_only": True} if priced.schedule_only else {}),
     }
     return _hash(question)[:16]
 
@@ -285,7 +285,7 @@ def _parts(asked: TuneRequest) -> tuple[tuple[str, str], ...]:
 
     Each names its arguments, so that a report of a difference says what to change.
     """
-    plan = asked.plan
+    plan, priced = asked.plan, asked.question or PredictionOptions()
     parts: dict[str, object] = {
         "the program (`program=`)": asked.program,
         "the command": asked.command,
@@ -295,17 +295,12 @@ def _parts(asked: TuneRequest) -> tuple[tuple[str, str], ...]:
         "the process layout (`nodes=`, `per=`, `ranks_per_node=`)": to_plain(plan.shape),
         "the length of a trial (`steps=`)": plan.limits.steps,
         "the prices of the prediction (tables, `profile=`, `calibration=`)": [
-            _content(path) for path in _price_files(asked.question or PredictionOptions())
+            _content(path) for path in _price_files(priced)
         ],
-        **_only_schedules(asked),
+        "how far libtpu compiles (`schedule_only=`)": priced.schedule_only,
     }
     files = file_parts(asked.command) if asked.measure else ()
     return (*((name, _hash(part)[:8]) for name, part in parts.items()), *files)
-
-
-def _only_schedules(asked: TuneRequest) -> dict[str, object]:
-    question = asked.question or PredictionOptions()
-    return {"how far libtpu compiles (`schedule_only=`)": True} if question.schedule_only else {}
 
 
 def _hash(plain: object) -> str:
