@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,49 @@ def test_of_a_collective_the_shortest_stay_counts(
         name: min(each[name] for each in by_host) for name in together
     }
     assert any(found[name] < sorted(each[name] for each in by_host)[1] for name in together)
+
+
+def _built(product: bytes, fingerprint: str) -> bytes:
+    told = json.loads(product)
+    told["costs"] = [[name, us, fingerprint, kind] for name, us, _, kind in told["costs"]]
+    told["modules"] = [{**module, "fingerprint": fingerprint} for module in told["modules"]]
+    return json.dumps(told).encode()
+
+
+def test_a_collective_is_that_of_all_builds_of_its_program(
+    profiles: list[Path], merged: ProfileBuild
+) -> None:
+    """The host that waits least has a build of its own: the others' would all include waiting."""
+    made = {
+        path.stem: _built(
+            make_product("costs", read(path), str(path)), "a" if "02" in path.name else "b"
+        )
+        for path in profiles
+    }
+    found = {(cost.fingerprint, cost.name): cost.us for cost in merge_costs(made, ()).profile.costs}
+    bare = {cost.name: cost.us for cost in merged.profile.costs}
+    together = [name for name in bare if name.startswith(("all-", "reduce-scatter"))]
+    assert len(found) == 2 * len(bare)
+    for name in together:
+        assert found["a", name] == found["b", name] == bare[name]
+
+
+def test_a_host_is_not_asked_for_the_others(merged: ProfileBuild, profiles: list[Path]) -> None:
+    """Each task reads one host, and says so: of all of them, it is not true."""
+    own = "profiles of 1 of 4 hosts were read"
+    assert own in str(make_profile(read(profiles[0])).notes)
+    assert own not in str(merged.notes)
+    assert "waiting for late ranks" not in str(merged.notes)
+    some = {str(path): make_product("costs", read(path), str(path)) for path in profiles[:2]}
+    assert own in str(merge_costs(some, ()).notes)
+
+
+def test_a_wrong_request_is_no_defect(profiles: list[Path], tmp_path: Path) -> None:
+    words = ("--module", "eval", "--executor", "local", "-o", tmp_path / "step.pbtxt")
+    done = in_process("pgle", "make", *profiles, *words)
+    assert done.returncode == 3
+    assert "error: no module 'eval' ran in this profile" in done.stderr
+    assert "--module" not in done.stderr.partition("next: ")[2]
 
 
 def test_costs_of_another_chip_or_with_bare_names_of_another_program_are_left_out(

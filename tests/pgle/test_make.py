@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from counterpoint.core import Basis
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.pgle.making import ProfileBuild, make_profile
@@ -281,6 +282,9 @@ def test_waiting_that_can_not_be_told_apart_is_pointed_out() -> None:
     made = make_profile(alone)
     assert costs(made) == {"all-reduce-start": 90, "fusion.3": 10}
     assert "waiting for late ranks is part of 1 cost (all-reduce-start)" in made.notes[0]
+    # In a prediction, one device represents all of them.
+    predicted = make_profile(replace(alone, basis=Basis.PREDICTED))
+    assert not [note for note in predicted.notes if note.startswith(("waiting", "includes"))]
 
 
 def test_of_some_ranks_the_last_to_come_waits_least() -> None:

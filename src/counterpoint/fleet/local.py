@@ -167,5 +167,5 @@ def serve() -> None:
             Path(task["place"]).write_bytes(outcome.digest)
         told = {**asdict(outcome), "digest": None, "has_digest": outcome.digest is not None}
         del told["digest"]
-        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.write(json.dumps(told, default=str) + "\n")
         sys.stdout.flush()

@@ -7,6 +7,7 @@ A digest is the usual product. `timeline` stores the host's Timeline, and `costs
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
@@ -24,6 +25,7 @@ from counterpoint.timeline.storage import write_parquet
 
 if TYPE_CHECKING:
     from counterpoint.pgle.making import ModuleCosts, ProfileBuild
+    from counterpoint.pgle.profiles import Profile
 
 __all__ = ["host_name", "merge_costs"]
 
@@ -32,6 +34,8 @@ _NOTES: Final = 20
 _APART: Final = (
     "each host was read by itself: costs are medians over hosts, of a collective the shortest stay"
 )
+_ALONE: Final = re.compile(r"waiting for late ranks is part|profiles of 1 of (\d+) hosts were read")
+"""What a task notes of the hosts that it did not read, and that others did."""
 
 
 @frozen(kw_only=True)
@@ -75,14 +79,28 @@ def _costs(timeline: Timeline, **options: Any) -> bytes:  # noqa: ANN401 - of JS
     build = make_profile(timeline, **options)
     collective = timeline.ops.filter(pl.col("lane") == Lane.COLLECTIVE)
     names = pl.concat([collective["op"], collective["pair"]]).drop_nulls().unique().sort()
+    programs = [program.name for program in timeline.programs]
+    kinds: dict[tuple[str | None, str], str] = {}
+    for number, op, *kind in collective.select("program", pl.coalesce("pair", "op"), *_KIND).rows():
+        name = "" if number is None else programs[int(number)]
+        if programs.count(name) == 1:
+            kinds[name, op] = " ".join(map(str, (name, op, *kind)))
+    of = {module.fingerprint: module.name for module in build.modules}
     told = {
-        "costs": [(cost.name, cost.us, cost.fingerprint) for cost in build.profile.costs],
+        "costs": [
+            (cost.name, cost.us, key := cost.fingerprint, kinds.get((of.get(key), cost.name)))
+            for cost in build.profile.costs
+        ],
         "origin": dict(build.profile.origin),
         "modules": [asdict(module) for module in build.modules],
         "notes": build.notes,
         "collectives": names.to_list(),
     }
     return json.dumps(told).encode()
+
+
+_KIND: Final = ("collective", "bytes", "group_size", "scope", "source")
+"""What makes collectives of one name in two builds of a program the same."""
 
 
 def merge_costs(
@@ -95,28 +113,50 @@ def merge_costs(
     bare names, which match any program, one with other programs; with `strict`, it is an error.
     """
     from counterpoint.pgle.making import ModuleCosts, ProfileBuild, merge_profiles
-    from counterpoint.pgle.profiles import InstructionCost, Profile
 
     told: dict[str, Any] = {name: json.loads(products[name]) for name in sorted(products)}
     others = _left_out(told, lambda each: each["origin"].get("devices", ""), strict=strict)
-    if any(fingerprint is None for each in told.values() for *_, fingerprint in each["costs"]):
+    if any(cost[2] is None for each in told.values() for cost in each["costs"]):
         others += _left_out(told, _programs, strict=strict)
-    profiles = [
-        Profile(tuple(InstructionCost(*cost) for cost in each["costs"]), origin=each["origin"])
-        for each in told.values()
-    ]
     together = {name for each in told.values() for name in each["collectives"]}
-    merged = merge_profiles(profiles, names=[*told], least=together)
+    merged = merge_profiles(_of_hosts(told), names=[*told], least=together)
     modules: dict[tuple[str, str | None], ModuleCosts] = {}
     for module in (ModuleCosts(**module) for each in told.values() for module in each["modules"]):
         key = (module.name, module.fingerprint)
         modules[key] = _sum(modules[key], module) if key in modules else module
-    said = dict.fromkeys(f"of one host: {note}" for each in told.values() for note in each["notes"])
+    said = dict.fromkeys(
+        f"of one host: {note}"
+        for each in told.values()
+        for note in each["notes"]
+        if (alone := _ALONE.match(note)) is None or len(told) < int(alone[1] or 2)
+    )
     return ProfileBuild(
         merged,
         tuple(sorted(modules.values(), key=lambda module: -module.cost_ms)),
         (*others, *notes, _APART, *list(said)[:_NOTES]),
     )
+
+
+def _of_hosts(told: Mapping[str, dict[str, Any]]) -> list[Profile]:
+    """Return the costs of each host; a collective's also under other hosts' builds of its program.
+
+    Who waits least may run another build, and the host that alone has one always waits.
+    """
+    from counterpoint.pgle.profiles import InstructionCost, Profile
+
+    builds: dict[str | None, set[str]] = {}
+    for *_, fingerprint, kind in (cost for each in told.values() for cost in each["costs"]):
+        builds.setdefault(kind, set()).update([fingerprint] if kind else [])
+    found: list[Profile] = []
+    for each in told.values():
+        own = {fingerprint for *_, fingerprint, _ in each["costs"]}
+        costs = tuple(
+            InstructionCost(name, us, of)
+            for name, us, fingerprint, kind in each["costs"]
+            for of in (fingerprint, *sorted(builds[kind] - own))
+        )
+        found.append(Profile(costs, origin=each["origin"]))
+    return found
 
 
 def _programs(product: dict[str, Any]) -> str:

@@ -11,13 +11,14 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
-from dataclasses import field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import polars as pl
 
-from counterpoint.core import InputError
+from counterpoint.core import CounterpointError, InputError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
 from counterpoint.fleet.digest import SCHEMA, from_bytes, merge
@@ -38,6 +39,10 @@ DIGEST: Final = ".digest.parquet"
 _MERGED: Final = 64
 
 
+_Failure = tuple[str, str | None, str | dict[str, Any] | None]
+"""What, why and next; a `Retry` as JSON can hold it."""
+
+
 @frozen(kw_only=True)
 class Reduction:
     """The outcome of a task: the digest of a profile as Parquet (or its product), or why none."""
@@ -45,7 +50,7 @@ class Reduction:
     name: str
     digest: bytes | None = None
     read_bytes: int = 0
-    failure: tuple[str, str | None, str | None] | None = None  # what, why, next
+    failure: _Failure | None = None
 
 
 @frozen(kw_only=True, eq=False)
@@ -113,9 +118,9 @@ def reduce_profile(name: str, memory_bytes: int, order: Order = DIGESTS) -> Redu
                     return Reduction(name=name, digest=bytes(data), read_bytes=size)
         timeline = read(name, memory_bytes=memory_bytes, **order.reading)
         made = make_product(order.kind, timeline, name, **order.options)
-    except InputError as failure:
-        told = (failure.what, failure.why, failure.next and str(failure.next))
-        return Reduction(name=name, failure=told)
+    except CounterpointError as failure:
+        then = asdict(failure.next) if isinstance(failure.next, Retry) else failure.next
+        return Reduction(name=name, failure=(failure.what, failure.why, then))
     except OSError as failure:
         return Reduction(name=name, failure=(f"{name}: {failure.strerror or failure}", None, None))
     except Exception as defect:  # noqa: BLE001 - the other hosts do not need this one
@@ -261,7 +266,7 @@ def _without_strangers(gathering: Gathering, *, strict: bool) -> Gathering:
 
 def _error(outcome: Reduction) -> InputError:
     what, why, then = outcome.failure or ("no profile was read", None, None)
-    return InputError(what, why=why, next=then)
+    return InputError(what, why=why, next=Retry(**then) if isinstance(then, dict) else then)
 
 
 def _matches(name: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint import __version__
+from counterpoint.core import Basis
 from counterpoint.hardware import Chip, Target, find_chip
 from counterpoint.hardware.targets import mismatched_chip
 from counterpoint.pgle.making.modules import Module, ModuleCosts
@@ -95,15 +96,17 @@ def profile_notes(
 ) -> list[str]:
     """Return notes for the reader of the costs.
 
-    Notes on omitted steps appear only if their runs were left out too.
+    Notes on omitted steps appear only if their runs were left out too. In a prediction, one device
+    represents all: none waits for another, and none warms up.
     """
+    ran = timeline.basis == Basis.MEASURED
     return [
         *_cut(timeline),
         *_nameless(timeline, ops),
-        *_waiting(chosen, taken),
+        *(_waiting(chosen, taken) if ran else []),
         *_builds(chosen),
         *_left_out(unnamed),
-        *_first_only(chosen, counted),
+        *(_first_only(chosen, counted) if ran else []),
         *(note for note in timeline.notes if not (keep_warmup and _LEFT_OUT.match(note))),
     ]
 
