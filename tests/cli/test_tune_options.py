@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,15 @@ from counterpoint.tune.request import TuneRequest
 Run = Callable[..., tuple[int, str, str]]
 TRAIN = ("python", "train.py")
 LEVEL = "xla_gpu_autotune_level"
+
+
+@pytest.fixture(autouse=True)
+def scripts(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripts that these tests name: one that does not exist is refused."""
+    here = tmp_path_factory.mktemp("scripts")
+    (here / "train.py").touch()
+    (here / "train_llm.py").touch()
+    monkeypatch.chdir(here)
 
 
 @pytest.fixture
@@ -176,10 +186,7 @@ def test_nodes_are_those_of_the_allocation_or_of_the_target(
     assert asked(*TRAIN, search=search, place=PlaceOptions(nodes=2)).plan.shape.nodes == 2
 
 
-def test_a_study_is_named_after_what_is_tuned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_study_is_named_after_what_is_tuned() -> None:
     arm = TriedOptions(arm=("--xla_a=1",))
     assert asked("python", "-u", "train_llm.py", "--lr=1", tried=arm).directory.match(
         "counterpoint-studies/2*-train_llm"
@@ -306,6 +313,17 @@ def test_flags_of_the_base_that_its_jaxlib_knows_are_taken(
 def test_show_is_a_command_and_behind_dashes_a_program(run: Run) -> None:
     assert "no such directory" in run("show", "x")[2]
     assert "show was not found" in run("--", "show", "x")[2]
+
+
+@pytest.mark.parametrize("mode", [("--arm", "env:A=1"), ("--target", "8xH100", "--predict")])
+@pytest.mark.parametrize("words", [("python", "-u", "gone.py", "--lr=1"), ("sh", "gone.sh")])
+def test_a_script_that_does_not_exist_begins_no_study(
+    run: Run, tmp_path: Path, mode: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    code, _, told = run(*mode, "--", *words)
+    assert (code, "study" in told) == (2, False)
+    assert re.search(r"error: gone\.\w+ was not found", told)
+    assert not (tmp_path / "counterpoint-studies").exists()
 
 
 def test_a_workload_before_predict_is_no_command(tmp_path: Path) -> None:

@@ -134,6 +134,9 @@ def refuse_missing(
     if not command:
         raise UsageError("no command was given", next=f"{before} -- python train.py")
     if shutil.which(command[0], path=env.get("PATH")) is not None:
+        if (script := _script(command)) is not None and not script.exists():
+            next_command = f"ls {shlex.quote(str(script.parent))}"
+            raise UsageError(f"{script} was not found", next=next_command)
         return
     by_path = "/" in command[0]
     is_file = Path(command[0]).is_file()
@@ -145,6 +148,14 @@ def refuse_missing(
         if is_file
         else f"command -v {shlex.quote(command[0])}",
     )
+
+
+def _script(command: Sequence[str]) -> Path | None:
+    """Return the script that a Python or a shell is to run, if its options leave no doubt."""
+    if not (is_python(command[0]) or Path(command[0]).name in ("bash", "sh")):
+        return None
+    word = next((word for word in command[1:] if not word.startswith("-")), "")
+    return Path(word) if word.endswith((".py", ".sh")) else None
 
 
 _PYTHON: Final = re.compile(r"python(\d+(\.\d+)*)?t?$")

@@ -111,6 +111,7 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
     """Return the request that the options form; conflicts between options are rejected."""
     from counterpoint.hardware.targets import parse_target
     from counterpoint.tune import TuneRequest
+    from counterpoint.tune.executors import named_here
 
     words, predict = tuple(command), given.search.predict
     if len(words) == 1 and shutil.which(words[0]) is None:  # it is no program to run
@@ -121,8 +122,9 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
     workload = _workload(predict, words)
     measure = _measures(workload, words, given)
     _refuse_idle(given, predicts=given.search.target is not None, measure=measure)
-    if measure and words:
-        _refuse_missing(words, given.place)
+    lowered = workload is None and given.search.target is not None
+    if words and (lowered or (measure and named_here(given.place.executor))):
+        _refuse_missing(words)
     if out is not None:
         refuse_url(out)
     named = given.search.target
@@ -215,13 +217,10 @@ def _refuse_workload(word: str, target: str | None) -> None:
         )
 
 
-def _refuse_missing(command: tuple[str, ...], place: PlaceOptions) -> None:
-    """Refuse a missing program; for other machines this can't be checked."""
+def _refuse_missing(command: tuple[str, ...]) -> None:
+    """Refuse a missing program or script; for other machines this can't be checked."""
     from counterpoint.capture import refuse_missing
-    from counterpoint.tune.executors import named_here
 
-    if not named_here(place.executor):
-        return
     if re.fullmatch(r"s[how]{2,4}", command[0]) and shutil.which(command[0]) is None:
         raise UsageError(
             f"{command[0]} was not found",
