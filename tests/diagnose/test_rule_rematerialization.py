@@ -52,6 +52,11 @@ def test_a_checkpointed_layer_runs_twice() -> None:
     assert "offload" in str(finding.remedy)
 
 
+def test_a_small_result_takes_more_than_nothing() -> None:
+    (finding,) = check(made(REMAT.replace(str(N), "1024"), TIMES))
+    assert "(bf16[1024,1024]) takes 2 MiB and saves 1.40 ms" in finding.detail
+
+
 def test_memory_that_was_never_used_makes_some_of_it_certain(tmp_path: Path) -> None:
     run = run_with(tmp_path, peak=40, limit=60)
     (finding,) = check(made(REMAT, TIMES, run=run))

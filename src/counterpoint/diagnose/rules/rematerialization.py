@@ -165,11 +165,15 @@ def _detail(
         best = relevant[0]
         text += (
             f". Keeping the result of {best.makers[0].row['op']} ({_made(best.makers[0])}"
-            f"{_and_alike(best)}) takes {best.bytes / GIB:,.2f} GiB and saves {ms_text(best.ms)}"
+            f"{_and_alike(best)}) takes {_memory(best.bytes)} and saves {ms_text(best.ms)}"
         )
     if memory is not None and memory.spare is not None:
         text += f"; {memory.spare / GIB:,.1f} GiB of device memory was never used"
     return text
+
+
+def _memory(size: float) -> str:
+    return f"{size / GIB:,.2f} GiB" if size >= GIB / 10 else f"{size / 2**20:,.3g} MiB"
 
 
 def _and_alike(result: _RecomputedResult) -> str:
