@@ -154,11 +154,11 @@ def beginning(asked: TuneRequest, study: Study) -> Iterator[str]:
     yield f"study {place}" if is_new else f"continuing {place}: {_done(asked, study)}"
     if asked.predicts:
         afterwards = (
-            "; then the best of them are run in turns" if asked.measure else "; nothing is run"
+            "; then the best ones are run in turns" if asked.measure else "; nothing is run"
         )
         yield (
             f"at most {counted_noun(asked.plan.candidates, 'candidate')} are compiled for"
-            f" {asked.target} and simulated{afterwards}"
+            f" {asked.target} and simulated, then the best without each of its changes{afterwards}"
         )
     else:
         yield "no --target: the base and your arms are run in turns, without a prediction"

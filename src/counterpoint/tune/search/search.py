@@ -318,7 +318,7 @@ def _progress(board: Board, done: int, most: int, seconds: float) -> str:
     )
     dropped = ", ".join(_dropped(board))
     place = f"candidate {done} of {most}" if done <= most else f"{done - most} more compiled"
-    rest = f", about {seconds / done * (most - done):.0f} s to go" if 0 < done < most else ""
+    rest = f", about {seconds / done * (most - done):.0f} s for the rest" if 0 < done < most else ""
     return f"{place}; {first}{f'; {dropped}' if dropped else ''}; {seconds:.0f} s{rest}"
 
 
