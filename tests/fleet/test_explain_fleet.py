@@ -211,6 +211,26 @@ def test_where_no_step_is_whole_the_step_time_is_unknown(tmp_path: Path) -> None
     )
 
 
+def test_of_one_step_no_spread_is_known_and_more_are_asked_for(tmp_path: Path) -> None:
+    """The first step and the last of a profile do not count, and one end has no deviation."""
+    write_profiles(tmp_path, steps=2)
+    found = answer(tmp_path)
+    assert found["steps"] == 1
+    assert [host["clock_spread_ms"] for host in found["hosts"]] == [None] * 4
+    text = in_process("explain", tmp_path, "--executor", "local").stdout
+    assert "1 whole step can't show it: profile at least 5, of which the first and" in text
+    assert "Clocks   4 hosts more than 1 ms" in text
+
+
+def test_devices_are_counted_by_chip(gathered: Gathering, tmp_path: Path) -> None:
+    """A profile whose chip is not recorded was counted as one of the others'."""
+    kept = tmp_path / "all.digest.parquet"
+    known = pl.when(pl.col("host") != "host-01").then("chip")
+    kept.write_bytes(to_bytes(gathered.digests.with_columns(chip=known)))
+    text = in_process("explain", kept, "--executor", "local").stdout
+    assert "4 hosts, 6 x H100 SXM (gpu) and 2 x gpu (chip not recorded)" in text
+
+
 def test_a_host_without_a_whole_step_is_no_straggler(tmp_path: Path) -> None:
     whole = write_profiles(tmp_path)
     write_profiles(tmp_path / "short", hosts=1, steps=1)[0].replace(whole[0])

@@ -42,6 +42,14 @@ def test_a_host_that_comes_twice_is_read_once_from_its_newest(tmp_path: Path) ->
     assert notes[1] == "left out, of earlier runs: 2026_01_01_10_00_00"
 
 
+def test_profiles_of_another_kind_beside_are_left_out_and_named(tmp_path: Path) -> None:
+    """One stray XPlane was read in place of all bundles, without a word."""
+    for name in ("a.xplane.pb", "a.trace.json.gz", "a.zip", "b.zip", "c.zip", "notes.txt"):
+        (tmp_path / name).write_bytes(b"")
+    note = "left out, since only profiles of one kind are read there: b.zip and c.zip"
+    assert found(tmp_path) == (["a"], [note])
+
+
 def test_hours_apart_are_two_runs(tmp_path: Path) -> None:
     session(tmp_path, "2026_01_01_10_00_00", "host-0")
     session(tmp_path, "2026_01_01_13_00_00", "host-1")

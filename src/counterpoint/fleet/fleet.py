@@ -183,7 +183,9 @@ def _natural(row: Mapping[str, object]) -> tuple[list[tuple[int, str]], object, 
     return name, row["devices"], row["source"]
 
 
-def _clocks(digests: pl.DataFrame, shifts: Mapping[int, int]) -> dict[int, tuple[float, float]]:
+def _clocks(
+    digests: pl.DataFrame, shifts: Mapping[int, int]
+) -> dict[int, tuple[float, float | None]]:
     """Return by how many ms each host's clock is ahead of the median host's, and the deviation.
 
     A collective of all devices ends everywhere at nearly the same moment: where there is none, or
@@ -217,7 +219,9 @@ def _clocks(digests: pl.DataFrame, shifts: Mapping[int, int]) -> dict[int, tuple
     )
     found = ahead.group_by("host").agg(
         pl.col("ms").median().alias("median"),
-        (pl.col("ms") - pl.col("ms").median()).abs().median().alias("spread"),
+        pl.when(pl.len() > 1)
+        .then((pl.col("ms") - pl.col("ms").median()).abs().median())
+        .alias("spread"),
     )
     return {host: (median, spread) for host, median, spread in found.rows()}
 
@@ -225,7 +229,7 @@ def _clocks(digests: pl.DataFrame, shifts: Mapping[int, int]) -> dict[int, tuple
 def _hosts(
     digests: pl.DataFrame,
     places: Mapping[str, HostPlace],
-    clocks: Mapping[int, tuple[float, float]],
+    clocks: Mapping[int, tuple[float, float | None]],
 ) -> list[FleetHost]:
     names: list[str] = digests["host"].to_list()
     met: dict[str, int] = {}

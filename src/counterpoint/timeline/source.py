@@ -25,6 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import some
 from counterpoint.timeline.storage.parquet import MANIFEST, is_timeline
 
 if TYPE_CHECKING:
@@ -185,7 +186,8 @@ def _in_directory(directory: Place) -> tuple[list[ProfileSource], list[str]]:
     """Return the newest run in a log directory, or the profiles directly in the directory."""
     try:
         _refuse_timeline(directory)
-        profiles, notes = _profiles_in(directory), list[str]()
+        profiles = _profiles_in(directory)
+        notes = _of_other_kinds(directory, profiles)
         # Profiles in the log directory's own layout take precedence over files beside it.
         if not profiles or next(iter(directory.glob("plugins")), None):
             sessions = find_sessions(directory, _profiles_in)
@@ -222,6 +224,19 @@ def _profiles_in(directory: Place) -> list[Place]:
         if found := [path for path in files if path.name.endswith(endings)]:
             return in_order(found)
     return []
+
+
+def _of_other_kinds(directory: Place, taken: Sequence[Place]) -> list[str]:
+    """Return a note on other profiles there; one that goes by the same name is of the same host."""
+    stems = {path.name.partition(".")[0] for path in taken}
+    whole = tuple(ending for endings in ENDINGS[:-1] for ending in endings)
+    others = sorted(
+        path.name
+        for path in (directory.iterdir() if taken else ())
+        if path.name.endswith(whole) and path.name.partition(".")[0] not in stems
+    )
+    note = f"left out, since only profiles of one kind are read there: {some(others, _LISTED)}"
+    return [note] if others else []
 
 
 def _refuse_timeline(directory: Place) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -75,7 +76,10 @@ def _next(summary: FleetSummary) -> str:
 
 def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
     fleet, gathering = summary.fleet, summary.gathering
-    chips = sorted({chip_label(host.chip, host.kind) for host in fleet.hosts})
+    counts: Counter[str] = Counter()
+    for row in summary.hosts:
+        counts[chip_label(row.host.chip, row.host.kind)] += row.devices
+    chips = " and ".join(f"{count:,} x {chip}" for chip, count in counts.most_common())
     programs = sorted({host.program for host in fleet.hosts if host.program})
     places = {
         "pod": {host.place.pod for host in fleet.hosts} - {None},
@@ -90,8 +94,7 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
     rows = [
         Fact(
             "hosts",
-            f"{processes}{counted_noun(fleet.machines, 'host')}{where},"
-            f" {len(fleet.host_of):,} x {' and '.join(chips)}",
+            f"{processes}{counted_noun(fleet.machines, 'host')}{where}, {chips}",
         ),
         Fact("program", some(programs, _LISTED) or units.UNKNOWN),
         Fact(
@@ -172,10 +175,12 @@ def _window(summary: FleetSummary) -> str:
 def _late(summary: FleetSummary, top: int) -> Section:
     if not summary.late:
         least = 3
+        whole = summary.steps if summary.step_ms is not None else 0
         text = (
-            f"none is late in more of {counted_noun(summary.steps, 'step')} than by chance"
-            if summary.steps >= least
-            else f"{counted_noun(summary.steps, 'step')} can't show it: profile at least {least}"
+            f"none is late in more of {counted_noun(whole, 'step')} than by chance"
+            if whole >= least
+            else f"{counted_noun(whole, 'whole step')} can't show it: profile at least {least + 2},"
+            " of which the first and the last do not count"
         )
         return Section("Who makes the others wait", text)
     shown = summary.late[:top]
@@ -361,13 +366,13 @@ def _clocks(summary: FleetSummary, top: int) -> list[Section]:
         (abs(ahead), ahead, spread, host.name)
         for host in summary.fleet.hosts
         if (ahead := host.clock_ahead_ms) is not None
-        and (spread := host.clock_spread_ms) is not None
-        and abs(ahead) > max(_CLOCKS_AGREE_MS, 3 * spread)
+        and abs(ahead) > max(_CLOCKS_AGREE_MS, 3 * ((spread := host.clock_spread_ms) or 0.0))
     ]
     if not apart:
         return []
     rows = sorted(apart, reverse=True)[:top]
-    text = f"{units.shown_of(len(rows), len(apart))} hosts more than 1 ms from the median host"
+    noun = "host" if len(apart) == 1 else "hosts"
+    text = f"{units.shown_of(len(rows), len(apart))} {noun} more than 1 ms from the median host"
     return [
         Section(
             "Clocks",
@@ -395,7 +400,8 @@ def _builds(summary: FleetSummary, top: int) -> Section:
     rows = summary.builds[:top]
     return Section(
         "Builds",
-        f"{_nouns(summary)[1]} run {len(summary.builds)} different modules",
+        f"{_nouns(summary)[1]} run {sum(it.build is not None for it in summary.builds)} different"
+        " modules",
         (
             table(
                 words("program", [each.program or units.UNKNOWN for each in rows]),
