@@ -46,7 +46,7 @@ def test_profiles_of_another_kind_beside_are_left_out_and_named(tmp_path: Path) 
     """One stray XPlane was read in place of all bundles, without a word."""
     for name in ("a.xplane.pb", "a.trace.json.gz", "a.zip", "b.zip", "c.zip", "notes.txt"):
         (tmp_path / name).write_bytes(b"")
-    note = "left out, since only profiles of one kind are read there: b.zip and c.zip"
+    note = "left out, since only profiles of one kind are read there: b.zip, c.zip"
     assert found(tmp_path) == (["a"], [note])
 
 
