@@ -255,6 +255,19 @@ def test_what_was_never_predicted_says_why() -> None:
     assert any("1 arm not predictable" in it for it in said.notes)
 
 
+def test_a_base_that_does_not_fit_is_named() -> None:
+    large = replace(predicted(0.0, fits=False), peak_bytes=3 << 30, limit_bytes=2 << 30)
+    base = arm(BASE, origin=ArmOrigin.BASE, predicted=large)
+    made = Made(shortlist=False).add(
+        *(CandidateSeen(arm=it, at=AT) for it in (base, arm("a", predicted=predicted(-0.1)))),
+        SearchEnded(why="done", shortlist=(), seconds=1.0, at=AT),
+        StudyEnded(why="done", at=AT),
+    )
+    said = conclude(made.study, PLAN)
+    assert said.sentence.endswith("than the base, which itself is predicted not to fit into memory")
+    assert (row(said, BASE).status, "3.0 GiB exceeds" in row(said, BASE).why) == ("base", True)
+
+
 @pytest.mark.parametrize("dropped", [False, True])
 def test_loud_noise_is_no_proof_of_no_effect(dropped: bool) -> None:
     loud = arm("loud")

@@ -372,17 +372,19 @@ def predicted_sentence(state: RaceState) -> str:
         examined = several(len(candidates), "candidate")
         return f"the search is not over: {examined} examined so far"
     best = predicted_best(state)
+    start = next((seen.arm.predicted for seen in study.candidates if seen.arm.is_base), None)
+    large = start is not None and start.fits is False
     if best is None or best.predicted is None:
         predicted = sum(candidate.arm.predicted is not None for candidate in candidates)
         if not predicted:
             return "nothing is measured yet"
-        return f"none of {several(predicted, 'candidate')} is predicted to be faster than the base"
+        found = f"none of {several(predicted, 'candidate')} is predicted to be faster than the base"
+        return found + (", which itself is predicted not to fit into memory" if large else "")
     figures = best.predicted
     text = gain_text(figures.gain, figures.gain_range).replace("%", "% predicted", 1)
     tied = [seen.arm for seen in candidates if seen.arm.predicted and seen.arm.predicted.tied]
     others = sum(not same_program(arm, best) for arm in tied)
-    start = next((seen.arm.predicted for seen in study.candidates if seen.arm.is_base), None)
-    small = start and start.fits is not False and figures.gain <= state.plan.rule.indifferent
+    small = start is not None and not large and figures.gain <= state.plan.rule.indifferent
     names = [*(["the base"] if small else []), *([several(others, "other")] if others else [])]
     ties = f"; tied with {' and '.join(names)}" if names else ""
     return f"{text} from {what_text(best)}{ties}; confirm it by a measurement"

@@ -200,11 +200,12 @@ def _untried(state: RaceState, seen: CandidateSeen) -> ArmRow:
         return ArmRow(arm=seen.arm, status="failed", why=seen.failure)
     if seen.same_as is not None:
         return ArmRow(arm=seen.arm, status="same program", why=_same(seen))
-    if seen.arm.is_base:
-        return ArmRow(arm=seen.arm, status="base")
     prediction = seen.arm.predicted
     if prediction is not None and prediction.fits is False:
-        return ArmRow(arm=seen.arm, status="out of memory", why=_too_large(prediction))
+        status = "base" if seen.arm.is_base else "out of memory"
+        return ArmRow(arm=seen.arm, status=status, why=_too_large(prediction))
+    if seen.arm.is_base:
+        return ArmRow(arm=seen.arm, status="base")
     return _predicted_only(state, seen)
 
 
