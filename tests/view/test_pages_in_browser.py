@@ -64,14 +64,24 @@ def test_each_view_of_a_small_trace_at_two_sizes(
     out = tmp_path / "page.html"
     assert in_process("explain", stored, "--html", out).returncode == 0
     for size in ((800, 600), (3840, 1600)):
-        assert walk(visit(out, size=size)) >= LEAST | {"collectives"}
+        visited = visit(out, size=size)
+        assert walk(visited) >= LEAST | {"collectives"}
+        end = visited.show("report").locator(".report-body > :last-child").first.bounding_box()
+        assert end is not None
+        assert (end["x"] > size[0] / 2) == (size[0] == 3840)  # a wide page is not half empty
 
 
 def test_each_view_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path, visit: Visitor) -> None:
     out = tmp_path / "page.html"
     assert in_process("compare", *pair, "--html", out).returncode == 0
+    remainder = r'\g<1>0.000031,"part":"compute"'
+    text, count = re.subn(r'("difference_ms":)[^,]+,"part":"compute"', remainder, out.read_text())
+    assert count == 1
+    out.write_text(text)
     visited = visit(out)
     assert walk(visited) >= {"compare", "timeline", "report"}
+    compute = visited.show("compare").get_by_role("row", name="compute").first
+    assert compute.get_by_role("cell").last.inner_text() == "0"  # as in the text report
     visited.show("timeline").locator("canvas.tl-top").focus()
     visited.page.keyboard.press("d")  # the address says where, once that has changed
     first, last = map(float, re.findall(r"(?:from|to)=([\d.]+)", visited.rest()))
@@ -99,6 +109,7 @@ def test_each_view_of_a_prediction_with_candidates(tmp_path: Path, visit: Visito
     assert "\u22121.0%" in text
     assert "\u22121.0% to 0%" in text
     assert "as the prediction ranks them" in text
+    assert "1 step on one device, which represents all" in text
     visited.show("candidates").get_by_role("button", name="one above the other").click()
     visited.page.locator("#panel[data-view=timeline]").wait_for()
     visited.settle()

@@ -65,6 +65,14 @@ export function signed(value: Figure, of: (value: number) => string): string {
   return `${value > 0 ? "+" : value < 0 ? "−" : ""}${size}`;
 }
 
+/** Differences of a column with their signs; as in the text report 0 if none of its digits is visible. */
+export function differences(values: readonly Figure[]): (value: number) => string {
+  const largest = Math.max(0, ...values.map((value) => Math.abs(value ?? 0)));
+  const before = largest > 0 ? Math.floor(Math.log10(largest)) + 1 : 1;
+  const decimals = Math.min(Math.max(4 - Math.max(before, 1), 1) + Math.max(-before, 0), 5);
+  return (value) => (Math.abs(value) < 0.5 * 10 ** -decimals ? "0" : signed(value, ms));
+}
+
 export function msRange(range: readonly [number, number]): string {
   return `${ms(range[0])} to ${ms(range[1])} ms`;
 }

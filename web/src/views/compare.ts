@@ -8,7 +8,7 @@ import { compared, predicted, tuned, type Change, type Compared } from "../resul
 import { table, type Column } from "../table";
 import { ms, msRange, percent, plural, signed } from "../text";
 import type { Context, View } from "../view";
-import { changedOps, collectives, difference, sameBasis, schedule } from "./differences";
+import { changedOps, collectives, differenceIn, sameBasis, schedule } from "./differences";
 
 export const compare: View = {
   id: "compare",
@@ -56,7 +56,7 @@ function steps(found: Compared, context: Context): HTMLElement {
       h(
         "p",
         { class: "fine" },
-        `${side.steps === null ? "steps unknown" : plural(side.steps, "step")} on ${side.devices === null ? "unknown devices" : plural(side.devices, "device")}${side.runs > 1 ? `, the middle one of ${side.runs} runs` : ""}`,
+        `${side.steps === null ? "steps unknown" : plural(side.steps, "step")} on ${devices(side)}${side.runs > 1 ? `, the middle one of ${side.runs} runs` : ""}`,
       ),
     );
   };
@@ -92,6 +92,12 @@ function steps(found: Compared, context: Context): HTMLElement {
     h("div", { class: "sides" }, side("A", found.a, step.a_ms, 0), side("B", found.b, step.b_ms, 1), middle),
     h("p", { class: "fine" }, step.how),
   );
+}
+
+function devices(side: Compared["a"]): string {
+  if (side.devices === null) return "unknown devices";
+  if (side.basis === "predicted") return "one device, which represents all";
+  return plural(side.devices, "device");
 }
 
 /** The change of an arm's step as its study predicts it: errors that both steps share cancel there. */
@@ -204,6 +210,7 @@ function phases(found: Compared): HTMLElement {
 }
 
 function changeTable(caption: string, rows: (Change & { name: string })[]): HTMLElement {
+  const difference = differenceIn(rows);
   const shown = rows.map((row) =>
     h(
       "tr",

@@ -5,7 +5,7 @@ import { badge, choice, figure, missing, section, unknown } from "../pieces";
 import { opOpener } from "../places";
 import type { Compared, OpChange } from "../results";
 import { table, type Column } from "../table";
-import { bytes, count, ms, rate, signed } from "../text";
+import { bytes, count, differences, ms, rate, signed } from "../text";
 import type { Context } from "../view";
 import { where } from "./collectives";
 
@@ -24,9 +24,14 @@ export function sameBasis(found: Compared): HTMLElement {
   return a === b ? badge(a) : h("span", {}, "A ", badge(a), " B ", badge(b));
 }
 
-export function difference(value: number | null): Child {
-  if (value === null) return unknown("one side does not know it");
-  return h("span", { class: value > 0 ? "bad" : value < 0 ? "good" : "" }, signed(value, ms));
+/** How the differences of a column are shown. */
+export function differenceIn(rows: readonly { difference_ms: number | null }[]): (value: number | null) => Child {
+  const textOf = differences(rows.map((row) => row.difference_ms));
+  return (value) => {
+    if (value === null) return unknown("one side does not know it");
+    const text = textOf(value);
+    return h("span", { class: text === "0" ? "" : value > 0 ? "bad" : "good" }, text);
+  };
 }
 
 function kindOf(row: OpChange): Kind {
@@ -61,6 +66,7 @@ function ops(found: Compared, chosen: Kind, context: Context): HTMLElement {
     return missing(found.work.known ? "None." : `Unknown: ${found.work.why_not ?? "ops can't be compared"}.`);
   const [openA, openB] = [opOpener(context, 0), opOpener(context, 1)];
   const most = Math.max(...rows.map((row) => Math.abs(row.difference_ms ?? 0)));
+  const difference = differenceIn(found.ops);
   const columns: Column<OpChange>[] = [
     { title: "op", value: (row) => nameOf(row), cell: (row) => nameOf(row) },
     {
