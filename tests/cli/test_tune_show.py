@@ -166,6 +166,7 @@ def test_a_study_that_goes_on_can_be_shown(run: Run, begun: Path) -> None:
     ("words", "said"),
     [
         (("--arm", "no such"), "its arms are"),
+        (("--arm", "--xla_a=1"), "--arm --xla_a=1: no arm of the study has this name"),
         (("--json", "--as", "env"), "exclude each other"),
         (("--bundle", "x.zip"), "a bundle is a .tar.gz"),
         (("--as", "cobol"), "k8s"),

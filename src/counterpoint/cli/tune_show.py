@@ -200,7 +200,7 @@ def show(  # noqa: PLR0913 - the options of the command
     study: Path,
     *,
     as_: Annotated[FormName | Literal["digest"] | None, Parameter(name="--as")] = None,
-    arm: str | None = None,
+    arm: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,  # --xla_a=1
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     patch: Path | None = None,
     in_place: Switch = False,
