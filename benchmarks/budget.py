@@ -3,9 +3,9 @@
 A capture is made from a seed, read and explained. For every table and rule it counts how many
 queries polars ran, how many cells those returned, and how many elements numpy sorted or searched.
 Each has a limit in budget.toml: what was counted when it was last written, plus a tenth. So a rule
-that becomes dearer fails by its name, on any machine. The levels that `view` draws are a part, too. The operations on sets of intervals, which
-everything is made of, are counted one by one on sets of their own: a sort in one of them alone
-would be lost in the parts that use it.
+that becomes dearer fails by its name, on any machine. The levels that `view` draws are a part, too.
+The operations on sets of intervals, which everything is made of, are counted one by one on sets of
+their own: a sort in one of them alone would be lost in the parts that use it.
 
 One share is counted, too: the bytes of events that threads decode, outside the interpreter's lock.
 What a second core gains depends on it, but no less on the machine, so that gain itself is none.

@@ -6,7 +6,8 @@ The pairs are those of vlasenkoalexey/tpu_performance_autoresearch_wiki on v6e-8
 least 1%: SparseCore offload of FSDP's collectives. Their trainers are not public as one program, so
 the flags are asked of examples/llama.py with what they share: the shapes of Llama 3 8B, four
 sequences of 8,192 tokens on each of 8 chips, layers one after another. It has 3 layers of 32; with
-`--schedules` all 32, of which libtpu only makes the schedule.
+`--schedules` all 32, of which libtpu only makes the schedule, and two sequences, since four do not
+fit into memory with every set of flags.
 Flags that libtpu 0.0.50.1 refuses on v6e (fused all-gathers), or takes only at its start
 (xla_sc_*), are left out on both sides. A compile takes three to four minutes of CPU time, a
 schedule of all layers one to two; each is made once, and its prediction kept in DIRECTORY. A pair
@@ -27,7 +28,7 @@ from counterpoint.hardware.targets import parse_target
 from counterpoint.simulate import Simulation, simulate
 from counterpoint.workflow.forecast.ranking import INDIFFERENCE, difference
 
-PROGRAM = "size=8b layers={} scan=false batch=4 fsdp=8"
+PROGRAM = "size=8b layers={} scan=false batch={} fsdp=8"
 TARGET = "v6e-8"
 COMMON = (
     "xla_tpu_enable_async_collective_fusion=true",
@@ -128,7 +129,7 @@ def compile_step(flags: tuple[str, ...], kept: Path, *, whole: bool) -> None:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "LLAMA": PROGRAM.format(3 if whole else 32)},
+        env={**os.environ, "LLAMA": PROGRAM.format(*((3, 4) if whole else (32, 2)))},
     )
     if done.returncode:
         print(done.stderr[-800:], file=sys.stderr)
