@@ -186,13 +186,17 @@ def test_where_one_run_each_cannot_tell_it_is_said_once_and_not_none_differs(
     scattered = [10, 40, 12, 60, 11, 35, 90, 14]
     a, b = (
         write_parquet(
-            timeline(HLO, [("first", 0, ms, 0)], step_ms=[by * it for it in scattered]),
+            timeline(
+                HLO,
+                [("first", 0, ms, 0), ("second", 9, 0.5, 0)],
+                step_ms=[by * it for it in scattered],
+            ),
             tmp_path / f"{ms}.parquet",
         )
         for ms, by in ((1, 1.0), (9, 1.5))
     )
     out = " ".join(run(a, b)[1].split())
-    assert "Ops the noise is unknown" in out
+    assert "Ops the noise is unknown for 1 of 2" in out
     assert "none differs" not in out
     assert out.count("one run each can't separate a difference from noise") == 1
     assert "--with" in out

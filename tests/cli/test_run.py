@@ -84,6 +84,7 @@ class TestWords:
         assert explained.returncode == 3
         assert "error: a: this run has no profile" in explained.stderr
         assert "why: no Python process imported jax" in explained.stderr
+        assert "next: less a/rank0/stdout.log" in explained.stderr
 
     def test_no_profile_was_asked_for(self, tmp_path: Path) -> None:
         done = run(tmp_path, "pass", "-o", "a", "--no-profile")

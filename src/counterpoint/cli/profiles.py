@@ -99,9 +99,9 @@ def _read(path: str) -> Run:
         ) from None
 
 
-def _how_to_get_one(run: Run, shown: str) -> str:
-    """Return the next command: wait, read the error, or repeat the run with a profile."""
-    from counterpoint.report.runs import profiled_run_command
+def _how_to_get_one(run: Run, shown: str) -> str | None:
+    """Return the next command: wait, read the log, or repeat the run with a profile."""
+    from counterpoint.report.runs import next_commands, profiled_run_command
     from counterpoint.runs import OutcomeKind
 
     if run.outcome.kind is OutcomeKind.RUNNING:
@@ -110,6 +110,8 @@ def _how_to_get_one(run: Run, shown: str) -> str:
     failed = next((r for r in run.ranks if r.outcome.kind is run.outcome.kind), None)
     if failed is not None and not run.outcome.ok and not seen:
         return f"less {shlex.quote(str(failed.stderr))}"
+    if not any(rank.processes for rank in run.ranks):  # without JAX, nor would the next one have it
+        return next(iter(next_commands(run, Path(shown))), None)
     return profiled_run_command(run, Path(shown))
 
 

@@ -32,6 +32,7 @@ from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
 
 __all__ = [
     "TokensInStep",
+    "next_commands",
     "profiled_run_command",
     "run_lines",
     "runs_document",

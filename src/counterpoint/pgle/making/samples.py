@@ -17,6 +17,7 @@ import polars as pl
 
 from counterpoint.core import Unknown
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun
 from counterpoint.pgle.named_ops import named_ops
 from counterpoint.timeline import Lane, Timeline
 from counterpoint.timeline.hosts import meetings, stays, with_groups
@@ -208,7 +209,7 @@ def measured_times(timeline: Timeline, program: int) -> MeasuredTimes | Unknown:
         return Unknown("the profile names no instructions of the program")
     count = len(runs)
     us = {str(name): round(ps / count / _PS_PER_US, 6) for name, ps in per_name.iter_rows()}
-    return MeasuredTimes(us, f"mean of {count:,} runs on {_devices(timeline, runs)}")
+    return MeasuredTimes(us, f"mean of {counted_noun(count, 'run')} on {_devices(timeline, runs)}")
 
 
 def _steady_runs(timeline: Timeline, program: int) -> pl.DataFrame:

@@ -103,8 +103,9 @@ def _differ(rows: Sequence[OpChange]) -> str:
     """Describe how many rows differ by more than noise, or that the noise is unknown."""
     clear = sum(row.clear for row in rows)
     unknown = sum(row.noise_ms is None for row in rows)
-    if unknown == len(rows) or (unknown and not clear):
-        return "the noise is unknown"
+    if unknown and not clear:
+        some = "" if unknown == len(rows) else f" for {unknown:,} of {len(rows):,}"
+        return f"the noise is unknown{some}"
     text = f"{clear:,} of {len(rows):,} differ" if clear else "none differs"
     text = f"{text} by more than noise"
     return f"{text}; unknown for {unknown:,}" if unknown else text
@@ -286,7 +287,9 @@ def differs_section(found: Comparison, top: int) -> Section:
         words("A", [_value(differs.a) for differs in shown]),
         words("B", [_value(differs.b) for differs in shown]),
     )
-    summary = f"{len(rows):,} differ" + ("" if len(rows) <= 2 * top else f", {2 * top} shown")
+    summary = f"{len(rows):,} differ{'s' * (len(rows) == 1)}" + (
+        "" if len(rows) <= 2 * top else f", {2 * top} shown"
+    )
     return Section("Settings and versions", summary, (values,))
 
 

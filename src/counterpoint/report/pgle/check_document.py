@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.core.printable import some
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.pgle import ProfileFit, UnusedReason
 from counterpoint.pgle.checking import (
     Coverage,
@@ -90,7 +90,8 @@ def _shares(coverage: Coverage) -> Section:
     sync = sum(answer.lookup.sync for answer in coverage.answers)
     if sync:
         text = (
-            f"{sync} overlap nothing as compiled; if a flag made them so, XLA does not look them up"
+            f"synchronous as compiled: {counted_noun(sync, 'collective')}; XLA does not look up"
+            " those that a flag made so"
         )
         rows.append(Fact("", text, Tone.QUIET))
     return Section("Covered", "", (FactList(tuple(rows)),))
