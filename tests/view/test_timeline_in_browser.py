@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,11 @@ from compare_pairs import timeline as made
 
 from chromium import Visit, expect
 from command_line import in_process
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.storage.parquet import write_parquet
+from counterpoint.view import PageContent, one_file
 from made_fleet import write_profiles
+from recordings import Span, recording
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
@@ -230,3 +234,20 @@ def test_no_key_breaks_it(timeline: Visit, key: str) -> None:
         timeline.page.keyboard.press(key)
         timeline.settle()
     assert timeline.page.locator(".failure").count() == 0
+
+
+def test_a_thread_is_named_by_its_pool_not_only_by_a_number(tmp_path: Path, visit: Visitor) -> None:
+    thread = replace(
+        recording([Span("fusion", 0, 5)]), lines=("/host:CPU/tf_XLAEigen/-5830860246742660828",)
+    )
+    content = PageContent(
+        title="made",
+        command="",
+        version="1",
+        results={},
+        timelines=(assemble([thread], ["made"]),),
+    )
+    out = tmp_path / "page.html"
+    out.write_text(one_file(content), encoding="utf-8")
+    gutter = visit(out).show("timeline").locator(".tl-gutter")
+    expect(gutter).to_contain_text("Eigen \u20260828")

@@ -270,9 +270,11 @@ export function shortName(name: string): string {
   return visible(name.replace(/^'(.*)'$/, "$1").replace(/^.*\/(?=[^/])/, ""));
 }
 
-/** The end of a title that is a path: its beginning repeats the device. */
+/** The end of a title that is a path, whose beginning repeats the device; of a thread, its pool and some digits. */
 function shortTitle(title: string): string {
   const text = visible(title);
+  const thread = /([^/]+)\/-?\d*(\d{4})$/.exec(text);
+  if (thread) return `${thread[1]?.replace(/^tf_(?:XLA)?/, "")} …${thread[2]}`;
   return text.length > 26 && text.includes("/")
     ? text.slice(text.lastIndexOf("/") + 1)
     : text.replace(/^(GPU|TPU) \d+\//, "");
