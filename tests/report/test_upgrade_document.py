@@ -8,14 +8,16 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.core import InputError
+from counterpoint.hlo import Program
 from counterpoint.report.predict.upgrade_document import upgrade_document
 from counterpoint.report.terminal import print_document
 from counterpoint.workflow.upgrade import Upgrade
 from counterpoint.workflow.upgrade.upgrade import compared
 from hand_made import Told
-from made_upgrade import TARGET, flag_try, made, op, side, slower_upgrade
+from made_upgrade import TARGET, flag_try, made, op, side, slower_upgrade, with_text
 
 GIB = 1 << 30
+CALLS = ", kind=kLoop, calls=fused"
 FLAG = (("xla_gpu_enable_triton_gemm", "false"),)
 
 
@@ -43,6 +45,24 @@ def test_a_program_that_needs_other_memory_is_not_the_same(
     assert verdict in text
     assert f"What changed {changed}" in text
     assert found.is_same_program is (temp == GIB)
+
+
+def test_another_function_inside_a_kernel_is_not_the_same_program() -> None:
+    def kernel(opcode: str) -> Program:
+        return with_text(
+            "\nfused {\n  q = f32[64,32] parameter(0)\n"
+            f"  ROOT r = f32[64,32] {opcode}(q)\n}}\n\nENTRY main {{\n"
+            f"  p = f32[64,32] parameter(0)\n{op('ROOT wave', 'fusion', rest=CALLS)}\n}}\n"
+        )
+
+    told = Told({"wave": 0.01})
+    before, after = (
+        side(version, kernel(opcode), told, GIB)
+        for version, opcode in (("0.10.1", "logistic"), ("0.10.2", "tanh"))
+    )
+    text = text_of(compared(before, after, TARGET))
+    assert "both take the same time, with other operations" in text
+    assert "operations in the same time: 1 fewer logistic, 1 more tanh" in text
 
 
 def test_a_flag_that_saves_next_to_nothing_is_not_listed_as_one_that_undoes_it() -> None:

@@ -141,6 +141,8 @@ def _share(before: int | None, after: int | None) -> str:
 def _verdict(found: Upgrade) -> str:
     if found.is_same_program:
         return "both compile to the same program"
+    if found.has_same_ops and found.other_opcodes:
+        return "both take the same time, with other operations"
     if found.has_same_ops:
         return "both do the same in the same time, in other memory"
     reach = found.reach
@@ -150,11 +152,19 @@ def _verdict(found: Upgrade) -> str:
     return f"too close to call, since predictions tell {INDIFFERENCE:.1%} apart: {span}"
 
 
+def _opcodes(counts: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{abs(it)} {'more' if it > 0 else 'fewer'} {name}" for name, it in counts)
+
+
 def _changes(found: Upgrade, top: int) -> Section:
     if not found.changes:
         what = "nothing but names"
-        if not found.is_same_program:
-            what = "memory only" if found.has_same_ops else "only the time between ops"
+        if not found.has_same_ops:
+            what = "only the time between ops"
+        elif found.other_opcodes:
+            what = f"operations in the same time: {_opcodes(found.other_opcodes)}"
+        elif not found.is_same_program:
+            what = "memory only"
         return Section("What changed", what)
     kinds = found.changes[:top]
     rest = found.changes[top:]

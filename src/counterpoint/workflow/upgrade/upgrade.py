@@ -9,10 +9,12 @@ Upgrade ── before, after ──► UpgradeSide: an Installation, and its For
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from packaging.version import Version
 
@@ -50,6 +52,9 @@ from counterpoint.workflow.upgrade.side import (
     require_file,
 )
 
+_MUTE: Final = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
+"""Opcodes that compute nothing."""
+
 
 @frozen(kw_only=True, eq=False)
 class Upgrade:
@@ -86,16 +91,29 @@ class Upgrade:
 
     @property
     def has_same_ops(self) -> bool:
-        """True if both do the same in the same time; names, and memory, may differ."""
+        """True if ops of the same shapes take the same time; what they compute may differ."""
         one, other = self.before.forecast.program, self.after.forecast.program
         return same_schedule(one, other) or (
             not self.changes and abs(self.work.step.difference_ms) <= TINY_MS
         )
 
     @property
+    def other_opcodes(self) -> tuple[tuple[str, int], ...]:
+        """The opcodes, inside kernels too, that one side has more of; below 0: fewer now."""
+        more, fewer = (
+            Counter(
+                it.opcode for it in side.forecast.program.instructions if it.opcode not in _MUTE
+            )
+            for side in (self.after, self.before)
+        )
+        more.subtract(fewer)
+        return tuple(sorted((opcode, count) for opcode, count in more.items() if count))
+
+    @property
     def is_same_program(self) -> bool:
         """True if both do the same in the same time and memory, names aside."""
-        return self.has_same_ops and self.before.held_bytes == self.after.held_bytes
+        same_memory = self.before.held_bytes == self.after.held_bytes
+        return self.has_same_ops and same_memory and not self.other_opcodes
 
     @property
     def matters(self) -> bool:
