@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.capture.launch import launch
-from counterpoint.capture.request import RunRequest
+from counterpoint.capture.request import RunRequest, refuse_missing
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.runs import OutcomeKind, Run
@@ -263,6 +263,11 @@ class TestRefusals:
         with pytest.raises(UsageError, match=r"train\.py was not found") as refused:
             launch(replace(request(tmp_path, ""), command=("train.py", "-x")))
         assert refused.value.next == next_
+
+    def test_a_line_for_a_shell_is_not_taken_for_a_script(self) -> None:
+        refuse_missing(("bash", "-c", "python gone.py"), os.environ)
+        with pytest.raises(UsageError, match=r"gone\.py was not found"):
+            refuse_missing((sys.executable, "-u", "gone.py"), os.environ)
 
     def test_a_file_that_the_kernel_does_not_start(self, tmp_path: Path) -> None:
         script = tmp_path / "train"

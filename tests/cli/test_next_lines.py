@@ -58,6 +58,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     recorded(tmp_path / "a.xplane.pb")
     recorded(tmp_path / "b.xplane.pb")
     (tmp_path / "step.hlo.txt").write_text(HLO)
+    (tmp_path / "train.py").touch()
     (tmp_path / "job.sh").write_text("export XLA_FLAGS=--xla_gpu_graph_level=0\npython t.py\n")
     return tmp_path
 

@@ -151,11 +151,11 @@ def refuse_missing(
 
 
 def _script(command: Sequence[str]) -> Path | None:
-    """Return the script that a Python or a shell is to run, if its options leave no doubt."""
+    """Return the script that a Python or a shell is to run, if no other option precedes it."""
     if not (is_python(command[0]) or Path(command[0]).name in ("bash", "sh")):
         return None
-    word = next((word for word in command[1:] if not word.startswith("-")), "")
-    return Path(word) if word.endswith((".py", ".sh")) else None
+    word = next((word for word in command[1:] if word != "-u"), "")
+    return Path(word) if word.endswith((".py", ".sh")) and not word.startswith("-") else None
 
 
 _PYTHON: Final = re.compile(r"python(\d+(\.\d+)*)?t?$")

@@ -99,7 +99,7 @@ def _read(path: str) -> Run:
         ) from None
 
 
-def _how_to_get_one(run: Run, shown: str) -> str | None:
+def _how_to_get_one(run: Run, shown: str) -> str:
     """Return the next command: wait, read the log, or repeat the run with a profile."""
     from counterpoint.report.runs import next_commands, profiled_run_command
     from counterpoint.runs import OutcomeKind
@@ -111,7 +111,8 @@ def _how_to_get_one(run: Run, shown: str) -> str | None:
     if failed is not None and not run.outcome.ok and not seen:
         return f"less {shlex.quote(str(failed.stderr))}"
     if not any(rank.processes for rank in run.ranks):  # without JAX, nor would the next one have it
-        return next(iter(next_commands(run, Path(shown))), None)
+        log = next(iter(next_commands(run, Path(shown))), None)
+        return log or profiled_run_command(run, Path(shown))
     return profiled_run_command(run, Path(shown))
 
 

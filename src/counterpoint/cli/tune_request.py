@@ -123,7 +123,8 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
     measure = _measures(workload, words, given)
     _refuse_idle(given, predicts=given.search.target is not None, measure=measure)
     lowered = workload is None and given.search.target is not None
-    if words and (lowered or (measure and named_here(given.place.executor))):
+    here = named_here(given.place.executor) and not _executor_options(given.place)
+    if words and here and (lowered or measure):
         _refuse_missing(words)
     if out is not None:
         refuse_url(out)
