@@ -260,7 +260,7 @@ def _expected(requests: Sequence[CompileRequest]) -> str:
     if task.target.tpu is None:
         return ""
     if task.schedule_only:
-        return " by libtpu, which takes seconds each, or minutes without a loop over layers"
+        return " by libtpu, which takes seconds each; minutes for TPU7x, or if layers are no loop"
     large = len(task.workload.program) > _LARGE
     return " by libtpu, which takes one to five minutes each" if large else " by libtpu"
 
