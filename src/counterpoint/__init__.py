@@ -65,28 +65,7 @@ def _draw(value: object) -> str:
 _draw_with(_draw)
 
 
-__getattr__ = _lazy(
-    __name__,
-    {
-        "Comparison": "counterpoint.diagnose.compare",
-        "CounterpointError": "counterpoint.core",
-        "Explanation": "counterpoint.diagnose",
-        "InputError": "counterpoint.core",
-        "Prediction": "counterpoint.workflow.prediction",
-        "Program": "counterpoint.hlo",
-        "StepProfiler": "counterpoint.capture",
-        "Timeline": "counterpoint.timeline",
-        "UsageError": "counterpoint.core",
-        "Workload": "counterpoint.compile.inputs",
-        "compare": "counterpoint.diagnose.compare",
-        "explain": "counterpoint.diagnose",
-        "predict": "counterpoint.workflow.prediction",
-        "program": "counterpoint.compile.inputs",
-        "read": "counterpoint.runs.timeline",
-        "read_program": "counterpoint.hlo",
-        "write_parquet": "counterpoint.timeline.storage",
-    },
-)
+__getattr__ = _lazy(__name__)
 
 
 def __dir__() -> list[str]:

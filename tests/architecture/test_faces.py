@@ -7,6 +7,7 @@ own. A room of one file is a module directly inside the outer room that lists it
 from __future__ import annotations
 
 import ast
+import importlib
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import package_source
+from counterpoint.core import face
 from package_source import parsed, sources, walk
 
 SOURCE = package_source.PACKAGE.parent
@@ -120,6 +122,12 @@ def test_other_rooms_are_imported_through_their_faces() -> None:
 def test_a_face_is_small_and_says_what_the_room_does(room: str) -> None:
     assert ast.get_docstring(tree(room)) or room == f"{PACKAGE}.core.injection.site"
     assert len(faces()[room]) <= NAMES
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_a_face_passes_on_what_type_checkers_see(room: str) -> None:
+    at_once = set(vars(importlib.import_module(room)))
+    assert public_names(room) <= at_once | set(face._HOMES.get(room, ()))
 
 
 def circles(links: dict[str, set[str]]) -> list[list[str]]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import linecache
+import re
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
+from typing import Final
 
+_EXPORT: Final = re.compile(r"^    from (\S+) import \(?\s*(\w+) as \2\b", re.MULTILINE)
 _HOMES: dict[str, Mapping[str, str]] = {}
 
 
@@ -22,16 +26,27 @@ class _Face(ModuleType):
             super().__setattr__(name, value)
 
 
-def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package whose names are in the modules given by `homes`."""
+def lazy(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package that passes names on from modules, given by `homes`.
+
+    Without `homes`, they are what the package imports under `if TYPE_CHECKING`, so that each name
+    is stated once: for type checkers, and, read from the source, for the interpreter.
+    """
+    found = _exports(package) if homes is None else homes
 
     def load(name: str) -> object:
-        if name not in homes:
+        if name not in found:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(importlib.import_module(homes[name]), name)
+        value: object = getattr(importlib.import_module(found[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    _HOMES[package] = homes
+    _HOMES[package] = found
     sys.modules[package].__class__ = _Face
     return load
+
+
+def _exports(package: str) -> Mapping[str, str]:
+    module = sys.modules[package]
+    source = "".join(linecache.getlines(module.__file__ or "", vars(module)))
+    return {name: home for home, name in _EXPORT.findall(source)}

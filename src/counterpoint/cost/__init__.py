@@ -23,23 +23,4 @@ if TYPE_CHECKING:
     from counterpoint.cost.what_if import WhatIf as WhatIf
     from counterpoint.cost.what_if import parse_what_if as parse_what_if
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "build_model": "counterpoint.cost.build",
-        "MeasuredCosts": "counterpoint.cost.measured",
-        "Contention": "counterpoint.cost.model",
-        "CostModel": "counterpoint.cost.model",
-        "Price": "counterpoint.cost.model",
-        "PriceFamily": "counterpoint.cost.model",
-        "PriceSource": "counterpoint.cost.model",
-        "price_around": "counterpoint.cost.model",
-        "Scalar": "counterpoint.cost.scalars",
-        "Scalars": "counterpoint.cost.scalars",
-        "default_scalars": "counterpoint.cost.scalars",
-        "read_scalars": "counterpoint.cost.scalars",
-        "scalars_toml": "counterpoint.cost.scalars",
-        "WhatIf": "counterpoint.cost.what_if",
-        "parse_what_if": "counterpoint.cost.what_if",
-    },
-)
+__getattr__ = lazy(__name__)

@@ -23,23 +23,4 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.step_data import StepData as StepData
     from counterpoint.diagnose.step_data import context_of as context_of
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Breakdown": "counterpoint.diagnose.step",
-        "StepData": "counterpoint.diagnose.step_data",
-        "Explanation": "counterpoint.diagnose.explanation",
-        "Finding": "counterpoint.diagnose.finding",
-        "PHASES": "counterpoint.diagnose.step",
-        "Phases": "counterpoint.diagnose.step",
-        "ProgramUse": "counterpoint.diagnose.explanation",
-        "Remedy": "counterpoint.diagnose.finding",
-        "GROUPINGS": "counterpoint.diagnose.grouping",
-        "Grouping": "counterpoint.diagnose.grouping",
-        "MIN_REPORTED_SHARE": "counterpoint.diagnose.explanation",
-        "WindowKind": "counterpoint.diagnose.selection",
-        "context_of": "counterpoint.diagnose.step_data",
-        "explain": "counterpoint.diagnose.explanation",
-        "select": "counterpoint.diagnose.selection",
-    },
-)
+__getattr__ = lazy(__name__)

@@ -21,21 +21,4 @@ if TYPE_CHECKING:
     from counterpoint.flags.settings import valid_pairs as valid_pairs
     from counterpoint.flags.settings import why_invalid as why_invalid
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "SettingDifference": "counterpoint.flags.settings",
-        "Channel": "counterpoint.flags.settings",
-        "LIST_TYPES": "counterpoint.flags.settings",
-        "Layout": "counterpoint.flags.settings",
-        "Settings": "counterpoint.flags.settings",
-        "combine": "counterpoint.flags.settings",
-        "difference": "counterpoint.flags.settings",
-        "environment": "counterpoint.flags.settings",
-        "why_invalid": "counterpoint.flags.settings",
-        "inherited_settings": "counterpoint.flags.settings",
-        "is_combined": "counterpoint.flags.settings",
-        "is_setting": "counterpoint.flags.settings",
-        "valid_pairs": "counterpoint.flags.settings",
-    },
-)
+__getattr__ = lazy(__name__)

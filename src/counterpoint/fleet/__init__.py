@@ -28,22 +28,4 @@ if TYPE_CHECKING:
     from counterpoint.fleet.tasks import gather_digests as gather_digests
     from counterpoint.fleet.topology import read_topology as read_topology
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "DigestExecutor": "counterpoint.fleet.tasks",
-        "Fleet": "counterpoint.fleet.fleet",
-        "FleetCollective": "counterpoint.fleet.collectives",
-        "FleetSummary": "counterpoint.fleet.summary",
-        "Gathering": "counterpoint.fleet.tasks",
-        "Matrix": "counterpoint.fleet.fleet",
-        "Late": "counterpoint.fleet.stragglers",
-        "absent_hosts": "counterpoint.fleet.fleet",
-        "arrange": "counterpoint.fleet.fleet",
-        "gather_digests": "counterpoint.fleet.tasks",
-        "merge": "counterpoint.fleet.digest",
-        "read_topology": "counterpoint.fleet.topology",
-        "summarize": "counterpoint.fleet.summary",
-        "write_digest": "counterpoint.fleet.digest",
-    },
-)
+__getattr__ = lazy(__name__)

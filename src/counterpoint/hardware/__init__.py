@@ -27,23 +27,4 @@ if TYPE_CHECKING:
     from counterpoint.hardware.tpu import TpuSlice as TpuSlice
     from counterpoint.hardware.tpu import find_tpu as find_tpu
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Chip": "counterpoint.hardware.gpu",
-        "architecture_of": "counterpoint.hardware.gpu",
-        "chip_label": "counterpoint.hardware.gpu",
-        "chip_named": "counterpoint.hardware.gpu",
-        "find_chip": "counterpoint.hardware.gpu",
-        "find_described": "counterpoint.hardware.gpu",
-        "find_gpu": "counterpoint.hardware.gpu",
-        "gpus": "counterpoint.hardware.gpu",
-        "target_config": "counterpoint.hardware.gpu",
-        "Links": "counterpoint.hardware.links",
-        "find_wiring": "counterpoint.hardware.links",
-        "Target": "counterpoint.hardware.target",
-        "Tpu": "counterpoint.hardware.tpu",
-        "TpuSlice": "counterpoint.hardware.tpu",
-        "find_tpu": "counterpoint.hardware.tpu",
-    },
-)
+__getattr__ = lazy(__name__)

@@ -26,20 +26,4 @@ if TYPE_CHECKING:
     from counterpoint.hlo.wire_schema import Message as Message
     from counterpoint.hlo.wire_schema import message_classes as message_classes
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Computation": "counterpoint.hlo.model.instruction",
-        "Instruction": "counterpoint.hlo.model.instruction",
-        "Shape": "counterpoint.hlo.model.instruction",
-        "Program": "counterpoint.hlo.model.program",
-        "ELEMENT_TYPES": "counterpoint.hlo.proto_reader",
-        "module_bytes": "counterpoint.hlo.proto_reader",
-        "Fragment": "counterpoint.hlo.reader",
-        "program_digest": "counterpoint.hlo.reader",
-        "program_from_fragments": "counterpoint.hlo.reader",
-        "read_program": "counterpoint.hlo.reader",
-        "Message": "counterpoint.hlo.wire_schema",
-        "message_classes": "counterpoint.hlo.wire_schema",
-    },
-)
+__getattr__ = lazy(__name__)

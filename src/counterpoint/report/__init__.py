@@ -26,20 +26,4 @@ if TYPE_CHECKING:
     from counterpoint.report.tune.figures import end_text as end_text
     from counterpoint.report.units import size as size
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "FINDING_COLUMNS": "counterpoint.report.summary",
-        "Summary": "counterpoint.report.summary",
-        "Document": "counterpoint.report.document",
-        "budget_text": "counterpoint.report.tune.figures",
-        "end_text": "counterpoint.report.tune.figures",
-        "document_markup": "counterpoint.report.markup",
-        "html_of": "counterpoint.report.html",
-        "plain_text": "counterpoint.report.terminal",
-        "print_document": "counterpoint.report.terminal",
-        "printable": "counterpoint.core.printable",
-        "counted_noun": "counterpoint.core.printable",
-        "size": "counterpoint.report.units",
-    },
-)
+__getattr__ = lazy(__name__)

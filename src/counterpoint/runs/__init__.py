@@ -28,22 +28,4 @@ if TYPE_CHECKING:
     from counterpoint.runs.run import longest_compiles as longest_compiles
     from counterpoint.runs.run import module_of as module_of
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Outcome": "counterpoint.runs.outcomes",
-        "OutcomeKind": "counterpoint.runs.outcomes",
-        "find_runs": "counterpoint.runs.layout",
-        "is_run": "counterpoint.runs.layout",
-        "list_runs": "counterpoint.runs.reader",
-        "read_run": "counterpoint.runs.reader",
-        "BURSTS": "counterpoint.runs.run",
-        "Compile": "counterpoint.runs.run",
-        "Rank": "counterpoint.runs.run",
-        "Run": "counterpoint.runs.run",
-        "RunSettings": "counterpoint.runs.run",
-        "StepStart": "counterpoint.runs.run",
-        "longest_compiles": "counterpoint.runs.run",
-        "module_of": "counterpoint.runs.run",
-    },
-)
+__getattr__ = lazy(__name__)

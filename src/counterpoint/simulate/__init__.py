@@ -14,14 +14,4 @@ if TYPE_CHECKING:
     from counterpoint.simulate.simulation import Simulation as Simulation
     from counterpoint.simulate.simulation import simulate as simulate
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Jitter": "counterpoint.simulate.jitter",
-        "Replay": "counterpoint.simulate.replay",
-        "overlap_gain_s": "counterpoint.simulate.replay",
-        "replay": "counterpoint.simulate.replay",
-        "Simulation": "counterpoint.simulate.simulation",
-        "simulate": "counterpoint.simulate.simulation",
-    },
-)
+__getattr__ = lazy(__name__)

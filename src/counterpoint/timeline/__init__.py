@@ -29,23 +29,4 @@ if TYPE_CHECKING:
     from counterpoint.timeline.reading import read as read
     from counterpoint.timeline.steps import EACH_RUN as EACH_RUN
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Action": "counterpoint.timeline.model",
-        "ChosenSteps": "counterpoint.timeline.model",
-        "Device": "counterpoint.timeline.model",
-        "EACH_RUN": "counterpoint.timeline.steps",
-        "HOST_EVENTS": "counterpoint.timeline.model",
-        "Host": "counterpoint.timeline.model",
-        "Lane": "counterpoint.timeline.model",
-        "PRICED": "counterpoint.timeline.model",
-        "ProgramEntry": "counterpoint.timeline.model",
-        "Progress": "counterpoint.timeline.reading",
-        "RUNS": "counterpoint.timeline.model",
-        "SPANS": "counterpoint.timeline.model",
-        "STEPS": "counterpoint.timeline.model",
-        "Timeline": "counterpoint.timeline.model",
-        "read": "counterpoint.timeline.reading",
-    },
-)
+__getattr__ = lazy(__name__)

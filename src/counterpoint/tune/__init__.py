@@ -35,18 +35,4 @@ if TYPE_CHECKING:
     from counterpoint.tune.session import dry_run as dry_run
     from counterpoint.tune.session import tune as tune
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Arm": "counterpoint.tune.arm",
-        "TuneRequest": "counterpoint.tune.request",
-        "Budget": "counterpoint.tune.plan",
-        "DryRun": "counterpoint.tune.session",
-        "ArmOrigin": "counterpoint.tune.arm",
-        "StudyPlan": "counterpoint.tune.plan",
-        "conclusion_of": "counterpoint.tune.session",
-        "dry_run": "counterpoint.tune.session",
-        "share_text": "counterpoint.tune.arm",
-        "tune": "counterpoint.tune.session",
-    },
-)
+__getattr__ = lazy(__name__)

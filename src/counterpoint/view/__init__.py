@@ -23,23 +23,4 @@ if TYPE_CHECKING:
     from counterpoint.view.serving import listen as listen
     from counterpoint.view.serving import serve as serve
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "App": "counterpoint.view.app",
-        "LivePage": "counterpoint.view.page",
-        "PageContent": "counterpoint.view.page",
-        "PreparedPage": "counterpoint.view.prepared",
-        "ShownPage": "counterpoint.view.app",
-        "find_page": "counterpoint.view.prepared",
-        "keep_page": "counterpoint.view.prepared",
-        "key_of": "counterpoint.view.prepared",
-        "listen": "counterpoint.view.serving",
-        "notebook_html": "counterpoint.view.notebook",
-        "one_file": "counterpoint.view.page",
-        "predicted_steps": "counterpoint.view.page",
-        "serve": "counterpoint.view.serving",
-        "side_by_side": "counterpoint.view.page",
-        "title_of": "counterpoint.view.page",
-    },
-)
+__getattr__ = lazy(__name__)

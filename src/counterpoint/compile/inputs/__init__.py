@@ -17,17 +17,4 @@ if TYPE_CHECKING:
     from counterpoint.compile.inputs.workload import own_programs as own_programs
     from counterpoint.compile.inputs.workload import own_target as own_target
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "lower_function": "counterpoint.compile.inputs.function",
-        "names_function": "counterpoint.compile.inputs.function",
-        "program": "counterpoint.compile.inputs.function",
-        "split_function": "counterpoint.compile.inputs.function",
-        "Workload": "counterpoint.compile.inputs.workload",
-        "load_scheduled": "counterpoint.compile.inputs.workload",
-        "load_workload": "counterpoint.compile.inputs.workload",
-        "own_programs": "counterpoint.compile.inputs.workload",
-        "own_target": "counterpoint.compile.inputs.workload",
-    },
-)
+__getattr__ = lazy(__name__)

@@ -16,16 +16,4 @@ if TYPE_CHECKING:
     from counterpoint.cost.collectives.placement import placements as placements
     from counterpoint.cost.collectives.pricing import price_collective as price_collective
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "price_within": "counterpoint.cost.collectives.group_price",
-        "table_notes": "counterpoint.cost.collectives.measured_table",
-        "steps": "counterpoint.cost.collectives.nccl",
-        "Placement": "counterpoint.cost.collectives.placement",
-        "pair_placement": "counterpoint.cost.collectives.placement",
-        "pairs_of": "counterpoint.cost.collectives.placement",
-        "placements": "counterpoint.cost.collectives.placement",
-        "price_collective": "counterpoint.cost.collectives.pricing",
-    },
-)
+__getattr__ = lazy(__name__)

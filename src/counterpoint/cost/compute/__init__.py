@@ -16,16 +16,4 @@ if TYPE_CHECKING:
     from counterpoint.cost.compute.pricing import price_compute as price_compute
     from counterpoint.cost.compute.pricing import register as register
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "attention_of": "counterpoint.cost.compute.attention",
-        "Gemm": "counterpoint.cost.compute.gemm",
-        "gemms": "counterpoint.cost.compute.gemm",
-        "price_gemm": "counterpoint.cost.compute.gemm",
-        "ComputeDevice": "counterpoint.cost.compute.machine",
-        "machine_of": "counterpoint.cost.compute.machine",
-        "price_compute": "counterpoint.cost.compute.pricing",
-        "register": "counterpoint.cost.compute.pricing",
-    },
-)
+__getattr__ = lazy(__name__)

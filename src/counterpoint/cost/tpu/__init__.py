@@ -13,7 +13,4 @@ if TYPE_CHECKING:
     from counterpoint.cost.tpu.pricing import TpuPrices as TpuPrices
     from counterpoint.cost.tpu.pricing import estimated_cycles as estimated_cycles
 
-__getattr__ = lazy(
-    __name__,
-    dict.fromkeys(("TpuPrices", "estimated_cycles"), "counterpoint.cost.tpu.pricing"),
-)
+__getattr__ = lazy(__name__)

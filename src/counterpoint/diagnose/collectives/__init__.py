@@ -11,6 +11,4 @@ if TYPE_CHECKING:
         exposed_executions as exposed_executions,
     )
 
-__getattr__ = lazy(
-    __name__, {"exposed_executions": "counterpoint.diagnose.collectives.collectives"}
-)
+__getattr__ = lazy(__name__)

@@ -25,23 +25,4 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.compare.step_time import StepVerdict as StepVerdict
     from counterpoint.diagnose.compare.step_time import change_of_runs as change_of_runs
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "DifferenceKind": "counterpoint.diagnose.compare.experiment",
-        "PartChange": "counterpoint.diagnose.compare.comparison",
-        "Comparison": "counterpoint.diagnose.compare.comparison",
-        "SideDifference": "counterpoint.diagnose.compare.experiment",
-        "MatchStage": "counterpoint.diagnose.compare.matching",
-        "CollectiveChange": "counterpoint.diagnose.compare.comparison",
-        "RegroupedCollectives": "counterpoint.diagnose.compare.comparison",
-        "OpChange": "counterpoint.diagnose.compare.op_changes",
-        "ScheduleChanges": "counterpoint.diagnose.compare.comparison",
-        "Side": "counterpoint.diagnose.compare.side",
-        "StepChange": "counterpoint.diagnose.compare.step_time",
-        "StepVerdict": "counterpoint.diagnose.compare.step_time",
-        "StepDifference": "counterpoint.diagnose.compare.comparison",
-        "change_of_runs": "counterpoint.diagnose.compare.step_time",
-        "compare": "counterpoint.diagnose.compare.comparison",
-    },
-)
+__getattr__ = lazy(__name__)

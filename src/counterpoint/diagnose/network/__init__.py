@@ -16,16 +16,4 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.network.demand import SATURATION as SATURATION
     from counterpoint.diagnose.network.demand import Demand as Demand
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Bound": "counterpoint.diagnose.collectives.bound",
-        "Link": "counterpoint.diagnose.collectives.links",
-        "RemoteCalls": "counterpoint.diagnose.network.calls",
-        "Demand": "counterpoint.diagnose.network.demand",
-        "NetworkAnalysis": "counterpoint.diagnose.network.analysis",
-        "LatencyPattern": "counterpoint.diagnose.network.calls",
-        "SATURATION": "counterpoint.diagnose.network.demand",
-        "analyze_network": "counterpoint.diagnose.network.analysis",
-    },
-)
+__getattr__ = lazy(__name__)

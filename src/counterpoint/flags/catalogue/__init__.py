@@ -21,17 +21,4 @@ if TYPE_CHECKING:
     from counterpoint.flags.catalogue.lookup import releases as releases
     from counterpoint.flags.catalogue.variable import variables as variables
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Flag": "counterpoint.flags.catalogue.flag",
-        "SettingReader": "counterpoint.flags.catalogue.about",
-        "Release": "counterpoint.flags.catalogue.flag",
-        "all_documentation": "counterpoint.flags.catalogue.about",
-        "libtpu_flag": "counterpoint.flags.catalogue.libtpu",
-        "path_of": "counterpoint.flags.catalogue.lookup",
-        "release": "counterpoint.flags.catalogue.lookup",
-        "releases": "counterpoint.flags.catalogue.lookup",
-        "variables": "counterpoint.flags.catalogue.variable",
-    },
-)
+__getattr__ = lazy(__name__)

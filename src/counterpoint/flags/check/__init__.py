@@ -17,17 +17,4 @@ if TYPE_CHECKING:
     from counterpoint.flags.check.fix import corrected as corrected
     from counterpoint.flags.check.fix import in_place as in_place
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Examination": "counterpoint.flags.check.examination",
-        "FixResult": "counterpoint.flags.check.fix",
-        "CheckRequest": "counterpoint.flags.check.examination",
-        "check": "counterpoint.flags.check.examination",
-        "codes": "counterpoint.flags.check.examination",
-        "corrected": "counterpoint.flags.check.fix",
-        "examine": "counterpoint.flags.check.examination",
-        "in_place": "counterpoint.flags.check.fix",
-        "fix_and_examine": "counterpoint.flags.check.examination",
-    },
-)
+__getattr__ = lazy(__name__)

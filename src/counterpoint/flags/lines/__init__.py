@@ -17,17 +17,4 @@ if TYPE_CHECKING:
     from counterpoint.flags.lines.line import write_line as write_line
     from counterpoint.flags.lines.source import load_settings as load_settings
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "SettingsLine": "counterpoint.flags.lines.line",
-        "OWN_PREFIX": "counterpoint.flags.lines.known",
-        "is_flag": "counterpoint.flags.lines.known",
-        "is_variable": "counterpoint.flags.lines.known",
-        "load_settings": "counterpoint.flags.lines.source",
-        "parse_settings": "counterpoint.flags.lines.line",
-        "read_line": "counterpoint.flags.lines.line",
-        "refuse_bare_flag": "counterpoint.flags.lines.known",
-        "write_line": "counterpoint.flags.lines.line",
-    },
-)
+__getattr__ = lazy(__name__)

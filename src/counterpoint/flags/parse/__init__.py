@@ -25,18 +25,4 @@ if TYPE_CHECKING:
     from counterpoint.flags.parsed import Occurrence as Occurrence
     from counterpoint.flags.parsed import ParsedSource as ParsedSource
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "FORMS": "counterpoint.flags.parse.source",
-        "IssueKind": "counterpoint.flags.parsed",
-        "Occurrence": "counterpoint.flags.parsed",
-        "ParsedSource": "counterpoint.flags.parsed",
-        "Location": "counterpoint.flags.parsed",
-        "AllowedFiles": "counterpoint.flags.named_files",
-        "read_command": "counterpoint.flags.parse.source",
-        "read_source": "counterpoint.flags.parse.source",
-        "read_text": "counterpoint.flags.parse.source",
-        "read_variables": "counterpoint.flags.parse.source",
-    },
-)
+__getattr__ = lazy(__name__)

@@ -15,15 +15,4 @@ if TYPE_CHECKING:
     from counterpoint.flags.refresh.installed import read_jaxlib_flags as read_jaxlib_flags
     from counterpoint.flags.refresh.installed import save_overlay as save_overlay
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "JaxlibFlags": "counterpoint.flags.refresh.installed",
-        "PluginComparison": "counterpoint.flags.refresh.descriptor",
-        "check_writable": "counterpoint.flags.refresh.installed",
-        "compare_plugin": "counterpoint.flags.refresh.descriptor",
-        "save_overlay": "counterpoint.flags.refresh.installed",
-        "add_to_table": "counterpoint.flags.refresh.installed",
-        "read_jaxlib_flags": "counterpoint.flags.refresh.installed",
-    },
-)
+__getattr__ = lazy(__name__)

@@ -16,16 +16,4 @@ if TYPE_CHECKING:
     from counterpoint.hlo.model.program import launched as launched
     from counterpoint.hlo.model.program import launches as launches
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Groups": "counterpoint.hlo.model.groups",
-        "Iota": "counterpoint.hlo.model.groups",
-        "ListedGroups": "counterpoint.hlo.model.groups",
-        "Mesh": "counterpoint.hlo.model.groups",
-        "ReplicaGroups": "counterpoint.hlo.model.groups",
-        "element_bits": "counterpoint.hlo.model.instruction",
-        "launched": "counterpoint.hlo.model.program",
-        "launches": "counterpoint.hlo.model.program",
-    },
-)
+__getattr__ = lazy(__name__)

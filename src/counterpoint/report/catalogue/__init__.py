@@ -21,19 +21,4 @@ if TYPE_CHECKING:
     from counterpoint.report.catalogue.show_document import all_changes as all_changes
     from counterpoint.report.catalogue.show_document import show_document as show_document
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "diff_document": "counterpoint.report.catalogue.catalogue_document",
-        "list_document": "counterpoint.report.catalogue.catalogue_document",
-        "plugin_document": "counterpoint.report.catalogue.catalogue_document",
-        "refresh_document": "counterpoint.report.catalogue.catalogue_document",
-        "diff_json": "counterpoint.report.catalogue.flags_json",
-        "list_json": "counterpoint.report.catalogue.flags_json",
-        "plugin_json": "counterpoint.report.catalogue.flags_json",
-        "refresh_json": "counterpoint.report.catalogue.flags_json",
-        "show_json": "counterpoint.report.catalogue.flags_json",
-        "all_changes": "counterpoint.report.catalogue.show_document",
-        "show_document": "counterpoint.report.catalogue.show_document",
-    },
-)
+__getattr__ = lazy(__name__)

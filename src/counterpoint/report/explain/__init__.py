@@ -20,20 +20,4 @@ if TYPE_CHECKING:
     from counterpoint.report.explain.network_document import network_document as network_document
     from counterpoint.report.explain.network_json import network_json as network_json
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "compare_document": "counterpoint.report.explain.compare_document",
-        "compare_json": "counterpoint.report.explain.compare_json",
-        "compare_digest": "counterpoint.report.explain.explain_digest",
-        "digest": "counterpoint.report.explain.explain_document",
-        "explain_digest": "counterpoint.report.explain.explain_digest",
-        "explain_document": "counterpoint.report.explain.explain_document",
-        "explain_json": "counterpoint.report.explain.explain_json",
-        "fleet_document": "counterpoint.report.explain.fleet_document",
-        "fleet_network": "counterpoint.report.explain.fleet_document",
-        "fleet_json": "counterpoint.report.explain.fleet_json",
-        "network_document": "counterpoint.report.explain.network_document",
-        "network_json": "counterpoint.report.explain.network_json",
-    },
-)
+__getattr__ = lazy(__name__)

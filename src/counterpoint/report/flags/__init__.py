@@ -25,23 +25,4 @@ if TYPE_CHECKING:
     from counterpoint.report.flags.settings_json import fix_json as fix_json
     from counterpoint.report.flags.settings_json import render_json as render_json
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "check_lines": "counterpoint.report.flags.check_document",
-        "fix_lines": "counterpoint.report.flags.check_document",
-        "nothing_lines": "counterpoint.report.flags.check_document",
-        "summary_lines": "counterpoint.report.flags.check_document",
-        "Effective": "counterpoint.report.flags.settings_document",
-        "difference_document": "counterpoint.report.flags.settings_document",
-        "effective_document": "counterpoint.report.flags.settings_document",
-        "next_command": "counterpoint.report.flags.settings_document",
-        "unread": "counterpoint.report.flags.settings_document",
-        "unwritten": "counterpoint.report.flags.settings_document",
-        "check_json": "counterpoint.report.flags.settings_json",
-        "difference_json": "counterpoint.report.flags.settings_json",
-        "effective_json": "counterpoint.report.flags.settings_json",
-        "fix_json": "counterpoint.report.flags.settings_json",
-        "render_json": "counterpoint.report.flags.settings_json",
-    },
-)
+__getattr__ = lazy(__name__)

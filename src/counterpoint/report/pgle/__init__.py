@@ -23,23 +23,4 @@ if TYPE_CHECKING:
     from counterpoint.report.pgle.profile_document import made_document as made_document
     from counterpoint.report.pgle.profile_document import profile_document as profile_document
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "pgle_apply_document": "counterpoint.report.pgle.apply_document",
-        "diff_document": "counterpoint.report.pgle.check_document",
-        "pgle_check_document": "counterpoint.report.pgle.check_document",
-        "auto_document": "counterpoint.report.pgle.feedback_document",
-        "feedback_document": "counterpoint.report.pgle.feedback_document",
-        "times_line": "counterpoint.report.pgle.feedback_document",
-        "auto_json": "counterpoint.report.pgle.feedback_json",
-        "feedback_json": "counterpoint.report.pgle.feedback_json",
-        "diff_json": "counterpoint.report.pgle.pgle_json",
-        "made_json": "counterpoint.report.pgle.pgle_json",
-        "pgle_apply_json": "counterpoint.report.pgle.pgle_json",
-        "pgle_check_json": "counterpoint.report.pgle.pgle_json",
-        "profile_json": "counterpoint.report.pgle.pgle_json",
-        "made_document": "counterpoint.report.pgle.profile_document",
-        "profile_document": "counterpoint.report.pgle.profile_document",
-    },
-)
+__getattr__ = lazy(__name__)

@@ -19,15 +19,4 @@ if TYPE_CHECKING:
     from counterpoint.report.predict.upgrade_document import upgrade_document as upgrade_document
     from counterpoint.report.predict.upgrade_json import upgrade_json as upgrade_json
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "calibration_document": "counterpoint.report.predict.calibration_document",
-        "calibration_json": "counterpoint.report.predict.calibration_document",
-        "predict_digest": "counterpoint.report.predict.predict_digest",
-        "predict_document": "counterpoint.report.predict.predict_document",
-        "predict_json": "counterpoint.report.predict.predict_json",
-        "upgrade_document": "counterpoint.report.predict.upgrade_document",
-        "upgrade_json": "counterpoint.report.predict.upgrade_json",
-    },
-)
+__getattr__ = lazy(__name__)

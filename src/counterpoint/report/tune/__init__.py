@@ -17,17 +17,4 @@ if TYPE_CHECKING:
     from counterpoint.report.tune.tune_json import dry_run_json as dry_run_json
     from counterpoint.report.tune.tune_json import tune_json as tune_json
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "dry_run_document": "counterpoint.report.tune.dry_run",
-        "write_bundle": "counterpoint.report.tune.evidence",
-        "StudyStatus": "counterpoint.report.tune.progress",
-        "event_lines": "counterpoint.report.tune.progress",
-        "study_status": "counterpoint.report.tune.progress",
-        "tune_digest": "counterpoint.report.tune.tune_digest",
-        "tune_document": "counterpoint.report.tune.tune_document",
-        "dry_run_json": "counterpoint.report.tune.tune_json",
-        "tune_json": "counterpoint.report.tune.tune_json",
-    },
-)
+__getattr__ = lazy(__name__)

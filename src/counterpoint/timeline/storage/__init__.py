@@ -20,12 +20,4 @@ if TYPE_CHECKING:
     from counterpoint.timeline.storage.trace_json import SUFFIXES as SUFFIXES
     from counterpoint.timeline.storage.trace_json import write_perfetto as write_perfetto
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "is_timeline": "counterpoint.timeline.storage.parquet",
-        "write_parquet": "counterpoint.timeline.storage.parquet",
-        "SUFFIXES": "counterpoint.timeline.storage.trace_json",
-        "write_perfetto": "counterpoint.timeline.storage.trace_json",
-    },
-)
+__getattr__ = lazy(__name__)
