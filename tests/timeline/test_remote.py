@@ -62,6 +62,11 @@ class TestFound:
         assert [host.name for host in made.hosts] == ["node-0", "node-1"]
         assert any("2 sessions are read as one run" in note for note in made.notes)
 
+    def test_a_directory_of_a_web_server_without_its_final_slash(self, log: WebStore) -> None:
+        assert read(f"{log.base}/log").spans.equals(read(f"{log.base}/log/").spans)
+        found, _ = find_sources(f"{log.base}/log/plugins/profile/2026_05_06_04_47_36")
+        assert [source.path.name for source in found] == ["node-1.xplane.pb"]
+
     def test_a_pattern_of_directories_and_files(self, log: WebStore) -> None:
         found, _ = find_sources(f"{log.base}/log/plugins/profile/2026_05_06_*/*.xplane.pb")
         assert [source.path.name for source in found] == ["node-1.xplane.pb", "node-0.xplane.pb"]
@@ -171,6 +176,7 @@ class TestFaults:
         assert text in answer.stderr
         assert "secret" not in answer.stderr
         assert "Traceback" not in answer.stderr
+        assert "bucket" not in answer.stderr
         assert web.asked["GET /run/host-0.xplane.pb"] == 1
 
     def test_nobody_listens(self) -> None:

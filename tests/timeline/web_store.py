@@ -58,6 +58,9 @@ class Handler(BaseHTTPRequestHandler):
         store, path = self.store, unquote(urlsplit(self.path).path)
         store.asked[f"{self.command} {path}"] += 1
         data = store.files.get(path) or store.page(path)
+        if data is None and path not in store.status and store.page(f"{path}/"):
+            self._end(301, Location=f"{path}/")
+            return
         if path in store.status or data is None:
             self._end(store.status.get(path, 404))
             return
@@ -89,8 +92,10 @@ class Handler(BaseHTTPRequestHandler):
             store.sent += len(part)
             self.wfile.write(part)
 
-    def _end(self, status: int) -> None:
+    def _end(self, status: int, **headers: str) -> None:
         self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", "0")
         self.end_headers()
 

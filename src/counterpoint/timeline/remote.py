@@ -55,6 +55,7 @@ _DRIVERS: Final = {
     "http": "aiohttp",
     "https": "aiohttp",
 }
+_WEB: Final = ("http", "https")
 _MAGIC: Final = re.compile(r"[*?\[]")
 _VERSIONS: Final = ("ETag", "etag", "generation", "md5Hash", "content_md5", "LastModified", "mtime")
 _WRITTEN: Final = ("LastModified", "last_modified", "updated", "mtime", "created")
@@ -64,7 +65,7 @@ Answer = TypeVar("Answer")
 
 def shown_url(url: str) -> str:
     """Return a URL without what may be secret: a password, the signature in its query."""
-    if not url.startswith(("http://", "https://")):
+    if url.partition("://")[0] not in _WEB:
         return url
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
@@ -95,7 +96,7 @@ class RemoteStore:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._is_web = url.startswith(("http://", "https://"))
+        self._is_web = url.partition("://")[0] in _WEB
         try:
             fsspec: Any = import_module("fsspec")
             self._system, self.root = fsspec.core.url_to_fs(url)
@@ -110,7 +111,10 @@ class RemoteStore:
         """Return what the store tells of a file or directory."""
         if self._is_web and path.endswith("/"):  # a page that lists files
             return _described({"name": path, "type": "directory"})
-        return _described(self._ask(path, lambda: self._call("info", path)))
+        info = self._ask(path, lambda: self._call("info", path))
+        if self._is_web and info.get("url") == f"{path}/":  # where a server sends one who asks for
+            return _described({"name": info["url"], "type": "directory"})  # a directory without it
+        return _described(info)
 
     def entries(self, path: str) -> list[RemoteFile]:
         """Return what is directly in a directory."""
@@ -345,10 +349,11 @@ def _refusal(url: str, failure: Exception) -> InputError | UsageError:
     if status in _REFUSED:
         return _refused(name, _SCHEMES.get(scheme, scheme), failure)
     if status == 404:
+        where, what = ("server", "address") if scheme in _WEB else ("store", "bucket and the path")
         return InputError(
             f"{name}: not found",
-            why="the store has nothing of this name, or hides it from these credentials",
-            next="check the name of the bucket and the path",
+            why=f"the {where} has nothing of this name, or hides it from these credentials",
+            next=f"check the {what}",
         )
     if not _is_passing(failure):
         return _unfit(name, _SCHEMES.get(scheme, scheme), failure)
