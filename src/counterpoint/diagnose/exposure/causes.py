@@ -135,12 +135,7 @@ def _own_cause(shares: ExposureShares, row: dict[str, Any], code: str | None) ->
     if code == SMALL:
         bound, why = Bound.SMALL, "XLA's combiner merges it with others at a larger threshold"
     elif code == AT_END:
-        end = shares.ends[row["op"]]
-        side = "after" if end.where == "end" else "before"
-        bound = Bound.AT_END
-        why = (
-            f"{side} it the program computes for only {end.beside_ms:.3g} ms: little can overlap it"
-        )
+        bound, why = Bound.AT_END, f"{shares.ends[row['op']].beside}: little can overlap it"
     elif code == SYNCHRONOUS:
         bound, why = Bound.SYNCHRONOUS, shares.synchronous[row["op"]].why
     return {"bound": bound, "why": why, "code": code}

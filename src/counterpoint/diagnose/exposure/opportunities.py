@@ -10,6 +10,7 @@ import polars as pl
 
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import given_flags, on_gpu
+from counterpoint.diagnose.finding import ms_text
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
@@ -35,6 +36,12 @@ class StepEnd:
 
     where: str
     beside_ms: float
+
+    @property
+    def beside(self) -> str:
+        """What the program does between it and that end of the step."""
+        does = f"computes for {ms_text(self.beside_ms)}" if self.beside_ms else "computes nothing"
+        return f"{'after' if self.where == 'end' else 'before'} it the program {does}"
 
 
 def at_ends(data: StepData, rows: list[dict[str, Any]]) -> Mapping[str, StepEnd]:

@@ -77,7 +77,6 @@ def _finding(data: StepData, row: dict[str, Any]) -> Finding:
     sizes = _sizes(data, row)
     saving = removing(data, [row])
     merged = f", merged from {len(sizes):,} values," if len(sizes) > 1 else ""
-    side = "after" if end.where == "end" else "before"
     # Without HLO, only what did run beside it is known.
     beside = "nothing can overlap" if data.program else "almost nothing overlaps"
     return Finding(
@@ -86,10 +85,7 @@ def _finding(data: StepData, row: dict[str, Any]) -> Finding:
             f"devices wait {ms_text(row['own_ms'])} for {_named(row)} at the {end.where} of each"
             " step"
         ),
-        detail=(
-            f"{place_of(row)}{merged} runs where {beside} it: {side} it the program"
-            f" computes for {ms_text(end.beside_ms)}"
-        ),
+        detail=f"{place_of(row)}{merged} runs where {beside} it: {end.beside}",
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
         evidence=evidence(data, [row]),
