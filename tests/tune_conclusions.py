@@ -102,7 +102,7 @@ NVLS_ROW = ArmRow(
 def found() -> Conclusion:
     """A winner, confirmed, and others of each kind."""
     return Conclusion(
-        sentence=f"+3.1% [2.3, 3.9] from {BOTH}; 1 other setting: no effect within 0.6%",
+        sentence=f"+3.1% [+2.3%, +3.9%] from {BOTH}; 1 other setting: no effect within 0.6%",
         basis="measured",
         state="done",
         winner=WINNER,
@@ -211,7 +211,7 @@ def foreseen() -> Conclusion:
         why="its peak of 70.1 GiB is over the 60.0 GiB that JAX's allocator has",
     )
     return Conclusion(
-        sentence=f"+3.4% [1.1, 5.8] predicted from {BOTH}; nothing was run",
+        sentence=f"+3.4% [+1.1%, +5.8%] predicted from {BOTH}; nothing was run",
         basis="predicted",
         state="done",
         winner=WINNER,

@@ -145,11 +145,11 @@ def merged(base: Settings, changes: tuple[ArmChange, ...]) -> Settings:
 
 
 def gain_text(gain: float, reach: Range | Unknown | None = None) -> str:
-    """Format a gain with its range: `+3.1% [2.3, 3.9]`."""
+    """Format a gain with its range: `+3.1% [+2.3%, +3.9%]`."""
     text = f"{100 * gain:+.1f}%"
     if not isinstance(reach, Range):
         return text
-    return f"{text} [{100 * reach.low:.1f}, {100 * reach.high:.1f}]"
+    return f"{text} [{gain_text(reach.low)}, {gain_text(reach.high)}]"
 
 
 def share_text(share: float) -> str:

@@ -190,7 +190,7 @@ def test_predictions_alone_have_to_be_measured() -> None:
     said = conclude(made.study, PLAN)
     assert said.basis == "predicted"
     assert said.sentence == (
-        "+3.1% predicted [2.1, 5.1] from x; tied with 1 other; confirm it by a measurement"
+        "+3.1% predicted [+2.1%, +5.1%] from x; tied with 1 other; confirm it by a measurement"
     )
     assert said.winner == best
     assert not said.confirmed

@@ -263,5 +263,5 @@ def _power(rows: int, size: float, level: float) -> float:
 
 
 def estimate_text(estimate: GainEstimate) -> str:
-    """Format the gain of an estimate with its range: `+3.1% [2.3, 3.9]`."""
+    """Format the gain of an estimate with its range: `+3.1% [+2.3%, +3.9%]`."""
     return gain_text(estimate.gain, estimate.range)
