@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -242,6 +243,34 @@ def test_the_next_command_names_no_empty_file_and_no_program_that_nobody_named(
     told = replace(told, began=replace(told.began, command=command))
     made = replace(made, state="done", winner=replace(made.winner, settings=settings))
     assert next_command(made, told, Path("s")) == line
+
+
+def test_the_next_command_after_fresh_runs_that_leave_it_open_asks_for_more(
+    run: Run, tmp_path: Path
+) -> None:
+    words = (
+        "counterpoint",
+        "tune",
+        "--confirm-rows=4",
+        "-o",
+        "s",
+        "--",
+        "t",
+        "--confirm-rows",
+        "9",
+    )
+    made = Made(FAST, base=BASE_SETTINGS).entered(FAST).noise()
+    made.records[0] = replace(made.study.began, words=words, cwd=str(Path.cwd()))
+    for row in range(1, 7):
+        made.row(Purpose.RACE, row, {"base": 1.0 + 1e-3 * (row % 2), "NVLS off": 0.98})
+    made.closed().opened()
+    for row, own in zip(range(7, 11), (0.96, 1.0, 0.98, 1.01), strict=True):
+        made.row(Purpose.CONFIRM, row, {"base": 1.0, "NVLS off": own})
+    out = run(write(tmp_path / "s", made.closed().add(StudyEnded(why="decided", at=AT))))[1]
+    said = " ".join(out.split())
+    rows = re.findall(r"fresh rows would be needed to decide: --confirm-rows (\d+) continues", said)
+    assert rows, said
+    assert f"counterpoint tune -o s --confirm-rows {rows[0]} -- t --confirm-rows 9" in said
 
 
 def test_what_was_predicted_with_a_profile_is_not_passed_off_without(

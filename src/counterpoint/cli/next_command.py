@@ -44,6 +44,12 @@ def with_whole_command(
     return error
 
 
+def with_arguments(words: tuple[str, ...], given: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a command with these arguments, in place of its own of the same names."""
+    change = [_words(name, value) for name, value in given.items()]
+    return _with(next(_without(words, [it[0] for it in change], change, {}), words), change)
+
+
 def _for_own_target(example: str, problem: str, words: Sequence[str]) -> str:
     """Return an example command with the target that was given, unless that is the problem."""
     target = next((_value_at(words, at) for at in _places(words, "--target")), "")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import Parameter
 
 from counterpoint.cli.flags_advice import BY_SUFFIX, FormName
+from counterpoint.cli.next_command import with_arguments
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import (
     check_digest,
@@ -116,15 +117,12 @@ def _again(study: Study, words: Sequence[str], place: str) -> str:
 
 
 def _with_more(conclusion: Conclusion, study: Study) -> tuple[str, ...] | None:
-    """Return the command with a larger budget if the study ran out of budget, else None."""
-    words = study.began.words
-    at = next((at for at, word in enumerate(words) if word.startswith("--budget")), None)
-    if study.ended is None or study.ended.why != SPENT or at is None or "--" in words[:at]:
-        return None
-    suggested = arguments_in(conclusion.sentence).get("budget")
-    budget = suggested.strip("'") if suggested else _twice(plan_of(study).budget)
-    after = at + (1 if "=" in words[at] else 2)
-    return (*words[:at], "--budget", budget, *words[after:])
+    """Return the command with the rows and the budget that would decide it; None without such."""
+    words, more = study.began.words, arguments_in(conclusion.sentence)
+    if study.ended is not None and study.ended.why == SPENT:
+        more = {"budget": _twice(plan_of(study).budget), **more}
+    given = {name: value.strip("'") for name, value in more.items()}
+    return with_arguments(words, given) if given and words else None
 
 
 def _twice(budget: Budget) -> str:

@@ -148,6 +148,28 @@ def test_luck_of_the_race_does_not_stand() -> None:
     assert row(said, "lucky").status == "not confirmed"
 
 
+def test_fresh_runs_that_leave_it_open_say_how_many_more_would_decide() -> None:
+    race = Race(Made(arm("a")), PLAN, gains={"a": 0.012}, noise=0.01, seed=5)
+    said = concluded(race)
+    assert "not confirmed by fresh runs, +0.9% [-1.6%, +3.4%]; about " in said.sentence
+    (rows,) = re.findall(r"decide: `confirm_rows=(\d+)` continues from here", said.sentence)
+    ended, plan = race.study, replace(race.plan, confirm_rows=int(rows))
+    assert int(rows) > 2 * 4
+    limited = replace(PLAN, budget=Budget(trials=len(ended.trials) + 3))
+    budget = len(ended.trials) + 2 * (int(rows) - 4)
+    assert f" `budget='{budget} trials'` continues" in conclude(ended, limited).sentence
+    race.made.resumed()
+    race.plan = plan
+    told = concluded(race)
+    assert race.study.trials[len(ended.trials) :], "it goes on"
+    assert told.confirmed
+    assert told.range is not None
+    once = replace(race.study, ends=race.study.ends[-1:])  # as if nobody had looked before
+    narrow = conclude(once, plan).range
+    assert narrow is not None
+    assert told.range.high - told.range.low > 1.05 * (narrow.high - narrow.low)
+
+
 def test_half_a_confirmation_claims_nothing() -> None:
     good = arm("good")
     made = Made(good).entered(good).noise(1.0, 1.0005)

@@ -159,7 +159,7 @@ def measured_sentence(
         head = f"{estimate_text(claim)} from {what_text(found.winner)}"
         return "; ".join([f"{head} ({_how(state, found)})", *others])
     if found.refuted is not None:
-        return "; ".join([_refuted(found, found.refuted), *others])
+        return "; ".join([_refuted(state, found, found.refuted, noise), *others])
     return _without_a_winner(state, found, rows, noise)
 
 
@@ -175,12 +175,12 @@ def _how(state: RaceState, found: StudyResults) -> str:
     return f"faster in the race, not confirmed: {why}"
 
 
-def _refuted(found: StudyResults, arm: Arm) -> str:
+def _refuted(state: RaceState, found: StudyResults, arm: Arm, noise: RunNoise | None) -> str:
     before, after = found.raced.get(arm.name), found.fresh[arm.name]
-    if after.verdict is ArmVerdict.SLOWER:
-        outcome = f"slower in fresh runs, {estimate_text(after)}"
-    else:
-        outcome = f"not confirmed by fresh runs, {estimate_text(after)}"
+    slower = after.verdict is ArmVerdict.SLOWER
+    outcome = f"{'slower in' if slower else 'not confirmed by'} fresh runs, {estimate_text(after)}"
+    if after.gain > state.plan.rule.indifferent:  # then its range is too wide to tell
+        outcome += remedy(state, noise, after, looks=state.looks(arm.name) + 1)
     race = f"{gain_text(before.gain)} in the race, " if before is not None else ""
     return f"no gain is certain: {what_text(arm)}: {race}{outcome}"
 
@@ -390,37 +390,45 @@ def predicted_sentence(state: RaceState) -> str:
     return f"{text} from {what_text(best)}{ties}; confirm it by a measurement"
 
 
-def remedy(state: RaceState, noise: RunNoise | None, estimate: GainEstimate) -> str:
-    """Advise how many rows are needed and, if the budget is too small, which one suffices."""
-    needed = _rows_needed(state.plan, noise, estimate.gain)
+def remedy(state: RaceState, noise: RunNoise | None, estimate: GainEstimate, looks: int = 1) -> str:
+    """Advise how many rows are needed and, if the budget is too small, which one suffices.
+
+    Those of a second look are at least twice as many as of the first, whose rows count.
+    """
+    needed = _rows_needed(state.plan, noise, estimate.gain, looks)
     if needed is None:
         return ""
+    had = estimate.rows if looks > 1 else 0
+    needed = max(needed, 2 * had)
     fresh = "fresh " if state.plan.confirm_rows else ""
     advice = f"; about {needed} {fresh}rows would be needed to decide"
-    if state.study.ended is None or state.study.ended.why != SPENT:
+    ended = state.study.ended
+    if ended is None or not (had or ended.why == SPENT):
         return advice
-    most = max(state.plan.confirm_rows, state.plan.rule.cap)
+    most = had or max(state.plan.confirm_rows, state.plan.rule.cap)
     argument = "confirm_rows" if state.plan.confirm_rows else "cap"
-    rows = f"`{argument}={needed}` " if needed > most else ""
-    return f"{advice}: {rows}`budget={_budget(state, max(needed, most))}` continues from here"
+    given = [f"`{argument}={needed}`"] if needed > most else []
+    if ended.why == SPENT or state.remaining.left < 2 * (needed - had):
+        given.append(f"`budget={_budget(state, max(needed, most), had)}`")
+    return f"{advice}: {' '.join(given)} continues from here"
 
 
-def _rows_needed(plan: StudyPlan, noise: RunNoise | None, gain: float) -> int | None:
-    """Return the fresh rows needed, with one look; if none were requested, the rows of the race."""
+def _rows_needed(plan: StudyPlan, noise: RunNoise | None, gain: float, looks: int) -> int | None:
+    """Return the fresh rows needed, for all looks; if none were requested, the rows of the race."""
     if noise is None:
         return None
-    rule = replace(plan.rule, looks=(), arms=1) if plan.confirm_rows else plan.rule
-    needed = rows_needed(noise, gain, rule)
+    once = replace(plan.rule, looks=(), arms=looks)  # looks share the rate as arms do
+    needed = rows_needed(noise, gain, once if plan.confirm_rows else plan.rule)
     return needed if isinstance(needed, int) else None
 
 
-def _budget(state: RaceState, rows: int) -> str:
+def _budget(state: RaceState, rows: int, had: int) -> str:
     """Return a budget for the race of all undecided arms to its cap, and fresh rows after it."""
     going = state.undecided
     cap = state.plan.rule.cap if state.plan.confirm_rows else rows
     to_go = max((cap - state.rows.count(arm.name, RACE) for arm in going), default=0)
     trials = len(state.study.trials) + max(to_go, 0) * (1 + len(going))
-    trials += 2 * rows if state.plan.confirm_rows else 0
+    trials += 2 * (rows - had) if state.plan.confirm_rows else 0
     took = state.trial_s
     parts = [f"{trials} trials"] if state.plan.budget.trials is not None else []
     if state.plan.budget.seconds is not None and took is not None:

@@ -117,8 +117,22 @@ class RaceState:
 
     @cached_property
     def confirmed(self) -> Mapping[str, GainEstimate]:
-        """Estimates from the fresh runs alone, without any run of the race."""
-        return _estimated_once(self.rows.observations(CONFIRM), self.plan.rule, BASE)
+        """Estimates from the fresh runs alone, without any run of the race.
+
+        Who asks for more of them after a verdict has looked twice, so the looks share the rate.
+        """
+        rate = (1 - self.plan.rule.confidence) / max(map(self.looks, self.fresh_starts), default=1)
+        rule = replace(self.plan.rule, confidence=1 - rate)
+        return _estimated_once(self.rows.observations(CONFIRM), rule, BASE)
+
+    def looks(self, name: str) -> int:
+        """Return how often an arm's fresh runs were judged: at each end that more came after."""
+        at = [
+            at
+            for at, trial in enumerate(self.study.trials)
+            if trial.started.arm == name and trial.started.purpose in CONFIRM
+        ]
+        return 1 + sum(at[0] < end <= at[-1] for end in self.study.ends)
 
     def ablated(self, winner: str) -> Mapping[str, GainEstimate]:
         """Compare the winner without each of its changes with the winner."""

@@ -87,6 +87,7 @@ class Study:
     fitted: ModelFitted | None = None
     paused: Paused | None = None  # None again once it resumes
     ended: StudyEnded | None = None
+    ends: tuple[int, ...] = ()  # trials before each end, also of those that were continued
     resumed: Resumed | None = None
     before: int = 0  # trials of earlier sessions
 
@@ -289,7 +290,7 @@ def _(record: Resumed, study: Study) -> Study:
 
 @_follow.register
 def _(record: StudyEnded, study: Study) -> Study:
-    return replace(study, ended=record)
+    return replace(study, ended=record, ends=(*study.ends, len(study.trials)))
 
 
 class Ledger:
