@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
-from types import TracebackType
 from typing import Self, TypeAlias
 
 from counterpoint.compile.cache import fingerprint
@@ -116,12 +115,7 @@ class Pool:
         self._threads.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._threads.stop()
 
     def ask(self, number: int, task: CompileTask) -> None:

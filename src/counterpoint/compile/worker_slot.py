@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Final, Self
 
 from counterpoint.compile.interpreter import Interpreter, version_in
@@ -96,12 +95,7 @@ class WorkerSlot:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def attempt(

@@ -14,6 +14,7 @@ from counterpoint.core import lazy
 
 if TYPE_CHECKING:
     from counterpoint.fleet.collectives import FleetCollective as FleetCollective
+    from counterpoint.fleet.collectives import SlowGroup as SlowGroup
     from counterpoint.fleet.digest import merge as merge
     from counterpoint.fleet.digest import write_digest as write_digest
     from counterpoint.fleet.fleet import Fleet as Fleet

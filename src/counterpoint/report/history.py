@@ -35,21 +35,13 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.explain.compare_document import OVERHEAD, SOURCES, step_answer
-from counterpoint.report.json import At, Result, fill, json_text
+from counterpoint.report.json import At, CountOf, Pair, Result, fill, json_text
 
 __all__ = ["history_document", "history_json", "stored_document", "stored_json"]
 
 _SHORT: Final = 10  # digits of a commit
 _LISTED: Final = 3
 _sentences: Final = partial(CellColumn, ColumnKind.SENTENCE)
-
-
-class DifferenceJson(Result):
-    """What one run has, and what another; null: it has none."""
-
-    what: str
-    before: str | None
-    after: str | None
 
 
 class MovedJson(Result):
@@ -61,7 +53,7 @@ class MovedJson(Result):
     before_ms: Annotated[float, At("change.a_s")]
     after_ms: Annotated[float, At("change.b_s")]
     change: Annotated[float, At("change.change")]
-    what: tuple[DifferenceJson, ...]
+    what: tuple[RunDifference, ...]
 
 
 class StoredRunJson(Result):
@@ -79,7 +71,7 @@ class StoredRunJson(Result):
     devices: int
     steps: int
     step_ms: float
-    differs: tuple[DifferenceJson, ...]  # from the run before
+    differs: tuple[RunDifference, ...]  # from the run before
 
 
 class HistoryJson(Result, tag_field="schema", tag="counterpoint.history/1"):
@@ -90,30 +82,22 @@ class HistoryJson(Result, tag_field="schema", tag="counterpoint.history/1"):
     moved: tuple[MovedJson, ...]
 
 
-class OpMoveJson(Result):
-    """Milliseconds of a step in A and in B, means over runs; null: not among the stored ones."""
-
-    name: str
-    a_ms: float | None
-    b_ms: float | None
-
-
 class StoredComparisonJson(Result, tag_field="schema", tag="counterpoint.stored-comparison/1"):
     """Two queries of a store compared: `counterpoint compare STORE?... STORE?... --json`."""
 
     a: str
     b: str
-    a_runs: int
-    b_runs: int
+    a_runs: Annotated[int, CountOf("a")]
+    b_runs: Annotated[int, CountOf("b")]
     verdict: str
-    a_ms: float | None
-    b_ms: float | None
-    change: float | None
-    range: tuple[float, float] | None
+    a_ms: Annotated[float | None, At("step.a_ms")]
+    b_ms: Annotated[float | None, At("step.b_ms")]
+    change: Annotated[float | None, At("step.change")]
+    range: Annotated[Pair | None, At("step.range")]
     how: str
-    differs: tuple[DifferenceJson, ...]
-    parts: tuple[OpMoveJson, ...]
-    ops: tuple[OpMoveJson, ...]
+    differs: tuple[RunDifference, ...]
+    parts: tuple[OpMove, ...]
+    ops: tuple[OpMove, ...]
 
 
 def history_document(history: RunHistory, store: str, top: int) -> Document:
@@ -214,7 +198,7 @@ def history_json(history: RunHistory, store: str) -> str:
             row,
             day=row["day"].isoformat(),
             steps=len(row["steps_ms"]),
-            differs=tuple(fill(DifferenceJson, each) for each in differs),
+            differs=differs,
         )
         for row, differs in zip(history.runs.to_dicts(), history.differs, strict=True)
     ]
@@ -275,22 +259,6 @@ def _moves(rows: Sequence[OpMove]) -> TextTable:
 def stored_json(found: StoredComparison, a: str, b: str) -> str:
     """Return all of it as text."""
     step = found.step
-    known = None if isinstance(step, Unknown) else step
-    reach = None if known is None or isinstance(known.range, Unknown) else known.range
-    return json_text(
-        StoredComparisonJson(
-            a=a,
-            b=b,
-            a_runs=len(found.a),
-            b_runs=len(found.b),
-            verdict="unknown" if known is None else str(known.verdict),
-            a_ms=known and known.a_s * 1e3,
-            b_ms=known and known.b_s * 1e3,
-            change=known and known.change,
-            range=reach and (reach.low, reach.high),
-            how=step.reason if isinstance(step, Unknown) else step.how,
-            differs=tuple(fill(DifferenceJson, each) for each in found.differs),
-            parts=tuple(fill(OpMoveJson, each) for each in found.parts),
-            ops=tuple(fill(OpMoveJson, each) for each in found.ops),
-        )
-    )
+    unknown = isinstance(step, Unknown)
+    verdict, how = ("unknown", step.reason) if unknown else (step.verdict, step.how)
+    return json_text(fill(StoredComparisonJson, found, a=a, b=b, verdict=verdict, how=how))

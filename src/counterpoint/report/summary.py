@@ -265,16 +265,6 @@ def _figures(
             yield SummaryFigure(name, value, unit, bases.get(name, basis), meant)
 
 
-class FigureJson(Result):
-    """A number of the summary."""
-
-    name: str
-    value: float
-    unit: str
-    basis: str
-    meaning: str
-
-
 class SummaryFinding(Result):
     """A finding of the summary."""
 
@@ -290,7 +280,7 @@ class SummaryJson(Result, tag_field="schema", tag="counterpoint.summary/1"):
     """The numbers that are logged to trackers: `counterpoint log --json`."""
 
     title: str
-    figures: tuple[FigureJson, ...]
+    figures: tuple[SummaryFigure, ...]
     findings: tuple[SummaryFinding, ...]
 
 

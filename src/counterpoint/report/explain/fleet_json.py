@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from counterpoint.fleet import FleetSummary
+from counterpoint.fleet import FleetSummary, SlowGroup
 from counterpoint.report.json import At, Pair, Result, fill, json_text
 
 
@@ -57,17 +57,6 @@ class BuildJson(Result):
     hosts: tuple[str, ...]
 
 
-class SlowGroupJson(Result):
-    """Devices whose collective takes longer than that of the other groups."""
-
-    devices: tuple[str, ...]
-    hosts: tuple[str, ...]
-    more_ms: float
-    steps: int
-    of_steps: int
-    chance: float
-
-
 class FleetCollectiveJson(Result):
     """A collective in a median step: all its executions, mean over devices."""
 
@@ -83,7 +72,7 @@ class FleetCollectiveJson(Result):
     last: str | None
     last_steps: int
     steps: int
-    slow: tuple[SlowGroupJson, ...]
+    slow: tuple[SlowGroup, ...]
 
 
 class UnreadProfileJson(Result):
