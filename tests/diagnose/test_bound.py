@@ -68,6 +68,7 @@ def test_the_reason_has_the_figures() -> None:
     said = judge(facts())[1]
     assert "300 GB/s of 450 GB/s" in said
     assert "100% of the rate expected for 286 MiB" in said
+    assert judge(facts(exposed_ms=0.0004))[1] == "0.0004 of its 1 ms are exposed"  # not 0%
 
 
 def test_without_a_rate_nothing_is_judged() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -96,6 +97,9 @@ def test_an_explanation_is_drawn_with_its_bar_tables_and_findings(explained: Exp
     bar = [it["style"] or "" for tag, it in shown.tags if tag == "span" and "%" in str(it)]
     widths = [float(it.partition("width:")[2].partition("%")[0]) for it in bar]
     assert sum(widths) == pytest.approx(100, abs=0.5)
+    phases = re.search(r'<td style="([^"]*)">forward [^<]+   backward ', html_of(explained))
+    assert phases is not None
+    assert "white-space:pre-wrap" in phases[1]  # they stay apart
 
 
 def test_a_comparison_and_a_prediction_are_drawn(predicted: counterpoint.Prediction) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import timelines
@@ -27,12 +28,14 @@ from counterpoint.report.document import (
     Section,
     Slice,
     StepPart,
+    TextTable,
     names,
     numbers,
     table,
 )
 from counterpoint.report.explain.explain_digest import explain_digest
 from counterpoint.report.explain.explain_document import digest, explain_document
+from counterpoint.report.explain.sections import ops_section
 from counterpoint.report.html import document_html
 from counterpoint.report.runs import steps_line
 from counterpoint.report.summary import summarize_explanation, summarize_run
@@ -82,6 +85,17 @@ def test_the_text(name: str, tmp_path: Path) -> None:
     text = document_text(explain_document(explain(getattr(timelines, name)())))
     (tmp_path / f"{name}.txt").write_text(text)
     assert text == (GOLDEN / f"{name}.txt").read_text(), f"the new text is in {tmp_path}"
+
+
+def test_little_time_of_the_other_ops_has_no_more_digits_than_the_rows(
+    explained: Explanation,
+) -> None:
+    times = [200.0, 100.0, *[0.00001] * (len(explained.ops) - 2)]
+    made = replace(explained, ops=explained.ops.with_columns(self_ms=pl.Series(times)))
+    shown = ops_section(made, 2, by="op").blocks[-1]
+    assert isinstance(shown, TextTable)
+    at = [column.title for column in shown.columns].index("self ms")
+    assert shown.rows[-1][at] == "<0.1"
 
 
 def test_a_pipe_gets_the_plain_text(explained: Explanation) -> None:

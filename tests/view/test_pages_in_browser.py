@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from counterpoint.cli.pages import study_page
 from counterpoint.view import one_file
 from predicted_candidates import candidates_page, ranked
 from tune_conclusions import BOTH, found, keep_steps
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +32,14 @@ TRACES = (
     "vllm_qwen3_2tpu.trace.json.gz",
 )
 LEAST = {"overview", "timeline", "ops", "report"}
+
+
+GAP = """(title) => {
+  const text = document.createRange();
+  text.selectNodeContents(title);
+  return title.offsetWidth - text.getBoundingClientRect().width;
+}"""
+"""How much wider a title is than its text: its badge stands behind it."""
 
 
 def walk(visited: Visit) -> set[str]:
@@ -69,6 +81,29 @@ def test_each_view_of_a_small_trace_at_two_sizes(
         end = visited.show("report").locator(".report-body > :last-child").first.bounding_box()
         assert end is not None
         assert (end["x"] > size[0] / 2) == (size[0] == 3840)  # a wide page is not half empty
+        assert is_inside(visited.show("ops").locator(".chart .guide-text").first)
+        assert visited.page.locator("h1.title").evaluate(GAP) < 1
+
+
+def is_inside(text: Locator) -> bool:
+    """Whether all of a text is within its drawing, which cuts it."""
+    here, drawing = (
+        text.bounding_box(),
+        text.locator("xpath=ancestor::*[name()='svg']").bounding_box(),
+    )
+    return here is not None and drawing is not None and here["y"] >= drawing["y"]
+
+
+def test_shares_of_a_step_are_those_of_the_text_report(
+    stored: Path, tmp_path: Path, visit: Visitor
+) -> None:
+    out = tmp_path / "page.html"
+    assert in_process("explain", stored, "--html", out).returncode == 0
+    visited = visit(out)
+    said = visited.show("report").locator("table.parts td:nth-child(4)").all_inner_texts()
+    shown = visited.show("overview").locator("table.parts tbody tr").all_inner_texts()
+    # Two of compute; their sum is the first of the report. Together they are 99.9%.
+    assert [row.split()[-1] for row in shown[2:-1]] == said[2:] == ["18.2%", "4.5%", "13.6%"]
 
 
 def test_each_view_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path, visit: Visitor) -> None:
@@ -77,11 +112,19 @@ def test_each_view_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path, visi
     remainder = r'\g<1>0.000031,"part":"compute"'
     text, count = re.subn(r'("difference_ms":)[^,]+,"part":"compute"', remainder, out.read_text())
     assert count == 1
+    for op, difference in (("first", "0.4"), ("second", "0.000031")):
+        changed = rf'\g<1>{difference},"a":["{op}"]'
+        text, count = re.subn(rf'("difference_ms":)[^,]+,"a":\["{op}"\]', changed, text)
+        assert count == 1
     out.write_text(text)
     visited = visit(out)
     assert walk(visited) >= {"compare", "timeline", "report"}
-    compute = visited.show("compare").get_by_role("row", name="compute").first
+    panel = visited.show("compare")
+    compute = panel.get_by_role("row", name="compute").first
     assert compute.get_by_role("cell").last.inner_text() == "0"  # as in the text report
+    assert panel.get_by_role("button", name="first").count() == 1
+    assert panel.get_by_role("button", name="second").count() == 0
+    assert "1 op left out: the difference rounds to 0 ms." in panel.inner_text()
     visited.show("timeline").locator("canvas.tl-top").focus()
     visited.page.keyboard.press("d")  # the address says where, once that has changed
     first, last = map(float, re.findall(r"(?:from|to)=([\d.]+)", visited.rest()))
@@ -141,7 +184,18 @@ def test_a_candidate_of_the_same_program_is_not_shown_below(tmp_path: Path, visi
 def test_each_view_of_a_study(tmp_path: Path, visit: Visitor) -> None:
     out = tmp_path / "page.html"
     out.write_text(one_file(study_page(found(), tmp_path, 20, "counterpoint tune show study")))
-    assert walk(visit(out)) >= {"study", "report"}
+    visited = visit(out)
+    assert walk(visited) >= {"study", "report"}
+    assert len(set(ticks := marks(visited))) == len(ticks) > 1
+    small = re.sub(r'("gain":-?0\.0)', r"\g<1>00", out.read_text())
+    small = re.sub(r'("(?:gain_)?range":\[-?0\.0)([^,]*,-?0\.0)', r"\g<1>00\g<2>00", small)
+    out.write_text(small)
+    assert len(set(ticks := marks(visit(out)))) == len(ticks) > 1
+
+
+def marks(visited: Visit) -> list[str]:
+    """The marks on the axis of the arms' gains."""
+    return visited.show("study").locator(".intervals .tick").all_text_contents()
 
 
 def test_a_study_shows_the_predicted_steps_that_it_kept(tmp_path: Path, visit: Visitor) -> None:

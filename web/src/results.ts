@@ -271,6 +271,7 @@ export interface Compared {
     kind: string;
     bytes: Maybe;
     start_shift_us: number;
+    within_us: Range;
     source: string | null;
   }[];
 }
@@ -290,7 +291,15 @@ export interface TuneArm {
   name: string;
   origin: string;
   changes: { dimension: string; choice: string }[];
-  predicted: { step_ms: number; range_ms: Range; gain: number; gain_range: Range; tied: boolean } | null;
+  predicted: {
+    step_ms: number;
+    range_ms: Range;
+    gain: number;
+    gain_range: Range;
+    exposed_ms: Maybe;
+    peak_bytes: Maybe;
+    tied: boolean;
+  } | null;
   status: string;
   why: string | null;
   trials: number;

@@ -35,8 +35,8 @@ export function ms(value: Figure): string {
   if (value === null || value === undefined) return UNKNOWN;
   const size = Math.abs(value);
   if (size === 0) return "0";
-  if (size >= 1000) return decimal(value, 0);
-  if (size >= 100) return decimal(value, 1);
+  if (size >= 999.95) return decimal(value, 0);
+  if (size >= 99.995) return decimal(value, 1);
   if (size >= 1) return decimal(value, 2);
   return size >= 1e-6 ? value.toPrecision(3) : String(Number(value.toPrecision(1)));
 }
@@ -85,19 +85,6 @@ export function percent(share: Figure, digits = 1): string {
   return `${share < 0 ? "−" : ""}${decimal(size, digits)}%`;
 }
 
-/** Shares of the parts in their sum, rounded so that they add up to 100.0%, as in the text report. */
-export function roundedShares(parts: readonly number[]): number[] {
-  const whole = parts.reduce((sum, part) => sum + part, 0);
-  if (whole <= 0) return parts.map(() => NaN);
-  const exact = parts.map((part) => (part / whole) * 1000);
-  const tenths = exact.map(Math.floor);
-  const missing = 1000 - tenths.reduce((sum, part) => sum + part, 0);
-  const rest = (at: number) => (exact[at] as number) - (tenths[at] as number);
-  const order = parts.map((_, at) => at).sort((a, b) => rest(b) - rest(a));
-  for (const at of order.slice(0, missing)) tenths[at] = (tenths[at] as number) + 1;
-  return tenths.map((share, at) => (parts[at] === 0 ? 0 : Math.max(share, 0.1) / 1000));
-}
-
 export function count(value: Figure): string {
   if (value === null || value === undefined) return UNKNOWN;
   return Number.isInteger(value) ? decimal(value, 0) : decimal(value, 1);
@@ -135,7 +122,7 @@ function scaled(value: Figure, base: number, units: string[]): string {
     size /= base;
     at += 1;
   }
-  const digits = at === 0 || size >= 100 ? 0 : size >= 10 ? 1 : 2;
+  const digits = at === 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
   return `${value < 0 ? "−" : ""}${decimal(size, digits)} ${units[at]}`;
 }
 

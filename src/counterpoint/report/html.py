@@ -28,13 +28,13 @@ from counterpoint.workflow.prediction import Prediction
 
 _TOP: Final = 10
 _QUIET: Final = "opacity:.7"
-_CELL: Final = "text-align:left;vertical-align:top;padding:.1em .8em .1em 0"
+_CELL: Final = "text-align:left;vertical-align:top;padding:.1em .8em .1em 0;white-space:pre-wrap"
 _STYLES: Final = {
     "h2": "font-size:1.1em;margin:1em 0 .3em",
     "h3": "font-size:1em;margin:.6em 0 .2em",
     "td": _CELL,
     "th": _CELL,
-    "number-column": "text-align:right",
+    "number-column": "text-align:right;white-space:nowrap",
     "findings": "padding-left:1.4em",
     "visually-hidden": "display:none",
     "scroll": "overflow-x:auto",
@@ -46,7 +46,7 @@ _STYLES: Final = {
     "part-copy": "background:#eeca3b",
     "part-idle": "background:#bab0ac",
     "strong": "font-weight:bold",
-    "summary": f"font-weight:normal;{_QUIET}",
+    "summary": f"font-weight:normal;white-space:pre-wrap;{_QUIET}",
     "price": f"font-weight:normal;{_QUIET}",
     "quiet": _QUIET,
     "legend": _QUIET,

@@ -33,7 +33,7 @@ from counterpoint.diagnose.compare.step_time import StepVerdict
 from counterpoint.report import plain_text
 from counterpoint.report.document import TextTable
 from counterpoint.report.explain.compare_document import compare_document
-from counterpoint.report.explain.compare_tables import collectives_section
+from counterpoint.report.explain.compare_tables import collectives_section, ops_section
 from counterpoint.timeline.model import Timeline
 from timelines import two_devices, two_devices_without_hlo
 
@@ -210,6 +210,15 @@ def test_collectives_share_the_noise_of_the_step() -> None:
     noise = {row.shown.op: row.noise_ms or 0.0 for row in shared.ops}
     assert noise["reduce"] == pytest.approx((alone.ops[0].noise_ms or 0.0) / 2)
     assert noise["other"] == noise["reduce"] > 0
+
+
+def test_an_op_whose_difference_rounds_to_0_is_one_of_the_others() -> None:
+    work = work_of(timeline(HLO, A_SPANS), timeline(HLO, B_SPANS))
+    seen, *unseen = (replace(row, clear=True) for row in work.ops)
+    rows = (seen, *(replace(row, b_ms=row.a_ms + 0.00004) for row in unseen))
+    table = ops_section(replace(work, ops=rows), 10).blocks[0]
+    assert isinstance(table, TextTable)
+    assert [row[0] for row in table.rows] == [seen.shown.op, f"{len(unseen)} others"]
 
 
 def test_what_is_exposed_on_an_unknown_side_has_no_difference() -> None:

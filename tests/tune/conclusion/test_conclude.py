@@ -369,7 +369,7 @@ def test_no_prediction_is_better_than_the_base() -> None:
     made = Made(arm("a", predicted=predicted(-0.01)))
     said = conclude(made.study, PLAN)
     assert said.winner is None
-    assert said.sentence == "none of 1 candidate is predicted to be faster than the base"
+    assert said.sentence == "1 candidate predicted, none more than 0.5% faster than the base"
 
 
 def test_prediction_stands_beside_measurement() -> None:

@@ -2,7 +2,7 @@
 
 import { h } from "../dom";
 import type { Breakdown } from "../results";
-import { ms, percent, roundedShares } from "../text";
+import { ms, percent } from "../text";
 
 export interface Part {
   kind: "compute" | "hidden" | "exposed" | "copy" | "idle";
@@ -23,21 +23,10 @@ export function parts(breakdown: Breakdown): Part[] {
   ];
 }
 
-/** Shares as the text report has them: there compute is one part, and what it hides lies within it. */
+/** Each share is rounded alike wherever it stands, as in the text report: their sum may be 99.9%. */
 export function sharesOf(of: readonly Part[]): string[] {
   const whole = of.reduce((sum, part) => sum + part.ms, 0);
-  const hidden = of.find((part) => part.kind === "hidden")?.ms ?? 0;
-  const merged = of.map((part) => {
-    if (part.kind === "hidden") return 0;
-    return part.kind === "compute" ? part.ms + hidden : part.ms;
-  });
-  const inside = Math.round((hidden / whole) * 1000) / 1000;
-  return roundedShares(merged).map((share, at) => {
-    const part = of[at] as Part;
-    if (part.ms === 0) return "0";
-    if (part.kind === "hidden") return percent(hidden / whole);
-    return percent(part.kind === "compute" ? Math.max(share - inside, 1e-4) : share);
-  });
+  return of.map((part) => (part.ms === 0 ? "0" : percent(part.ms / whole)));
 }
 
 /** `whole`: the time of the full width; of two bars one above the other, the longer one's. */

@@ -20,7 +20,8 @@ export interface Interval {
 interface Options {
   label: string;
   rows: readonly Interval[];
-  tick(value: number): string;
+  /** `step`: from mark to mark, which its text has to tell apart. */
+  tick(value: number, step: number): string;
   /** A vertical line here, such as no change. */
   zero?: number;
   /** Half the width of a band around `zero`: what noise alone makes. */
@@ -56,10 +57,15 @@ function drawing(options: Options, width: number, grown: number): SVGElement {
   const right = width - texts - 12;
   const bottom = options.rows.length * ROW + 14;
   const scale = linear(...extent(options), Math.max(3, Math.floor((right - left) / 110)));
+  const [first = 0, second = 1] = scale.ticks;
   const px = (value: number) => left + scale.at(value) * (right - left);
   const grid = scale.ticks.flatMap((tick) => [
     svg("line", { class: "grid", x1: px(tick), x2: px(tick), y1: 4, y2: bottom }),
-    svg("text", { class: "tick", x: px(tick), y: bottom + 16, "text-anchor": "middle" }, options.tick(tick)),
+    svg(
+      "text",
+      { class: "tick", x: px(tick), y: bottom + 16, "text-anchor": "middle" },
+      options.tick(tick, second - first),
+    ),
   ]);
   const { zero, band } = options;
   const around =

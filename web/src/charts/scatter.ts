@@ -34,7 +34,7 @@ interface Options {
   square?: boolean;
 }
 
-const EDGE = { left: 62, right: 14, top: 12, bottom: 40, zero: 36 };
+const EDGE = { left: 62, right: 14, top: 18, bottom: 40, zero: 36 };
 const SHAPES = 6;
 
 /** Drawn anew when its width changes. `stop` ends that. */

@@ -52,7 +52,7 @@ function steps(found: Compared, context: Context): HTMLElement {
         h("span", { class: "unit" }, "ms"),
       ),
       range && h("p", {}, msRange(range), h("span", { class: "muted" }, " range")),
-      h("p", { class: "path cut", title: side.name }, side.name),
+      h("p", { class: "path" }, side.name),
       h(
         "p",
         { class: "fine" },
@@ -106,12 +106,14 @@ function asStudied(page: Page): Compared["step"] | null {
   const [base, arm] = page.timelines.map(({ name }) => named(name)?.predicted);
   if (!base || !arm) return null;
   const [low, high] = arm.gain_range;
+  const found = tuned(page);
+  const gained = found?.basis === "predicted" && !found.winner ? "faster, too little to matter" : "faster";
   return {
     a_ms: base.step_ms,
     b_ms: arm.step_ms,
     change: -arm.gain,
     range: [-high, -low],
-    verdict: low > 0 ? "faster" : high < 0 ? "slower" : "may be as fast",
+    verdict: low > 0 ? gained : high < 0 ? "slower" : "may be as fast",
     how: "as the study predicts it; the range leaves out errors of the model that both steps share",
   };
 }

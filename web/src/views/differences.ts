@@ -5,7 +5,7 @@ import { badge, choice, figure, missing, section, unknown } from "../pieces";
 import { opOpener } from "../places";
 import type { Compared, OpChange } from "../results";
 import { table, type Column } from "../table";
-import { bytes, count, differences, ms, rate, signed } from "../text";
+import { bytes, count, differences, ms, plural, rate, signed } from "../text";
 import type { Context } from "../view";
 import { where } from "./collectives";
 
@@ -47,7 +47,7 @@ export function changedOps(
 ): { element: HTMLElement; show(params: URLSearchParams): void } {
   const list = h("div");
   const toggle = h("div");
-  const draw = (chosen: Kind) => fill(list, ops(found, chosen, context));
+  const draw = (chosen: Kind) => fill(list, ...ops(found, chosen, context));
   const element = section("Ops", h("span", { class: "row" }, toggle, sameBasis(found)), list);
   const show = (params: URLSearchParams) => {
     const kind = KINDS.find(({ key }) => key === params.get("ops"))?.key ?? "all";
@@ -58,12 +58,19 @@ export function changedOps(
   return { element, show };
 }
 
-function ops(found: Compared, chosen: Kind, context: Context): HTMLElement {
-  const rows = found.ops.filter(
+function ops(found: Compared, chosen: Kind, context: Context): Child[] {
+  const changed = found.ops.filter(
     (row) => (row.difference_ms ?? 0) !== 0 && (chosen === "all" || kindOf(row) === chosen),
   );
+  const textOf = differences(found.ops.map((row) => row.difference_ms));
+  const rows = changed.filter((row) => textOf(row.difference_ms ?? 0) !== "0");
+  const few = changed.length - rows.length;
+  const left = few > 0 && h("p", { class: "table-foot fine" }, `${plural(few, "op")} left out: the difference rounds to 0 ms.`);
   if (rows.length === 0)
-    return missing(found.work.known ? "None." : `Unknown: ${found.work.why_not ?? "ops can't be compared"}.`);
+    return [
+      left ||
+        missing(found.work.known ? "None." : `Unknown: ${found.work.why_not ?? "ops can't be compared"}.`),
+    ];
   const [openA, openB] = [opOpener(context, 0), opOpener(context, 1)];
   const most = Math.max(...rows.map((row) => Math.abs(row.difference_ms ?? 0)));
   const difference = differenceIn(found.ops);
@@ -114,7 +121,7 @@ function ops(found: Compared, chosen: Kind, context: Context): HTMLElement {
     openB &&
     ((row: OpChange) =>
       row.a[0] !== undefined ? openA(row.a[0]) : row.b[0] !== undefined && openB(row.b[0]));
-  return table({
+  const listed = table({
     caption: "Ops by the difference they make",
     columns,
     rows,
@@ -122,6 +129,7 @@ function ops(found: Compared, chosen: Kind, context: Context): HTMLElement {
     text: (row) => [...row.a, ...row.b, row.category, row.scope, row.source].join(" "),
     ...(open ? { open, openHint: "Show in the timelines" } : {}),
   });
+  return [listed, left];
 }
 
 function nameOf(row: OpChange): string {
@@ -142,8 +150,17 @@ function diverging(share: number): HTMLElement {
 export function collectives(found: Compared): HTMLElement | null {
   if (found.collectives.length === 0) return null;
   type Row = Compared["collectives"][number];
-  const both = (pair: [number | null, number | null], reason: string, text = ms): Child =>
-    h("span", {}, figure(pair[0], text, reason), " → ", figure(pair[1], text, reason));
+  const both = (row: Row, pair: [number | null, number | null], reason: string, text = ms): Child => {
+    const of = (side: "a" | "b", value: number | null) =>
+      row[side].length ? figure(value, text, reason) : "–";
+    return h("span", {}, of("a", pair[0]), " → ", of("b", pair[1]));
+  };
+  // As in the text report, a side without the collective counts as 0.
+  const more = ({ a, b, exposed_ms: [was, is] }: Row): number | null => {
+    const [before, after] = [a.length ? was : 0, b.length ? is : 0];
+    return before === null || after === null ? null : after - before;
+  };
+  const difference = differenceIn(found.collectives.map((row) => ({ difference_ms: more(row) })));
   const columns: Column<Row>[] = [
     {
       title: "collective",
@@ -154,20 +171,26 @@ export function collectives(found: Compared): HTMLElement | null {
     {
       title: "exposed, ms",
       numeric: true,
-      value: (row) => Math.abs((row.exposed_ms[1] ?? 0) - (row.exposed_ms[0] ?? 0)),
-      cell: (row) => both(row.exposed_ms, "this side lacks it"),
+      value: (row) => row.exposed_ms[0],
+      cell: (row) => both(row, row.exposed_ms, "how long it was exposed is not known"),
+    },
+    {
+      title: "B − A",
+      numeric: true,
+      value: (row) => Math.abs(more(row) ?? 0),
+      cell: (row) => difference(more(row)),
     },
     {
       title: "wait, ms",
       numeric: true,
       value: (row) => row.wait_ms[0],
-      cell: (row) => both(row.wait_ms, "waits are known only where all devices of the group were read"),
+      cell: (row) => both(row, row.wait_ms, "waits are known only where all devices of the group were read"),
     },
     {
       title: "GB/s",
       numeric: true,
       value: (row) => row.busbw_gbps[0],
-      cell: (row) => both(row.busbw_gbps, "needs bytes, ranks, and the time of the transfer", rate),
+      cell: (row) => both(row, row.busbw_gbps, "needs bytes, ranks, and the time of the transfer", rate),
     },
     {
       title: "bytes",
@@ -178,12 +201,12 @@ export function collectives(found: Compared): HTMLElement | null {
   ];
   return section(
     "Collectives",
-    h("span", {}, "A → B ", sameBasis(found)),
+    h("span", {}, "A → B, ", sameBasis(found)),
     table({
       caption: "Collectives of both sides",
       columns,
       rows: found.collectives,
-      sort: 2,
+      sort: 3,
       limit: 20,
       text: (row) => [...row.a, ...row.b, row.kind].join(" "),
     }),
@@ -204,6 +227,13 @@ export function schedule(found: Compared): HTMLElement | null {
       numeric: true,
       value: (row) => Math.abs(row.start_shift_us),
       cell: (row) => signed(row.start_shift_us, ms),
+    },
+    {
+      title: "compute within, µs",
+      hint: "work between its start and its end, with the times of A",
+      numeric: true,
+      value: (row) => row.within_us[1],
+      cell: (row) => row.within_us.map(ms).join(" → "),
     },
     {
       title: "bytes",

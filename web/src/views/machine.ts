@@ -4,7 +4,7 @@ import { meter } from "../charts/bar";
 import { h, type Child } from "../dom";
 import { badge, figure, missing, section, unknown } from "../pieces";
 import type { Explained, Predicted } from "../results";
-import { large, ms, percent, plural, roundedShares } from "../text";
+import { large, ms, percent, plural } from "../text";
 
 export function utilisation({ utilisation: use }: Explained, basis: string): HTMLElement {
   const noChip = "the chip is not known; name it with --target";
@@ -67,15 +67,14 @@ export function phases({ phases: found }: Explained, basis: string): HTMLElement
       badge(basis),
       missing("Unknown: names of ops tell neither forward nor backward."),
     );
-  const shares = roundedShares(rows.map((row) => row.ms));
-  const shown = rows.map((row, at) =>
+  const shown = rows.map((row) =>
     h(
       "tr",
       {},
       h("th", { scope: "row" }, row.name),
       h("td", { class: "wide" }, meter(row.ms / whole, "compute")),
       h("td", { class: "num" }, ms(row.ms)),
-      h("td", { class: "num" }, percent(shares[at])),
+      h("td", { class: "num" }, percent(row.ms / whole)),
     ),
   );
   const head = h(
@@ -112,17 +111,23 @@ function hostsOf({ hosts, host_clocks: each }: Explained): string {
   return `${plural(each.length, "process", "processes")} on ${plural(machines, "host")}`;
 }
 
+/** The program of the step, and how much of the devices' time others take. */
+function programsOf({ programs }: Explained): Child {
+  const main = programs.find((program) => program.is_step);
+  if (!main)
+    return unknown(programs.length ? "none of those that ran was identified as the step" : "none was recorded");
+  const runs = `${main.name}, ${plural(main.executions, "run")} on each device`;
+  if (programs.length === 1) return runs;
+  const time = programs.reduce((sum, program) => sum + program.device_ms, 0);
+  const others = plural(programs.length - 1, "other program");
+  return `${runs}; ${others}, ${percent(1 - main.device_ms / (time || 1), 0)} of device time`;
+}
+
 export function machine(step: Explained, foreseen: Predicted | null): HTMLElement {
-  const main = step.programs.find((program) => program.is_step);
   const rows: [string, Child][] = [
     ["devices", devicesOf(step, foreseen)],
     foreseen ? ["target", foreseen.prediction.target] : ["hosts", hostsOf(step)],
-    [
-      "program",
-      main
-        ? `${main.name}, ${plural(main.executions, "run")} on each device`
-        : unknown("no program was recorded"),
-    ],
+    ["program", programsOf(step)],
     ["inputs", h("span", {}, ...step.inputs.map((input) => h("span", { class: "path" }, input)))],
   ];
   return section(

@@ -76,7 +76,9 @@ function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'"'"'`)}'`;
 }
 
-const gainText = (gain: number) => signed(gain, (value) => percent(value));
+const gainText = (gain: number, digits = 1) => signed(gain, (value) => percent(value, digits));
+/** As many decimals of a percentage as tell marks apart that are `step` from each other. */
+const decimalsOf = (step: number) => Math.max(0, Math.ceil(-Math.log10(step * 100) - 1e-9));
 
 function rangeText(range: readonly [number, number]): string {
   return `${gainText(range[0])} to ${gainText(range[1])}`;
@@ -135,7 +137,7 @@ function estimates(found: Tuned): { element: HTMLElement; stop(): void } {
   const plot = intervals({
     label: "Gain of each arm over the base",
     axis: "gain over the base",
-    tick: gainText,
+    tick: (gain, step) => gainText(gain, decimalsOf(step)),
     rows: rows.map(interval),
     zero: 0,
     ...(noise ? { band: noise } : {}),
@@ -225,6 +227,18 @@ function predicted(): Column<TuneArm>[] {
       value: (arm) => arm.predicted?.range_ms[0] ?? null,
       cell: (arm) =>
         arm.predicted ? arm.predicted.range_ms.map(ms).join(" to ") : unknown(unpredicted(arm)),
+    },
+    {
+      title: "exposed, ms",
+      numeric: true,
+      value: (arm) => arm.predicted?.exposed_ms ?? null,
+      cell: (arm) => figure(arm.predicted?.exposed_ms, ms, unpredicted(arm)),
+    },
+    {
+      title: "peak memory",
+      numeric: true,
+      value: (arm) => arm.predicted?.peak_bytes ?? null,
+      cell: (arm) => figure(arm.predicted?.peak_bytes, bytes, arm.why ?? "the compiler did not say"),
     },
   ];
 }

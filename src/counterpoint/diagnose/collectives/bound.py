@@ -105,8 +105,8 @@ class ExecutionFigures:
 def judge(facts: ExecutionFigures) -> tuple[Bound, str]:
     """Return the bound and the figures that show it."""
     if facts.exposed_ms <= HIDDEN * facts.total_ms:
-        share = facts.exposed_ms / facts.total_ms if facts.total_ms else 0.0
-        return Bound.HIDDEN, f"{share:.0%} of its {facts.total_ms:.3g} ms are exposed"
+        shown = f"{facts.exposed_ms:.3g} of its {facts.total_ms:.3g} ms are exposed"
+        return Bound.HIDDEN, shown
     late = min(facts.wait_ms or 0.0, facts.exposed_ms)
     if late > _MOST * facts.exposed_ms:
         return Bound.LATE_RANK, (

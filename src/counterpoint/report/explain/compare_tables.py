@@ -83,8 +83,9 @@ def ops_section(work: StepDifference, top: int, *, alone: bool = False) -> Secti
     If none is clear, the largest differences are shown and marked as such. `alone`: one run per
     side.
     """
-    clear = [row for row in work.ops if row.clear]
-    listed = clear[:top] or work.ops[: min(top, _NOISY)]
+    cells = signed([*(row.difference_ms for row in work.ops), work.busy.difference_ms])
+    seen = [row for row, cell in zip(work.ops, cells, strict=False) if cell != "0"]
+    listed = [row for row in seen if row.clear][:top] or seen[: min(top, _NOISY)]
     shown = {id(row) for row in listed}
     others = [row for row in work.ops if id(row) not in shown]
     blocks: list[TextTable | Prose] = [_ops_table(listed, others, work.busy)]

@@ -201,7 +201,7 @@ def ops_section(explanation: Explanation, top: int, by: Grouping | None = None) 
     if len(rest):
         others_cells = {
             columns[0].title: counted_noun(len(rest), "other"),
-            "self ms": units.column([float(rest["self_ms"].sum())])[0],
+            "self ms": _ms([*rows, {"self_ms": float(rest["self_ms"].sum())}])[-1],
             "share": units.percent(float(rest["share"].sum())),
         }
         columns = [replace(column, others=others_cells.get(column.title, "")) for column in columns]

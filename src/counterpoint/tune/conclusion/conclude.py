@@ -378,7 +378,8 @@ def predicted_sentence(state: RaceState) -> str:
         predicted = sum(candidate.arm.predicted is not None for candidate in candidates)
         if not predicted:
             return "nothing is measured yet"
-        found = f"none of {several(predicted, 'candidate')} is predicted to be faster than the base"
+        least, found = share_text(state.plan.rule.indifferent), several(predicted, "candidate")
+        found = f"{found} predicted, none more than {least} faster than the base"
         return found + (", which itself is predicted not to fit into memory" if large else "")
     figures = best.predicted
     text = gain_text(figures.gain, figures.gain_range).replace("%", "% predicted", 1)
