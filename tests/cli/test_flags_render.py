@@ -46,6 +46,12 @@ def test_a_script_becomes_a_manifest_and_says_what_is_left_out(run: Run, job: Pa
     assert err == f"left out: {job}:2: --xla_dump_to=$PLACE (known only when the program runs)\n"
 
 
+def test_a_misspelled_option_is_no_flag(run: Run, job: Path) -> None:
+    code, out, err = run(job, "--patch", job)
+    assert (code, out) == (2, "")
+    assert "unknown option: --patch" in err
+
+
 def test_of_several_sources_the_last_has_the_last_word(run: Run, job: Path) -> None:
     code, out, _ = run(job, "--xla_a=9 --xla_c", "--as", "env")
     assert code == 0

@@ -286,7 +286,7 @@ def test_what_the_environment_cannot_change_is_noted() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: [", "not valid YAML"),
+        ("a: [", "not YAML: while parsing a flow node expected the node content"),
         ("a: 1", "no container"),
         (
             "containers:\n- env:\n  - name: NCCL_ALGO\n    valueFrom: {fieldRef: x}\n",
@@ -308,6 +308,13 @@ def test_what_cannot_be_patched_is_refused(text: str, says: str) -> None:
     with pytest.raises(UsageError) as error:
         patch_text(text, "job.yaml", SETTINGS)
     assert says in error.value.what
+
+
+@pytest.mark.parametrize(("text", "why"), [("a: [", False), ("a: {{ x }}: [", True)])
+def test_only_a_template_is_to_be_rendered_first(text: str, *, why: bool) -> None:
+    with pytest.raises(UsageError, match="not YAML.* at line 1, column ") as error:
+        patch_text(text, "job.yaml", SETTINGS)
+    assert ("helm template" in (error.value.why or "")) is why
 
 
 @pytest.mark.parametrize(

@@ -309,6 +309,9 @@ def render_flags(  # noqa: PLR0913 - the options of the command
     """
     if not source:
         raise UsageError("no source given", next="counterpoint flags render job.sh --as k8s")
+    for word in source:  # all flags of XLA have an underscore, and no option has
+        if word.startswith("-") and word != "-" and "_" not in word:
+            raise UsageError(f"unknown option: {word}", next="counterpoint flags render --help")
     release = chosen_release(jaxlib)
     written = [_read(name, form, release.version, allow) for name in source]
     settings = reduce(Settings.merged, (parsed.settings for parsed in written))

@@ -32,11 +32,8 @@ _KEPT: Final = ("NCCL_", "XLA_", "JAX_", "LIBTPU_", "CUDA_", "TF_")
 
 def patch_manifest(text: str, name: str, settings: Settings) -> tuple[str, tuple[str, ...]]:
     """Return the text with the settings in every container, and notes."""
-    documents = _composed(
-        text,
-        f"{name}: not valid YAML",
-        "a template is patched after it was rendered: `helm template`",
-    )
+    rendered = "a template is patched after it was rendered: `helm template`"
+    documents = _composed(text, f"{name}: not YAML", rendered if "{{" in text else None)
     if not settings.xla and not settings.variables:
         return text, (_EMPTY,)
     edit = _Edit(text, name, settings)
@@ -53,12 +50,13 @@ def patch_manifest(text: str, name: str, settings: Settings) -> tuple[str, tuple
     return result, tuple(dict.fromkeys(edit.notes))
 
 
-def _composed(text: str, what: str, why: str) -> list[Node]:
+def _composed(text: str, what: str, why: str | None) -> list[Node]:
     compose: Callable[..., Iterator[Node | None]] = getattr(yaml, "compose_all")  # noqa: B009 - untyped
     try:
         return [node for node in compose(text, Loader=yaml.SafeLoader) if node]
     except yaml.YAMLError as damage:
-        raise UsageError(f"{what}: {' '.join(str(damage).split())}", why=why) from None
+        problem = " ".join(str(damage).replace('in "<unicode string>", ', "at ").split())
+        raise UsageError(f"{what}: {problem}", why=why) from None
 
 
 @dataclass
