@@ -312,7 +312,7 @@ def test_what_cannot_be_patched_is_refused(text: str, says: str) -> None:
 
 @pytest.mark.parametrize(("text", "why"), [("a: [", False), ("a: {{ x }}: [", True)])
 def test_only_a_template_is_to_be_rendered_first(text: str, *, why: bool) -> None:
-    with pytest.raises(UsageError, match="not YAML.* at line 1, column ") as error:
+    with pytest.raises(UsageError, match=r"not YAML.* at line 1, column ") as error:
         patch_text(text, "job.yaml", SETTINGS)
     assert ("helm template" in (error.value.why or "")) is why
 
