@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.workflow.prediction.predict import predict, read_question
+from counterpoint.workflow.prediction.prediction import predict, read_question
 
 
 @pytest.mark.parametrize(

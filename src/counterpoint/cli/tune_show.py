@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -22,7 +23,6 @@ from counterpoint.cli.output import (
     check_page,
     write_output,
 )
-from counterpoint.cli.patching import write_patch
 from counterpoint.cli.printing import (
     document_text,
     print_report,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 
 _ENDINGS: Final = (".tar.gz", ".tgz")
+_NO_NEWLINE: Final = "\n\\ No newline at end of file\n"
 
 
 def check_bundle(path: Path, *, force: bool) -> None:
@@ -249,7 +250,7 @@ def show(  # noqa: PLR0913 - the options of the command
     elif patch is not None:
         chosen = _arm(conclusion, study, arm)
         place, told = (patch if in_place else out), warnings(conclusion, chosen)
-        write_patch(patch, place, chosen.settings, told, force=force or in_place)
+        _write_patch(patch, place, chosen.settings, told, force=force or in_place)
     elif settings:
         _settings(loaded, conclusion, study, (form, arm, out), force=force)
     else:
@@ -267,6 +268,39 @@ def _refuse_wrong_place(
         )
     if patch is not None and form is not None:
         raise UsageError("--patch keeps the form of its file", next=Retry(without=("as",)))
+
+
+def _write_patch(
+    path: Path, place: Path | None, settings: Settings, warnings: Sequence[str], *, force: bool
+) -> None:
+    """Write the patched file to its place; print the difference if there is none."""
+    from counterpoint.flags.patch import patch_text
+
+    if place is not None:
+        check_output(place, force=force, endings=(place.suffix,))
+    try:
+        text, mode = path.read_bytes().decode(), path.stat().st_mode
+    except OSError as failure:
+        raise InputError(f"{path}: cannot be read: {failure.strerror or failure}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not a text file") from None
+    patched = patch_text(text, path.name, settings)
+    for line in (*patched.notes, *warnings):
+        say_line(line)
+    if place is None:
+        name = str(path)
+        lines = (text.splitlines(keepends=True), patched.text.splitlines(keepends=True))
+        for line in unified_diff(*lines, name, name):
+            write_file(line if line.endswith("\n") else f"{line}{_NO_NEWLINE}")
+        if patched.text == text:
+            say_line(f"{path} has these settings already")
+        return
+    if patched.text == text and place == path:
+        say_line(f"{path} has these settings already")
+        return
+    write_output(place, patched.text)
+    place.chmod(mode)
+    say_wrote(place)
 
 
 def _conclusion(study: Study) -> Conclusion:

@@ -11,7 +11,7 @@ from counterpoint.workflow.prediction.against import MeasurementComparison as Me
 from counterpoint.workflow.prediction.gain import Gain as Gain
 from counterpoint.workflow.prediction.gain import check_gain_place as check_gain_place
 from counterpoint.workflow.prediction.gain import synthetic_profile as synthetic_profile
-from counterpoint.workflow.prediction.predict import check_devices as check_devices
-from counterpoint.workflow.prediction.predict import predict as predict
-from counterpoint.workflow.prediction.predict import require_target as require_target
 from counterpoint.workflow.prediction.prediction import Prediction as Prediction
+from counterpoint.workflow.prediction.prediction import check_devices as check_devices
+from counterpoint.workflow.prediction.prediction import predict as predict
+from counterpoint.workflow.prediction.prediction import require_target as require_target

@@ -1,26 +1,92 @@
-"""The result of `counterpoint predict`: a step on hardware that is not here, and its basis.
+"""Prediction: a step on hardware that is not here, and its basis.
 
-Prediction ── base ──► Forecast ── simulation ──► Timeline
-├── candidates ──► RankedCandidate (a Forecast, or why there is none), the best first
-├── what_if ─────► WhatIfAnswer: the same schedule on other hardware
-├── gain ────────► Gain: the most that a profile of real costs could save
-└── against ─────► MeasurementComparison, op by op
+    words ──► Subject ──compile──► Program ──price──► simulate ──► Forecast ──► Prediction
+
+All candidates are compiled at once, in worker processes; one that fails is an error of its own row.
+
+    Prediction ── base ──► Forecast ── simulation ──► Timeline
+    ├── candidates ──► RankedCandidate (a Forecast, or why there is none), the best first
+    ├── what_if ─────► WhatIfAnswer: the same schedule on other hardware
+    ├── gain ────────► Gain: the most that a profile of real costs could save
+    └── against ─────► MeasurementComparison, op by op
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, cast
 
-from counterpoint.core import as_html
+from counterpoint.compile.inputs import Workload, own_target
+from counterpoint.core import InputError, UsageError, as_html
+from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
-from counterpoint.cost import PriceSource
-from counterpoint.diagnose import Explanation
+from counterpoint.core.printable import some
+from counterpoint.core.scratch import scratch_directory
+from counterpoint.cost import PriceSource, default_scalars, read_scalars
+from counterpoint.diagnose import Explanation, explain
+from counterpoint.flags import Settings
 from counterpoint.hardware import Target
+from counterpoint.hardware.targets import parse_target, resize_advice
+from counterpoint.hlo import Program
+from counterpoint.hlo.collectives import transfers
+from counterpoint.simulate import Jitter, Simulation
 from counterpoint.timeline import Timeline
 from counterpoint.trainers import TokensInStep
+from counterpoint.workflow.forecast.forecast import (
+    ForecastBatch,
+    PredictionInputs,
+    PredictionOptions,
+    PricingContext,
+    Say,
+    forecasts,
+)
+from counterpoint.workflow.forecast.measured_costs import (
+    notes_on_tables,
+    read_tables,
+    warnings_on_tables,
+)
 from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate
-from counterpoint.workflow.prediction.against import MeasurementComparison
-from counterpoint.workflow.prediction.gain import Gain, UnansweredWhatIf, WhatIfAnswer
+from counterpoint.workflow.prediction.against import (
+    MeasurementComparison,
+    compare,
+    read_measurement,
+)
+from counterpoint.workflow.prediction.gain import (
+    Gain,
+    UnansweredWhatIf,
+    WhatIfAnswer,
+    answers,
+    gain,
+    read_questions,
+)
+from counterpoint.workflow.subject import (
+    PredictionSubject,
+    Variant,
+    find_subject,
+    is_function,
+    lower_subject,
+)
+
+_CALL: Final = 'counterpoint.predict(workload, target="8xH100")'
+_WORKLOADS: Final = (Workload, Program, PredictionSubject, Path, str)
+_LISTS: Final[Mapping[str, tuple[type, ...]]] = {
+    "candidates": (str, Variant),
+    "what_if": (str,),
+    "nccl_tables": (str, Path),
+}
+_ONES: Final[Mapping[str, tuple[type, ...]]] = {
+    "settings": (Settings,),
+    **dict.fromkeys(("profile", "against", "calibration"), (str, Path)),
+    **dict.fromkeys(("pgle_out", "gemm_table", "kernel_table"), (str, Path)),
+    **dict.fromkeys(("jitter", "devices", "jobs"), (int,)),
+    "timeout_s": (int, float),
+}
+_PATHS: Final = ("nccl_tables", "pgle_out", "gemm_table", "kernel_table")
+_OPTIONAL: Final = frozenset(_ONES) - {"settings", "timeout_s"}
 
 
 @frozen(kw_only=True, eq=False)
@@ -68,3 +134,328 @@ class Prediction:
     def timeline(self) -> Timeline:
         """The simulated step, with its settings if it was compiled here."""
         return self.base.timeline
+
+
+def check_workload(workload: object, target: object) -> None:
+    """Reject values that are not a workload or a target."""
+    if not isinstance(workload, _WORKLOADS):
+        what = "a function" if callable(workload) else f"{workload!r:.60}"
+        raise UsageError(
+            f"{what} is not a workload",
+            why="a workload is a Workload, a Program, or the path of a file, a dump or a Run",
+            next="counterpoint.predict(counterpoint.program(train_step, state, batch),"
+            ' target="8xH100")',
+        )
+    if not isinstance(target, (str, Target, type(None))):
+        raise UsageError(f"target={target!r:.60} names no GPUs", next=_CALL)
+
+
+def read_question(question: object, asked_for: Mapping[str, Any]) -> PredictionOptions:
+    """Return the Question with these of its fields.
+
+    Arguments are checked before anything is read, since Python callers may have no type checker. A
+    single name where several are expected is an error, not a sequence of letters.
+    """
+    if question is not None and not isinstance(question, PredictionOptions):
+        raise UsageError(f"question={question!r:.60} is not a PredictionOptions", next=_CALL)
+    known = [field.name for field in fields(PredictionOptions)]
+    for name in asked_for:
+        if name not in known:
+            near = get_close_matches(name, known, 1) or [", ".join(known)]
+            raise UsageError(f"predict has no argument {name}", next=near[0])
+    read = {name: _read(name, value) for name, value in asked_for.items()}
+    return replace(question or PredictionOptions(), **read)
+
+
+def _read(name: str, value: object) -> object:
+    if name in _LISTS:
+        if isinstance(value, (str, bytes, Path)) or not isinstance(value, Iterable):
+            raise UsageError(f"{name}={value!r:.60}: pass a list", next=f"{name}=[{value!r:.60}]")
+        items = [_one(name, item, _LISTS[name]) for item in cast("Iterable[object]", value)]
+        return tuple(items)
+    if name in _ONES and not (value is None and name in _OPTIONAL):
+        return _one(name, value, _ONES[name])
+    return value
+
+
+def _one(name: str, value: object, kinds: tuple[type, ...]) -> object:
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise UsageError(f"{name}: {value!r:.60} is {type(value).__name__}, not {wanted}")
+    return Path(value) if name in _PATHS and isinstance(value, str) else value
+
+
+_COUNTS: Final = re.compile(r"XLA_FLAGS|XLA_(PYTHON_)?CLIENT_\w+|NCCL_\w+|JAX_\w+")
+_ELSEWHERE: Final = re.compile(r"JAX_(PLATFORMS|PLATFORM_NAME|DUMP\w*|COMPILATION_CACHE\w*|LOG\w*)")
+_MOST: Final = 5
+
+
+def shell_note(inherited: Mapping[str, str], options: Mapping[str, str]) -> str | None:
+    """Return a note that variables of the shell are ignored, and how to apply them.
+
+    A command inherits the shell's variables and is lowered with them. A file has no process: only
+    the command line counts, so one line gives one answer on every machine.
+    """
+    names = sorted(
+        name
+        for name, value in inherited.items()
+        if value and name not in options and _COUNTS.fullmatch(name)
+        if not _ELSEWHERE.fullmatch(name)
+    )
+    if not names:
+        return None
+    shown = ", ".join(names[:_MOST]) + (", ..." if names[_MOST:] else "")
+    first = "XLA_FLAGS" if "XLA_FLAGS" in names else names[0]
+    return f'ignoring variables exported in your shell: {shown}; to apply: `env={first}="${first}"`'
+
+
+_EXAMPLE: Final = Retry({"target": "8xH100"})
+# Rules of thumb: the scatter of executions of one kernel, and of whole devices.
+_NOISE: Final = 0.02
+_STRAGGLING: Final = 0.01
+_SHOWN_FLAGS: Final = 4
+_UNMODELLED: Final = ("NCCL_", "CUDA_", "RCCL_", "UCX_", "LIBTPU_", "MEGASCALE_")
+_OF_LIBTPU: Final = "LIBTPU_INIT_ARGS"  # the worker's libtpu reads it as it starts
+
+
+def predict(
+    workload: Workload | Program | PredictionSubject | Path | str,
+    *,
+    target: Target | str | None = None,
+    program: str | None = None,
+    question: PredictionOptions | None = None,
+    say: Say = lambda _: None,
+    **asked_for: Any,  # noqa: ANN401 - the fields of a Question
+) -> Prediction:
+    """Predict the time of one step of a workload on a target, and where it goes.
+
+    `asked_for` are fields of a Question: `predict("ir", target="8xH100", candidates=["fsdp"])`.
+    """
+    check_workload(workload, target)
+    options = read_question(question, asked_for)
+    where = parse_target(target, tpus=True) if isinstance(target, str) else target
+    on_tpus = None if where is None else where.tpu is not None
+    questions = read_questions(options.what_if, tpus=on_tpus)
+    if where is not None:
+        options.refuse_those_of_others(where)
+    measured = None if options.against is None else read_measurement(options.against)
+    tables = read_tables(options.nccl_tables, options.gemm_table, options.kernel_table)
+    fitted = read_scalars(options.calibration) if options.calibration is not None else None
+    with scratch_directory("predict") as scratch:
+        subject = _subject(workload, where, program, options, scratch, say)
+        where = where or _own_target(subject)
+        check_devices(subject, where)
+        pricing = PricingContext(
+            target=where,
+            scalars=fitted.over(default_scalars(where.gpu), where.gpu) if fitted else None,
+            tables=tables,
+            jitter=_jitter(options, where),
+        )
+        work = PredictionInputs(subject, pricing, options, say)
+        results = forecasts(work)
+        base, pricing = results.base, results.pricing
+        say("explaining the simulated step")
+        answered = list(answers(pricing, base, questions))
+        return Prediction(
+            workload=subject.name,
+            origin=subject.origin,
+            target=where,
+            base=base,
+            explanation=explain(base.simulation.timeline, target=where, settings=base.settings),
+            basis=shares(base.simulation),
+            candidates=results.standings,
+            what_if=tuple(answer for answer in answered if isinstance(answer, WhatIfAnswer)),
+            unanswered=tuple(answer for answer in answered if isinstance(answer, UnansweredWhatIf)),
+            gain=_gain(work, pricing, base),
+            against=compare(base, measured, str(options.against), where) if measured else None,
+            tokens=subject.tokens,
+            notes=_notes(subject, pricing, results, options),
+            warnings=(
+                *(results.carried.warnings if results.carried else ()),
+                *warnings_on_tables(where, tables),
+            ),
+        )
+
+
+def shares(simulation: Simulation) -> dict[PriceSource, float]:
+    """Return the sources of the priced time, as shares of it."""
+    whole = sum(simulation.rests_on.values())
+    return {
+        source: simulation.rests_on.get(source, 0.0) / whole if whole else 0.0
+        for source in PriceSource
+        if source is not PriceSource.FREE
+    }
+
+
+def check_platform(subject: PredictionSubject, target: Target) -> None:
+    """Reject a program for TPUs on a target of GPUs, and a schedule for GPUs on one of TPUs."""
+    if target.tpu is None and subject.on_tpus:
+        raise InputError(
+            f"{subject.origin}: {subject.name} was made for TPUs, but {target} has GPUs",
+            why="its kernels or its schedule are for those devices",
+            next=Retry({"target": "v5e-256"}),
+        )
+    if target.tpu is not None and subject.program is not None and not subject.on_tpus:
+        raise InputError(
+            f"{subject.origin}: {subject.name} is not scheduled for TPUs, and {target} has them",
+            why="a schedule is for one kind of device",
+            next="pass the program before XLA's passes: file.py:make_step, or StableHLO",
+        )
+
+
+def _resized(subject: PredictionSubject, target: Target, slices: int) -> str | Retry:
+    """Return the advice for so many devices, or for slices of so many each."""
+    one = resize_advice(target, subject.devices)
+    if slices == 1 or isinstance(one, str):
+        return one
+    return Retry({"target": f"{slices}x{one.given['target']}"})
+
+
+def check_devices(subject: PredictionSubject, target: Target) -> None:
+    """Reject a program that is made for other devices, or for another number of them."""
+    check_platform(subject, target)
+    program = subject.program if target.tpu is not None else None
+    # A scheduled program for several slices states the devices of one.
+    sent = transfers(program).values() if program is not None else ()
+    slices = max((it.slices or 1 for it in sent), default=1)
+    made_for = subject.devices * slices
+    other = program is not None and target.tpu is not None and target.tpu.slices != slices
+    if made_for == target.devices and not other:
+        return
+    if made_for == 1 and subject.program is None:
+        return  # the program may not state it; the compiler will
+    of_slices = f" in {slices} slice{'s' * (slices > 1)}" if other else ""
+    raise UsageError(
+        f"{subject.name} is made for {made_for:,} devices{of_slices}, but {target} has"
+        f" {target.devices:,}",
+        why="the number of devices is part of a program: its mesh, shapes and collectives",
+        next=_resized(subject, target, slices),
+    )
+
+
+def _subject(
+    source: Workload | Program | PredictionSubject | Path | str,
+    target: Target | None,
+    program: str | None,
+    question: PredictionOptions,
+    scratch: Path,
+    say: Say,
+) -> PredictionSubject:
+    if isinstance(source, PredictionSubject):
+        return source
+    if isinstance(source, str) and is_function(source):
+        where = require_target(target, source)
+        say(f"lowering {source}")
+        return lower_subject(
+            source,
+            devices=question.devices or where.devices,
+            directory=scratch,
+            timeout_s=question.timeout_s,
+            tpus=where.tpu is not None,
+        )
+    subject = find_subject(source, program, tpus=True)
+    if question.devices is not None:
+        raise UsageError(
+            f"`devices={question.devices}`: {subject.origin} is already lowered, for"
+            f" {subject.devices:,} devices",
+            why="`devices=` sets the number of devices for lowering a function or a command",
+            next=Retry(without=("devices",)),
+        )
+    return subject
+
+
+def _own_target(subject: PredictionSubject) -> Target:
+    found = own_target(subject.workload) if subject.workload is not None else None
+    if found is None:
+        raise _no_target(subject.origin, tpus=subject.on_tpus)
+    return found
+
+
+def require_target(target: Target | None, origin: str) -> Target:
+    """Return the target; raise an error if there is none and the workload has none."""
+    if target is None:
+        raise _no_target(origin)
+    return target
+
+
+def _no_target(origin: str, *, tpus: bool = False) -> UsageError:
+    devices = "TPUs" if tpus else "GPUs"
+    return UsageError(
+        f"`target=` is missing: which {devices}, and how many?",
+        why=f"{origin} does not state its devices",
+        next=Retry({"target": "v5e-256"}) if tpus else _EXAMPLE,
+    )
+
+
+def _jitter(question: PredictionOptions, target: Target) -> Jitter | None:
+    if question.jitter is None:
+        return None
+    return Jitter(noise=_NOISE, straggling=_STRAGGLING, ranks=target.devices, seed=question.jitter)
+
+
+def _gain(work: PredictionInputs, pricing: PricingContext, base: Forecast) -> Gain | None:
+    question = work.question
+    if not (question.pgle or question.pgle_out) or work.subject.workload is None:
+        return None
+    work.say("compiling with predicted costs")
+    return gain(work.subject.workload, pricing, base, question)
+
+
+def _target_notes(target: Target, base: Forecast) -> Iterator[str]:
+    """Yield the target's notes, without those on the compile if nothing is compiled."""
+    gpu = target.known_gpu
+    of_compile = gpu.stands_in if gpu is not None and base.compiled is None else None
+    yield from (note for note in target.notes if not of_compile or of_compile not in note)
+
+
+_OTHERS_FLAGS: Final = {True: ("xla_gpu_", "xla_cpu_"), False: ("xla_cpu_",)}
+"""Prefixes of the flags that the compiler accepts and does not read, on TPUs and on GPUs."""
+
+
+def _unread_flags(target: Target, batch: ForecastBatch) -> Iterator[str]:
+    """Yield a note on flags for XLA's compiler of other devices, which change nothing."""
+    if batch.base.compiled is None:
+        return
+    every = [batch.base.settings, *(it.settings for it in batch.standings if it.error is None)]
+    prefixes = _OTHERS_FLAGS[target.tpu is not None]
+    names = dict.fromkeys(
+        name
+        for settings in every
+        for name in [*settings.flags, *dict(settings.options)]
+        if name.startswith(prefixes)
+    )
+    if names:
+        shown = some([*names], _SHOWN_FLAGS)
+        devices = "TPUs" if target.tpu is not None else "GPUs"
+        yield f"XLA's compiler for {devices} does not read {shown}: without effect here"
+
+
+def _notes(
+    subject: PredictionSubject,
+    pricing: PricingContext,
+    batch: ForecastBatch,
+    question: PredictionOptions,
+) -> tuple[str, ...]:
+    base, carried = batch.base, batch.carried
+    settings = base.settings
+    target = pricing.target
+    notes = [*subject.notes, *_target_notes(target, base), *base.notes, *base.simulation.notes]
+    notes += notes_on_tables(base.program, target, pricing.tables)
+    if subject.others:
+        names = ", ".join(subject.others[:3])
+        more = len(subject.others) - 3
+        notes.append(
+            f"predicting {subject.name}; choose {names}{f' and {more} more' if more > 0 else ''}"
+            " (`program=NAME`)"
+        )
+    if carried is not None:
+        notes.append(f"measured costs: {carried.how}")
+    exported = shell_note(question.inherited, settings.variables)
+    if exported is not None:
+        notes.insert(0, exported)
+    notes += _unread_flags(target, batch)
+    read = _OF_LIBTPU if target.tpu is not None else None
+    ignored = [name for name in settings.variables if name.startswith(_UNMODELLED) and name != read]
+    if ignored:
+        notes.append(f"not modeled, so without effect here: {', '.join(ignored)}")
+    return tuple(dict.fromkeys(notes))

@@ -24,7 +24,7 @@ from counterpoint.workflow.forecast.forecast import (
     forecast,
 )
 from counterpoint.workflow.forecast.ranking import Forecast
-from counterpoint.workflow.prediction.predict import check_devices
+from counterpoint.workflow.prediction.prediction import check_devices
 from counterpoint.workflow.subject import (
     PredictionSubject,
     Variant,
