@@ -129,6 +129,10 @@ def test_each_view_of_a_comparison(pair: tuple[Path, Path], tmp_path: Path, visi
     visited.page.keyboard.press("d")  # the address says where, once that has changed
     first, last = map(float, re.findall(r"(?:from|to)=([\d.]+)", visited.rest()))
     assert last - first > 11e9  # picoseconds of B's steps, which take longer than A's
+    unknown = re.sub(r'("step":{"a_ms":)[^,]+(,"b_ms":)[^,]+', r"\g<1>null\g<2>null", text)
+    out.write_text(unknown.replace('"median_step_ms":10.0', '"median_step_ms":null'))
+    times = visit(out).show("compare").locator(".headline .big").all_inner_texts()
+    assert times[:2] == ["?", "11.00"]  # of one side it is known all the same
 
 
 def test_each_view_of_a_prediction(tmp_path: Path, visit: Visitor) -> None:
@@ -231,5 +235,6 @@ def test_an_address_leads_to_the_same_view(stored: Path, tmp_path: Path, visit: 
     assert visited.page.locator("#panel").get_attribute("data-view") == "ops"
     visited.show("timeline")
     assert re.search(r"#.*view=timeline", visited.address)
+    assert visit(f"{out.as_uri()}#step=2").page.locator("#panel[data-view=timeline]").count() == 1
     visited.page.go_back()
     visited.page.locator("#panel[data-view=ops]").wait_for()

@@ -21,6 +21,7 @@ import pytest
 from test_window import waiting
 
 from command_line import in_process
+from counterpoint.cli.view_inputs import ViewOptions, open_input
 from counterpoint.timeline.xplane.planes import LARGE
 from counterpoint.view import listen
 
@@ -116,6 +117,7 @@ def test_a_port_that_is_taken_is_an_error_before_anything_is_read() -> None:
         (["a", "b", "--with", "c"], "--with compares one input with another, and 2 are named"),
         (["a", "--with", "b", "--last", "3"], "are for one input, without --with"),
         (["x" * 5000], "File name too long"),
+        (["a", "x" * 5000], "a: no such file"),
         (["a", "--with", "x" * 5000], "a: no such file"),
     ],
 )
@@ -124,6 +126,13 @@ def test_what_cannot_be_shown_is_said(words: list[str], reason: str) -> None:
     assert done.returncode in (2, 3)
     assert reason in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_stored_timeline_and_another_input_are_compared(pair: tuple[Path, Path]) -> None:
+    options = ViewOptions(target=None, steps=None, last=None, memory=None)
+    opened = open_input(tuple(map(str, pair)), None, options)
+    assert opened.found is not None
+    assert list(opened.found.content.results) == ["compare"]
 
 
 def test_a_study_is_shown_alone(tmp_path: Path) -> None:

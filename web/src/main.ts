@@ -82,7 +82,8 @@ class App {
   private route(kept: View | null = null): void {
     const params = this.router.params();
     const views = this.views();
-    const named = views.find(({ id }) => id === params.get("view"));
+    const inTime = ["step", "from", "finding"].some((name) => params.has(name)) ? "timeline" : null;
+    const named = views.find(({ id }) => id === (params.get("view") ?? inTime));
     const view = named ?? views.find((it) => it === kept) ?? views[0];
     if (!view) return this.wait();
     this.shell.update(this.context.page, views, view);

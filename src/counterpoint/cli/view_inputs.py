@@ -27,6 +27,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.runs import is_run
 from counterpoint.timeline.marked import is_large, marked_steps
 from counterpoint.timeline.step_range import step_range
+from counterpoint.timeline.storage import is_timeline
 from counterpoint.view import LivePage, PageContent, PreparedPage, find_page, key_of, title_of
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def open_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) 
     key = key_of(every, asdict(options) | {"with": other})
     if (kept := find_page(key)) is not None:
         return Opened(title=kept.title, page=kept)
-    if other is None and len(set(paths)) == 2 and all(map(is_run, paths)):
+    if other is None and len(set(paths)) == 2 and (all(map(is_run, paths)) or _any_whole(paths)):
         paths, other = paths[:1], paths[1]
     if other is None and (digests := _digests(paths, options)):
         return _at_once(Read(content=_digests_page(digests)), key)
@@ -102,6 +103,11 @@ def open_input(paths: tuple[str, ...], other: str | None, options: ViewOptions) 
     title = title_of(as_typed(paths))
     page = LivePage(page_of(title, {}, {}))
     return Opened(title=title, page=page, key=key, preview=preview, read=reader)
+
+
+def _any_whole(paths: Sequence[str]) -> bool:
+    """Return whether one is a stored or predicted Timeline, which is never a host among others."""
+    return any(is_timeline(Path(path)) for path in paths)
 
 
 def _marked(*sides: Sequence[str]) -> list[Timeline]:

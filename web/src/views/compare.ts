@@ -48,7 +48,7 @@ function steps(found: Compared, context: Context): HTMLElement {
       h(
         "p",
         { class: "headline" },
-        h("span", { class: "big" }, figure(time, ms, step.how)),
+        h("span", { class: "big" }, figure(time ?? side.median_step_ms, ms, step.how)),
         h("span", { class: "unit" }, "ms"),
       ),
       range && h("p", {}, msRange(range), h("span", { class: "muted" }, " range")),

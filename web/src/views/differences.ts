@@ -69,7 +69,7 @@ function ops(found: Compared, chosen: Kind, context: Context): Child[] {
   if (rows.length === 0)
     return [
       left ||
-        missing(found.work.known ? "None." : `Unknown: ${found.work.why_not ?? "ops can't be compared"}.`),
+        missing(found.work.known ? (chosen === "all" ? "No op differs." : "None.") : `Unknown: ${found.work.why_not ?? "ops can't be compared"}.`),
     ];
   const [openA, openB] = [opOpener(context, 0), opOpener(context, 1)];
   const most = Math.max(...rows.map((row) => Math.abs(row.difference_ms ?? 0)));

@@ -45,7 +45,7 @@ export function roofline(
   });
   const time = (ops: readonly Op[]) => ops.reduce((sum, op) => sum + op.self_ms, 0);
   const share = percent(time(shown) / (time(step.ops) || 1), 0);
-  const covered = `${plural(shown.length, "op")} with ${share} of the self time; the others have no FLOPs, no bytes, or little time. `;
+  const covered = `${plural(shown.length, "op")} with ${share} of the self time; ${step.ops.length > shown.length ? "the others have no FLOPs, no bytes, or little time" : "all of them"}. `;
   const said =
     peaks.why ??
     `Peaks of ${step.utilisation.chip}: ${large(peaks.flops, "FLOP/s")}, ${large(peaks.bytes, "B/s")}.`;
