@@ -12,11 +12,13 @@ import pytest
 from counterpoint.compile import (
     CompiledProgram,
     compile_all,
+    compile_task,
     compile_workload,
     require_compiler,
 )
 from counterpoint.compile.cache import fingerprint
 from counterpoint.compile.inputs import Workload, load_workload, lower_function
+from counterpoint.compile.libtpu_schedule import scheduler_clock
 from counterpoint.compile.task import CompileTask
 from counterpoint.compile.worker_slot import usual_jobs
 from counterpoint.core import UsageError
@@ -24,7 +26,12 @@ from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launched
+from counterpoint.hlo.schedule import is_done
 from counterpoint.hlo.work import made_for_tpus
+from counterpoint.pgle.applying import apply_profile
+from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
+from layers_of_products import made_of_layers
 
 STEP = """
 module @jit_step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
@@ -125,6 +132,48 @@ def test_an_option_that_libtpu_lacks_is_named_before_it_schedules(workload: Work
     ((_, told),) = compile_all([replace(task, options={"xla_tpu_no_such_flag": "true"})])
     assert isinstance(told, UsageError)
     assert "xla_tpu_no_such_flag" in told.what
+
+
+@needs_libtpu
+@pytest.mark.compiler
+def test_the_scheduler_shows_its_own_names_and_times(tmp_path: Path) -> None:
+    (tmp_path / "step.mlir").write_text(made_of_layers())
+    workload = load_workload(tmp_path / "step.mlir")
+    task = _only_scheduled(workload, parse_target("v5e-4", tpus=True))
+    compiled, seen = (compile_task(replace(task, scheduler_view=view)) for view in (False, True))
+    names = {one.name for one in compiled.program.instructions}
+    clock = scheduler_clock(seen.hlo)
+    assert seen.program.is_scheduled
+    assert clock.mhz == 1500
+    assert set(clock.us) <= {one.name for one in seen.program.instructions}
+    assert "all-gather-start.1" in set(clock.us) - names  # libtpu gave it another name later
+
+
+@needs_libtpu
+@pytest.mark.compiler
+def test_a_profile_moves_gathers_and_the_scheduler_proves_it(tmp_path: Path) -> None:
+    (tmp_path / "step.mlir").write_text(made_of_layers())
+    workload = load_workload(tmp_path / "step.mlir")
+    v5e, v6e = (parse_target(name, tpus=True) for name in ("v5e-4", "v6e-4"))
+    compiled = compile_task(_only_scheduled(workload, v5e)).program
+    gathers = [
+        one.name
+        for body in launched(compiled)
+        for one in body.instructions
+        if collective(compiled, one) is not None and not is_done(one)
+    ]
+    costs = [InstructionCost(name, 80.0) for name in gathers]
+    costs += [InstructionCost("convolution_tanh_fusion", 7.0)]
+    path = write_profile(Profile(tuple(costs)), tmp_path / "measured.pbtxt")
+    made = apply_profile(workload, v5e, path)
+    assert (made.used, made.changed, made.fits) == (True, True, True)
+    assert made.found == len(gathers) + 1
+    assert any(line.startswith("all-gather-start") for line in made.proof)
+    assert made.for_libtpu is not None
+    assert {cost.us for cost in made.for_libtpu.costs} == {80.0 / 1500, 7.0}
+    synchronous = apply_profile(workload, v6e, path)
+    assert not synchronous.used
+    assert "none of its collectives is asynchronous" in synchronous.reason
 
 
 def _only_scheduled(workload: Workload, target: Target) -> CompileTask:

@@ -91,8 +91,8 @@ def test_what_does_not_fit_is_refused_with_what_would(
 
 def test_what_only_gpus_have_is_refused() -> None:
     with pytest.raises(CounterpointError) as told:
-        predict(STEP, target="v5e-8", pgle=True)
-    assert "`pgle=`" in told.value.what
+        predict(STEP, target="v5e-8", calibration="calibration.json")
+    assert "`calibration=`" in told.value.what
     with pytest.raises(CounterpointError) as told:
         predict(STEP, target="v5e-8", candidates=["--xla_tpu_x=1"])
     assert "already scheduled" in told.value.what

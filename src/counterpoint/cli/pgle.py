@@ -11,12 +11,13 @@ from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import FleetOptions
 from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.output import check_number, check_page
+from counterpoint.cli.output import check_number, check_output, check_page
 from counterpoint.cli.printing import print_report, say_result, write_result
 from counterpoint.cli.profiles import manual, read_recordings, recorded_versions, refuse_over_input
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.wording import argument_of
+from counterpoint.compile import require_compiler
 from counterpoint.compile.inputs import Workload, load_workload, own_target
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
@@ -26,11 +27,13 @@ from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target, target_name
 from counterpoint.pgle.applying import (
+    INIT_ARGS,
     AppliedProfile,
     LocatedProgram,
     apply_profile,
     is_lowered,
     locate_program,
+    profile_argument,
 )
 from counterpoint.pgle.checking import (
     COVERAGE,
@@ -40,9 +43,16 @@ from counterpoint.pgle.checking import (
     diff_profiles,
     judge,
 )
-from counterpoint.pgle.making import count, describe_merge, make_profile, merge_profiles
+from counterpoint.pgle.making import (
+    count,
+    describe_merge,
+    make_profile,
+    merge_profiles,
+    tpu_recorded,
+)
 from counterpoint.pgle.profiles import (
     MEDIAN,
+    Profile,
     check_percentile,
     check_place,
     read_profile,
@@ -77,7 +87,7 @@ def make(  # noqa: PLR0913 - the options of the command
     force: Switch = False,
     json: Switch = False,
 ) -> None:
-    """Make a profile for XLA's scheduler from recordings of GPUs.
+    """Make a profile for XLA's scheduler from recordings of GPUs or TPUs.
 
     Args:
         recordings: A Run, or any input of `explain`; several are the hosts of one run.
@@ -120,11 +130,18 @@ def make(  # noqa: PLR0913 - the options of the command
         refuse_over_input(out, made)
         built = merge_costs(made, (*told.left_out, *told.notes), strict=fleet.strict)
     write_profile(built.profile, out, overwrite=force)
-    check = ["counterpoint", "pgle", "check", out, "--program", recordings[0]]
+    next_line = _next_of_make(built.profile, out, recordings[0])
     if json:
-        write_result(made_json(built, out, shlex.join(check)))
+        write_result(made_json(built, out, next_line))
     else:
-        print_report(made_document(built, out, shlex.join(check)))
+        print_report(made_document(built, out, next_line))
+
+
+def _next_of_make(profile: Profile, out: str, recording: str) -> str:
+    """Return the check; libtpu's names are known only where it compiles the program."""
+    if tpu_recorded(profile.origin) is not None:
+        return _apply_on_tpus(Path(out), profile, Path(recording))
+    return shlex.join(["counterpoint", "pgle", "check", out, "--program", recording])
 
 
 def merge(
@@ -237,7 +254,7 @@ def check(
     with Progress("reading") as progress:
         progress.say(f"reading {program.name}")
         subject = locate_program(program, module)
-    _require_gpu(profile, program, subject)
+    _require_gpu(profile, costs, program, subject)
     coverage = check_profile(costs, subject.program, subject.measured, subject.circumstances)
     judgment = judge(
         coverage, min_coverage, min_time, recording=str(program) if subject.recorded else None
@@ -265,17 +282,32 @@ def _require_scheduled(profile: Path, program: Path) -> None:
         )
 
 
-def _require_gpu(profile: Path, program: Path, subject: LocatedProgram) -> None:
+def _require_gpu(profile: Path, costs: Profile, program: Path, subject: LocatedProgram) -> None:
     """Refuse programs for other platforms: their names do not match those of a GPU program."""
-    if subject.platform not in ("cpu", "tpu"):
+    if subject.platform == "tpu":
+        raise InputError(
+            f"{subject.where}: {subject.program.name} was compiled for TPUs, whose compiler looks"
+            " up names that its program no longer has",
+            why="libtpu fuses collectives and numbers them anew after it has scheduled them",
+            next=_apply_on_tpus(profile, costs, program),
+        )
+    if subject.platform != "cpu":
         return
-    where = subject.platform.upper()
     raise InputError(
-        f"{subject.where}: {subject.program.name} was compiled for {where}, whose compiler uses"
+        f"{subject.where}: {subject.program.name} was compiled for CPU, whose compiler uses"
         " no costs",
         why="its instruction names differ from those of a program compiled for GPUs",
         next=_apply(profile, program, subject) or "pass a dump, a Run or a profile of GPUs",
     )
+
+
+def _apply_on_tpus(profile: Path, costs: Profile, program: Path) -> str:
+    """Return the command that finds libtpu's names; a Run has the program before it is compiled."""
+    where, tpu = program if is_run(program) else Path("step.mlir"), tpu_recorded(costs.origin)
+    target = f"{tpu.name if tpu is not None else 'v5e'}-8"
+    words = ["pgle", "apply", str(profile), "--program", str(where), "--target", target]
+    lowered = "" if is_run(program) else ", and the lowered program"
+    return f"{shlex.join(['counterpoint', *words])}   # with your slice{lowered}"
 
 
 def _print_check(
@@ -332,19 +364,21 @@ _EXAMPLE = Retry({"target": "8xH100"})
 @Parameter(name="*")
 @frozen
 class ApplyOptions:
-    """The devices a program is compiled for, and flags.
+    """The devices a program is compiled for, flags, and what is written.
 
     Args:
-        target: The devices: 8xH100, or 8x8xH100 for 8 hosts; by default those of the dump.
+        target: The devices: 8xH100, 8x8xH100 for 8 hosts, v5e-256; by default those of the dump.
         module: The step's module; by default the one with the most FLOPs.
         set_: A flag for both compiles: xla_gpu_...=value.
         timeout: Time limit of one compile, in seconds.
+        out: For TPUs: write the profile in the names that libtpu looks up (.pb).
     """
 
     target: str | None = None
     module: str | None = None
     set_: Annotated[tuple[str, ...], Parameter(name="--set", show_default=False)] = ()
     timeout: float = 900.0
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None
 
 
 def apply(
@@ -359,37 +393,43 @@ def apply(
 ) -> int:
     """Compile a program without and with a profile, and prove that XLA used it.
 
-    Needs no GPU: XLA's compiler for CUDA compiles for absent devices. Exit code 1
+    Needs no GPU or TPU: XLA and libtpu compile for absent devices. Exit code 1
     if use of the profile is not proved, or if it belongs to another program.
 
     Args:
         profile: The profile: .pbtxt, .pb, or a directory of <fingerprint>.pbtxt.
         program: The program: StableHLO (.mlir, .mlir.gz), a directory of JAX_DUMP_IR_TO or
             --xla_dump_to, a Run, or an nsys-jax bundle.
-        options: The devices it is compiled for, and flags.
+        options: The devices it is compiled for, flags, and what is written.
         top: Rows in the table of moved collectives.
         json: Print everything as JSON.
         html: Write the report as one page to this file (.html).
-        force: Overwrite the file.
+        force: Overwrite the files.
     """
     check_number("--top", top, 1)
     check_page(html, force=force)
     chosen = options or ApplyOptions()
+    out = chosen.out
+    if out is not None:
+        check_output(out, force=force, endings=(".pb",))
     if not 0 < chosen.timeout < float("inf"):
         raise UsageError(
             f"--timeout takes a number of seconds above 0, not {chosen.timeout:g}",
             next=Retry({"timeout": "600"}),
         )
-    devices = parse_target(chosen.target).devices if chosen.target else 8
+    devices = parse_target(chosen.target, tpus=True).devices if chosen.target else 8
     refuse_function(program, scheduled=False, devices=devices)
     flags = _flags(chosen.set_)
     with Progress("reading the program") as progress:
         workload = load_workload(program, chosen.module)
         target = _target(workload, chosen.target)
+        _require_libtpu(target, out)
         applied = apply_profile(
             workload, target, profile, flags, say=progress.say, timeout_s=chosen.timeout
         )
-    next_line = _next_of_apply(applied, program)
+    if out is not None and applied.for_libtpu is not None and applied.used:
+        write_profile(applied.for_libtpu, out, overwrite=force)
+    next_line = _next_of_apply(applied, program, out)
     if html is not None:
         _write_page(applied, top, next_line, html)
     if html is None or json:
@@ -407,9 +447,19 @@ def _flags(words: tuple[str, ...]) -> dict[str, str]:
     return flags
 
 
+def _require_libtpu(target: Target, out: Path | None) -> None:
+    if target.tpu is not None:
+        require_compiler(tpus=True)
+    elif out is not None:
+        raise UsageError(
+            f"--out {out}: XLA reads the profile for GPUs as it is, so there is none to write",
+            next=Retry(without=("out",)),
+        )
+
+
 def _target(workload: Workload, text: str | None) -> Target:
     if text is not None:
-        return parse_target(text)
+        return parse_target(text, tpus=True)
     found = own_target(workload)
     if found is None:
         raise UsageError(
@@ -419,8 +469,10 @@ def _target(workload: Workload, text: str | None) -> Target:
     return found
 
 
-def _next_of_apply(applied: AppliedProfile, program: Path) -> str:
+def _next_of_apply(applied: AppliedProfile, program: Path, out: Path | None) -> str:
     profile = str(applied.path)
+    if applied.target.tpu is not None and applied.used:
+        return _next_on_tpus(applied, program, out)
     if applied.own is not None and applied.keyed:
         recording = str(program) if is_run(program) or zipfile.is_zipfile(program) else "logdir"
         bare = str(applied.path.with_name(f"{applied.path.stem}-bare.pbtxt"))
@@ -429,6 +481,17 @@ def _next_of_apply(applied: AppliedProfile, program: Path) -> str:
     if applied.fits:
         return manual(profile, program)
     return shlex.join(["counterpoint", "pgle", "show", profile]) + "   # what it was made from"
+
+
+def _next_on_tpus(applied: AppliedProfile, program: Path, out: Path | None) -> str:
+    """Return how to keep the profile as libtpu reads it; then, what it is predicted to be worth."""
+    words = ["--program", str(program), "--target", str(applied.target)]
+    if out is None:
+        keep = ["pgle", "apply", str(applied.path), *words, "-o", "libtpu.pb"]
+        return shlex.join(["counterpoint", *keep])
+    told = f"{INIT_ARGS}={profile_argument(out.absolute())}"
+    ask = ["predict", *words[1:], "--schedule-only", "--env", told]
+    return f"{shlex.join(['counterpoint', *ask])}   # the same variable gives it to a run"
 
 
 def _print_apply(applied: AppliedProfile, top: int, *, as_json: bool, next: str) -> None:

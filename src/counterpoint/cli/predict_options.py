@@ -126,7 +126,11 @@ def checked_prices(
     if not prices.pgle or taken is None:
         return prices
     if target is not None and target.tpu is not None:
-        raise UsageError("--pgle is for GPUs", next=Retry(without=("pgle",)))
+        raise UsageError(
+            f"--pgle takes no file, but {taken} follows it",
+            why="it estimates what a profile of real costs could gain",
+            next=f"counterpoint pgle apply {taken} --program {words[0]} --target {target}",
+        )
     raise UsageError(
         f"--pgle takes no file, but {taken} follows it",
         why="it estimates what a profile of real costs could gain. --profile FILE gives the costs"

@@ -72,6 +72,7 @@ def fingerprint(task: CompileTask) -> str | None:
         "memory": planned_bytes(target.config, task.environment),
         "files": files,
         **({"schedule_only": True} if task.schedule_only else {}),
+        **({"scheduler_view": True} if task.scheduler_view else {}),
     }
     return _hash(json.dumps(parts, sort_keys=True).encode())
 

@@ -93,13 +93,19 @@ def compile_workload(
     timeout_s: float = TIMEOUT_S,
 ) -> CompiledProgram:
     """Compile the workload for the target as a single Task, as XLA schedules it there."""
-    task = CompileTask(
-        workload=workload,
-        target=target,
-        options=options or {},
-        environment=environment or {},
-        timeout_s=timeout_s,
+    return compile_task(
+        CompileTask(
+            workload=workload,
+            target=target,
+            options=options or {},
+            environment=environment or {},
+            timeout_s=timeout_s,
+        )
     )
+
+
+def compile_task(task: CompileTask) -> CompiledProgram:
+    """Compile a single Task, or take it from the cache."""
     found = cached_compile(task)
     if found is not None:
         return found
@@ -233,6 +239,7 @@ def _attempt(
         topology="" if tpu is None else tpu.topology,
         topology_options={} if tpu is None else tpu.topology_options,
         schedule_only=task.schedule_only,
+        scheduler_view=task.scheduler_view,
     )
     flags = " ".join(filter(None, (task.environment.get("XLA_FLAGS"), sent.xla_flags)))
     # The job has the allocator's limit: these variables would only force a new worker.

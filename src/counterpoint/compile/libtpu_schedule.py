@@ -3,29 +3,49 @@
 libtpu schedules a step in seconds; machine code takes it minutes, and no prediction reads it. What
 it writes with the machine code is missing: its estimates of cycles, and the peak memory. A program
 that does not fit into memory is refused before.
+
+Its scheduler's own dump has the names by which it looks up a profile, and the time that it gave
+each instruction. Later passes rename and fuse both. `scheduler_module` makes a scheduled module of
+it, which any reader of HLO takes; `scheduler_clock` reads the times back.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
 from counterpoint.compile.worker_process import CompileRefused, FailureKind
-from counterpoint.core.wire import LENGTH, VARINT, Malformed, fields, varint
+from counterpoint.core.frozen import frozen
+from counterpoint.core.wire import (
+    FIXED64,
+    LENGTH,
+    VARINT,
+    Malformed,
+    fields,
+    message_field,
+    varint,
+    varint_field,
+)
 
 _SCHEDULE: Final = "*.after_optimizations_after_buffer_assignment.hlo.pb"
 _MEMORY_REPORT: Final = "*.after_optimizations-memory-usage-report.pb"
 _LOOK_S: Final = 0.1
+_SCHEDULER: Final = "*.schedule.pb"
 _FIRST: Final = 1  # field of an HloProto: the module; of the report: one memory space
 _SIZE, _SPACE = 1, 2  # fields of a memory space
 _HBM: Final = 0
 
 
-def dump_options(directory: Path) -> dict[str, str]:
-    """Return the compile options with which libtpu writes its schedule there."""
-    return {"xla_dump_to": str(directory), "xla_dump_hlo_as_proto": "True"}
+def dump_options(directory: Path, *, scheduler: bool) -> dict[str, str]:
+    """Return the compile options with which libtpu writes its schedule there.
+
+    With `scheduler`, what its scheduler saw, too.
+    """
+    options = {"xla_dump_to": str(directory), "xla_dump_hlo_as_proto": "True"}
+    return options | ({"xla_dump_latency_hiding_schedule": "True"} if scheduler else {})
 
 
 def until_scheduled(directory: Path, compile_: Callable[[], object]) -> bytes:
@@ -56,13 +76,8 @@ def until_scheduled(directory: Path, compile_: Callable[[], object]) -> bytes:
 def buffer_bytes(directory: Path) -> int | None:
     """Return what the buffers of the schedule take in HBM; None if libtpu does not report it."""
     for space in _messages(directory, _MEMORY_REPORT):
-        numbers = {
-            number: varint(space, start)[0]
-            for number, wire, start, _ in fields(space, 0, len(space))
-            if wire == VARINT
-        }
-        if numbers.get(_SPACE, 0) == _HBM:
-            return numbers.get(_SIZE)
+        if _number(space, _SPACE) == _HBM:
+            return _number(space, _SIZE) or None
     return None
 
 
@@ -71,11 +86,83 @@ def _messages(directory: Path, pattern: str) -> Iterator[memoryview]:
     for path in sorted(directory.glob(pattern))[:1]:
         data = memoryview(path.read_bytes())
         try:
-            found = [
-                (start, end)
-                for number, wire, start, end in fields(data, 0, len(data))
-                if number == _FIRST and wire == LENGTH
-            ]
+            found = list(_parts(data, _FIRST))
         except Malformed:
             return
-        yield from (data[start:end] for start, end in found)
+        yield from found
+
+
+# Fields of libtpu's ScheduleProto, of HloModuleProto, and of HloScheduleProto.
+_COMPUTATION_SCHEDULE, _INSTRUCTION, _CLOCK = 2, 2, 4
+_START, _END = 2, 3
+_COMPUTATIONS, _MODULE_SCHEDULE, _COMPUTATION_INSTRUCTIONS, _NAME, _ID = 3, 7, 2, 1, 35
+_SEQUENCE, _KEY, _VALUE, _IDS = 1, 1, 2, 1
+_TIMES: Final = 900
+"""A field that HloModuleProto does not have, so that readers of HLO skip it."""
+
+
+def scheduler_module(directory: Path) -> bytes | None:
+    """Return the module in the scheduler's names and order, with its times (`_TIMES`).
+
+    None if the scheduler did not run: it does not where no collective is asynchronous.
+    """
+    found = next(iter(sorted(directory.glob(_SCHEDULER))), None)
+    if found is None:
+        return None
+    data = memoryview(found.read_bytes())
+    module, times, sequences = b"", b"", b""
+    for part in _parts(data, _FIRST):
+        module = bytes(part)
+    for part in _parts(data, _COMPUTATION_SCHEDULE):
+        times += message_field(_TIMES, bytes(part))
+        ids = b"".join(varint_field(_IDS, _number(one, 1)) for one in _parts(part, _INSTRUCTION))
+        entry = varint_field(_KEY, _number(part, 1)) + message_field(_VALUE, ids)
+        sequences += message_field(_SEQUENCE, entry)
+    return module + message_field(_MODULE_SCHEDULE, sequences) + times
+
+
+@frozen
+class SchedulerClock:
+    """When the scheduler thought that each instruction starts and ends in its computation."""
+
+    us: dict[str, tuple[float, float]]
+    mhz: int  # cycles per microsecond
+
+
+def scheduler_clock(module: bytes) -> SchedulerClock:
+    """Return the times in what `scheduler_module` made."""
+    data = memoryview(module)
+    names = {
+        _number(instruction, _ID): bytes(next(_parts(instruction, _NAME))).decode()
+        for computation in _parts(data, _COMPUTATIONS)
+        for instruction in _parts(computation, _COMPUTATION_INSTRUCTIONS)
+    }
+    us: dict[str, tuple[float, float]] = {}
+    mhz = 1
+    for part in _parts(data, _TIMES):
+        mhz = _number(part, _CLOCK)
+        for one in _parts(part, _INSTRUCTION):
+            start, end = (_double(one, field) / mhz for field in (_START, _END))
+            us[names[_number(one, 1)]] = start, end
+    return SchedulerClock(us, mhz)
+
+
+def _parts(data: memoryview, wanted: int) -> Iterator[memoryview]:
+    for number, wire, start, end in fields(data, 0, len(data)):
+        if number == wanted and wire == LENGTH:
+            yield data[start:end]
+
+
+def _number(data: memoryview, wanted: int) -> int:
+    for number, wire, start, _ in fields(data, 0, len(data)):
+        if number == wanted and wire == VARINT:
+            return varint(data, start)[0]
+    return 0
+
+
+def _double(data: memoryview, wanted: int) -> float:
+    for number, wire, start, end in fields(data, 0, len(data)):
+        if number == wanted and wire == FIXED64:
+            value: float = struct.unpack("<d", data[start:end])[0]
+            return value
+    return 0.0

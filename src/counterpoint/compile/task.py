@@ -31,6 +31,8 @@ class CompileTask:
     caller's own XLA_FLAGS or JAX variables do not count unless given here. `interpreter` has the
     compiler; by default that is this process's own. `schedule_only` stops libtpu before it makes
     machine code, which takes it minutes: the program then has no estimates of cycles.
+    With `scheduler_view` the module is the one that libtpu's scheduler saw, before later passes
+    renamed and fused what it had ordered (libtpu_schedule.py).
     """
 
     workload: Workload
@@ -40,6 +42,7 @@ class CompileTask:
     timeout_s: float = TIMEOUT_S
     interpreter: Interpreter | None = None
     schedule_only: bool = False
+    scheduler_view: bool = False  # only with `schedule_only`
 
     @property
     def requested(self) -> Mapping[str, str]:

@@ -76,6 +76,7 @@ class CompileJob:
     device_memory: int | None = None  # bytes to plan with; None: XLA's own assumption
     topology: str = ""  # of TPUs, as libtpu names it; then `config` and hosts do not count
     schedule_only: bool = False  # libtpu is stopped when it has scheduled: no machine code
+    scheduler_view: bool = False  # the module as libtpu's scheduler saw it
     topology_options: dict[str, Any] = field(default_factory=dict[str, Any])
 
 

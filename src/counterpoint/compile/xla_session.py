@@ -22,7 +22,12 @@ from jax.experimental import topologies
 from jaxlib import _jax, version
 from jaxlib.mlir import ir
 
-from counterpoint.compile.libtpu_schedule import buffer_bytes, dump_options, until_scheduled
+from counterpoint.compile.libtpu_schedule import (
+    buffer_bytes,
+    dump_options,
+    scheduler_module,
+    until_scheduled,
+)
 from counterpoint.compile.worker_process import (
     CompileJob,
     CompileOutcome,
@@ -30,6 +35,7 @@ from counterpoint.compile.worker_process import (
     FailureKind,
     ProgramForm,
 )
+from counterpoint.core.wire import message_field, varint_field
 
 
 def without_field(text: str, name: str) -> str:
@@ -131,13 +137,15 @@ def compile_program(job: CompileJob, program: bytes, log: Path) -> tuple[bytes, 
             raise CompileRefused(FailureKind.DEVICES, f"{replicas * partitions} {len(devices)}")
         assigned = _assigned(program, devices, replicas, partitions)
         dump = log.parent / _DUMP
-        added = dump_options(dump) if job.schedule_only else {}
+        added = dump_options(dump, scheduler=job.scheduler_view) if job.schedule_only else {}
         options = _options(job, added, assigned, shardy=shardy)
         started = time.perf_counter()
         if job.schedule_only:
             scheduled = until_scheduled(dump, lambda: _compile(module, devices, options))
             seconds = time.perf_counter() - started
             memory = _planned(buffer_bytes(dump))
+            if job.scheduler_view:
+                scheduled = scheduler_module(dump) or scheduled
         else:
             executable = _compile(module, devices, options)
             seconds = time.perf_counter() - started
@@ -331,17 +339,8 @@ def _limited(options: Options, device_memory: int) -> Options:
 
     Concatenated protobuf messages merge, so the field is appended.
     """
-    build = _varint_field(_DEVICE_MEMORY, device_memory)
-    added = bytes([_BUILD_OPTIONS << 3 | 2, len(build)]) + build
+    added = message_field(_BUILD_OPTIONS, varint_field(_DEVICE_MEMORY, device_memory))
     return _jax.CompileOptions.ParseFromString(options.SerializeAsString() + added)
-
-
-def _varint_field(number: int, value: int) -> bytes:
-    written = bytearray([number << 3])
-    while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*written, value])
 
 
 def _compile(module: Module, devices: list[Device], options: Options) -> Executable:

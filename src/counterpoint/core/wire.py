@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-__all__ = ["FIXED32", "FIXED64", "LENGTH", "VARINT", "Malformed", "fields", "varint"]
+__all__ = [
+    "FIXED32", "FIXED64", "LENGTH", "VARINT", "Malformed",
+    "fields", "message_field", "varint", "varint_field", "written_varint",
+]  # fmt: skip
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -70,3 +73,22 @@ def fields(data: memoryview, start: int, end: int) -> Iterator[tuple[int, int, i
         if number == 0 or at > end:
             raise Malformed(f"the field at offset {field} reaches behind its message")
         yield number, wire, begin, at
+
+
+def written_varint(value: int) -> bytes:
+    """Return the bytes of one varint, which may be at most 64 bits."""
+    written = bytearray()
+    while value > 0x7F:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*written, value])
+
+
+def varint_field(number: int, value: int) -> bytes:
+    """Return one field with a number."""
+    return written_varint(number << 3 | VARINT) + written_varint(value)
+
+
+def message_field(number: int, content: bytes) -> bytes:
+    """Return one field with a message or bytes."""
+    return written_varint(number << 3 | LENGTH) + written_varint(len(content)) + content

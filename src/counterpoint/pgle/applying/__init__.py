@@ -8,8 +8,11 @@ from counterpoint.core import lazy
 
 if TYPE_CHECKING:
     from counterpoint.pgle.applying.apply import AppliedProfile as AppliedProfile
+    from counterpoint.pgle.applying.apply import apply_on_tpus as apply_on_tpus
     from counterpoint.pgle.applying.apply import apply_profile as apply_profile
     from counterpoint.pgle.applying.apply import compare_compiles as compare_compiles
+    from counterpoint.pgle.applying.libtpu import INIT_ARGS as INIT_ARGS
+    from counterpoint.pgle.applying.libtpu import profile_argument as profile_argument
     from counterpoint.pgle.applying.movement import CollectiveMove as CollectiveMove
     from counterpoint.pgle.applying.movement import Movement as Movement
     from counterpoint.pgle.applying.movement import movement as movement
@@ -22,8 +25,11 @@ __getattr__ = lazy(
     __name__,
     {
         "AppliedProfile": "counterpoint.pgle.applying.apply",
+        "apply_on_tpus": "counterpoint.pgle.applying.apply",
         "apply_profile": "counterpoint.pgle.applying.apply",
         "compare_compiles": "counterpoint.pgle.applying.apply",
+        "INIT_ARGS": "counterpoint.pgle.applying.libtpu",
+        "profile_argument": "counterpoint.pgle.applying.libtpu",
         "CollectiveMove": "counterpoint.pgle.applying.movement",
         "Movement": "counterpoint.pgle.applying.movement",
         "movement": "counterpoint.pgle.applying.movement",

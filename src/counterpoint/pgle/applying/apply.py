@@ -1,13 +1,15 @@
 """Applies a profile: compiles without and with it, and proves from XLA's own log that it was used.
 
 XLA's use of a profile is read from two independent sources: its log says what it found in the file,
-and the comparison of the schedules shows the effect.
+and the comparison of the schedules shows the effect. libtpu logs nothing, but dumps the times that
+its scheduler gave each instruction (libtpu.py).
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,16 +17,27 @@ from counterpoint.compile import (
     TIMEOUT_S,
     CompiledProgram,
     CompileFailed,
+    CompileTask,
     assumed_options,
+    compile_task,
     compile_workload,
 )
 from counterpoint.compile.inputs import Workload, own_programs
 from counterpoint.core import CounterpointError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.scratch import scratch_directory
 from counterpoint.flags.versions import LHS, PROFILE, scheduler_can_be_disabled, scheduler_on
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
+from counterpoint.pgle.applying.libtpu import (
+    INIT_ARGS,
+    compute_costs,
+    fit_by_names,
+    profile_argument,
+    scheduler_evidence,
+    tpu_profile,
+)
 from counterpoint.pgle.applying.movement import Movement, movement
 from counterpoint.pgle.checking.check import Coverage, check_profile
 from counterpoint.pgle.evidence import (
@@ -42,7 +55,7 @@ from counterpoint.pgle.lookups import (
     source_fingerprints,
 )
 from counterpoint.pgle.making.origin import other_recorded
-from counterpoint.pgle.profiles.files import read_profile
+from counterpoint.pgle.profiles.files import read_profile, write_profile
 from counterpoint.pgle.profiles.profile import Profile
 
 CHECKER: Final = "xla_gpu_pgle_accuracy_checker"
@@ -75,6 +88,8 @@ class AppliedProfile:
     own: Program | None = (
         None  # the program that the profile was made from, compiled on its own devices
     )
+    for_libtpu: Profile | None = None  # the same costs in the names that libtpu looks up
+    times: tuple[str, ...] = ()  # of libtpu's scheduler, beside those of the profile
 
     @property
     def target(self) -> Target:
@@ -120,6 +135,8 @@ class AppliedProfile:
     @property
     def proof(self) -> tuple[str, ...]:
         """The compiler's own lines about the profile."""
+        if self.times:
+            return self.times
         lines = [line for line in self.compiled.log.splitlines() if "] " in line]
         return tuple(line for line in lines if any(mark in line for mark in _PROOF))
 
@@ -224,6 +241,16 @@ def apply_profile(
     """
     place = Path(path).absolute()
     profile = read_profile(place)
+    if target.tpu is not None:
+        task = CompileTask(
+            workload=workload,
+            target=target,
+            options=options or {},
+            environment=environment or {},
+            timeout_s=timeout_s,
+            schedule_only=True,
+        )
+        return apply_on_tpus(task, place, profile, say)
     # A profile turns the scheduler on where it would otherwise be off, so it is on for both
     # compiles.
     requested = {**dict(scheduler_on()), **(options or {})}
@@ -248,6 +275,43 @@ def apply_profile(
     compiled = _compile_with(compiler, {**plain, PROFILE: str(place)})
     source_program = next((it for it in own_programs(workload) if it.fingerprint in sources), None)
     return compare_compiles(place, profile, without, compiled, source_program)
+
+
+def apply_on_tpus(
+    task: CompileTask, place: Path, profile: Profile, say: Callable[[str], None] = lambda _: None
+) -> AppliedProfile:
+    """Schedule without and with the profile; what follows the schedule does not read it.
+
+    The task compiles only the schedule.
+    """
+    viewed = replace(task, scheduler_view=True)
+    say(f"scheduling {task.workload.name} for {task.target} without the profile")
+    without, named = compile_task(viewed), compile_task(task)
+    given = tpu_profile(profile, named.program, without)
+    compiled = without
+    if given.file.costs:
+        say(f"scheduling {task.workload.name} for {task.target} with the profile")
+        with scratch_directory("pgle") as scratch:
+            file = write_profile(given.file, scratch / "libtpu.pb")
+            words = [task.environment.get(INIT_ARGS), profile_argument(file)]
+            told = {**task.environment, INIT_ARGS: " ".join(filter(None, words))}
+            compiled = compile_task(replace(viewed, environment=told))
+    evidence, times = scheduler_evidence(given.costs, compiled)
+    coverage = check_profile(given.costs, compiled.program, circumstances=compiled.versions)
+    differences = coverage.staleness.differences
+    fit = replace(fit_by_names(profile, named.program), differences=differences)
+    return AppliedProfile(
+        path=place,
+        profile=profile,
+        without=without,
+        compiled=compiled,
+        evidence=evidence,
+        module=evidence.modules[0],
+        coverage=replace(coverage, staleness=fit),
+        movement=movement(without.program, compiled.program, compute_costs(given.costs, without)),
+        for_libtpu=given.file,
+        times=tuple(times),
+    )
 
 
 def _unchecked(options: Mapping[str, str]) -> dict[str, str]:

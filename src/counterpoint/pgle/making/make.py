@@ -7,7 +7,6 @@ looks up (`names`).
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -120,7 +119,7 @@ def make_profile(
     require_device_time(timeline)
     ops = named_ops(timeline)
     require_names(timeline, ops)
-    chosen, unnamed = choose_modules(find_modules(timeline), module)
+    chosen, unnamed = choose_modules(find_modules(timeline), module or _step_on_tpus(timeline))
     if bare:
         require_one(chosen)
     counted = profiled_runs(timeline, keep_warmup=keep_warmup)
@@ -137,6 +136,12 @@ def make_profile(
     origin = profile_origin(timeline, modules, percentile, about or {}, keep_warmup=keep_warmup)
     notes = profile_notes(timeline, ops, chosen, unnamed, counted, taken, keep_warmup=keep_warmup)
     return ProfileBuild(Profile(costs, origin=origin), modules, tuple(notes))
+
+
+def _step_on_tpus(timeline: Timeline) -> str | None:
+    """Return the step's module, if none has a fingerprint that keeps its names apart."""
+    on_tpus = {device.kind for device in timeline.devices} == {"tpu"}
+    return f"#{timeline.step_program}" if on_tpus and timeline.step_program is not None else None
 
 
 def _one_module(
@@ -212,21 +217,15 @@ def _own_runs(timeline: Timeline, group: Sequence[Module], runs: pl.DataFrame) -
 
 
 def require_device_time(timeline: Timeline) -> None:
-    """Refuse a Timeline without work on a GPU."""
+    """Refuse a Timeline without work on a GPU or TPU."""
     kinds = sorted({device.kind for device in timeline.devices})
-    if "gpu" in kinds:
+    if "gpu" in kinds or ("tpu" in kinds and len(timeline.spans)):
         return
     if not kinds or not len(timeline.spans):
         raise InputError(
             f"{_inputs(timeline)}: no device time in this profile, so no costs",
             why=_hold(timeline),
             next="record a profile on GPUs while steps run, e.g. from step 3",
-        )
-    if "tpu" in kinds:
-        raise InputError(
-            f"{_inputs(timeline)}: a profile of {len(timeline.devices)} TPU cores, not of GPUs",
-            why="its TPU compiler schedules collectives by names that a profile does not contain",
-            next=f"counterpoint explain {shlex.join(timeline.inputs)}",
         )
     raise InputError(
         f"{_inputs(timeline)}: a profile of {_devices(len(timeline.devices), kinds)}, not of GPUs",

@@ -79,11 +79,17 @@ def samples(timeline: Timeline, ops: pl.DataFrame, runs: pl.DataFrame) -> Sample
 
 
 def _executed(timeline: Timeline, ops: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """Return spans that did an instruction's work in a run that counts."""
+    """Return spans that did an instruction's work in a run that counts.
+
+    TPUs show a collective from its start to its done; those two alone only issue it and wait.
+    """
+    collective = pl.col("lane") == Lane.COLLECTIVE
+    windowed = (pl.col("async_window") & collective).any().over("program", "member")
+    on_tpus = any(device.kind == "tpu" for device in timeline.devices)
     wanted = ops.filter(
         pl.col("instruction").is_not_null()
         & (pl.col("lane") != Lane.CONTROL)
-        & ~pl.col("async_window")
+        & (pl.col("async_window") == (windowed & collective & on_tpus))
     ).select("row", "program", "instruction", "member", "body", "times", "lane", "async_window")
     counted = runs.select("run", "index", own="program")
     return (

@@ -60,7 +60,10 @@ def _headline(applied: AppliedProfile) -> str:
 def _schedule(applied: AppliedProfile, top: int) -> Section:
     """Return what the costs moved; unused costs move nothing."""
     if applied.used:
-        return movement_section(applied.movement, top)
+        own = "the profile's costs"
+        if applied.for_libtpu is not None:
+            own += ", and libtpu's for compute without one"
+        return movement_section(applied.movement, top, own)
     if not applied.changed:
         return Section("Schedule", "the same with and without the profile")
     return Section("Schedule", f"differs, but not because of the profile: {_NONE_USED}")
@@ -69,22 +72,32 @@ def _schedule(applied: AppliedProfile, top: int) -> Section:
 def _compiled(applied: AppliedProfile) -> Section:
     compiled = applied.compiled
     flags = " ".join(f"{name}={value}" for name, value in applied.options.items())
+    on_tpus = applied.target.tpu is not None
+    compiler = "libtpu" if on_tpus else "jaxlib"
+    key = "" if on_tpus else f", fingerprint {compiled.fingerprint}"
     rows = [
         Fact("profile", f"{applied.path} ({len(applied.profile.costs):,} costs)"),
-        Fact("program", f"{compiled.program.name}, fingerprint {compiled.fingerprint}"),
-        Fact("target", f"{applied.target}, jaxlib {compiled.versions.get('jaxlib')}"),
+        Fact("program", f"{compiled.program.name}{key}"),
+        Fact("target", f"{applied.target}, {compiler} {compiled.versions.get(compiler)}"),
         Fact("flags", flags or "XLA's defaults"),
     ]
     rows += [Fact("note", note, Tone.QUIET) for note in compiled.notes]
     seconds = applied.without.seconds + compiled.seconds
-    return Section(
-        "Compiled", f"twice, in {seconds:,.1f} s, without a GPU", (FactList(tuple(rows)),)
-    )
+    how = "up to the schedule, without a TPU" if on_tpus else "without a GPU"
+    return Section("Compiled", f"twice, in {seconds:,.1f} s, {how}", (FactList(tuple(rows)),))
 
 
 def _proof(applied: AppliedProfile) -> Section:
     use = applied.module
     rows: list[Fact] = []
+    if applied.for_libtpu is not None:
+        what = "the dump of libtpu's scheduler"
+        times = Log(tuple(map(printable, applied.times)))
+        return (
+            Section("Proof", f"from {what}", (times,))
+            if times.lines
+            else Section("Proof", f"{what} has no times")
+        )
     if use is not None:
         rows.append(Fact("costs", f"{applied.found:,} found, {applied.missing:,} missing"))
         rows.append(Fact("estimator", "profile guided" if use.source else "XLA's own model"))
@@ -102,11 +115,12 @@ def _memory(applied: AppliedProfile) -> Section:
     before, after = _peak(applied.without), _peak(applied.compiled)
     if before is None or after is None:
         return Section("Memory", f"{units.UNKNOWN}   not reported by this jaxlib")
-    summary = f"{units.size(after)} peak per device (predicted)"
+    what = "peak" if applied.target.tpu is None else "of buffers"
+    summary = f"{units.size(after)} {what} per device (predicted)"
     if before != after:
         summary += f", {units.size(abs(after - before))} {'more' if after > before else 'less'}"
     return Section("Memory", summary)
 
 
 def _peak(compiled: CompiledProgram) -> int | None:
-    return compiled.memory.peak
+    return compiled.memory.buffers if compiled.schedule_only else compiled.memory.peak

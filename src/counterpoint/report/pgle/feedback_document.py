@@ -120,7 +120,9 @@ def compiler_facts(use: ModuleUse | None, complaints: Iterable[LogComplaint]) ->
 _US_PER_MS = 1e3
 
 
-def movement_section(movement: Movement | Unknown, top: int) -> Section:
+def movement_section(
+    movement: Movement | Unknown, top: int, costs: str = "the profile's costs"
+) -> Section:
     """Return the collectives that moved, those with the largest effect first."""
     if isinstance(movement, Unknown):
         return Section("Schedule", "not compared", (Prose(movement.reason, Tone.QUIET),))
@@ -129,7 +131,7 @@ def movement_section(movement: Movement | Unknown, top: int) -> Section:
         return Section("Schedule", "the same with and without the profile")
     if not moved:
         return Section("Schedule", "changed; no collective moved")
-    legend = Prose(_legend(movement), Tone.QUIET)
+    legend = Prose(_legend(movement, costs), Tone.QUIET)
     return Section("Schedule", _summary(movement), (_moves(moved[:top]), legend))
 
 
@@ -156,13 +158,13 @@ def _summary(movement: Movement) -> str:
     return ", ".join(parts)
 
 
-def _legend(movement: Movement) -> str:
+def _legend(movement: Movement, costs: str) -> str:
     hidden = (
         f"{units.milliseconds(movement.hidden_before_us / _US_PER_MS)} before, "
         f"{units.milliseconds(movement.hidden_after_us / _US_PER_MS)} after, "
         f"of {units.milliseconds(movement.transfers_us / _US_PER_MS)} a run"
     )
-    return f"by the profile's costs; upper bound of hidden transfers: {hidden} (predicted)"
+    return f"by {costs}; upper bound of hidden transfers: {hidden} (predicted)"
 
 
 def feedback_document(feedback: Feedback, top: int = 10) -> Document:

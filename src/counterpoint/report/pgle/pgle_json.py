@@ -276,6 +276,7 @@ class PlannedMemoryJson(Result):
     temp: int | None
     argument: int | None
     output: int | None
+    buffers: int | None
 
 
 class BothMemories(Result):

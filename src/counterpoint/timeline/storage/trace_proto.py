@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from counterpoint.core.wire import written_varint
 from counterpoint.hlo import message_classes
 from counterpoint.timeline.storage.trace_layout import NO_STEP, Argument, Label, TraceProcess, Track
 
@@ -215,14 +216,7 @@ def _packet(**fields: object) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    if value < 0x80:
-        return _SHORT[value]
-    parts = bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)
+    return _SHORT[value] if value < 0x80 else written_varint(value)
 
 
 _SHORT: Final = [bytes([value]) for value in range(0x80)]

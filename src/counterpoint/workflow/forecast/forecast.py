@@ -342,7 +342,7 @@ class PredictionOptions:
             )
 
 
-_OF_GPUS: Final = ("pgle", "pgle_out", "nccl_tables", "gemm_table", "kernel_table", "calibration")
+_OF_GPUS: Final = ("nccl_tables", "gemm_table", "kernel_table", "calibration")
 _MARK: Final = "has no option "
 _MOST: Final = 8
 

@@ -16,20 +16,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import compile_workload
+from counterpoint.compile import compile_task, compile_workload
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, Range, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.cost import CostModel, WhatIf, parse_what_if
+from counterpoint.flags import Settings
 from counterpoint.flags.versions import PROFILE, scheduler_on
 from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import is_done, start_of
 from counterpoint.pgle import VERBOSE_LOG, xla_lookups
-from counterpoint.pgle.applying import compare_compiles
+from counterpoint.pgle.applying import (
+    INIT_ARGS,
+    apply_on_tpus,
+    compare_compiles,
+    profile_argument,
+)
 from counterpoint.pgle.profiles import InstructionCost, Profile, check_place, write_profile
 from counterpoint.workflow.forecast.forecast import (
     PredictionOptions,
@@ -113,8 +119,42 @@ def gain(
     if out is not None:
         write_profile(profile, out, overwrite=question.overwrite)
     with scratch_directory("pgle") as scratch:
+        if pricing.target.tpu is not None:
+            return _on_tpus(scratch / "libtpu.pb", profile, workload, pricing, base, question)
         place = write_profile(profile, scratch / "predicted.pbtxt")
         return _compiled_with(place, profile, workload, pricing, base, out, timeout_s)
+
+
+def _on_tpus(
+    place: Path,
+    profile: Profile,
+    workload: Workload,
+    pricing: PricingContext,
+    base: Forecast,
+    question: PredictionOptions,
+) -> Gain:
+    """Give the profile to libtpu, in the names that its scheduler looks up."""
+    variant, timeout_s = Variant(NAME, base.settings), question.timeout_s
+    task = compile_request(workload, pricing.target, variant, timeout_s, schedule_only=True).task
+    applied = apply_on_tpus(task, place, profile)
+    simulated = base
+    if applied.used and applied.for_libtpu is not None:
+        word = profile_argument(write_profile(applied.for_libtpu, place))
+        given = " ".join(filter(None, [base.settings.variables.get(INIT_ARGS), word]))
+        variant = Variant(NAME, base.settings.merged(Settings((), ((INIT_ARGS, given),))))
+        only = question.schedule_only
+        wanted = compile_request(workload, pricing.target, variant, timeout_s, schedule_only=only)
+        simulated = forecast(pricing, wanted, compile_task(wanted.task))
+    return Gain(
+        forecast=simulated,
+        saves_s=base.step_s - simulated.step_s,
+        saves_range_s=difference(base.simulation, simulated.simulation),
+        costs=len(profile.costs),
+        used=applied.used,
+        reason=applied.reason,
+        changed=not same_schedule(base.program, simulated.program),
+        path=question.pgle_out,
+    )
 
 
 def check_gain_place(out: Path, *, overwrite: bool) -> None:

@@ -1,0 +1,190 @@
+"""Applies a profile to a program for TPUs: in the names of libtpu's scheduler, proved by its dump.
+
+libtpu looks up names that its program no longer has once it is compiled: after scheduling it fuses
+collectives with products, and numbers them anew. What a profiler names is found in the scheduler's
+own module by the channel of a collective, and by name, opcode and shape of anything else.
+
+The dump has the time that the scheduler gave each instruction. That is the proof: libtpu logs
+nothing about a profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from counterpoint.compile import CompiledProgram
+from counterpoint.compile.libtpu_schedule import SchedulerClock, scheduler_clock
+from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.schedule import async_pairs, is_done, is_start
+from counterpoint.pgle.evidence import LogEvidence, ModuleUse, ProfileUse
+from counterpoint.pgle.lookups import ProfileFit, Staleness, costs_found
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
+
+INIT_ARGS: Final = "LIBTPU_INIT_ARGS"
+_FLAG: Final = "--xla_tpu_impure_latency_hiding_scheduler_profile_path"
+_SAME: Final = 1e-3  # of a time: the dump's are sums, so their differences are rounded
+_NEVER: Final = "none of its collectives is asynchronous, so there is none to move"
+_SHOWN: Final = 3  # of each kind
+_SAME_WORKLOAD: Final = 0.5  # share of names: below it, another model's names match by chance
+
+
+def profile_argument(path: Path) -> str:
+    """Return the word of LIBTPU_INIT_ARGS with which libtpu reads a profile."""
+    return f"{_FLAG}={path}"
+
+
+@frozen
+class TpuProfile:
+    """The costs as the scheduler looks them up, and the file that gives it these times."""
+
+    costs: Profile
+    file: Profile
+
+
+def tpu_profile(profile: Profile, compiled: Program, scheduled: CompiledProgram) -> TpuProfile:
+    """Return the profile in the names of the scheduler's module, `scheduled`.
+
+    `compiled` is the same program under the names that the profile has.
+
+    libtpu 0.0.42 to 0.0.50 multiply the time of an asynchronous collective by the clock twice: the
+    file has it divided by the clock once.
+    """
+    mhz = scheduler_clock(scheduled.hlo).mhz
+    seen = scheduled.program
+    channels: dict[int | None, Instruction] = {
+        instruction.channel_id: instruction
+        for instruction in _asked(seen)
+        if instruction.channel_id is not None and collective(seen, instruction) is not None
+    }
+    costs: dict[str, InstructionCost] = {}
+    file: dict[str, InstructionCost] = {}
+    for name, us in costs_found(profile.costs, compiled.fingerprint).items():
+        found = _scheduled(compiled, name, seen, channels)
+        if found is not None:
+            costs[found.name] = InstructionCost(found.name, us)
+            file[found.name] = InstructionCost(found.name, us / mhz if is_start(found) else us)
+    return TpuProfile(
+        replace(profile, costs=tuple(costs.values()), latencies=()),
+        Profile(tuple(file.values())),
+    )
+
+
+def _asked(program: Program) -> Iterator[Instruction]:
+    """Yield everything that the scheduler looks up."""
+    for computation in launched(program):
+        for instruction in computation.instructions:
+            if launches(instruction) and not is_done(instruction):
+                yield instruction
+
+
+def _scheduled(
+    compiled: Program, name: str, seen: Program, channels: Mapping[int | None, Instruction]
+) -> Instruction | None:
+    """Return the scheduler's instruction for a name of the compiled program."""
+    own = compiled.instruction(name)
+    if own is None:
+        return None
+    if collective(compiled, own) is not None and own.channel_id in channels:
+        return channels[own.channel_id]
+    found = seen.instruction(name)
+    if found is None or (found.opcode, str(found.shape)) != (own.opcode, str(own.shape)):
+        return None
+    return found
+
+
+def fit_by_names(profile: Profile, compiled: Program) -> Staleness:
+    """Return whether the names are of this program: libtpu's have no fingerprint."""
+    names = {cost.name for cost in profile.costs}
+    known = sum(compiled.instruction(name) is not None for name in names)
+    what = f"{known:,} of its {counted_noun(len(names), 'name')} are in this program"
+    if known < _SAME_WORKLOAD * len(names):
+        return Staleness(ProfileFit.FOREIGN, f"only {what}")
+    return Staleness(ProfileFit.UNTOLD, f"libtpu's programs have no fingerprint; {what}")
+
+
+def compute_costs(costs: Profile, scheduled: CompiledProgram) -> Mapping[str, float]:
+    """Return the costs, and the scheduler's own time of all compute that has none."""
+    clock = scheduler_clock(scheduled.hlo)
+    communication = {
+        instruction.name
+        for instruction in _asked(scheduled.program)
+        if is_start(instruction) or collective(scheduled.program, instruction) is not None
+    }
+    own = {name: end - start for name, (start, end) in clock.us.items()}
+    others = {name: us for name, us in own.items() if name not in communication}
+    return {**others, **costs_found(costs.costs, None)}
+
+
+def scheduler_evidence(asked: Profile, after: CompiledProgram) -> tuple[LogEvidence, list[str]]:
+    """Return what the scheduler's times say about the profile, and them line by line."""
+    clock, program = scheduler_clock(after.hlo), after.program
+    dones = async_pairs(program)
+    given = {cost.name: _given(clock, cost.name, dones) for cost in asked.costs}
+    found = frozenset(
+        cost.name
+        for cost in asked.costs
+        if _is_obeyed(cost.us, given[cost.name], at_least=cost.name in dones)
+    )
+    exact = any(name not in dones for name in found)
+    longest = sorted(asked.costs, key=lambda cost: -cost.us)
+    shown = [cost for cost in longest if cost.name in dones][:_SHOWN]
+    shown += [cost for cost in longest if cost.name not in dones][:_SHOWN]
+    lines = [
+        f"{cost.name}: {cost.us:,.3f} us in the profile; in the schedule"
+        f" {_told(given[cost.name])}{' from its start to its done' * (cost.name in dones)}"
+        for cost in shown
+        if clock.us
+    ]
+    missed = [cost.name for cost in asked.costs if cost.name not in found]
+    if not clock.us:
+        reason = f"libtpu's latency hiding scheduler leaves this program alone: {_NEVER}"
+    elif not asked.costs:
+        reason = "none of its names stands for anything that libtpu's scheduler sees"
+    elif not exact:
+        reason = "no instruction has the time of the profile in the scheduler's dump"
+    else:
+        reason = (
+            f"the scheduler's dump has the times of {len(found):,} of {len(asked.costs):,} costs"
+        )
+        reason += "" if dones else f"; {_NEVER}"
+    use = ProfileUse.USED if exact else ProfileUse.NOT_USED
+    module = ModuleUse(
+        module=program.name,
+        use=use,
+        reason=reason,
+        guided=True,
+        source="libtpu",
+        found=len(found),
+        missing=len(missed),
+        missing_names=tuple(missed),
+        looked_up=found,
+        missed=frozenset(missed),
+    )
+    return LogEvidence(use, reason, (module,)), lines
+
+
+def _given(clock: SchedulerClock, name: str, dones: Mapping[str, str]) -> float | None:
+    """Return the time that the scheduler gave: of a start, up to its done."""
+    own, done = clock.us.get(name), clock.us.get(dones.get(name, name))
+    if own is None or done is None:
+        return None
+    return (done[0] if name in dones else own[1]) - own[0]
+
+
+def _is_obeyed(asked: float, given: float | None, *, at_least: bool) -> bool:
+    """Return whether it is the profile's time; a collective may get more beside longer work."""
+    if given is None:
+        return False
+    slack = _SAME * max(asked, 1.0)
+    return given >= asked - slack and (at_least or given <= asked + slack)
+
+
+def _told(us: float | None) -> str:
+    return "nothing" if us is None else f"{us:,.3f} us"

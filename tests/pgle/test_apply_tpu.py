@@ -1,0 +1,154 @@
+"""A profile in the names of libtpu's scheduler, on what libtpu 0.0.50.1 dumped for a v5e-4."""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from counterpoint.compile import CompiledProgram, PlannedMemory
+from counterpoint.compile.libtpu_schedule import scheduler_clock
+from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import read_program
+from counterpoint.pgle import ProfileFit, ProfileUse
+from counterpoint.pgle.applying import movement
+from counterpoint.pgle.applying.libtpu import (
+    compute_costs,
+    fit_by_names,
+    scheduler_evidence,
+    tpu_profile,
+)
+from counterpoint.pgle.profiles import InstructionCost, Profile
+from layers_of_products import COSTS
+
+DATA = Path(__file__).parent / "data"
+CLOCK = 1500  # of v5e, in cycles per microsecond
+
+
+def recorded(name: str) -> CompiledProgram:
+    data = lzma.decompress((DATA / f"tpu_{name}.hlo.pb.xz").read_bytes())
+    return CompiledProgram(
+        program=read_program(data),
+        hlo=data,
+        log="",
+        memory=PlannedMemory(),
+        seconds=0,
+        wall_s=0,
+        versions={},
+        target=parse_target("v5e-4", tpus=True),
+        options={},
+        schedule_only=True,
+    )
+
+
+def of(costs: Mapping[str, float]) -> Profile:
+    return Profile(tuple(InstructionCost(name, us) for name, us in costs.items()))
+
+
+def by_name(profile: Profile) -> dict[str, float]:
+    return {cost.name: cost.us for cost in profile.costs}
+
+
+@pytest.fixture(scope="module")
+def compiled() -> CompiledProgram:
+    return recorded("compiled")
+
+
+@pytest.fixture(scope="module")
+def without() -> CompiledProgram:
+    return recorded("without")
+
+
+@pytest.fixture(scope="module")
+def within() -> CompiledProgram:
+    return recorded("with")
+
+
+def test_the_dump_is_a_scheduled_module_with_times(without: CompiledProgram) -> None:
+    clock = scheduler_clock(without.hlo)
+    assert without.program.is_scheduled
+    assert clock.mhz == CLOCK
+    entry = without.program.computations[without.program.entry]
+    order = [one.name for one in entry.instructions if one.name in clock.us]
+    starts = [clock.us[name][0] for name in order]
+    assert starts == sorted(starts)
+    assert clock.us["convolution_tanh_fusion"][1] == pytest.approx(87.04, abs=0.01)
+
+
+def test_collectives_are_found_by_their_channel(
+    compiled: CompiledProgram, without: CompiledProgram
+) -> None:
+    gathers = {name: 10.0 + at for at, name in enumerate(COSTS) if "tanh" not in name}
+    given = tpu_profile(of(gathers), compiled.program, without)
+    assert all(name.startswith("all-gather-start") for name in by_name(given.costs))
+    for name, us in gathers.items():
+        (theirs,) = (cost.name for cost in given.costs.costs if cost.us == us)
+        mine, seen = compiled.program.instruction(name), without.program.instruction(theirs)
+        assert mine is not None
+        assert seen is not None
+        assert mine.channel_id == seen.channel_id is not None
+
+
+def test_libtpu_multiplies_a_collective_by_the_clock_once_too_often(
+    compiled: CompiledProgram, without: CompiledProgram
+) -> None:
+    given = tpu_profile(of(COSTS), compiled.program, without)
+    file = by_name(given.file)
+    assert file["all-gather-start"] == 80.0 / CLOCK
+    assert file["convolution_tanh_fusion"] == 7.0
+    assert by_name(given.costs)["all-gather-start"] == 80.0
+
+
+def test_a_name_that_stands_for_something_else_gets_no_cost(
+    compiled: CompiledProgram, without: CompiledProgram
+) -> None:
+    # copy-start.1 came after the scheduler; fusion.9 has become part of a fused gather.
+    costs = {"copy-start.1": 5.0, "fusion.9": 5.0, "of-another-program": 5.0}
+    given = tpu_profile(of(costs), compiled.program, without)
+    assert not given.costs.costs
+    evidence, lines = scheduler_evidence(given.costs, without)
+    assert evidence.use is ProfileUse.NOT_USED
+    assert not lines
+
+
+def test_the_times_of_the_scheduler_prove_the_use(
+    compiled: CompiledProgram, without: CompiledProgram, within: CompiledProgram
+) -> None:
+    asked = tpu_profile(of(COSTS), compiled.program, without).costs
+    evidence, lines = scheduler_evidence(asked, within)
+    assert evidence.use is ProfileUse.USED
+    assert evidence.modules[0].found == len(COSTS)
+    assert "convolution_tanh_fusion: 7.000 us in the profile; in the schedule 7.000 us" in lines
+    ignored, _ = scheduler_evidence(asked, without)
+    assert ignored.use is ProfileUse.NOT_USED
+    assert ignored.modules[0].found == 0
+
+
+def test_longer_gathers_start_earlier(
+    compiled: CompiledProgram, without: CompiledProgram, within: CompiledProgram
+) -> None:
+    asked = tpu_profile(of(COSTS), compiled.program, without).costs
+    found = movement(without.program, within.program, compute_costs(asked, without))
+    assert found.reordered
+    assert found.moved
+    assert not found.gone
+    assert not found.new
+    # A product without a cost counts as long as libtpu thinks, not as nothing.
+    assert found.hidden_before_us == pytest.approx(3 * 18.95, abs=0.1)
+
+
+def test_a_profile_of_another_program_is_foreign(compiled: CompiledProgram) -> None:
+    own, other = of(COSTS), of({"fusion.9": 1.0, "of": 1.0, "another": 1.0})
+    assert fit_by_names(own, compiled.program).fit is ProfileFit.UNTOLD
+    assert fit_by_names(other, compiled.program).fit is ProfileFit.FOREIGN
+
+
+def test_a_program_that_the_scheduler_leaves_alone_has_no_times(compiled: CompiledProgram) -> None:
+    unscheduled = replace(compiled, hlo=compiled.hlo)  # what the worker sends without a dump
+    evidence, lines = scheduler_evidence(of({"convolution_tanh_fusion": 7.0}), unscheduled)
+    assert evidence.use is ProfileUse.NOT_USED
+    assert "there is none to move" in evidence.reason
+    assert not lines
