@@ -12,13 +12,11 @@ import pytest
 from counterpoint.compile import (
     CompiledProgram,
     compile_all,
-    compile_task,
     compile_workload,
     require_compiler,
 )
 from counterpoint.compile.cache import fingerprint
 from counterpoint.compile.inputs import Workload, load_workload, lower_function
-from counterpoint.compile.libtpu_schedule import scheduler_clock
 from counterpoint.compile.task import CompileTask
 from counterpoint.compile.worker_slot import usual_jobs
 from counterpoint.core import UsageError
@@ -139,10 +137,13 @@ def test_an_option_that_libtpu_lacks_is_named_before_it_schedules(workload: Work
 def test_the_scheduler_shows_its_own_names_and_times(tmp_path: Path) -> None:
     (tmp_path / "step.mlir").write_text(made_of_layers())
     workload = load_workload(tmp_path / "step.mlir")
-    task = _only_scheduled(workload, parse_target("v5e-4", tpus=True))
-    compiled, seen = (compile_task(replace(task, scheduler_view=view)) for view in (False, True))
+    target = parse_target("v5e-4", tpus=True)
+    compiled, seen = (
+        compile_workload(workload, target, schedule_only=True, scheduler_view=view)
+        for view in (False, True)
+    )
     names = {one.name for one in compiled.program.instructions}
-    clock = scheduler_clock(seen.hlo)
+    clock = seen.clock
     assert seen.program.is_scheduled
     assert clock.mhz == 1500
     assert set(clock.us) <= {one.name for one in seen.program.instructions}
@@ -155,7 +156,7 @@ def test_a_profile_moves_gathers_and_the_scheduler_proves_it(tmp_path: Path) -> 
     (tmp_path / "step.mlir").write_text(made_of_layers())
     workload = load_workload(tmp_path / "step.mlir")
     v5e, v6e = (parse_target(name, tpus=True) for name in ("v5e-4", "v6e-4"))
-    compiled = compile_task(_only_scheduled(workload, v5e)).program
+    compiled = compile_workload(workload, v5e, schedule_only=True).program
     gathers = [
         one.name
         for body in launched(compiled)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import lzma
 import sys
 import tempfile
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from counterpoint.compile import CompileTask, compile_task
+from counterpoint.compile import compile_workload
 from counterpoint.compile.inputs import load_workload
 from counterpoint.hardware.targets import parse_target
 from counterpoint.pgle.applying import INIT_ARGS, profile_argument
@@ -28,13 +28,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         step = Path(scratch) / "step.mlir"
         step.write_text(made_of_layers())
-        task = CompileTask(
-            workload=load_workload(step),
-            target=parse_target("v5e-4", tpus=True),
+        schedule = partial(
+            compile_workload,
+            load_workload(step),
+            parse_target("v5e-4", tpus=True),
             schedule_only=True,
         )
-        viewed = replace(task, scheduler_view=True)
-        compiled, without = compile_task(task), compile_task(viewed)
+        compiled, without = schedule(), schedule(scheduler_view=True)
         profile = Profile(tuple(InstructionCost(name, us) for name, us in COSTS.items()))
         given = tpu_profile(profile, compiled.program, without)
         file = write_profile(given.file, Path(scratch) / "libtpu.pb")
@@ -42,7 +42,7 @@ def main() -> None:
         recorded = {
             "tpu_compiled": compiled.hlo,
             "tpu_without": without.hlo,
-            "tpu_with": compile_task(replace(viewed, environment=told)).hlo,
+            "tpu_with": schedule(environment=told, scheduler_view=True).hlo,
         }
     for name, data in recorded.items():
         (DATA / f"{name}.hlo.pb.xz").write_bytes(lzma.compress(data, preset=9))

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from counterpoint.compile import CompiledProgram, PlannedMemory
-from counterpoint.compile.libtpu_schedule import scheduler_clock
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import read_program
 from counterpoint.pgle import ProfileFit, ProfileUse
@@ -68,7 +67,7 @@ def within() -> CompiledProgram:
 
 
 def test_the_dump_is_a_scheduled_module_with_times(without: CompiledProgram) -> None:
-    clock = scheduler_clock(without.hlo)
+    clock = without.clock
     assert without.program.is_scheduled
     assert clock.mhz == CLOCK
     entry = without.program.computations[without.program.entry]

@@ -13,7 +13,15 @@ from counterpoint.cli.explain_fleet import FleetOptions
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.output import check_number, check_output, check_page
 from counterpoint.cli.printing import print_report, say_result, write_result
-from counterpoint.cli.profiles import manual, read_recordings, recorded_versions, refuse_over_input
+from counterpoint.cli.profiles import (
+    manual,
+    next_on_tpus,
+    of_tpus,
+    read_recordings,
+    recorded_versions,
+    refuse_over_input,
+    translation,
+)
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.wording import argument_of
@@ -27,13 +35,11 @@ from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target, target_name
 from counterpoint.pgle.applying import (
-    INIT_ARGS,
     AppliedProfile,
     LocatedProgram,
     apply_profile,
     is_lowered,
     locate_program,
-    profile_argument,
 )
 from counterpoint.pgle.checking import (
     COVERAGE,
@@ -48,7 +54,6 @@ from counterpoint.pgle.making import (
     describe_merge,
     make_profile,
     merge_profiles,
-    tpu_recorded,
 )
 from counterpoint.pgle.profiles import (
     MEDIAN,
@@ -139,8 +144,8 @@ def make(  # noqa: PLR0913 - the options of the command
 
 def _next_of_make(profile: Profile, out: str, recording: str) -> str:
     """Return the check; libtpu's names are known only where it compiles the program."""
-    if tpu_recorded(profile.origin) is not None:
-        return _apply_on_tpus(Path(out), profile, Path(recording))
+    if of_tpus(profile):
+        return translation(out, profile, Path(recording))
     return shlex.join(["counterpoint", "pgle", "check", out, "--program", recording])
 
 
@@ -289,7 +294,7 @@ def _require_gpu(profile: Path, costs: Profile, program: Path, subject: LocatedP
             f"{subject.where}: {subject.program.name} was compiled for TPUs, whose compiler looks"
             " up names that its program no longer has",
             why="libtpu fuses collectives and numbers them anew after it has scheduled them",
-            next=_apply_on_tpus(profile, costs, program),
+            next=translation(str(profile), costs, program),
         )
     if subject.platform != "cpu":
         return
@@ -299,15 +304,6 @@ def _require_gpu(profile: Path, costs: Profile, program: Path, subject: LocatedP
         why="its instruction names differ from those of a program compiled for GPUs",
         next=_apply(profile, program, subject) or "pass a dump, a Run or a profile of GPUs",
     )
-
-
-def _apply_on_tpus(profile: Path, costs: Profile, program: Path) -> str:
-    """Return the command that finds libtpu's names; a Run has the program before it is compiled."""
-    where, tpu = program if is_run(program) else Path("step.mlir"), tpu_recorded(costs.origin)
-    target = f"{tpu.name if tpu is not None else 'v5e'}-8"
-    words = ["pgle", "apply", str(profile), "--program", str(where), "--target", target]
-    lowered = "" if is_run(program) else ", and the lowered program"
-    return f"{shlex.join(['counterpoint', *words])}   # with your slice{lowered}"
 
 
 def _print_check(
@@ -472,7 +468,7 @@ def _target(workload: Workload, text: str | None) -> Target:
 def _next_of_apply(applied: AppliedProfile, program: Path, out: Path | None) -> str:
     profile = str(applied.path)
     if applied.target.tpu is not None and applied.used:
-        return _next_on_tpus(applied, program, out)
+        return next_on_tpus(applied, program, out)
     if applied.own is not None and applied.keyed:
         recording = str(program) if is_run(program) or zipfile.is_zipfile(program) else "logdir"
         bare = str(applied.path.with_name(f"{applied.path.stem}-bare.pbtxt"))
@@ -481,17 +477,6 @@ def _next_of_apply(applied: AppliedProfile, program: Path, out: Path | None) -> 
     if applied.fits:
         return manual(profile, program)
     return shlex.join(["counterpoint", "pgle", "show", profile]) + "   # what it was made from"
-
-
-def _next_on_tpus(applied: AppliedProfile, program: Path, out: Path | None) -> str:
-    """Return how to keep the profile as libtpu reads it; then, what it is predicted to be worth."""
-    words = ["--program", str(program), "--target", str(applied.target)]
-    if out is None:
-        keep = ["pgle", "apply", str(applied.path), *words, "-o", "libtpu.pb"]
-        return shlex.join(["counterpoint", *keep])
-    told = f"{INIT_ARGS}={profile_argument(out.absolute())}"
-    ask = ["predict", *words[1:], "--schedule-only", "--env", told]
-    return f"{shlex.join(['counterpoint', *ask])}   # the same variable gives it to a run"
 
 
 def _print_apply(applied: AppliedProfile, top: int, *, as_json: bool, next: str) -> None:

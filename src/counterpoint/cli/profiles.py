@@ -21,7 +21,9 @@ from counterpoint.runs import find_runs, is_run
 from counterpoint.runs.timeline import read
 
 if TYPE_CHECKING:
-    from counterpoint.hardware import Target
+    from counterpoint.hardware import Target, Tpu
+    from counterpoint.pgle.applying import AppliedProfile
+    from counterpoint.pgle.profiles import Profile
     from counterpoint.report import Document
     from counterpoint.runs import Run
     from counterpoint.timeline import Timeline
@@ -254,6 +256,35 @@ def manual(profile: str, program: Path) -> str:
     command = read_run(program).command if is_run(program) else ("python", "train.py")
     words = ["counterpoint", "pgle", "manual", "--profile", profile, "--", *command]
     return printable(shlex.join(words))
+
+
+def of_tpus(costs: Profile) -> Tpu | None:
+    """Return the generation of TPUs that costs were measured on; None if on other devices."""
+    from counterpoint.hardware import find_tpu
+
+    return find_tpu(costs.origin.get("devices", "").partition(";")[0] or None)
+
+
+def translation(profile: str, costs: Profile, program: Path) -> str:
+    """Return the command that finds libtpu's names; a Run has the program before it is compiled."""
+    where, tpu = program if is_run(program) else Path("step.mlir"), of_tpus(costs)
+    target = f"{tpu.name if tpu is not None else 'v5e'}-8"
+    words = ["pgle", "apply", profile, "--program", str(where), "--target", target]
+    lowered = "" if is_run(program) else ", and the lowered program"
+    return f"{shlex.join(['counterpoint', *words])}   # with your slice{lowered}"
+
+
+def next_on_tpus(applied: AppliedProfile, program: Path, out: Path | None) -> str:
+    """Return how to keep the profile as libtpu reads it; then, what it is predicted to be worth."""
+    from counterpoint.pgle.applying import INIT_ARGS, profile_argument
+
+    words = ["--program", str(program), "--target", str(applied.target)]
+    if out is None:
+        keep = ["pgle", "apply", str(applied.path), *words, "-o", "libtpu.pb"]
+        return shlex.join(["counterpoint", *keep])
+    told = f"{INIT_ARGS}={profile_argument(out.absolute())}"
+    ask = ["predict", *words[1:], "--schedule-only", "--env", told]
+    return f"{shlex.join(['counterpoint', *ask])}   # the same variable gives it to a run"
 
 
 def refuse_over_input(out: str, read_from: Iterable[str]) -> None:

@@ -14,7 +14,6 @@ from counterpoint.core import lazy
 if TYPE_CHECKING:
     from counterpoint.compile.compiler import CompiledProgram as CompiledProgram
     from counterpoint.compile.compiler import PlannedMemory as PlannedMemory
-    from counterpoint.compile.compiler import compile_task as compile_task
     from counterpoint.compile.compiler import compile_workload as compile_workload
     from counterpoint.compile.failures import CompileFailed as CompileFailed
     from counterpoint.compile.interpreter import Interpreter as Interpreter
@@ -34,7 +33,6 @@ __getattr__ = lazy(
     {
         "CompiledProgram": "counterpoint.compile.compiler",
         "PlannedMemory": "counterpoint.compile.compiler",
-        "compile_task": "counterpoint.compile.compiler",
         "compile_workload": "counterpoint.compile.compiler",
         "CompileFailed": "counterpoint.compile.failures",
         "require_compiler": "counterpoint.compile.interpreter",

@@ -13,6 +13,7 @@ from typing import Final
 from counterpoint.compile import cache
 from counterpoint.compile.failures import died, refused
 from counterpoint.compile.inputs.workload import Workload
+from counterpoint.compile.libtpu_schedule import SchedulerClock, scheduler_clock
 from counterpoint.compile.task import (
     AUTOTUNED,
     KERNELS,
@@ -71,6 +72,11 @@ class CompiledProgram:
         """XLA's key of a profile: the module's fingerprint before it is scheduled."""
         return self.program.fingerprint
 
+    @property
+    def clock(self) -> SchedulerClock:
+        """The times that libtpu's scheduler gave instructions, if this is what it saw."""
+        return scheduler_clock(self.hlo)
+
 
 NO_AUTOTUNING: Final = "xla_gpu_autotune_level"
 _BAD_FLAG: Final = "parse_flags_from_env"
@@ -91,21 +97,20 @@ def compile_workload(
     options: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     timeout_s: float = TIMEOUT_S,
+    *,
+    schedule_only: bool = False,
+    scheduler_view: bool = False,
 ) -> CompiledProgram:
     """Compile the workload for the target as a single Task, as XLA schedules it there."""
-    return compile_task(
-        CompileTask(
-            workload=workload,
-            target=target,
-            options=options or {},
-            environment=environment or {},
-            timeout_s=timeout_s,
-        )
+    task = CompileTask(
+        workload=workload,
+        target=target,
+        options=options or {},
+        environment=environment or {},
+        timeout_s=timeout_s,
+        schedule_only=schedule_only,
+        scheduler_view=scheduler_view,
     )
-
-
-def compile_task(task: CompileTask) -> CompiledProgram:
-    """Compile a single Task, or take it from the cache."""
     found = cached_compile(task)
     if found is not None:
         return found

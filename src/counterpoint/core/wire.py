@@ -9,9 +9,17 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 __all__ = [
-    "FIXED32", "FIXED64", "LENGTH", "VARINT", "Malformed",
-    "fields", "message_field", "varint", "varint_field", "written_varint",
-]  # fmt: skip
+    "FIXED32",
+    "FIXED64",
+    "LENGTH",
+    "VARINT",
+    "Malformed",
+    "fields",
+    "message_field",
+    "varint",
+    "varint_field",
+    "written_varint",
+]
 
 VARINT: Final = 0
 FIXED64: Final = 1

@@ -19,7 +19,6 @@ from counterpoint.compile import (
     CompileFailed,
     CompileTask,
     assumed_options,
-    compile_task,
     compile_workload,
 )
 from counterpoint.compile.inputs import Workload, own_programs
@@ -284,9 +283,21 @@ def apply_on_tpus(
 
     The task compiles only the schedule.
     """
-    viewed = replace(task, scheduler_view=True)
+
+    def schedule(environment: Mapping[str, str], *, seen: bool) -> CompiledProgram:
+        workload, target = task.workload, task.target
+        return compile_workload(
+            workload,
+            target,
+            task.options,
+            environment,
+            task.timeout_s,
+            schedule_only=True,
+            scheduler_view=seen,
+        )
+
     say(f"scheduling {task.workload.name} for {task.target} without the profile")
-    without, named = compile_task(viewed), compile_task(task)
+    without, named = (schedule(task.environment, seen=seen) for seen in (True, False))
     given = tpu_profile(profile, named.program, without)
     compiled = without
     if given.file.costs:
@@ -295,7 +306,7 @@ def apply_on_tpus(
             file = write_profile(given.file, scratch / "libtpu.pb")
             words = [task.environment.get(INIT_ARGS), profile_argument(file)]
             told = {**task.environment, INIT_ARGS: " ".join(filter(None, words))}
-            compiled = compile_task(replace(viewed, environment=told))
+            compiled = schedule(told, seen=True)
     evidence, times = scheduler_evidence(given.costs, compiled)
     coverage = check_profile(given.costs, compiled.program, circumstances=compiled.versions)
     differences = coverage.staleness.differences

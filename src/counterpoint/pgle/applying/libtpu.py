@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import CompiledProgram
-from counterpoint.compile.libtpu_schedule import SchedulerClock, scheduler_clock
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.hlo import Instruction, Program
@@ -56,7 +55,7 @@ def tpu_profile(profile: Profile, compiled: Program, scheduled: CompiledProgram)
     libtpu 0.0.42 to 0.0.50 multiply the time of an asynchronous collective by the clock twice: the
     file has it divided by the clock once.
     """
-    mhz = scheduler_clock(scheduled.hlo).mhz
+    mhz = scheduled.clock.mhz
     seen = scheduled.program
     channels: dict[int | None, Instruction] = {
         instruction.channel_id: instruction
@@ -111,22 +110,21 @@ def fit_by_names(profile: Profile, compiled: Program) -> Staleness:
 
 def compute_costs(costs: Profile, scheduled: CompiledProgram) -> Mapping[str, float]:
     """Return the costs, and the scheduler's own time of all compute that has none."""
-    clock = scheduler_clock(scheduled.hlo)
     communication = {
         instruction.name
         for instruction in _asked(scheduled.program)
         if is_start(instruction) or collective(scheduled.program, instruction) is not None
     }
-    own = {name: end - start for name, (start, end) in clock.us.items()}
+    own = {name: end - start for name, (start, end) in scheduled.clock.us.items()}
     others = {name: us for name, us in own.items() if name not in communication}
     return {**others, **costs_found(costs.costs, None)}
 
 
 def scheduler_evidence(asked: Profile, after: CompiledProgram) -> tuple[LogEvidence, list[str]]:
     """Return what the scheduler's times say about the profile, and them line by line."""
-    clock, program = scheduler_clock(after.hlo), after.program
+    times, program = after.clock.us, after.program
     dones = async_pairs(program)
-    given = {cost.name: _given(clock, cost.name, dones) for cost in asked.costs}
+    given = {cost.name: _given(times, cost.name, dones) for cost in asked.costs}
     found = frozenset(
         cost.name
         for cost in asked.costs
@@ -140,10 +138,10 @@ def scheduler_evidence(asked: Profile, after: CompiledProgram) -> tuple[LogEvide
         f"{cost.name}: {cost.us:,.3f} us in the profile; in the schedule"
         f" {_told(given[cost.name])}{' from its start to its done' * (cost.name in dones)}"
         for cost in shown
-        if clock.us
+        if times
     ]
     missed = [cost.name for cost in asked.costs if cost.name not in found]
-    if not clock.us:
+    if not times:
         reason = f"libtpu's latency hiding scheduler leaves this program alone: {_NEVER}"
     elif not asked.costs:
         reason = "none of its names stands for anything that libtpu's scheduler sees"
@@ -170,9 +168,11 @@ def scheduler_evidence(asked: Profile, after: CompiledProgram) -> tuple[LogEvide
     return LogEvidence(use, reason, (module,)), lines
 
 
-def _given(clock: SchedulerClock, name: str, dones: Mapping[str, str]) -> float | None:
+def _given(
+    times: Mapping[str, tuple[float, float]], name: str, dones: Mapping[str, str]
+) -> float | None:
     """Return the time that the scheduler gave: of a start, up to its done."""
-    own, done = clock.us.get(name), clock.us.get(dones.get(name, name))
+    own, done = times.get(name), times.get(dones.get(name, name))
     if own is None or done is None:
         return None
     return (done[0] if name in dones else own[1]) - own[0]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from counterpoint.pgle.making.modules import ProfileBuild as ProfileBuild
     from counterpoint.pgle.making.origin import count as count
     from counterpoint.pgle.making.origin import other_recorded as other_recorded
-    from counterpoint.pgle.making.origin import tpu_recorded as tpu_recorded
     from counterpoint.pgle.making.samples import measured_times as measured_times
     from counterpoint.pgle.making.samples import profiled_runs as profiled_runs
     from counterpoint.pgle.making.samples import samples as samples
@@ -39,7 +38,6 @@ __getattr__ = lazy(
         "ProfileBuild": "counterpoint.pgle.making.modules",
         "count": "counterpoint.pgle.making.origin",
         "other_recorded": "counterpoint.pgle.making.origin",
-        "tpu_recorded": "counterpoint.pgle.making.origin",
         "measured_times": "counterpoint.pgle.making.samples",
         "profiled_runs": "counterpoint.pgle.making.samples",
         "samples": "counterpoint.pgle.making.samples",

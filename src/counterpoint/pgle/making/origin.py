@@ -13,7 +13,6 @@ from counterpoint import __version__
 from counterpoint.core import Basis
 from counterpoint.hardware import Chip, Target, find_chip
 from counterpoint.hardware.targets import mismatched_chip
-from counterpoint.hardware.tpu import Tpu, find_tpu
 from counterpoint.pgle.making.modules import Module, ModuleCosts
 from counterpoint.pgle.making.samples import ProfiledRuns, Samples
 from counterpoint.pgle.profiles.profile import MEDIAN
@@ -64,12 +63,6 @@ def other_recorded(origin: Mapping[str, str], target: Target) -> str | None:
     """Return the chip that a profile's costs are of, if it is known to differ from the target's."""
     names = filter(None, origin.get(DEVICES, "").split(_AND))
     return next((other for name in names if (other := mismatched_chip(name, target))), None)
-
-
-def tpu_recorded(origin: Mapping[str, str]) -> Tpu | None:
-    """Return the generation of TPUs that a profile's costs are of; None if they are of others."""
-    names = origin.get(DEVICES, "").split(_AND)
-    return next((tpu for name in names if (tpu := find_tpu(name or None))), None)
 
 
 def chips_recorded(origin: Mapping[str, str]) -> list[Chip]:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import compile_task, compile_workload
+from counterpoint.compile import compile_workload
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import CounterpointError, Range, UsageError
 from counterpoint.core.arguments import Retry
@@ -144,7 +144,11 @@ def _on_tpus(
         variant = Variant(NAME, base.settings.merged(Settings((), ((INIT_ARGS, given),))))
         only = question.schedule_only
         wanted = compile_request(workload, pricing.target, variant, timeout_s, schedule_only=only)
-        simulated = forecast(pricing, wanted, compile_task(wanted.task))
+        task = wanted.task
+        compiled = compile_workload(
+            workload, task.target, task.options, task.environment, timeout_s, schedule_only=only
+        )
+        simulated = forecast(pricing, wanted, compiled)
     return Gain(
         forecast=simulated,
         saves_s=base.step_s - simulated.step_s,
