@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from counterpoint.core import InputError
 from counterpoint.diagnose import explain
-from counterpoint.fleet.digest import SCHEMA, from_bytes, make_digest, merge, to_bytes
+from counterpoint.fleet.digest import MOST_STEPS, SCHEMA, from_bytes, make_digest, merge, to_bytes
 from counterpoint.fleet.fleet import arrange
 from counterpoint.fleet.local import LocalExecutor
 from counterpoint.fleet.summary import summarize
@@ -162,6 +163,9 @@ def test_processes_of_one_host_are_not_counted_as_hosts(
     text = plain_text(fleet_document(summary, ("run",)))
     assert "4 processes on 1 host in 1 rack" in text
     assert "Processes   4, most own time first" in text
+    assert "the last" not in text
+    full = plain_text(fleet_document(replace(summary, steps=MOST_STEPS), ("run",)))
+    assert "the last 100 steps" in full  # a digest has no others
     assert {late.kind for late in summary.late} <= {"process", "device"}
     assert {host for late in summary.late for host in late.hosts} == {"node"}
 

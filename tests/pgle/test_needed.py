@@ -11,7 +11,13 @@ import pytest
 from counterpoint.hlo import Program
 from counterpoint.hlo.schedule import is_start
 from counterpoint.hlo.text_reader import program_from_text
-from counterpoint.pgle.lookups import base_name, costs_found, xla_lookups
+from counterpoint.pgle.lookups import (
+    base_name,
+    costs_found,
+    unused_costs,
+    visited_computations,
+    xla_lookups,
+)
 from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from xla_compiler import Compilation, Compiler, Option
@@ -101,6 +107,21 @@ def test_xla_counts_what_a_partial_profile_has(
     assert count is not None
     assert int(count[1]) == len(given) + len(set(given) & set(twice))
     assert missed(compilation) == set(wanted) - set(given)
+
+
+def test_xla_uses_costs_of_copies_that_it_never_misses(compiler: Compiler, tmp_path: Path) -> None:
+    program = compiler.compile("step").program
+    copies = [
+        it.name
+        for computation in visited_computations(program)
+        for it in computation.instructions
+        if it.opcode == "copy"
+    ]
+    costs = tuple(InstructionCost(name, 10.0) for name in copies)
+    write_profile(Profile(costs), tmp_path / "copies.pbtxt")
+    compilation = compiler.with_profile("step", tmp_path / "copies.pbtxt")
+    in_vain = {it.name for it in unused_costs(costs, program, xla_lookups(program))}
+    assert _found(compilation) == set(copies) - in_vain != set()
 
 
 def test_xla_finds_a_collective_by_the_instruction_inside_its_async_start(

@@ -179,6 +179,13 @@ class TestFaults:
         assert "bucket" not in answer.stderr
         assert web.asked["GET /run/host-0.xplane.pb"] == 1
 
+    def test_an_empty_file_comes_through_no_pipe(self, web: WebStore) -> None:
+        web.files["/run/host-0.xplane.pb"] = b""
+        answer = in_process("explain", f"{web.base}/run/host-0.xplane.pb")
+        assert answer.returncode == 3
+        assert "the file is empty (0 bytes)" in answer.stderr
+        assert "capture fewer steps" in answer.stderr
+
     def test_nobody_listens(self) -> None:
         answer = in_process("explain", "http://127.0.0.1:9/x.xplane.pb")
         assert answer.returncode == 3

@@ -57,7 +57,7 @@ class Handler(BaseHTTPRequestHandler):
     def _answer(self, *, content: bool) -> None:
         store, path = self.store, unquote(urlsplit(self.path).path)
         store.asked[f"{self.command} {path}"] += 1
-        data = store.files.get(path) or store.page(path)
+        data = store.files.get(path, store.page(path))
         if data is None and path not in store.status and store.page(f"{path}/"):
             self._end(301, Location=f"{path}/")
             return

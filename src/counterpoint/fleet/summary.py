@@ -12,6 +12,7 @@ from counterpoint.core.columns import around_median
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import WindowKind
 from counterpoint.fleet.collectives import FleetCollective, find_collectives
+from counterpoint.fleet.digest import MOST_STEPS
 from counterpoint.fleet.fleet import Fleet, FleetHost
 from counterpoint.fleet.stragglers import Late, find_late
 from counterpoint.fleet.tasks import Gathering
@@ -68,6 +69,11 @@ class FleetSummary:
     def step_ms(self) -> float | None:
         """The median step."""
         return self.window_ms if self.fleet.window is WindowKind.STEP else None
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether there may have been more steps than digests hold."""
+        return self.steps == MOST_STEPS
 
     @property
     def builds_differ(self) -> bool:

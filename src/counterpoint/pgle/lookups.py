@@ -62,20 +62,25 @@ class Lookup:
 def xla_lookups(program: Program) -> tuple[Lookup, ...]:
     """Return everything a complete profile of the program has a cost for, in schedule order."""
     wrapped = {start: inner for inner, start in program.wrapped.items()}
-    annotated = any(instruction.scheduling_name for instruction in program.instructions)
     lookups: dict[str, Lookup] = {}
+    for instruction in _visited(program):
+        name = lookup_name(instruction)
+        if name not in lookups and _is_asked(program, instruction):
+            communicates = _talks(program, instruction)
+            inner = wrapped.get(instruction.name) if communicates else None
+            names = (name,) if inner is None else (name, inner)
+            sync = communicates and (instruction.is_sync or not is_start(instruction))
+            lookups[name] = Lookup(instruction, names, communicates, sync)
+    return tuple(lookups.values())
+
+
+def _visited(program: Program) -> Iterator[Instruction]:
+    """Yield the instructions that the checker visits, without those created after scheduling."""
+    annotated = any(instruction.scheduling_name for instruction in program.instructions)
     for computation in visited_computations(program):
         for instruction in computation.instructions:
-            if annotated and not instruction.scheduling_name:
-                continue  # created after scheduling
-            name = lookup_name(instruction)
-            if name not in lookups and _is_asked(program, instruction):
-                communicates = _talks(program, instruction)
-                inner = wrapped.get(instruction.name) if communicates else None
-                names = (name,) if inner is None else (name, inner)
-                sync = communicates and (instruction.is_sync or not is_start(instruction))
-                lookups[name] = Lookup(instruction, names, communicates, sync)
-    return tuple(lookups.values())
+            if instruction.scheduling_name or not annotated:
+                yield instruction
 
 
 def visited_computations(program: Program) -> Iterator[Computation]:
@@ -334,13 +339,14 @@ class UnusedCost:
 def unused_costs(
     costs: Iterable[InstructionCost], program: Program, lookups: Iterable[Lookup]
 ) -> tuple[UnusedCost, ...]:
-    """Return every unused name, once.
+    """Return every unused name, once. XLA uses a copy's cost, though it never misses one.
 
     Tools that read profilers write a collective as `all-gather.3` or by its done. XLA looks only
     for its start, so the most important costs are lost.
     """
     found = list(lookups)
     wanted = {name for lookup in found for name in lookup.names}
+    wanted |= {lookup_name(it) for it in _visited(program) if it.opcode == "copy"}
     starts = {lookup.names[0]: _core(lookup.names[0]) for lookup in found if lookup.collective}
     seen: dict[tuple[str, str | None], UnusedCost] = {}
     for cost in costs:

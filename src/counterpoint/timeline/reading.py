@@ -360,6 +360,7 @@ def _profiles(archive: zipfile.ZipFile, name: str) -> list[str]:
 def refuse_others(head: bytes, name: str, *, size_known: bool) -> None:
     """Raise the error for a file that starts like a known other format."""
     if not head:
+        size_known = size_known or "://" in name
         capture = size_known and name.endswith(".pb")
         raise InputError(
             f"{name}: the file is empty (0 bytes)",

@@ -158,7 +158,7 @@ def _step(summary: FleetSummary) -> Section:
         return Section("Step time", text, (BreakdownBar(slices),))
     low, high = units.column([summary.min_ms, summary.max_ms])
     reach = f" median   min {low}   max {high}" if summary.steps > 1 else ""
-    steps = counted_noun(summary.steps, "step")
+    steps = ("the last " if summary.is_full else "") + counted_noun(summary.steps, "step")
     text = f"{units.milliseconds(summary.step_ms)}{reach}   {steps}"
     return Section("Step time", text, (matched, BreakdownBar(slices)))
 
