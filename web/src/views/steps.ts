@@ -72,7 +72,7 @@ function timed(steps: TimelinePage["steps"]): Steps {
 function few(context: Context, found: number): string {
   const whole = explained(context.page)?.steps;
   if (found === 0 || whole?.count === 0)
-    return "No step was recorded whole, so there is no curve: profile more steps.";
+    return "No step was recorded whole, so there is no curve.";
   return "One step was recorded, so there is no curve: profile more steps to see how they differ.";
 }
 
