@@ -73,21 +73,12 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
     check_options(paths, top, out, command, json=json, force=force)
     check_page(html, force=force)
     _check_digest(digest, force=force)
-    from counterpoint.fleet import gather_digests, read_topology, write_digest
+    from counterpoint.fleet import read_topology, write_digest
     from counterpoint.report.explain import fleet_document, fleet_json, fleet_network
-    from counterpoint.runs.timeline import profile_paths
-    from counterpoint.timeline.reading import default_memory
 
     places = None if topology is None else read_topology(topology)
     chosen = choose_executor(executor, jobs, ray_address)
-    with Progress("reading") as progress:
-        gathering = gather_digests(
-            [str(path) for path in profile_paths(paths)],
-            chosen,
-            memory_bytes=memory_in_bytes(memory) or default_memory(),
-            strict=strict,
-            tell=partial(progress.read, "hosts"),
-        )
+    gathering = gather_hosts(paths, chosen, memory, strict=strict)
     summary = _summary(gathering, places, topology)
     if digest is not None:
         write_digest(gathering.digests, digest)
@@ -105,6 +96,24 @@ def run_fleet(  # noqa: PLR0913 - the options of the command
         if out is None and not json:
             return
     write_answer(partial(document, summary, named, top), text, out, json=json)
+
+
+def gather_hosts(
+    paths: tuple[str, ...], executor: DigestExecutor, memory: float | None, *, strict: bool
+) -> Gathering:
+    """Make and merge the digests of these profiles, and show how far it is."""
+    from counterpoint.fleet import gather_digests
+    from counterpoint.runs.timeline import profile_paths
+    from counterpoint.timeline.reading import default_memory
+
+    with Progress("reading") as progress:
+        return gather_digests(
+            [str(path) for path in profile_paths(paths)],
+            executor,
+            memory_bytes=memory_in_bytes(memory) or default_memory(),
+            strict=strict,
+            tell=partial(progress.read, "hosts"),
+        )
 
 
 def _check_digest(digest: Path | None, *, force: bool) -> None:

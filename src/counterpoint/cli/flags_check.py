@@ -59,22 +59,5 @@ def check(  # noqa: PLR0913 - the options of the command
         allow: A directory whose files the source may name; by default only its own directory.
         form: The form of the source.
     """
-    return run(
-        source,
-        command=command,
-        env=env,
-        jaxlib=jaxlib,
-        python=python,
-        target=target,
-        chip=chip,
-        profiling=profiling,
-        no_probe=no_probe,
-        fix=fix,
-        out=out,
-        force=force,
-        json=json,
-        select=select,
-        ignore=ignore,
-        allow=allow,
-        form=form,
-    )
+    options = dict(locals())  # the two take the same arguments
+    return run(**options)

@@ -12,14 +12,12 @@ from urllib.parse import quote
 
 from cyclopts import Parameter
 
-from counterpoint.cli.explain_fleet import FleetOptions
+from counterpoint.cli.explain_fleet import FleetOptions, gather_hosts
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.printing import say_line, say_result
-from counterpoint.cli.profiles import as_typed, check_options, memory_in_bytes, write_answer
-from counterpoint.cli.progress import Progress
+from counterpoint.cli.profiles import as_typed, check_options, write_answer
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.fleet import gather_digests
 from counterpoint.fleet.history import StoredComparison, compare_runs, history_of
 from counterpoint.fleet.local import LocalExecutor
 from counterpoint.fleet.store import Query, StoredFacts, add_run, parse_day, parse_query, read_runs
@@ -31,8 +29,6 @@ from counterpoint.report.history import (
 )
 from counterpoint.runs import is_run, read_run
 from counterpoint.runs.scores import score_of_steps
-from counterpoint.runs.timeline import profile_paths
-from counterpoint.timeline.reading import default_memory
 
 _STAMP = re.compile(r"\d{4}(?:_\d{2}){5}")
 
@@ -71,14 +67,7 @@ def store(  # noqa: PLR0913 - the options of the command
         raise UsageError("--name is for one run", next=Retry(without=("name",)))
     for group in ((path,) for path in runs) if not others else (*((p,) for p in runs), others):
         facts = _facts(group, model, commit, when, name)
-        with Progress("reading") as progress:
-            gathering = gather_digests(
-                [str(path) for path in profile_paths(group)],
-                executor,
-                memory_bytes=memory_in_bytes(memory) or default_memory(),
-                strict=fleet.strict,
-                tell=partial(progress.read, "hosts"),
-            )
+        gathering = gather_hosts(group, executor, memory, strict=fleet.strict)
         for line in gathering.left_out:
             say_line(line)
         place, row = add_run(store, facts, gathering)
