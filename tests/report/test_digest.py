@@ -17,10 +17,12 @@ from command_line import in_process
 from counterpoint.core import Range, UsageError
 from counterpoint.report.digest import BUDGET, LEAST, LOSS, Digest, DigestLine
 from counterpoint.report.explain import compare_digest, explain_digest
+from counterpoint.report.predict.predict_digest import predict_digest
 from counterpoint.report.summary import summarize_study
 from counterpoint.report.tune import tune_digest
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.statistics import ArmVerdict
+from predicted_candidates import ranked
 from real_profiles import compared_of, explained_of
 from timelines import HLO
 
@@ -182,6 +184,14 @@ ENTRY main {
   ROOT loop = (f32[1048576], pred[]) while(start), condition=goes_on, body=turn
 }
 """
+
+
+def test_the_best_candidate_comes_before_what_its_range_rests_on(tmp_path: Path) -> None:
+    digest = predict_digest(ranked(tmp_path, is_other_program=True), "n")
+    rank = {line.text.partition(" [")[0]: line.rank for line in digest.lines}
+    candidates = [rank for text, rank in rank.items() if text.startswith("candidate ")]
+    (basis,) = (rank for text, rank in rank.items() if text.startswith("priced by: "))
+    assert candidates[0] < basis < candidates[1]
 
 
 def test_the_step_of_a_loop_that_nobody_counts_is_a_lower_bound(tmp_path: Path) -> None:

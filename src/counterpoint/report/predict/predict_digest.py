@@ -84,7 +84,7 @@ def _candidates(prediction: Prediction) -> Iterator[DigestLine]:
         else:
             text += f" [predicted]: {_candidate(candidate, candidate.forecast)}"
             text += f": {verdict_text(place, candidate, named)}"
-        yield DigestLine(text, _CANDIDATE, "candidate")
+        yield DigestLine(text, 1 if place == 1 else _CANDIDATE, "candidate")  # the best first
 
 
 def _candidate(candidate: RankedCandidate, forecast: Forecast) -> str:
