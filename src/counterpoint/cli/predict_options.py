@@ -128,8 +128,9 @@ def checked_prices(
     if target is not None and target.tpu is not None:
         raise UsageError(
             f"--pgle takes no file, but {taken} follows it",
-            why="it estimates what a profile of real costs could gain",
-            next=f"counterpoint pgle apply {taken} --program {words[0]} --target {target}",
+            why="it estimates what a profile of real costs could gain; `counterpoint pgle apply`"
+            " gives libtpu one",
+            next=Retry(without=("pgle",)),
         )
     raise UsageError(
         f"--pgle takes no file, but {taken} follows it",
