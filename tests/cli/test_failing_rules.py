@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from command_line import in_process
 from counterpoint import write_parquet
 from counterpoint.cli.explain_code import RULES
 from counterpoint.core.rules import DocumentedRule
+from counterpoint.doctor.gather import gather
 
 FLAGS = "--xla_gpu_enable_latency_hiding_scheduler=true"
 ALONE = ("--cluster", "--rank", "0", "--ranks", "1", "--meet", ".")
@@ -29,6 +31,15 @@ def command(rule: DocumentedRule) -> tuple[str, ...]:
         return ("flags", "check", "--no-probe", FLAGS)
     cluster = ALONE if rule.CODE.startswith("DOC6") else ()
     return ("doctor", "--no-probe", "--only", rule.CODE, *cluster)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gathered_once() -> Iterator[None]:
+    """The facts of this host start programs, and each rule looks at the same."""
+    facts = gather(os.environ, probe=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("counterpoint.cli.doctor.gather", lambda *_, **__: facts)
+        yield
 
 
 @pytest.fixture(scope="module")

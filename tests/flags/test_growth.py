@@ -68,14 +68,13 @@ for form, text in json.load(sys.stdin):
 """
 
 
-@pytest.mark.parametrize("form", [*FORMS, None], ids=lambda form: form or "recognized")
-def test_no_text_makes_a_reader_hang_or_crash(form: str | None) -> None:
+def test_no_text_makes_a_reader_hang_or_crash() -> None:
     texts = [unit * (10_000 // len(unit)) for unit in UNITS.values()]
     texts += [unit * 50 for unit in UNITS.values()]
     done = subprocess.run(
         [sys.executable, "-c", WORKER],
-        input=json.dumps([(form, text) for text in texts]),
-        text=True, capture_output=True, check=False, timeout=300,
+        input=json.dumps([(form, text) for form in (*FORMS, None) for text in texts]),
+        text=True, capture_output=True, check=False, timeout=600,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
 
