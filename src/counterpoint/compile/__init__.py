@@ -28,23 +28,4 @@ if TYPE_CHECKING:
     from counterpoint.compile.task import assumed_options as assumed_options
     from counterpoint.compile.task import memory_fraction as memory_fraction
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "CompiledProgram": "counterpoint.compile.compiler",
-        "PlannedMemory": "counterpoint.compile.compiler",
-        "compile_workload": "counterpoint.compile.compiler",
-        "CompileFailed": "counterpoint.compile.failures",
-        "require_compiler": "counterpoint.compile.interpreter",
-        "Interpreter": "counterpoint.compile.interpreter",
-        "CompileResult": "counterpoint.compile.pool",
-        "Pool": "counterpoint.compile.pool",
-        "compile_all": "counterpoint.compile.pool",
-        "TIMEOUT_S": "counterpoint.compile.task",
-        "VARIABLES": "counterpoint.compile.task",
-        "AssumedOptions": "counterpoint.compile.task",
-        "CompileTask": "counterpoint.compile.task",
-        "assumed_options": "counterpoint.compile.task",
-        "memory_fraction": "counterpoint.compile.task",
-    },
-)
+__getattr__ = lazy(__name__)

@@ -26,13 +26,13 @@ class _Face(ModuleType):
             super().__setattr__(name, value)
 
 
-def lazy(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package that passes names on from modules, given by `homes`.
+def lazy(package: str) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package that passes names on from modules.
 
-    Without `homes`, they are what the package imports under `if TYPE_CHECKING`, so that each name
-    is stated once: for type checkers, and, read from the source, for the interpreter.
+    They are what the package imports under `if TYPE_CHECKING`, so that each name is stated once:
+    for type checkers, and, read from the source, for the interpreter.
     """
-    found = _exports(package) if homes is None else homes
+    found = _exports(package)
 
     def load(name: str) -> object:
         if name not in found:

@@ -28,22 +28,4 @@ if TYPE_CHECKING:
     from counterpoint.pgle.lookups import xla_lookups as xla_lookups
     from counterpoint.pgle.named_ops import named_ops as named_ops
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "VERBOSE_LOG": "counterpoint.pgle.evidence",
-        "ComplaintKind": "counterpoint.pgle.evidence",
-        "LogComplaint": "counterpoint.pgle.evidence",
-        "LogEvidence": "counterpoint.pgle.evidence",
-        "ModuleUse": "counterpoint.pgle.evidence",
-        "ProfileUse": "counterpoint.pgle.evidence",
-        "read_evidence": "counterpoint.pgle.evidence",
-        "ProfileFit": "counterpoint.pgle.lookups",
-        "UnusedReason": "counterpoint.pgle.lookups",
-        "cost_name": "counterpoint.pgle.lookups",
-        "costs_found": "counterpoint.pgle.lookups",
-        "lookup_name": "counterpoint.pgle.lookups",
-        "xla_lookups": "counterpoint.pgle.lookups",
-        "named_ops": "counterpoint.pgle.named_ops",
-    },
-)
+__getattr__ = lazy(__name__)

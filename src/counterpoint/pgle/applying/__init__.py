@@ -21,21 +21,4 @@ if TYPE_CHECKING:
     from counterpoint.pgle.applying.subject import is_lowered as is_lowered
     from counterpoint.pgle.applying.subject import locate_program as locate_program
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "AppliedProfile": "counterpoint.pgle.applying.apply",
-        "apply_on_tpus": "counterpoint.pgle.applying.apply",
-        "apply_profile": "counterpoint.pgle.applying.apply",
-        "compare_compiles": "counterpoint.pgle.applying.apply",
-        "INIT_ARGS": "counterpoint.pgle.applying.libtpu",
-        "profile_argument": "counterpoint.pgle.applying.libtpu",
-        "CollectiveMove": "counterpoint.pgle.applying.movement",
-        "Movement": "counterpoint.pgle.applying.movement",
-        "movement": "counterpoint.pgle.applying.movement",
-        "LocatedProgram": "counterpoint.pgle.applying.subject",
-        "heaviest": "counterpoint.pgle.applying.subject",
-        "is_lowered": "counterpoint.pgle.applying.subject",
-        "locate_program": "counterpoint.pgle.applying.subject",
-    },
-)
+__getattr__ = lazy(__name__)

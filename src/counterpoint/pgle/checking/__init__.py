@@ -19,19 +19,4 @@ if TYPE_CHECKING:
     from counterpoint.pgle.checking.difference import ProfileDiff as ProfileDiff
     from counterpoint.pgle.checking.difference import diff_profiles as diff_profiles
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "COVERAGE": "counterpoint.pgle.checking.check",
-        "TIME": "counterpoint.pgle.checking.check",
-        "Coverage": "counterpoint.pgle.checking.check",
-        "CoverageVerdict": "counterpoint.pgle.checking.check",
-        "CoveredPart": "counterpoint.pgle.checking.check",
-        "ImplausibleCost": "counterpoint.pgle.checking.check",
-        "LookupAnswer": "counterpoint.pgle.checking.check",
-        "check_profile": "counterpoint.pgle.checking.check",
-        "judge": "counterpoint.pgle.checking.check",
-        "ProfileDiff": "counterpoint.pgle.checking.difference",
-        "diff_profiles": "counterpoint.pgle.checking.difference",
-    },
-)
+__getattr__ = lazy(__name__)

@@ -23,23 +23,4 @@ if TYPE_CHECKING:
     from counterpoint.pgle.making.samples import profiled_runs as profiled_runs
     from counterpoint.pgle.making.samples import samples as samples
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "effective_costs": "counterpoint.pgle.lookups",
-        "same_costs": "counterpoint.pgle.lookups",
-        "ProfilerConflict": "counterpoint.pgle.making.contention",
-        "conflicts": "counterpoint.pgle.making.contention",
-        "processes_here": "counterpoint.pgle.making.contention",
-        "make_profile": "counterpoint.pgle.making.make",
-        "describe_merge": "counterpoint.pgle.making.merge",
-        "merge_profiles": "counterpoint.pgle.making.merge",
-        "ModuleCosts": "counterpoint.pgle.making.modules",
-        "ProfileBuild": "counterpoint.pgle.making.modules",
-        "count": "counterpoint.pgle.making.origin",
-        "other_recorded": "counterpoint.pgle.making.origin",
-        "measured_times": "counterpoint.pgle.making.samples",
-        "profiled_runs": "counterpoint.pgle.making.samples",
-        "samples": "counterpoint.pgle.making.samples",
-    },
-)
+__getattr__ = lazy(__name__)

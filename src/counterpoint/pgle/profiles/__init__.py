@@ -19,19 +19,4 @@ if TYPE_CHECKING:
     from counterpoint.pgle.profiles.profile import Profile as Profile
     from counterpoint.pgle.profiles.profile import check_percentile as check_percentile
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "check_place": "counterpoint.pgle.profiles.files",
-        "content_addressed": "counterpoint.pgle.profiles.files",
-        "content_addressed_name": "counterpoint.pgle.profiles.files",
-        "read_profile": "counterpoint.pgle.profiles.files",
-        "write_profile": "counterpoint.pgle.profiles.files",
-        "ENDINGS": "counterpoint.pgle.profiles.profile",
-        "MEDIAN": "counterpoint.pgle.profiles.profile",
-        "SEPARATOR": "counterpoint.pgle.profiles.profile",
-        "InstructionCost": "counterpoint.pgle.profiles.profile",
-        "Profile": "counterpoint.pgle.profiles.profile",
-        "check_percentile": "counterpoint.pgle.profiles.profile",
-    },
-)
+__getattr__ = lazy(__name__)
