@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -10,15 +11,26 @@ import pytest
 from command_line import Counterpoint
 from counterpoint.capture.request import RunRequest, may_have_gpu
 from counterpoint.core.errors import UsageError
-from counterpoint.workflow.feedback.task import FeedbackTask, refuse_flags, refuse_platform
+from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
+from counterpoint.workflow.feedback.task import (
+    FeedbackTask,
+    on_tpus,
+    refuse_flags,
+    refuse_platform,
+)
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 
 
 def task(directory: Path, jaxlib: str, flags: str = "") -> FeedbackTask:
     """A task whose interpreter is one that has this jaxlib."""
+    return with_packages(directory, {"jaxlib": jaxlib}, flags)
+
+
+def with_packages(directory: Path, packages: dict[str, str], flags: str = "") -> FeedbackTask:
+    directory.mkdir(exist_ok=True)
     python = directory / "python3"
-    python.write_text(f'#!/bin/sh\necho \'{{"jaxlib": "{jaxlib}"}}\'\n')
+    python.write_text(f"#!/bin/sh\necho '{json.dumps(packages)}'\n")
     python.chmod(0o755)
     environment = {"PATH": f"{directory}:/usr/bin:/bin", "XLA_FLAGS": flags}
     return FeedbackTask(
@@ -50,6 +62,46 @@ def test_without_gpus_nothing_is_run(
     assert done.returncode == 2
     assert done.stderr.startswith("error: JAX_PLATFORMS=cpu: the program would not run on GPUs\n")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("way", ["auto", "manual", "nsys"])
+def test_on_tpus_the_commands_are_printed_and_not_run(
+    counterpoint: Counterpoint, tmp_path: Path, way: str
+) -> None:
+    words = ("--env", "JAX_PLATFORMS=tpu", "-o", "out", "--", "python", "train.py")
+    done = counterpoint("pgle", way, *words)
+    assert done.returncode == 2
+    assert "prints its commands and runs none of them" in done.stderr
+    next_ = done.stderr.splitlines()[-1].removeprefix("  next: ")
+    assert next_.endswith("pgle manual --print-only --env JAX_PLATFORMS=tpu -- python train.py")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_commands_for_tpus_translate_the_profile(
+    counterpoint: Counterpoint, tmp_path: Path
+) -> None:
+    words = ("--env", "JAX_PLATFORMS=tpu", "-o", "out", "--print-only", "--", "python", "train.py")
+    measured = counterpoint("pgle", "manual", *words, LIBTPU_INIT_ARGS="--xla_tpu_own=1").stdout
+    commands = [line for line in measured.replace(" \\\n ", "").splitlines() if line[:1] != "#"]
+    order = [" run ", "pgle make out/profile -o out/step.pbtxt", "pgle apply out/step.pbtxt"]
+    order += ["without-1", "with-1", "tail"]
+    places = [next(at for at, line in enumerate(commands) if part in line) for part in order]
+    assert places == sorted(places)
+    path = f"scheduler_profile_path={tmp_path}/out/libtpu.pb"
+    (given,) = (line for line in commands if path in line)
+    assert f"LIBTPU_INIT_ARGS='--xla_tpu_own=1 --xla_tpu_impure_latency_hiding_{path}'" in given
+    assert "xla_gpu" not in measured
+    write_profile(Profile((InstructionCost("all-gather-start", 1.0),)), tmp_path / "given.pb")
+    ready = counterpoint("pgle", "manual", "--profile", "given.pb", *words).stdout
+    assert f"scheduler_profile_path={tmp_path}/given.pb" in ready
+    assert "pgle apply" not in ready
+
+
+def test_a_jax_that_has_libtpu_alone_runs_on_tpus(tmp_path: Path) -> None:
+    packages = {"jaxlib": "0.12.0", "libtpu": "0.0.50.1"}
+    assert on_tpus(with_packages(tmp_path / "tpu", packages))
+    assert not on_tpus(with_packages(tmp_path / "gpu", {**packages, "jax-cuda13-plugin": "0.12"}))
+    assert not on_tpus(task(tmp_path, "0.12.0"))
 
 
 def test_a_jax_without_a_gpu_backend_is_refused(counterpoint: Counterpoint, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from counterpoint.flags.versions import (
     async_collectives_off,
     scheduler_off,
 )
+from counterpoint.pgle.applying import INIT_ARGS, profile_argument
 from counterpoint.pgle.profiles import (
     MEDIAN,
     read_profile,
@@ -38,6 +39,7 @@ from counterpoint.workflow.feedback.task import (
     claim_directory,
     directory_phase,
     log_phase,
+    on_tpus,
     refuse_contention,
     refuse_flags,
     refuse_platform,
@@ -85,10 +87,44 @@ def manual_script(task: FeedbackTask, profile: Path | None = None) -> str:
     """Return the commands that `manual` runs, as a script."""
     if profile is not None:
         read_profile(profile)
+    if on_tpus(task):
+        phases = [directory_phase(task), *_on_tpus(task, profile)]
+        return script("The commands of counterpoint pgle manual on TPUs", phases)
     place = profile or task.directory / "step.pbtxt"
     measuring = () if profile else _measuring(task, place)
     phases = [directory_phase(task), *measuring, *comparing(task, place)]
     return script("The commands of counterpoint pgle manual", phases)
+
+
+def _on_tpus(task: FeedbackTask, profile: Path | None) -> Iterator[ScriptPhase]:
+    """Yield what measures, translates and compares; a .pb is taken for one that libtpu reads."""
+    own = task.request.settings.merged(Settings((), NO_CACHE))
+    profiled, costs = str(task.directory / "profile"), profile or task.directory / "step.pbtxt"
+    file = task.directory / "libtpu.pb"
+    if costs.suffix == file.suffix:
+        file = costs
+    else:
+        command = task.recorded("profile", profile=True)
+        yield ScriptPhase(purpose="Profile run", command=command, settings=own)
+        if profile is None:
+            yield make_phase(task, (profiled,), costs)
+        place = {"program": profiled, "target": "v5e-8", "out": file}
+        yield ScriptPhase(
+            purpose="Put your slice for v5e-8. The names and times that libtpu looks up;"
+            " exits with 1 if it does not use them",
+            command=("counterpoint", "pgle", "apply", str(costs), *option_words(place)),
+        )
+    given = " ".join(
+        filter(None, [task.inherited.get(INIT_ARGS), profile_argument(file.absolute())])
+    )
+    names: list[str] = []
+    for with_it in abba_order(task.repeats):
+        kind = "with" if with_it else "without"
+        names.append(f"{kind}-{1 + sum(name.startswith(f'{kind}-') for name in names)}")
+        settings = own.merged(Settings((), ((INIT_ARGS, given),))) if with_it else own
+        why = f"{kind.capitalize()} the profile, all else equal"
+        yield run_phase(task, names[-1], why, settings)
+    yield step_times_phase(task, sorted(names))
 
 
 def _measuring(task: FeedbackTask, profile_file: Path) -> tuple[ScriptPhase, ...]:

@@ -124,17 +124,37 @@ def claim_directory(directory: Path) -> None:
         )
 
 
-def refuse_platform(task: FeedbackTask) -> None:
-    """Reject a run that certainly has no GPUs: XLA uses PGLE profiles on GPUs only."""
+def on_tpus(task: FeedbackTask) -> bool:
+    """Return whether the run is told to use TPUs, or has a JAX for them and for no GPUs."""
+    name, platforms = _platforms(task)
+    if name is not None:
+        return "tpu" in platforms
+    found = find_interpreter(task.command, task.inherited)
+    packages: Mapping[str, str] = {} if found is None else found.versions
+    return "libtpu" in packages and not any(one.startswith(_OF_GPUS) for one in packages)
+
+
+def _platforms(task: FeedbackTask) -> tuple[str | None, set[str]]:
+    """Return the variable that names JAX's platforms, and these; None if there is none."""
     variables = {**task.inherited, **task.request.settings.variables}
-    name = next(
-        (
-            variable
-            for variable in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME")
-            if variables.get(variable)
-        ),
-        None,
-    )
+    for name in ("JAX_PLATFORMS", "JAX_PLATFORM_NAME"):
+        if variables.get(name):
+            return name, {platform.strip() for platform in variables[name].lower().split(",")}
+    return None, set()
+
+
+def refuse_platform(task: FeedbackTask) -> None:
+    """Reject a run that certainly has no GPUs: nothing else is compiled with a profile here."""
+    variables = {**task.inherited, **task.request.settings.variables}
+    name, platforms = _platforms(task)
+    if on_tpus(task):
+        words = ["counterpoint", "pgle", "manual", "--print-only"]
+        words += ["--env", f"{name}=tpu"] if name is not None else []
+        raise UsageError(
+            "on TPUs, `pgle` prints its commands and runs none of them",
+            why="libtpu looks up other names than a profile has; one of the commands finds them",
+            next=shlex.join([*words, "--", *task.command]),
+        )
     if name is None:
         found = find_interpreter(task.command, task.inherited)
         versions: Mapping[str, str] = {} if found is None else found.versions
@@ -150,7 +170,7 @@ def refuse_platform(task: FeedbackTask) -> None:
                 why="the program would run on the CPU, and XLA uses PGLE profiles on GPUs only",
                 next=Retry({"print_only": True}),
             )
-    elif not {platform.strip() for platform in variables[name].lower().split(",")} & _GPUS:
+    elif not platforms & _GPUS:
         raise UsageError(
             f"{name}={variables[name]}: the program would not run on GPUs",
             why="XLA uses PGLE profiles on GPUs only",
