@@ -105,10 +105,12 @@ def test_a_name_that_stands_for_something_else_gets_no_cost(
     compiled: CompiledProgram, without: CompiledProgram
 ) -> None:
     # copy-start.1 came after the scheduler; fusion.9 has become part of a fused gather.
+    # A cost of zero is no measurement.
     costs = {"copy-start.1": 5.0, "fusion.9": 5.0, "of-another-program": 5.0}
+    costs["convolution_tanh_fusion"] = 0.0
     given = tpu_profile(of(costs), compiled.program, without)
     assert not given.costs.costs
-    evidence, lines = scheduler_evidence(given.costs, without)
+    evidence, lines = scheduler_evidence(given.costs, without, without)
     assert evidence.use is ProfileUse.NOT_USED
     assert not lines
 
@@ -117,13 +119,24 @@ def test_the_times_of_the_scheduler_prove_the_use(
     compiled: CompiledProgram, without: CompiledProgram, within: CompiledProgram
 ) -> None:
     asked = tpu_profile(of(COSTS), compiled.program, without).costs
-    evidence, lines = scheduler_evidence(asked, within)
+    evidence, lines = scheduler_evidence(asked, without, within)
     assert evidence.use is ProfileUse.USED
     assert evidence.modules[0].found == len(COSTS)
     assert "convolution_tanh_fusion: 7.000 us in the profile; in the schedule 7.000 us" in lines
-    ignored, _ = scheduler_evidence(asked, without)
+    ignored, _ = scheduler_evidence(asked, without, without)
     assert ignored.use is ProfileUse.NOT_USED
     assert ignored.modules[0].found == 0
+
+
+def test_costs_of_collectives_alone_are_proved_too(
+    compiled: CompiledProgram, without: CompiledProgram, within: CompiledProgram
+) -> None:
+    costs = {name: us for name, us in COSTS.items() if "tanh" not in name}
+    asked = tpu_profile(of(costs), compiled.program, without).costs
+    assert scheduler_evidence(asked, without, within)[0].use is ProfileUse.USED
+    # Shorter than what hides them: the schedule has more than these times, but not because of them.
+    short = tpu_profile(of(dict.fromkeys(costs, 0.5)), compiled.program, without).costs
+    assert scheduler_evidence(short, without, without)[0].use is ProfileUse.NOT_USED
 
 
 def test_longer_gathers_start_earlier(
@@ -147,7 +160,9 @@ def test_a_profile_of_another_program_is_foreign(compiled: CompiledProgram) -> N
 
 def test_a_program_that_the_scheduler_leaves_alone_has_no_times(compiled: CompiledProgram) -> None:
     unscheduled = replace(compiled, hlo=compiled.hlo)  # what the worker sends without a dump
-    evidence, lines = scheduler_evidence(of({"convolution_tanh_fusion": 7.0}), unscheduled)
+    evidence, lines = scheduler_evidence(
+        of({"convolution_tanh_fusion": 7.0}), unscheduled, unscheduled
+    )
     assert evidence.use is ProfileUse.NOT_USED
     assert "there is none to move" in evidence.reason
     assert not lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,21 +12,28 @@ from cyclopts import Parameter
 
 from counterpoint.cli.explain_fleet import FleetOptions
 from counterpoint.cli.numbers import WholeNumber
-from counterpoint.cli.output import check_number, check_output, check_page
-from counterpoint.cli.printing import print_report, say_result, write_result
+from counterpoint.cli.output import check_number, check_page
+from counterpoint.cli.printing import (
+    print_report,
+    say_error,
+    say_result,
+    say_wrote,
+    write_result,
+)
 from counterpoint.cli.profiles import (
+    check_libtpu_output,
     manual,
     next_on_tpus,
     of_tpus,
     read_recordings,
     recorded_versions,
     refuse_over_input,
+    require_libtpu,
     translation,
 )
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.wording import argument_of
-from counterpoint.compile import require_compiler
 from counterpoint.compile.inputs import Workload, load_workload, own_target
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
@@ -366,6 +374,7 @@ class ApplyOptions:
         target: The devices: 8xH100, 8x8xH100 for 8 hosts, v5e-256; by default those of the dump.
         module: The step's module; by default the one with the most FLOPs.
         set_: A flag for both compiles: xla_gpu_...=value.
+        env: A variable of both: NAME=value.
         timeout: Time limit of one compile, in seconds.
         out: For TPUs: write the profile in the names that libtpu looks up (.pb).
     """
@@ -373,6 +382,7 @@ class ApplyOptions:
     target: str | None = None
     module: str | None = None
     set_: Annotated[tuple[str, ...], Parameter(name="--set", show_default=False)] = ()
+    env: Annotated[tuple[str, ...], Parameter(show_default=False)] = ()
     timeout: float = 900.0
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None
 
@@ -406,8 +416,7 @@ def apply(
     check_page(html, force=force)
     chosen = options or ApplyOptions()
     out = chosen.out
-    if out is not None:
-        check_output(out, force=force, endings=(".pb",))
+    check_libtpu_output(out, profile, force=force)
     if not 0 < chosen.timeout < float("inf"):
         raise UsageError(
             f"--timeout takes a number of seconds above 0, not {chosen.timeout:g}",
@@ -415,17 +424,20 @@ def apply(
         )
     devices = parse_target(chosen.target, tpus=True).devices if chosen.target else 8
     refuse_function(program, scheduled=False, devices=devices)
-    flags = _flags(chosen.set_)
+    settings = parse_settings(chosen.set_, chosen.env)
+    _refuse_profile(settings.flags)
     with Progress("reading the program") as progress:
         workload = load_workload(program, chosen.module)
         target = _target(workload, chosen.target)
-        _require_libtpu(target, out)
-        applied = apply_profile(
-            workload, target, profile, flags, say=progress.say, timeout_s=chosen.timeout
-        )
-    if out is not None and applied.for_libtpu is not None and applied.used:
-        write_profile(applied.for_libtpu, out, overwrite=force)
-    next_line = _next_of_apply(applied, program, out)
+        require_libtpu(target, out)
+        given = (settings.flags, settings.variables, progress.say, chosen.timeout)
+        applied = apply_profile(workload, target, profile, *given)
+    if out is not None and applied.for_libtpu is not None:
+        if applied.fits:
+            say_wrote(write_profile(applied.for_libtpu, out, overwrite=force))
+        else:
+            say_error(f"{out} was not written, because the profile does not serve this program")
+    next_line = _next_of_apply(applied, program, chosen)
     if html is not None:
         _write_page(applied, top, next_line, html)
     if html is None or json:
@@ -433,23 +445,11 @@ def apply(
     return 0 if applied.fits else 1
 
 
-def _flags(words: tuple[str, ...]) -> dict[str, str]:
-    flags = dict(parse_settings(words).flags)
+def _refuse_profile(flags: Mapping[str, str]) -> None:
     if PROFILE in flags:
         raise UsageError(
             f"--set {PROFILE}: pass the profile as the argument instead",
             next=f"counterpoint pgle apply {shlex.quote(flags[PROFILE])} --program PROGRAM",
-        )
-    return flags
-
-
-def _require_libtpu(target: Target, out: Path | None) -> None:
-    if target.tpu is not None:
-        require_compiler(tpus=True)
-    elif out is not None:
-        raise UsageError(
-            f"--out {out}: XLA reads the profile for GPUs as it is, so there is none to write",
-            next=Retry(without=("out",)),
         )
 
 
@@ -460,15 +460,16 @@ def _target(workload: Workload, text: str | None) -> Target:
     if found is None:
         raise UsageError(
             f"--target is missing, and {workload.origin} does not state its devices",
+            why="8xH100 are eight GPUs, v5e-8 eight TPUs",
             next=_EXAMPLE,
         )
     return found
 
 
-def _next_of_apply(applied: AppliedProfile, program: Path, out: Path | None) -> str:
+def _next_of_apply(applied: AppliedProfile, program: Path, chosen: ApplyOptions) -> str:
     profile = str(applied.path)
-    if applied.target.tpu is not None and applied.used:
-        return next_on_tpus(applied, program, out)
+    if applied.target.tpu is not None and applied.fits:
+        return next_on_tpus(applied, program, chosen.out, chosen.env)
     if applied.own is not None and applied.keyed:
         recording = str(program) if is_run(program) or zipfile.is_zipfile(program) else "logdir"
         bare = str(applied.path.with_name(f"{applied.path.stem}-bare.pbtxt"))

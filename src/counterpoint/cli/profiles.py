@@ -14,7 +14,7 @@ from counterpoint.cli.output import check_number, check_output, write_output
 from counterpoint.cli.printing import document_text, print_report, say_wrote, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.wording import in_options
-from counterpoint.core import InputError, UsageError, refuse_url
+from counterpoint.core import InputError, UsageError, refuse_url, unused_path
 from counterpoint.core.arguments import Retry
 from counterpoint.report import printable
 from counterpoint.runs import find_runs, is_run
@@ -274,17 +274,50 @@ def translation(profile: str, costs: Profile, program: Path) -> str:
     return f"{shlex.join(['counterpoint', *words])}   # with your slice{lowered}"
 
 
-def next_on_tpus(applied: AppliedProfile, program: Path, out: Path | None) -> str:
+def next_on_tpus(
+    applied: AppliedProfile, program: Path, out: Path | None, env: Sequence[str]
+) -> str:
     """Return how to keep the profile as libtpu reads it; then, what it is predicted to be worth."""
     from counterpoint.pgle.applying import INIT_ARGS, profile_argument
 
     words = ["--program", str(program), "--target", str(applied.target)]
+    words += [word for pair in applied.options.items() for word in ("--set", "=".join(pair))]
+    words += [word for text in env for word in ("--env", text)]
     if out is None:
-        keep = ["pgle", "apply", str(applied.path), *words, "-o", "libtpu.pb"]
+        kept = Path("libtpu.pb")
+        kept = unused_path(Path("libtpu")).with_suffix(".pb") if kept.exists() else kept
+        keep = ["pgle", "apply", str(applied.path), *words, "-o", str(kept)]
         return shlex.join(["counterpoint", *keep])
     told = f"{INIT_ARGS}={profile_argument(out.absolute())}"
     ask = ["predict", *words[1:], "--schedule-only", "--env", told]
     return f"{shlex.join(['counterpoint', *ask])}   # the same variable gives it to a run"
+
+
+def check_libtpu_output(out: Path | None, profile: Path, *, force: bool) -> None:
+    """Refuse a path that can't hold the profile as libtpu reads it, before any work is done."""
+    if out is None:
+        return
+    check_output(out, force=force, endings=(".pb",))
+    refuse_over_input(str(out), [str(profile)])
+    if " " in str(out.absolute()):
+        raise UsageError(
+            f"{out.absolute()}: libtpu reads no path with a space",
+            why="it splits LIBTPU_INIT_ARGS there",
+            next="choose a path without one",
+        )
+
+
+def require_libtpu(target: Target, out: Path | None) -> None:
+    """Refuse TPUs without libtpu, and a translation for GPUs, which need none."""
+    from counterpoint.compile import require_compiler
+
+    if target.tpu is not None:
+        require_compiler(tpus=True)
+    elif out is not None:
+        raise UsageError(
+            f"--out {out}: XLA reads the profile for GPUs as it is, so there is none to write",
+            next=Retry(without=("out",)),
+        )
 
 
 def refuse_over_input(out: str, read_from: Iterable[str]) -> None:

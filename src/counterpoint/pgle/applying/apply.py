@@ -163,7 +163,7 @@ class AppliedProfile:
         other = other_recorded(self.profile.origin, self.compiled.target)
         if other is not None:
             target = self.compiled.target
-            found.append(f"its costs were measured on {other}, but this compile is for {target}")
+            found.append(f"its costs are of {other}, but this compile is for {target}")
         found += [
             f"made under different conditions: {difference}" for difference in stale.differences
         ]
@@ -307,8 +307,10 @@ def apply_on_tpus(
             words = [task.environment.get(INIT_ARGS), profile_argument(file)]
             told = {**task.environment, INIT_ARGS: " ".join(filter(None, words))}
             compiled = schedule(told, seen=True)
-    evidence, times = scheduler_evidence(given.costs, compiled)
-    coverage = check_profile(given.costs, compiled.program, circumstances=compiled.versions)
+    evidence, times = scheduler_evidence(given.costs, without, compiled)
+    coverage = check_profile(
+        given.costs, compiled.program, None, compiled.versions, compiled.clock.us
+    )
     differences = coverage.staleness.differences
     fit = replace(fit_by_names(profile, named.program), differences=differences)
     return AppliedProfile(

@@ -5,7 +5,7 @@ collectives with products, and numbers them anew. What a profiler names is found
 own module by the channel of a collective, and by name, opcode and shape of anything else.
 
 The dump has the time that the scheduler gave each instruction. That is the proof: libtpu logs
-nothing about a profile.
+nothing about a profile, but nothing else differs between a compile without it and one with it.
 """
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ def tpu_profile(profile: Profile, compiled: Program, scheduled: CompiledProgram)
     libtpu 0.0.42 to 0.0.50 multiply the time of an asynchronous collective by the clock twice: the
     file has it divided by the clock once.
     """
-    mhz = scheduled.clock.mhz
-    seen = scheduled.program
+    clock, seen = scheduled.clock, scheduled.program
     channels: dict[int | None, Instruction] = {
         instruction.channel_id: instruction
         for instruction in _asked(seen)
@@ -66,9 +65,10 @@ def tpu_profile(profile: Profile, compiled: Program, scheduled: CompiledProgram)
     file: dict[str, InstructionCost] = {}
     for name, us in costs_found(profile.costs, compiled.fingerprint).items():
         found = _scheduled(compiled, name, seen, channels)
-        if found is not None:
+        if found is not None and found.name in clock.us and us:  # a zero was not measured
             costs[found.name] = InstructionCost(found.name, us)
-            file[found.name] = InstructionCost(found.name, us / mhz if is_start(found) else us)
+            given = us / clock.mhz if is_start(found) else us
+            file[found.name] = InstructionCost(found.name, given)
     return TpuProfile(
         replace(profile, costs=tuple(costs.values()), latencies=()),
         Profile(tuple(file.values())),
@@ -102,9 +102,9 @@ def fit_by_names(profile: Profile, compiled: Program) -> Staleness:
     """Return whether the names are of this program: libtpu's have no fingerprint."""
     names = {cost.name for cost in profile.costs}
     known = sum(compiled.instruction(name) is not None for name in names)
-    what = f"{known:,} of its {counted_noun(len(names), 'name')} are in this program"
+    what = f"of {counted_noun(len(names), 'name')} in it, this program has {known:,}"
     if known < _SAME_WORKLOAD * len(names):
-        return Staleness(ProfileFit.FOREIGN, f"only {what}")
+        return Staleness(ProfileFit.FOREIGN, what)
     return Staleness(ProfileFit.UNTOLD, f"libtpu's programs have no fingerprint; {what}")
 
 
@@ -120,8 +120,13 @@ def compute_costs(costs: Profile, scheduled: CompiledProgram) -> Mapping[str, fl
     return {**others, **costs_found(costs.costs, None)}
 
 
-def scheduler_evidence(asked: Profile, after: CompiledProgram) -> tuple[LogEvidence, list[str]]:
-    """Return what the scheduler's times say about the profile, and them line by line."""
+def scheduler_evidence(
+    asked: Profile, before: CompiledProgram, after: CompiledProgram
+) -> tuple[LogEvidence, list[str]]:
+    """Return what the scheduler's times say about the profile, and them line by line.
+
+    `before` was compiled without it. Where the dumps are equal, a cost proves nothing.
+    """
     times, program = after.clock.us, after.program
     dones = async_pairs(program)
     given = {cost.name: _given(times, cost.name, dones) for cost in asked.costs}
@@ -130,7 +135,8 @@ def scheduler_evidence(asked: Profile, after: CompiledProgram) -> tuple[LogEvide
         for cost in asked.costs
         if _is_obeyed(cost.us, given[cost.name], at_least=cost.name in dones)
     )
-    exact = any(name not in dones for name in found)
+    used = times != before.clock.us
+    alone = [it.name for it in _asked(program) if collective(program, it) and it.name not in times]
     longest = sorted(asked.costs, key=lambda cost: -cost.us)
     shown = [cost for cost in longest if cost.name in dones][:_SHOWN]
     shown += [cost for cost in longest if cost.name not in dones][:_SHOWN]
@@ -145,14 +151,14 @@ def scheduler_evidence(asked: Profile, after: CompiledProgram) -> tuple[LogEvide
         reason = f"libtpu's latency hiding scheduler leaves this program alone: {_NEVER}"
     elif not asked.costs:
         reason = "none of its names stands for anything that libtpu's scheduler sees"
-    elif not exact:
-        reason = "no instruction has the time of the profile in the scheduler's dump"
+    elif not used:
+        reason = "the scheduler's dump is the same with the profile and without it"
     else:
-        reason = (
-            f"the scheduler's dump has the times of {len(found):,} of {len(asked.costs):,} costs"
-        )
-        reason += "" if dones else f"; {_NEVER}"
-    use = ProfileUse.USED if exact else ProfileUse.NOT_USED
+        part = f"{len(found):,} of {len(asked.costs):,} costs"
+        reason = f"the dump of libtpu's scheduler differs with it, and has the times of {part}"
+        if alone:
+            reason += f"; it leaves {counted_noun(len(alone), 'collective')} in loops as they are"
+    use = ProfileUse.USED if used else ProfileUse.NOT_USED
     module = ModuleUse(
         module=program.name,
         use=use,

@@ -7,7 +7,7 @@ collective without a cost is the one the scheduler can't hide well, so they are 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from counterpoint.core import InputError, Unknown
@@ -109,15 +109,23 @@ def check_profile(
     program: Program,
     measured: MeasuredTimes | Unknown | None = None,
     circumstances: Mapping[str, str] | None = None,
+    scheduled: Container[str] | None = None,
 ) -> Coverage:
-    """Return what XLA would find in `profile` when it schedules `program`."""
+    """Return what XLA would find in `profile` when it schedules `program`.
+
+    `scheduled` are the names that its scheduler looks at; by default, at all.
+    """
     if not program.is_scheduled:
         raise InputError(
             f"{program.name} is not scheduled: its instructions have no final names yet",
             why="XLA looks up costs after it has optimized the program",
             next="pass the dump that ends in after_optimizations.hlo.pb, or compiled.as_text()",
         )
-    lookups = xla_lookups(program)
+    lookups = [
+        lookup
+        for lookup in xla_lookups(program)
+        if scheduled is None or lookup.names[0] in scheduled
+    ]
     costs = costs_found(profile.costs, program.fingerprint)
     times = _times(program, lookups, measured) if isinstance(measured, MeasuredTimes) else {}
     answers = tuple(_answer(program, lookup, costs, times) for lookup in lookups)

@@ -42,6 +42,7 @@ def profile_origin(
         "statistic": f"{name_of_statistic(percentile)} over runs and devices{warm}; of a"
         " collective, of the last rank to arrive",
         **_devices(timeline),
+        **({} if timeline.basis == Basis.MEASURED else {"costs": "PREDICTED, not measured"}),
         **about,
     }
     for module in modules:

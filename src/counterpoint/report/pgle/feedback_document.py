@@ -154,7 +154,7 @@ def _summary(movement: Movement) -> str:
     if movement.newly_overlapped:
         parts.append(f"{len(movement.newly_overlapped):,} newly overlapped")
     if movement.no_longer_overlapped:
-        parts.append(f"{len(movement.no_longer_overlapped):,} no longer")
+        parts.append(f"{len(movement.no_longer_overlapped):,} no longer overlapped")
     return ", ".join(parts)
 
 

@@ -85,9 +85,16 @@ def profile_document(profile: Profile, name: str, top: int) -> Document:
         listed = ", ".join(cost.name for cost in zero[:top])
         count = units.shown_of(min(top, len(zero)), len(zero))
         sections.append(Section("Zero cost", f"{count}: {listed}"))
-    profile_words = option_words({"profile": name})
-    follow = ["counterpoint", "pgle", "manual", *profile_words, "--", "python", "train.py"]
-    return Document(sections=tuple(sections), legend="", next=shlex.join(follow))
+    return Document(sections=tuple(sections), legend="", next=shlex.join(_follow(profile, name)))
+
+
+def _follow(profile: Profile, name: str) -> list[str]:
+    """Return what to do with it: a TPU's costs need other names first."""
+    if profile.origin.get("devices", "").startswith("TPU"):
+        target = option_words({"program": "step.mlir", "target": "v5e-8"})
+        return ["counterpoint", "pgle", "apply", name, *target]
+    words = option_words({"profile": name})
+    return ["counterpoint", "pgle", "manual", *words, "--", "python", "train.py"]
 
 
 def _head(

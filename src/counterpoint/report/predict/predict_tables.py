@@ -147,6 +147,14 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
     yield Section("What if", "", (*blocks, FactList(errors)) if errors else blocks)
 
 
+_BOUNDS: Final = {
+    False: "an upper bound: scheduled and simulated with the same costs, so no cost misleads the"
+    " compiler",
+    True: "libtpu may find a schedule that is some percent shorter or longer if a cost differs by"
+    " a nanosecond",
+}
+
+
 def gain_section(prediction: Prediction) -> Iterator[Section]:
     """Yield the maximum gain from a profile of real costs."""
     gain = prediction.gain
@@ -160,7 +168,7 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
         )
         return
     saves = gain.saves_s / base.step_s if base.step_s else 0.0
-    reach = gain.saves_range_s
+    reach, on_tpus = gain.saves_range_s, prediction.target.tpu is not None
     low, high = units.column([reach.low * 1e3, reach.high * 1e3], 2)
     rows = [
         Fact(
@@ -168,12 +176,7 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
             f"{units.milliseconds(forecast.step_s * 1e3)} with {gain.costs:,} predicted costs",
         ),
         Fact("schedule", "different" if gain.changed else "unchanged: PGLE can't help here"),
-        Fact(
-            "at most",
-            "an upper bound: scheduled and simulated with the same costs, so no cost misleads"
-            " the compiler",
-            Tone.QUIET,
-        ),
+        Fact("no bound" if on_tpus else "at most", _BOUNDS[on_tpus], Tone.QUIET),
     ]
     if gain.crowded is not None:
         wanted, limit = gain.crowded.wanted_bytes, gain.crowded.limit_bytes
@@ -190,7 +193,8 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
         rows.append(Fact("OUT OF MEMORY", units.size(forecast.memory.peak_bytes), Tone.WARNING))
     if gain.path is not None:
         rows.append(Fact("saved", f"{gain.path} (predicted costs, not measured ones)"))
-    summary = f"gains at most {units.percent(max(saves, 0.0))} ({low} to {high} ms)"
+    gains = "this schedule gains" if on_tpus else "gains at most"
+    summary = f"{gains} {units.percent(max(saves, 0.0))} ({low} to {high} ms)"
     if saves < 0:
         summary = (
             f"no gain: the schedule with it is {units.percent(-saves)} longer; don't use it here"

@@ -114,12 +114,13 @@ def gain(
     if base.compiled is None:
         return None
     about = f"{base.program.name} on {pricing.target}"
-    profile = synthetic_profile(base.program, pricing.model(), about)
+    on_tpus = pricing.target.tpu is not None
+    profile = synthetic_profile(base.program, pricing.model(), about, copies=on_tpus)
     out, timeout_s = question.pgle_out, question.timeout_s
     if out is not None:
         write_profile(profile, out, overwrite=question.overwrite)
     with scratch_directory("pgle") as scratch:
-        if pricing.target.tpu is not None:
+        if on_tpus:
             return _on_tpus(scratch / "libtpu.pb", profile, workload, pricing, base, question)
         place = write_profile(profile, scratch / "predicted.pbtxt")
         return _compiled_with(place, profile, workload, pricing, base, out, timeout_s)
@@ -295,8 +296,13 @@ def _instead(near: Sequence[str], kinds: set[str]) -> Retry | None:
 _DECIMALS: Final = 3  # of a microsecond
 
 
-def synthetic_profile(program: Program, model: CostModel, about: str) -> Profile:
-    """Price each instruction by the model, under the names that XLA looks up."""
+def synthetic_profile(
+    program: Program, model: CostModel, about: str, *, copies: bool = False
+) -> Profile:
+    """Price each instruction by the model, under the names that XLA looks up.
+
+    With `copies`, these as well: XLA takes their costs, but counts none as missing.
+    """
     costs: dict[str, InstructionCost] = {}
     for lookup in xla_lookups(program):
         seconds = model.price(program, lookup.instruction).seconds
@@ -304,6 +310,10 @@ def synthetic_profile(program: Program, model: CostModel, about: str) -> Profile
             costs[name] = InstructionCost(
                 name, round(seconds * 1e6, _DECIMALS), program.fingerprint
             )
+    for instruction in program.instructions if copies else ():
+        if instruction.opcode == "copy":
+            us = round(model.price(program, instruction).seconds * 1e6, _DECIMALS)
+            costs[instruction.name] = InstructionCost(instruction.name, us, program.fingerprint)
     # XLA 0.12 looks up the end of an asynchronous fusion, too.
     for instruction in program.instructions:
         if instruction.opcode == "fusion-done":
@@ -313,6 +323,6 @@ def synthetic_profile(program: Program, model: CostModel, about: str) -> Profile
     origin = {
         "made by": "counterpoint predict --pgle",
         "costs": f"PREDICTED, not measured: {about}",
-        f"module {program.fingerprint}": program.name,
+        f"module {program.fingerprint}" if program.fingerprint else "module": program.name,
     }
     return Profile(tuple(costs.values()), origin=origin)
