@@ -113,7 +113,8 @@ def _gain(prediction: Prediction) -> Iterator[DigestLine]:
         yield DigestLine(f"PGLE: the profile was not used: {gain.reason}", 5)
         return
     saves = _milliseconds(gain.saves_range_s)
-    yield DigestLine(f"PGLE [predicted, at most]: a profile of real costs saves {saves}", 5)
+    bound = "at most" if prediction.target.tpu is None else "one schedule of several"
+    yield DigestLine(f"PGLE [predicted, {bound}]: a profile of real costs saves {saves}", 5)
 
 
 def _milliseconds(seconds: Range) -> str:
