@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import lzma
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +114,30 @@ def test_a_name_that_stands_for_something_else_gets_no_cost(
     assert not lines
 
 
+CLONED = """\
+HloModule jit_step, is_scheduled=true
+
+%fused (q: SHAPE) -> SHAPE {
+  %q = SHAPE parameter(0)
+  ROOT %tanh = SHAPE tanh(%q)
+}
+
+ENTRY %main (p: SHAPE) -> SHAPE {
+  %p = SHAPE parameter(0)
+  ROOT %convolution_tanh_fusion.remat = SHAPE fusion(%p), kind=kLoop, calls=%fused
+}
+"""
+
+
+def test_the_cost_of_a_clone_reaches_what_it_was_cloned_from(without: CompiledProgram) -> None:
+    seen = without.program.instruction("convolution_tanh_fusion")
+    assert seen is not None
+    cloned = read_program(CLONED.replace("SHAPE", str(seen.shape)).encode())
+    for name in ("convolution_tanh_fusion.remat", "convolution_tanh_fusion"):
+        given = tpu_profile(of({name: 9.0}), cloned, without)
+        assert by_name(given.costs) == {"convolution_tanh_fusion": 9.0}
+
+
 def test_the_times_of_the_scheduler_prove_the_use(
     compiled: CompiledProgram, without: CompiledProgram, within: CompiledProgram
 ) -> None:
@@ -159,10 +182,8 @@ def test_a_profile_of_another_program_is_foreign(compiled: CompiledProgram) -> N
 
 
 def test_a_program_that_the_scheduler_leaves_alone_has_no_times(compiled: CompiledProgram) -> None:
-    unscheduled = replace(compiled, hlo=compiled.hlo)  # what the worker sends without a dump
-    evidence, lines = scheduler_evidence(
-        of({"convolution_tanh_fusion": 7.0}), unscheduled, unscheduled
-    )
+    # Without a dump, the worker sends the finished module.
+    evidence, lines = scheduler_evidence(of({"convolution_tanh_fusion": 7.0}), compiled, compiled)
     assert evidence.use is ProfileUse.NOT_USED
     assert "there is none to move" in evidence.reason
     assert not lines

@@ -23,7 +23,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.schedule import async_pairs, is_done, is_start
 from counterpoint.pgle.evidence import LogEvidence, ModuleUse, ProfileUse
-from counterpoint.pgle.lookups import ProfileFit, Staleness, costs_found
+from counterpoint.pgle.lookups import ProfileFit, Staleness, base_name, costs_found
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 
 INIT_ARGS: Final = "LIBTPU_INIT_ARGS"
@@ -63,8 +63,10 @@ def tpu_profile(profile: Profile, compiled: Program, scheduled: CompiledProgram)
     }
     costs: dict[str, InstructionCost] = {}
     file: dict[str, InstructionCost] = {}
-    for name, us in costs_found(profile.costs, compiled.fingerprint).items():
-        found = _scheduled(compiled, name, seen, channels)
+    # A clone comes first, so that the cost of the name itself counts where it has one.
+    for cost in sorted(profile.costs, key=lambda cost: base_name(cost.name) == cost.name):
+        found = _scheduled(compiled, cost.name, seen, channels) if not cost.fingerprint else None
+        us = cost.us
         if found is not None and found.name in clock.us and us:  # a zero was not measured
             costs[found.name] = InstructionCost(found.name, us)
             given = us / clock.mhz if is_start(found) else us
@@ -87,12 +89,14 @@ def _scheduled(
     compiled: Program, name: str, seen: Program, channels: Mapping[int | None, Instruction]
 ) -> Instruction | None:
     """Return the scheduler's instruction for a name of the compiled program."""
-    own = compiled.instruction(name)
+    clones = (it for it in _asked(compiled) if base_name(it.name) == name)
+    own = compiled.instruction(name) or next(clones, None)
     if own is None:
         return None
     if collective(compiled, own) is not None and own.channel_id in channels:
         return channels[own.channel_id]
-    found = seen.instruction(name)
+    # What libtpu computes again after scheduling is renamed there.
+    found = seen.instruction(name) or seen.instruction(base_name(name))
     if found is None or (found.opcode, str(found.shape)) != (own.opcode, str(own.shape)):
         return None
     return found
