@@ -14,15 +14,17 @@ DEMO := demo-output/$(shell date +%Y%m%d-%H%M%S)
 
 NEWEST_TESTS := tests/compile tests/cost tests/simulate \
 	$(wildcard tests/workflow/test_predict*.py tests/cli/test_predict*.py)
+NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 # Test modules are compiled once, also where the site keeps Python from writing that down.
 export PYTHONDONTWRITEBYTECODE :=
-# Many tests wait for processes: four keep two cores busy.
-WORKERS ?= 4
-FAST_WORKERS ?= 3  # these tests hardly wait, and each worker imports and collects everything
-PYTEST := -m pytest -n $(WORKERS) --dist worksteal
-NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
+WORKERS ?= 3  # tests of one process keep a core busy each, and few wait
+SYSTEM_WORKERS ?= 4  # many of these wait for processes: four keep two cores busy
+PYTEST := -m pytest --dist worksteal
+# pyproject.toml says what the markers mean.
+FIRST_TIER := -m 'smoke or not (system or deep)'
+SYSTEM_TIER := -m 'system and not (smoke or deep)'
 
-.PHONY: trainers help demo test newest fast lint web web-check golden budget fuzz fuzz-day fuzz-guided growth docs docs-site tutorial tools clean lock
+.PHONY: help demo test test-system test-deep newest trainers lint web web-check golden budget fuzz fuzz-guided growth docs docs-site tutorial tools clean lock
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -38,19 +40,32 @@ demo: $(VENV)/installed-all ## explain a step recorded on 8 virtual devices; pre
 
 # Everything runs even when something fails, so that one look at the log shows all there is to mend;
 # pytest comes last, and its summary ends the log.
-test: $(VENV)/installed-all-dev ## all tests, lint, types and layers
+test: $(VENV)/installed-all-dev ## the first tier: lint, types, layers and most tests (8 minutes); needs nothing but Python
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
-	newest=0; $(MAKE) --no-print-directory newest || newest=$$?; \
-	budget=0; $(MAKE) --no-print-directory budget || budget=$$?; \
-	fuzz=0; $(MAKE) --no-print-directory fuzz-day || fuzz=$$?; \
+	echo "== pytest"; \
+	$(BIN)/python $(PYTEST) -n $(WORKERS) $(FIRST_TIER) --junitxml=build/tests/first.xml || exit $$?; \
+	[ $$lint -eq 0 ] || { echo "error: the tests pass, but lint, types or layers do not (above)" >&2; exit 1; }
+
+test-system: $(VENV)/installed-all-dev ## the second tier: compilers, clusters, the browser, trainers (25 minutes)
+	@$(BIN)/python tests/prerequisites.py $(NEWER_PYTHON); failed=; \
+	for part in web-check docs-site budget fuzz newest; do \
+		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
+	done; \
 	echo "== trainers: MaxText and Tunix"; \
 	export COUNTERPOINT_MAXTEXT="$$(tests/install_trainer.sh maxtext)"; \
 	export COUNTERPOINT_TUNIX="$$(tests/install_trainer.sh tunix)"; \
-	echo "== pytest"; $(BIN)/python $(PYTEST) || exit $$?; \
-	[ $$budget -eq 0 ] || { echo "error: the tests pass, but explain exceeds its budget (above)" >&2; exit 1; }; \
-	[ $$fuzz -eq 0 ] || { echo "error: the tests pass, but a damaged input of today ends badly (above)" >&2; exit 1; }; \
-	[ $$newest -eq 0 ] || { echo "error: the tests pass, but not with the newest JAX (above)" >&2; exit 1; }; \
-	[ $$lint -eq 0 ] || { echo "error: the tests pass, but lint, types or layers do not (above)" >&2; exit 1; }
+	echo "== pytest"; \
+	$(BIN)/python $(PYTEST) -n $(SYSTEM_WORKERS) $(SYSTEM_TIER) --junitxml=build/tests/system.xml || exit $$?; \
+	[ -z "$$failed" ] || { echo "error: the tests pass, but not$$failed (above)" >&2; exit 1; }
+
+test-deep: $(VENV)/installed-all-dev ## the third tier: 500 examples per property, growth, an hour of fuzzing, all trainers (hours)
+	@failed=; \
+	for part in growth trainers "fuzz MINUTES=60"; do \
+		$(MAKE) --no-print-directory $$part || failed="$$failed $$part,"; \
+	done; \
+	echo "== pytest"; \
+	HYPOTHESIS_PROFILE=deep $(BIN)/python $(PYTEST) -n $(WORKERS) -m 'deep or not system' || exit $$?; \
+	[ -z "$$failed" ] || { echo "error: the tests pass, but not$$failed (above)" >&2; exit 1; }
 
 # JAX drops Pythons sooner than Counterpoint does, so beside the oldest Python there is an older JAX,
 # and the newest one's compiler is tested in an environment of its own; so is libtpu's, for each generation.
@@ -62,8 +77,7 @@ newest: $(VENV)/installed-all-dev ## the compiler's tests with the newest JAX, w
 	else \
 		$(MAKE) --no-print-directory VENV=$(NEWEST) PYTHON=$(NEWER_PYTHON) $(NEWEST)/installed-compiler-tpu-dev \
 		&& $(NEWEST)/bin/python -c 'import jax, sys; print("== pytest with jax", jax.__version__, "on Python", sys.version.split()[0])' \
-		&& $(NEWEST)/bin/python $(PYTEST) -m 'not slow' $(NEWEST_TESTS) \
-		&& $(NEWEST)/bin/python -m pytest $(NEWEST_CHOICES); \
+		&& $(NEWEST)/bin/python $(PYTEST) -n $(SYSTEM_WORKERS) -m 'not deep' --junitxml=build/tests/newest.xml $(NEWEST_TESTS) $(NEWEST_CHOICES); \
 	fi
 
 trainers: $(VENV)/installed-all-dev ## real trainers, run in environments of their own (gigabytes, once)
@@ -73,17 +87,12 @@ trainers: $(VENV)/installed-all-dev ## real trainers, run in environments of the
 	export COUNTERPOINT_AXLEARN="$$(AXLEARN_CHECKOUT="$(AXLEARN_CHECKOUT)" tests/install_trainer.sh axlearn)"; \
 	$(BIN)/python -m pytest tests/trainers
 
-fast: $(VENV)/installed-all-dev ## the quick tests: few programs, no compiler, less than 0.4 CPU seconds each
-	$(BIN)/python -m pytest -n $(FAST_WORKERS) --dist worksteal -m 'not slow and not compiler'
-
-lint: $(VENV)/installed-all-dev ## ruff, pyright, import-linter and the documentation site only
+lint: $(VENV)/installed-all-dev ## ruff, pyright and import-linter only
 	@status=0; run() { echo "== $$*"; $(BIN)/"$$@" || status=1; }; \
 	run ruff check .; \
 	run ruff format --check .; \
 	run pyright --pythonpath $(BIN)/python; \
 	run lint-imports --no-cache --no-logo; \
-	run mkdocs build --strict; \
-	$(MAKE) --no-print-directory web-check || status=1; \
 	exit $$status
 
 # Users need no Node.js: what it builds from web/ is committed, and web-check compares the two.
@@ -109,18 +118,18 @@ web-check: ## whether the committed page is what web/ builds
 	diff -rq "$$built" ../src/counterpoint/view/assets \
 	|| { echo "error: the committed page is not what web/ builds" >&2; echo "  next: make web" >&2; exit 1; }
 
-golden: $(VENV)/installed-all-dev ## the golden pictures of pages anew, to be looked at before they are committed
+golden: $(VENV)/installed-all-dev ## the golden texts and pictures anew, to be looked at before they are committed
+	$(BIN)/python $(PYTEST) -n $(WORKERS) -q --renew-golden
 	PYTHONPATH=tests:tests/diagnose $(BIN)/python tests/golden_pages.py
+	@git status --short tests
 
 budget: $(VENV)/installed-all-dev ## what explain costs, counted, against its limits
 	@echo "== benchmarks/budget.py"; $(BIN)/python benchmarks/budget.py
 
+# Each day tries other inputs; within a day a find can be repeated.
 fuzz: $(VENV)/installed-all-dev ## damaged inputs for MINUTES (default 1): what ends badly is kept in build/fuzz
-	$(BIN)/python tests/fuzz/fuzz.py --minutes $(or $(MINUTES),1)
-
-fuzz-day: $(VENV)/installed-all-dev ## a minute of damaged inputs, others each day
-	@echo "== tests/fuzz/fuzz.py, one minute"; \
-	$(BIN)/python tests/fuzz/fuzz.py --minutes 1 --seed $(or $(DAY),$(shell date -u +%Y%m%d))
+	@echo "== tests/fuzz/fuzz.py"; \
+	$(BIN)/python tests/fuzz/fuzz.py --minutes $(or $(MINUTES),1) --seed $(or $(DAY),$(shell date -u +%Y%m%d))
 
 fuzz-guided: $(VENV)/installed-all-dev ## a minute of inputs that reach new code in one parser: NAME=hlo-made; needs atheris
 	$(BIN)/python tests/fuzz/guided.py $(or $(NAME),hlo-made) --seconds 60 || [ $$? -eq 77 ]
@@ -135,7 +144,7 @@ tutorial: $(VENV)/installed-all-dev ## run the commands of the tutorial anew, an
 	$(BIN)/python tools/fill_outputs.py docs/tutorial.md
 
 docs-site: $(VENV)/installed-all-dev ## the documentation as a site, in build/site
-	$(BIN)/mkdocs build --strict
+	@echo "== mkdocs build --strict"; $(BIN)/mkdocs build --strict
 
 tools: ## Slurm, munge and Chromium for the tests that need them, where apt-get may install them
 	@tests/install_cluster_tools.sh

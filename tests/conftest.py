@@ -1,4 +1,4 @@
-"""For every test: how hypothesis searches, and where the shared real profiles are, if here."""
+"""For every test: how hypothesis searches, where real profiles are, and what a run makes once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, settings
 
 from counterpoint.compile import Pool
 from counterpoint.pgle.evidence import VERBOSE_LOG
+from golden import Golden
 from json_schemas_checked import checked
-from longest_first import LongestFirst
 from lowered import Lowered, lower_step
-from program_count import ProgramCount
 from run_directory import RunDirectory, run_directory_of
 from slurm_cluster import SlurmCluster, slurm_cluster, why_no_slurm
+from started_programs import StartedPrograms
 from xla_compiler import Compiler, why_none
 
 # CI tries the same inputs each time, others new ones. A busy machine is no failure.
@@ -31,10 +31,21 @@ for name, examples in (("counterpoint", 25), ("deep", 500)):
     )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "counterpoint"))
 
+SYSTEM_FIXTURES = frozenset({"lowered", "compiled_anew", "compiler", "running_slurm", "windows"})
+"""Fixtures that start XLA's compiler for GPUs, a cluster or a browser."""
+CHECKOUT = Path(__file__).parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--renew-golden",
+        action="store_true",
+        help="write the golden files anew, and run only the tests that compare with one",
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(ProgramCount(), ProgramCount.__name__)
-    config.pluginmanager.register(LongestFirst())
+    config.pluginmanager.register(StartedPrograms())
     # Thousands of tests and all modules live to the end: to look for garbage among them as often
     # as Python does by default took a fifth of the time.
     gc.set_threshold(50_000, 20, 20)
@@ -45,16 +56,20 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need XLA's compiler for GPUs, before `-m` chooses among them."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that start a system, before `-m` chooses among them."""
     for item in items:
-        if not COMPILERS.isdisjoint(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.compiler)
+        if not SYSTEM_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.system)
+    if config.getoption("renew_golden"):
+        items[:] = [it for it in items if "golden" in getattr(it, "fixturenames", ())]
 
 
-COMPILERS = frozenset({"lowered", "compiled_anew", "compiler"})
-"""Fixtures that start it."""
-CHECKOUT = Path(__file__).parent.parent
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a whole text with a file beside the test: `golden("tune_found.txt", text)`."""
+    renew: bool = request.config.getoption("renew_golden")
+    return Golden(request.path.parent / "golden", renew=renew)
 
 
 @pytest.fixture(scope="session")
@@ -73,29 +88,11 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def shared_cache(run_directory: RunDirectory, program_count: ProgramCount) -> Path:
+def shared_cache(run_directory: RunDirectory) -> Path:
     """What one test compiles no other compiles again; nothing outlives this run."""
     cache = run_directory.path / "cache"
-    program_count.compiling(cache)
     os.environ["COUNTERPOINT_CACHE"] = str(cache)
     return cache
-
-
-@pytest.fixture(scope="session")
-def program_count(pytestconfig: pytest.Config) -> ProgramCount:
-    found = pytestconfig.pluginmanager.get_plugin(ProgramCount.__name__)
-    assert isinstance(found, ProgramCount)
-    return found
-
-
-@pytest.fixture(scope="session", autouse=True)
-def explanations_are_counted(program_count: ProgramCount) -> Iterator[None]:
-    """Count each time that the rules judge a step."""
-    from counterpoint.diagnose import explanation
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(explanation, "judge", program_count.explaining(explanation.judge))
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

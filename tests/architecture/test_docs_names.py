@@ -1,14 +1,11 @@
-"""Imports and paths that the documentation names exist, and shares are written in one way."""
+"""Imports and paths that the documentation names exist."""
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-
-from package_source import PACKAGE, parsed, sources, walk
 
 CHECKOUT = Path(__file__).parents[2]
 PAGES = [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")]
@@ -17,8 +14,6 @@ MODULE = re.compile(r"^import (counterpoint[\w.]*)$", re.MULTILINE)
 PLACE = re.compile(r"(?<![\w/.-])((?:src/counterpoint|tests|tools|benchmarks|examples)/[\w./-]*\w)")
 ELSEWHERE = ("CHANGELOG.md", "docs/rules", "docs/recipes-of-others.md")
 """Pages about other versions, or about files of other projects."""
-SPACED = re.compile(r"\d %(?!\w)")
-"""A share is written `0.6%` everywhere."""
 
 
 def wrong_imports(text: str) -> Iterator[str]:
@@ -65,29 +60,3 @@ def test_a_wrong_import_and_a_wrong_place_are_found() -> None:
     assert wrong_places("see src/counterpoint/core/nothing.py and tests/conftest.py") == [
         "src/counterpoint/core/nothing.py"
     ]
-
-
-def spaced_per_cent(tree: ast.Module) -> Iterator[int]:
-    """The lines of a module whose texts put a space between a number and its per cent sign."""
-    for node in walk(tree):
-        match node:
-            case ast.JoinedStr(values):
-                texts = [v.value if isinstance(v, ast.Constant) else "0" for v in values]
-            case ast.Constant(str(text)):
-                texts = [text]
-            case _:
-                continue
-        if SPACED.search("".join(map(str, texts))):
-            yield node.lineno
-
-
-def test_a_per_cent_sign_follows_its_number() -> None:
-    texts = [*PAGES, *PACKAGE.rglob("*.toml"), *(CHECKOUT / "docs").rglob("*.json")]
-    pages = [str(page.relative_to(CHECKOUT)) for page in texts if SPACED.search(page.read_text())]
-    modules = {str(path): [*spaced_per_cent(parsed(path))] for path in sources()}
-    assert pages == []
-    assert {path: lines for path, lines in modules.items() if lines} == {}
-
-
-def test_a_space_before_a_per_cent_sign_is_found() -> None:
-    assert [*spaced_per_cent(ast.parse('x = f"{y:.1f} % of"\nz = "0.6 %"\nw = n % 2\n'))] == [1, 2]

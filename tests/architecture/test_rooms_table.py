@@ -36,9 +36,3 @@ def test_the_table_names_each_room_with_its_layer() -> None:
 def test_the_table_goes_from_the_top_down() -> None:
     order = [int(layer) for _, layer, _ in ROW.findall(PAGE.read_text("utf-8"))]
     assert order == sorted(order, reverse=True)
-
-
-def test_contributing_has_no_table_of_its_own() -> None:
-    text = (CHECKOUT / "CONTRIBUTING.md").read_text("utf-8")
-    assert "docs/concepts/architecture.md" in text
-    assert not re.search(r"^\| `\w+` \|", text, re.MULTILINE), "one table is enough"

@@ -16,7 +16,7 @@ import counterpoint
 from agent_process import SHARDED, Left, environment, run
 from counterpoint.core.injection import SITE
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 pytest.importorskip("jax")
 

@@ -621,7 +621,7 @@ def test_a_program_that_counts_and_prints_nothing_is_watched_for_a_minute(tmp_pa
     assert recorder.state == "done"
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_memory_that_the_first_runs_take_is_the_programs(tmp_path: Path) -> None:
     recorder, pass_by = by_time(tmp_path)
     taken = b"x" * (700 << 20)  # as activations on the CPU, where they are memory of the process

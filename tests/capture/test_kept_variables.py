@@ -256,7 +256,7 @@ def overridden(tmp_path_factory: pytest.TempPathFactory) -> Run:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_script_that_exports_flags_does_not_keep_ours_out(overridden: Run) -> None:
     process = overridden.ranks[0].processes[0]
     flags = flags_in(str(process.facts["xla_flags"]))
@@ -266,7 +266,7 @@ def test_a_script_that_exports_flags_does_not_keep_ours_out(overridden: Run) -> 
     assert not any("did not reach" in note for note in overridden.notes)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_each_flag_has_its_origin(overridden: Run) -> None:
     process = overridden.ranks[0].processes[0]
     rank = overridden.ranks[0]
@@ -334,7 +334,7 @@ def test_values_that_xla_combines_count_all(
     assert counting(origin) == counts
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_setting_of_the_user_that_does_not_count_is_noted_with_its_remedy(
     overridden: Run,
 ) -> None:
@@ -351,7 +351,7 @@ def test_a_setting_of_the_user_that_does_not_count_is_noted_with_its_remedy(
     assert "1 from easydel/__init__.py:3" in notes
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_effective_flags_say_who_set_them(overridden: Run) -> None:
     done = in_process("flags", "effective", str(overridden.path), "--json")
     found = parse_json(done.stdout)

@@ -287,7 +287,7 @@ class TestRefusals:
         with pytest.raises(InputError, match="cannot write to"):
             launch(replace(request(tmp_path, "pass"), directory=Path("/proc/run")))
 
-    @pytest.mark.slow
+    @pytest.mark.system
     def test_flags_that_xla_does_not_know(self, tmp_path: Path) -> None:
         pytest.importorskip("jaxlib")
         settings = Settings((("xla_gpu_enable_async_collectives", "true"),))
@@ -359,7 +359,7 @@ class TestFullDisk:
         assert cut in made.notes
         assert made.ranks[0].stdout.read_bytes()
 
-    @pytest.mark.slow
+    @pytest.mark.system
     def test_a_jax_program_goes_on_where_what_it_lowers_can_t_be_kept(
         self, small_disk: Path
     ) -> None:

@@ -19,7 +19,7 @@ from counterpoint.capture.request import (
 from counterpoint.runs import OutcomeKind, Run
 from counterpoint.runs.reports import effective_flags
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 pytest.importorskip("jax")
 

@@ -15,7 +15,7 @@ import pytest
 
 from counterpoint.runs import OutcomeKind, Run, read_run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 PATIENCE_S = 100  # of the slowest machine
 PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}

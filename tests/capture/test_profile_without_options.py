@@ -17,7 +17,7 @@ from counterpoint.cli.app import main
 from counterpoint.report.runs import run_lines
 from counterpoint.runs import Run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 pytest.importorskip("jax")
 

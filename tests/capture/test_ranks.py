@@ -16,7 +16,7 @@ from counterpoint.capture.request import ProfileSchedule, RunRequest
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import OutcomeKind, Run, read_run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
 SLURM_STEP = {

@@ -13,7 +13,7 @@ import pytest
 import counterpoint
 from counterpoint.runs import OutcomeKind, read_run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 COUNTERPOINT = (sys.executable, "-m", "counterpoint", "run")
 DISTRIBUTED = """

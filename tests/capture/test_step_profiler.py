@@ -11,7 +11,7 @@ from agent_process import SHARDED, Left, run
 from counterpoint import StepProfiler, UsageError
 from counterpoint.core.injection import SITE
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 pytest.importorskip("jax")
 

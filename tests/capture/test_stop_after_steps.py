@@ -124,7 +124,7 @@ class TestAsked:
         assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.system
 class TestEnd:
     @pytest.mark.parametrize(
         "how",
@@ -178,7 +178,7 @@ for i in itertools.count():
 """
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_under_a_launcher_each_rank_ends_its_own_and_none_is_a_failure(tmp_path: Path) -> None:
     pytest.importorskip("jax")
     if shutil.which("mpirun") is None:

@@ -127,7 +127,7 @@ def test_a_signal_that_is_ignored_stays_so(run: Run) -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT])
 def test_a_predict_that_is_ended_leaves_no_directory_and_no_process(
     tmp_path: Path, number: signal.Signals

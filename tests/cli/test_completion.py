@@ -74,7 +74,7 @@ def test_bash_completes_every_command(script: Path) -> None:
     assert "complete -o bashdefault -o default" in script.read_text()  # files, too
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_get_a_script_of_their_own(
     shell: str, capsys: pytest.CaptureFixture[str]

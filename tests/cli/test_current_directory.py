@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 MODULES = ("random.py", "json.py", "platform.py", "jax/__init__.py", "counterpoint/__init__.py")
 MODULE = """

@@ -65,7 +65,7 @@ def run_of(place: Path) -> Run:
     return read_run(next(it for it in place.parents if it.name == "run"))
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_step_time_and_largest_loss(place: Path) -> None:
     place.write_bytes(profile())
     step, loss = digest_lines(run_of(place))
@@ -86,7 +86,7 @@ def test_nor_has_one_without_a_profile(place: Path) -> None:
     assert list(digest_lines(run_of(place))) == []
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_profile_that_cannot_be_read_is_said_in_a_line(place: Path) -> None:
     place.write_bytes(profile()[:200])
     (line,) = digest_lines(run_of(place))
@@ -101,14 +101,14 @@ def test_a_large_profile_is_left_alone(place: Path) -> None:
     assert line == "digest   none: 8.0 GiB of profiles are too much to read after a run"
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_reading_takes_bounded_time(place: Path) -> None:
     os.mkfifo(place)  # nobody writes to it
     (line,) = digest_lines(run_of(place), seconds=1)
     assert line == "digest   none: its profile was not read within 1 s"
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_ctrl_c_breaks_off_the_digest_and_not_the_run(place: Path) -> None:
     os.mkfifo(place)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -122,7 +122,7 @@ def test_ctrl_c_breaks_off_the_digest_and_not_the_run(place: Path) -> None:
     assert line == "digest   none: reading its profile was interrupted"
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_of_compared_runs_both_times_and_the_loss_that_is_left(place: Path) -> None:
     place.write_bytes(profile())
     run = run_of(place)

@@ -69,7 +69,7 @@ class TestOutput:
         assert len(lines) < 60
         assert "\x1b" not in done.stdout
 
-    @pytest.mark.slow
+    @pytest.mark.system
     def test_the_command_it_names_next_works(self, made: Path, tmp_path: Path) -> None:
         last = explain(made).stdout.splitlines()[-1]
         command, *arguments = shlex.split(last.removeprefix("next: "), comments=True)
@@ -133,7 +133,7 @@ class TestOutput:
         assert explain(made, "-o", out, "--force").returncode == 0
         assert json.loads(out.read_text())["devices"] == 1
 
-    @pytest.mark.slow
+    @pytest.mark.system
     def test_a_reader_that_leaves_is_no_error(self, made: Path) -> None:
         command = f"{sys.executable} -m counterpoint explain {made} --json | head -c 1"
         done = subprocess.run(
@@ -141,7 +141,7 @@ class TestOutput:
         )
         assert (done.stdout, done.stderr) == ("{", "")
 
-    @pytest.mark.slow
+    @pytest.mark.system
     @pytest.mark.parametrize("option", ["--json", "--top=3", "--help"])
     def test_a_full_disk_is_one_line(self, made: Path, option: str) -> None:
         with Path("/dev/full").open("w") as full:
@@ -156,7 +156,7 @@ class TestOutput:
         assert done.returncode == 1
         assert done.stderr == "error: can't write the result: No space left on device\n"
 
-    @pytest.mark.slow
+    @pytest.mark.system
     def test_a_profile_through_a_pipe(self, made: Path) -> None:
         command = f"cat {made} | {sys.executable} -m counterpoint explain /dev/stdin --json"
         done = subprocess.run(
@@ -164,7 +164,7 @@ class TestOutput:
         )
         assert json.loads(done.stdout)["inputs"] == ["/dev/stdin"]
 
-    @pytest.mark.slow
+    @pytest.mark.system
     def test_an_encoding_without_the_names_is_no_error(self, made: Path, tmp_path: Path) -> None:
         named = tmp_path / "profil-日本.xplane.pb"
         named.write_bytes(made.read_bytes())

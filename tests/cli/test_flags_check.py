@@ -67,7 +67,7 @@ def test_the_compiler_confirms_what_is_good(capsys: Captured) -> None:
     assert "checked 2 flags: accepted, and XLA starts" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @needs_jaxlib
 def test_what_only_the_compiler_refuses_is_its_own_remark(capsys: Captured) -> None:
     assert checked("--xla_fuel=abc --xla_gpu_autotune_level=4") == 1

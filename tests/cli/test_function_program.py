@@ -39,7 +39,7 @@ def test_a_function_is_no_program(words: list[str], capsys: pytest.CaptureFixtur
     assert "next: " in error
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.skipif(why_none() is not None, reason=str(why_none()))
 def test_the_line_that_is_told_writes_a_program(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

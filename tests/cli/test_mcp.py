@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult, Tool
 
 pytest.importorskip("mcp", reason="counterpoint[mcp] is not installed")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 T = TypeVar("T")
 STEP = ("jit_step", 7)

@@ -15,7 +15,7 @@ from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from lowered import Lowered, costs_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 
 def profile_of(program: Program, path: Path, fingerprint: str | None = None) -> Path:

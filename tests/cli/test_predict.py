@@ -87,7 +87,7 @@ def test_a_faster_link_is_answered_with_the_same_schedule(
     assert both == pytest.approx(free)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_timeline_is_kept_and_can_be_explained_and_compared_with(
     scheduled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

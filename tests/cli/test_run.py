@@ -15,7 +15,7 @@ import pytest
 
 from command_line import in_process
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 STEPS = """
 import jax, jax.numpy as jnp

@@ -274,7 +274,7 @@ def test_a_bad_value_is_one_clear_error_before_anything_runs(
     assert not list(tmp_path.iterdir()), "something was begun"
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("words", "exported", "said"),
     [

@@ -161,7 +161,7 @@ def test_a_workload_that_is_not_there_is_told_before_the_index_is_asked(
     assert "predict" not in said
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_releases_that_can_not_be_had_are_told_before_anything_is_installed(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,7 +182,7 @@ def test_releases_that_can_not_be_had_are_told_before_anything_is_installed(
     assert not [*(place / "cache").rglob("jax-*")]
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.usefixtures("place")
 def test_an_index_that_can_not_be_reached_is_told_as_such(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -194,7 +194,7 @@ def test_an_index_that_can_not_be_reached_is_told_as_such(
     assert "the package index can't be reached" in said
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_workload_that_fails_with_a_release_is_told_with_its_name(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,7 +235,7 @@ def silent_index() -> Generator[tuple[str, threading.Event]]:
             serving.join()
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_ctrl_c_ends_uv_too_and_leaves_nothing(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,7 +286,7 @@ def test_the_limit_counts_if_the_step_is_certainly_longer(limit: float, exceeded
     assert not faster.slower_by_more_than(-0.5)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.compiler
 def test_two_real_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer as JSON, as a page, and for CI."""

@@ -96,7 +96,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("name", "asked", "devices"),
     [
@@ -135,7 +135,7 @@ def test_the_compiled_program_has_the_order_of_the_mesh(tmp_path: Path, file: Pa
     assert compiled.device_order == (0, 4, 1, 5, 2, 6, 3, 7)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("name", "kind", "told"),
     [
@@ -159,7 +159,7 @@ def test_a_function_that_can_not_be_lowered_says_why(
         lower_function(f"{file}:{name}", devices=4, directory=tmp_path / "lowered")
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_command_line_that_a_file_reads_holds_none_of_our_words(
     tmp_path: Path, file: Path
 ) -> None:
@@ -215,7 +215,7 @@ def test_a_function_of_a_file_is_told_from_a_path(text: str, told: bool) -> None
     assert names_function(text) is told
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_module_that_is_not_there_is_refused_without_a_traceback(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no module nomod") as caught:
         lower_function("nomod.steps:make", devices=4, directory=tmp_path)

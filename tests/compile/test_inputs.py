@@ -15,7 +15,7 @@ from counterpoint.compile.inputs.workload import load_scheduled
 from counterpoint.core.errors import InputError, UsageError
 from lowered import Lowered
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 WRITE = """
 import sys

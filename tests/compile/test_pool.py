@@ -22,7 +22,7 @@ from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled_anew")]
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("compiled_anew")]
 
 COMBINE = "xla_gpu_all_gather_combine_threshold_bytes"
 CRASH = {"xla_gpu_experimental_parallel_collective_overlap_limit": "0"}

@@ -209,7 +209,7 @@ def test_a_function_is_lowered_for_tpus(tmp_path: Path) -> None:
     assert made_for_tpus(compiled.program)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @without_libtpu
 def test_without_libtpu_the_error_says_how_to_install_it(workload: Workload) -> None:
     target = parse_target("v5e-4", tpus=True)

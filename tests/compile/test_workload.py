@@ -199,7 +199,7 @@ def test_devices_of_a_dump_stand_on_hosts_as_they_are_sold(
     assert str(own_target(dumped)) == said
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_bundle_of_a_real_run_names_its_devices(shared: Path) -> None:
     workload = load_workload(shared / "data" / "traces" / "pax_fsdp4_4proc_proc0.zip")
     assert workload.name == "pjit__wrapped_step_fn"

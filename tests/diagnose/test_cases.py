@@ -65,11 +65,11 @@ def _number(text: str) -> float:
     return float(text.replace(",", "").split()[0])
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(it, id=it.name, marks=[pytest.mark.slow] if len(it.profiles) > 1 else [])
+        pytest.param(it, id=it.name, marks=[pytest.mark.system] if len(it.profiles) > 1 else [])
         for it in pages()
     ],
 )

@@ -49,7 +49,7 @@ def test_the_hand_made_devices() -> None:
     check_every_device(timelines.two_devices())
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize(
     "name", ["vllm_qwen3_2tpu.trace.json.gz", "jax_conv_mi300x_8gpu.xplane.pb"]
 )

@@ -104,7 +104,7 @@ def test_a_notebook_asks_the_explanation() -> None:
     "name",
     [
         "vllm_qwen3_2tpu.trace.json.gz",
-        pytest.param("pax_fsdp4_4proc_proc0.zip", marks=pytest.mark.slow),
+        pytest.param("pax_fsdp4_4proc_proc0.zip", marks=pytest.mark.system),
     ],
 )
 def test_ten_rows_are_most_of_a_large_model(shared: Path, name: str) -> None:

@@ -289,7 +289,7 @@ def test_builds_that_share_computations_are_compared_by_what_they_do(chosen: lis
         assert (one == other) == (first == second)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_odd_rank_of_a_real_run_is_tuned_differently(shared: object) -> None:
     """nsys-jax takes its step for another program; 12 GEMMs have other tiles, no more."""
 

@@ -164,7 +164,7 @@ EVENTS = st.builds(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @given(st.lists(EVENTS, max_size=30), st.lists(st.integers(1, 120), min_size=4, max_size=8))
 def test_causes_add_up_to_the_idle_time(events: list[Event], lengths: list[int]) -> None:
     runs = [

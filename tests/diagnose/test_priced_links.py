@@ -77,7 +77,7 @@ def test_each_collective_names_the_links_of_its_price(
     assert all(row["link"] for row in rows.values())  # its program was kept with it
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.usefixtures("step")
 def test_a_prediction_that_is_kept_as_a_trace_is_a_whole_step(
     capsys: pytest.CaptureFixture[str],

@@ -32,7 +32,7 @@ def explained(shared: Path) -> Explanation:
     return explained_of(f"{shared}/data/traces/pax_fsdp4_4proc_proc*.zip")
 
 
-@pytest.mark.slow
+@pytest.mark.system
 class TestPax:
     def test_four_hosts_with_a_device_each_and_one_program(self, pax: Timeline) -> None:
         assert len(pax.hosts) == len(pax.devices) == 4
@@ -110,7 +110,7 @@ class TestPax:
         "jax_inference_v6e_4tpu.xplane.pb",
         "vllm_qwen3_2tpu.trace.json.gz",
         "pytorch_h100_2gpu.nsys.sqlite",
-        pytest.param("pax_fsdp4_4proc_proc*.zip", marks=pytest.mark.slow),
+        pytest.param("pax_fsdp4_4proc_proc*.zip", marks=pytest.mark.system),
     ],
 )
 class TestEveryProfile:
@@ -170,7 +170,7 @@ def test_the_tpu_waits_for_host_copies(shared: Path) -> None:
 class TestCompute:
     """Figures of docs/cases, each seen in the profile itself as well."""
 
-    @pytest.mark.slow
+    @pytest.mark.system
     def test_attention_written_out_is_the_dearest_on_pax(self, explained: Explanation) -> None:
         first = explained.findings[0]
         assert first.code == "STEP503"
@@ -182,7 +182,7 @@ class TestCompute:
         assert isinstance(first.saves_ms, Range)
         assert first.saves_ms.high == pytest.approx(49, rel=0.05)
 
-    @pytest.mark.slow
+    @pytest.mark.system
     def test_products_are_no_finding_on_pax(self, explained: Explanation) -> None:
         codes = {finding.code for finding in explained.findings}
         assert not codes & {"STEP401", "STEP402", "STEP501", "STEP502", "STEP505"}

@@ -68,7 +68,7 @@ def test_usual_unknown_and_hidden_latencies_are_no_finding(scene: Scene) -> None
     assert "STEP204" not in codes(scene)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize(
     "scene",
     [

@@ -35,7 +35,7 @@ def cut(
     return assemble([recording(spans, devices=devices, programs=programs)], ["cut.xplane.pb"])
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @given(
     begin=st.integers(0, RUNS * STEP_NS),
     length=st.integers(5 * OP_NS, RUNS * STEP_NS),

@@ -20,7 +20,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
 from xla_compiler import why_none
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 HERE: Final = Path(__file__).parent
 EXAMPLES: Final = HERE.parents[1] / "examples"

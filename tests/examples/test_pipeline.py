@@ -21,7 +21,7 @@ from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.model import launched
 from xla_compiler import why_none
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 HERE: Final = Path(__file__).parent
 PIPELINE: Final = HERE.parents[1] / "examples" / "pipeline.py"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).parents[2]
 HEAD = "id,framework,model,seq,gpu,gpus,precision,dp,fsdp,tp,pp,cp,ep,global_batch,step_time_s,date"

@@ -91,7 +91,7 @@ def visible(files: dict[str, str]) -> dict[str, str]:
     return {name: digest for name, digest in files.items() if not name.startswith(".")}
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize("out", COMMANDS)
 @pytest.mark.parametrize("old", [False, True], ids=["new", "over an old one"])
 def test_killed_at_each_file_operation(
@@ -123,7 +123,7 @@ def test_killed_at_each_file_operation(
         assert seen["scratch"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize("out", COMMANDS)
 def test_full_and_read_only_file_systems(
     inputs: Path, tmp_path: Path, injected: Injector, out: str
@@ -158,7 +158,7 @@ def test_full_and_read_only_file_systems(
     assert told
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_runs_stay_readable_wherever_a_run_is_killed(
     inputs: Path, tmp_path: Path, injected: Injector
 ) -> None:
@@ -177,7 +177,7 @@ def test_runs_stay_readable_wherever_a_run_is_killed(
         assert seen["left"].items() <= seen["end"].items()
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_cache_of_the_viewer_holds_whole_pages_wherever_it_is_killed(
     inputs: Path, tmp_path: Path, injected: Injector
 ) -> None:
@@ -205,7 +205,7 @@ def pages(files: dict[str, str]) -> dict[str, dict[str, str]]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_study_goes_on_wherever_tune_is_killed(
     inputs: Path, tmp_path: Path, injected: Injector
 ) -> None:
@@ -239,7 +239,7 @@ def test_a_study_goes_on_wherever_tune_is_killed(
         assert sum(ran.values()) <= 7
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_nothing_takes_less_than_no_time_if_the_clock_goes_back(
     inputs: Path, tmp_path: Path, injected: Injector
 ) -> None:
@@ -274,7 +274,7 @@ def test_nothing_takes_less_than_no_time_if_the_clock_goes_back(
     assert shown["state"] == "done"
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_pgle_auto_leaves_readable_runs_wherever_it_is_killed(
     inputs: Path, tmp_path: Path, injected: Injector
 ) -> None:

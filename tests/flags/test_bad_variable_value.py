@@ -89,7 +89,7 @@ def test_what_its_reader_takes_is_not_spoken_of(text: str) -> None:
     assert not said(text)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_jax_ends_where_it_is_said_to_and_nowhere_else() -> None:
     if importlib.util.find_spec("jax") is None:
         pytest.skip("jax is not here")

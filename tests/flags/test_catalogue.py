@@ -168,7 +168,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_installed_jax_takes_the_compile_options_and_no_others() -> None:
     """Flags that are in XLA_FLAGS only, and fields that are messages, are refused."""
     known = release(installed()).flags

@@ -158,7 +158,7 @@ def a_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "run"
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_run_tells_what_was_lost_and_who_took_it(a_run: Path, effective: Effective) -> None:
     code, out, _ = effective(str(a_run), "--module", "jit__lambda", "--json")
     told = json.loads(out)

@@ -84,7 +84,7 @@ VALUES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_installed_xla_knows_the_names_we_hold_others_to(xla: Parser) -> None:
     """Types and first releases as well: a flag is refused where it is said to be too new."""
     taken = refused = 0

@@ -145,7 +145,7 @@ def test_aliases_of_yaml_are_followed_once() -> None:
     assert read_text(shared, "x.yaml").settings.variables == {"NCCL_DEBUG": "INFO"}
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -228,7 +228,7 @@ def test_holes_of_a_long_value_are_looked_up_where_they_stand() -> None:
     assert walks == 0
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("name", "text", "code"),
     [
@@ -248,7 +248,7 @@ def test_of_very_many_parts_that_are_not_read_some_are_printed(
     assert len(told.out + told.err) < 10_000
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_very_many_compiler_options_have_a_limit() -> None:
     with pytest.raises(InputError, match="not read from here on"):
         read_text("import jax\n" + 'jax.jit(f, compiler_options={"xla_a": 1})\n' * 3_000, "x.py")

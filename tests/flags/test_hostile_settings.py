@@ -122,7 +122,7 @@ def test_the_printed_commands_of_a_workflow_set_these_and_run_nothing_else(
     assert parse_xla_flags(found.get("XLA_FLAGS", "")) == settings.xla
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @several
 @given(settings=some)
 def test_python_sets_exactly_these_and_runs_nothing(settings: Settings, tmp_path: Path) -> None:

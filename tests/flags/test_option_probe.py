@@ -11,7 +11,7 @@ import pytest
 
 from counterpoint.flags.option_probe import Value, probe_options
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 PAIRS: list[tuple[str, Value, str | None]] = [
     ("xla_gpu_autotune_level", 4, None),

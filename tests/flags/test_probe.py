@@ -25,7 +25,7 @@ needs_jaxlib = pytest.mark.skipif(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @needs_jaxlib
 def test_all_rejected_flags_are_found_at_once() -> None:
     answer = probe_flags(
@@ -58,7 +58,7 @@ def test_all_rejected_flags_are_found_at_once() -> None:
     assert error.what.startswith("the inherited XLA_FLAGS: 9 flags that jaxlib ")
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @needs_jaxlib
 def test_good_flags_are_taken() -> None:
     answer = probe_flags(sys.executable, "--xla_gpu_enable_command_buffer='' --xla_dump_to='/a b'")
@@ -68,7 +68,7 @@ def test_good_flags_are_taken() -> None:
     assert probe_flags(sys.executable, "").version == answer.version
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @needs_jaxlib
 def test_flags_in_a_file_are_asked_for_too(tmp_path: Path) -> None:
     (tmp_path / "flags").write_text("--xla_no_such=1\n--xla_dump_to=/a\n")

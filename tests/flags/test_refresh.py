@@ -25,7 +25,7 @@ from counterpoint.flags.refresh.installed import JaxlibFlags, add_to_table, find
 from counterpoint.flags.refresh.parser import Parser, is_unknown
 from counterpoint.report.catalogue.catalogue_document import refresh_document
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 
 @dataclass(frozen=True)

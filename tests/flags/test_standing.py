@@ -149,7 +149,7 @@ def test_the_live_parser_takes_the_flags_that_the_table_calls_taken() -> None:
     assert refused == {name for name in XLA if state_of(name, known) in fatal}
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.usefixtures("live")
 def test_the_live_compiler_takes_the_options_that_the_table_calls_options() -> None:
     known = release(LIVE)

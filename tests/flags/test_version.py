@@ -27,7 +27,7 @@ from counterpoint.flags.versions import (
     version_number,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 HOPPER, AMPERE = 9, 8
 

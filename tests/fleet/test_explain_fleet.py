@@ -398,7 +398,7 @@ def test_a_host_that_the_topology_does_not_name_is_named(
     assert "does not name" not in in_process(*words).stdout
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_chaos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 64 hosts 3 are cut off to nothing, 2 are refused by the store, and a worker is killed.
 

@@ -18,7 +18,7 @@ from made_fleet import killed_at, killed_once, write_profiles
 
 MEMORY = 1 << 30
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")

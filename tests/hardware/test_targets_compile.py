@@ -10,7 +10,7 @@ from counterpoint.compile.inputs import load_workload
 from counterpoint.hardware.targets import parse_target
 from lowered import Lowered
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 
 @pytest.mark.parametrize("target", ["8xL40S", "8xRTX-PRO-6000", "8xMI300X"])

@@ -37,7 +37,7 @@ def test_a_text_that_was_cut_off_is_left_out() -> None:
     assert program.instruction("all-reduce.1") is None
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_tpus_matrix_products_are_matmuls(shared: Path) -> None:
     """The profiler calls them convolution fusions; the user wrote einsum("mn,pn->mp")."""
     explained = explained_of(shared / "data/traces/vllm_qwen3_2tpu.trace.json.gz")

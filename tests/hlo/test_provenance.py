@@ -280,7 +280,7 @@ def test_words_of_the_step(gpu_step: Program) -> None:
     assert all(described.values())
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_pax_step_leads_to_pax_code(shared: Path) -> None:
     with zipfile.ZipFile(shared / "data/traces/pax_fsdp4_4proc_proc0.zip") as bundle:
         step = read_program(bundle.read(STEP))

@@ -44,7 +44,7 @@ def test_fixtures_read_the_same_from_proto_and_text(name: str) -> None:
     assert_same(proto, text)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
 def test_what_the_installed_jax_compiles_reads_the_same(tmp_path: Path) -> None:
     command = [sys.executable, HERE / "make_fixtures.py", tmp_path]
@@ -55,7 +55,7 @@ def test_what_the_installed_jax_compiles_reads_the_same(tmp_path: Path) -> None:
         assert len(list(proto.instructions)) > 100
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.skipif(
     importlib.util.find_spec("jax_cuda13_plugin") is None or shutil.which("ptxas") is None,
     reason="XLA's GPU compiler (jax-cuda13-pjrt, jax-cuda13-plugin, ptxas) is not installed",

@@ -20,7 +20,7 @@ from counterpoint.lowering import lower_command
 from counterpoint.lowering.result import Lowering
 from counterpoint.trainers import trainers
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 TRAINERS = {trainer.name: trainer for trainer in trainers()}
 
 

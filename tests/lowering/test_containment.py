@@ -17,7 +17,7 @@ from counterpoint.lowering import lower_command
 from counterpoint.lowering.containment import LAYER
 from counterpoint.lowering.result import Lowering
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 if importlib.util.find_spec("jax") is None:
     pytest.skip("JAX is not installed", allow_module_level=True)

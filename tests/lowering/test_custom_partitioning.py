@@ -13,7 +13,7 @@ from jax_process import ask_jax
 from xla_compiler import why_none
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.system,
     pytest.mark.compiler,
     pytest.mark.skipif(why_none() is not None, reason=why_none() or ""),
 ]

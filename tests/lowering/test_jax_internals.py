@@ -35,12 +35,12 @@ print(json.dumps([jax_internals.missing_internals(jax.__version__), options, pub
 """  # noqa: E501
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_this_jax_has_all_that_the_emulator_touches() -> None:
     assert ask_jax(ASK, EMULATOR) == [[], [], []]
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_what_a_release_has_moved_is_named() -> None:
     gone = "jax._src.compiler.compile_or_get_cached"
     assert ask_jax(ASK, EMULATOR, gone)[0] == [gone]

@@ -18,7 +18,7 @@ from counterpoint.pgle.profiles.files import read_profile
 from counterpoint.pgle.profiles.profile import Profile
 from real_profiles import opened
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 STEP = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
 

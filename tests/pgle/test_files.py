@@ -48,7 +48,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("profiles")
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @given(
     costs=st.lists(all_costs, min_size=1),
     latencies=st.lists(latencies),
@@ -109,7 +109,7 @@ print(out.write_bytes(aggregated))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_jaxlib_reads_what_is_written(tmp_path: Path) -> None:
     twice = [write_profile(BARE, tmp_path / f"{name}.pb") for name in "ab"]
     ask_jax(AGGREGATE, *twice, tmp_path / "jax.pb")

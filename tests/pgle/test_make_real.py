@@ -62,7 +62,7 @@ def fingerprint_of(timeline: Timeline, program_id: int) -> str:
     return program.fingerprint
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_gemms_of_five_modules_keep_a_cost_each(shared: Path) -> None:
     path = shared / "data/traces/jax_gemm_mi300x.xplane.pb"
     timeline = read(path)
@@ -85,7 +85,7 @@ print(Path(sys.argv[2]).write_bytes(get_profiled_instructions_proto(sys.argv[1])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_converter_of_jax_makes_one_cost_of_them(shared: Path, tmp_path: Path) -> None:
     path = shared / "data/traces/jax_gemm_mi300x.xplane.pb"
     shutil.copy(path, tmp_path)
@@ -100,7 +100,7 @@ def test_the_converter_of_jax_makes_one_cost_of_them(shared: Path, tmp_path: Pat
     assert merged["custom-call.1"] == pytest.approx(214.59, abs=0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_kernels_of_one_instruction_add_up_within_a_run(shared: Path) -> None:
     path = shared / "data/traces/jax_conv_mi300x_8gpu.xplane.pb"
     kernels = kernels_of(path)
@@ -164,7 +164,7 @@ def costs_of_step(made: ProfileBuild) -> list[dict[str, float]]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_device_time_of_two_builds_is_counted_once(
     pax: tuple[ProfileBuild, list[list[Run]]],
 ) -> None:
@@ -177,7 +177,7 @@ def test_device_time_of_two_builds_is_counted_once(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_fsdp_step_costs_what_its_thunks_take(pax: tuple[ProfileBuild, list[list[Run]]]) -> None:
     made, ranks = pax
     times: dict[str, list[float]] = defaultdict(list)
@@ -202,7 +202,7 @@ def test_a_fsdp_step_costs_what_its_thunks_take(pax: tuple[ProfileBuild, list[li
         assert costs[fusion] == pytest.approx(statistics.median(sums), abs=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_its_collectives_cost_the_stay_of_the_last_rank(
     pax: tuple[ProfileBuild, list[list[Run]]],
 ) -> None:

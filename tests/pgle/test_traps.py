@@ -33,7 +33,7 @@ from counterpoint.pgle.profiles.files import (
 from counterpoint.pgle.profiles.profile import PROFILE, InstructionCost, Latency, Profile
 from xla_compiler import CHECKER_FLAG, Compilation, Compiler, Option
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "reference" / "pgle-traps.md"
 STRICT: dict[str, Option] = {CHECKER_FLAG: "PGLE_STRICTNESS_LEVEL_ERROR"}

@@ -85,7 +85,7 @@ def check_lines(lines: list[str]) -> None:
             assert BASIS.search(line) or line.startswith("B against A"), line
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize("name", TRACES)
 def test_real_profiles(shared: Path, name: str) -> None:
     explanation = explained_of(shared / "data/traces" / name)
@@ -124,7 +124,7 @@ def test_a_step_of_the_profile_is_told_from_those_of_the_verdict(shared: Path) -
     assert "\nstep of the profile, which the parts add up to [measured]: A " in text
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_losses_of_a_prediction_come_before_its_details(tmp_path: Path) -> None:
     program = tmp_path / "step.hlo.txt"
     program.write_text(HLO)

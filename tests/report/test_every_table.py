@@ -354,7 +354,7 @@ def makers() -> set[str]:
     return found - {"document.table"}
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_every_table_was_met(met: Met) -> None:
     assert len(makers()) > 20
     assert makers() - met.makers == set()
@@ -392,13 +392,13 @@ def test_answers_stay_names_stay_apart_and_numbers_stay_whole(met: Met, width: i
     check_all(met, width)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize(
     "name",
     [
         "jax_gemm_mi300x.xplane.pb",
         "vllm_qwen3_2tpu.trace.json.gz",
-        pytest.param("pax_fsdp4_4proc_proc0.zip", marks=pytest.mark.slow),
+        pytest.param("pax_fsdp4_4proc_proc0.zip", marks=pytest.mark.system),
     ],
 )
 def test_real_profiles_fit_as_well(shared: Path, name: str) -> None:

@@ -176,7 +176,7 @@ def test_what_has_no_report_is_refused() -> None:
         html_of(3)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_results_are_drawn_however_the_package_was_imported(tmp_path: Path) -> None:
     """Also where a room was imported by its own name, and no report before."""
     (tmp_path / "try.py").write_text(
@@ -197,7 +197,7 @@ def test_results_are_drawn_however_the_package_was_imported(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_path_is_explained_as_what_it_holds(tmp_path: Path) -> None:
     kept = write_parquet(timelines.two_devices(), tmp_path / "kept")
     for path in (kept, str(kept)):

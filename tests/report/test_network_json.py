@@ -69,7 +69,7 @@ def test_the_contract(timeline: Callable[[], Timeline]) -> None:
     "name",
     [
         "jax_inference_v6e_4tpu.xplane.pb",
-        pytest.param("pax_fsdp4_4proc_proc*.zip", marks=pytest.mark.slow),
+        pytest.param("pax_fsdp4_4proc_proc*.zip", marks=pytest.mark.system),
     ],
 )
 def test_the_contract_on_real_profiles(shared: Path, name: str) -> None:

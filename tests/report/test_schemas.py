@@ -37,7 +37,7 @@ def printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, A
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_there_is_a_schema_for_each_result_and_each_is_sound() -> None:
     names = {path.stem for path in SCHEMAS.glob("*.json")}
     assert names == {*results(), "run", "rank", "journal"}

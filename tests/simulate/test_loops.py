@@ -33,7 +33,7 @@ def unrolled(trips: int) -> str:
     return entry(*turns)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @given(st.integers(0, 6), seconds, seconds, seconds, seconds)
 def test_a_loop_takes_what_its_turns_take_written_out(
     trips: int, gather: float, a: float, b: float, c: float
@@ -138,7 +138,7 @@ def simulated(trips: int) -> tuple[Simulation, int]:
         sys.setprofile(before)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_billion_turns_cost_no_more_than_a_few() -> None:
     _, few = simulated(10)
     simulation, calls = simulated(10**9)

@@ -20,7 +20,7 @@ from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
 from real_profiles import opened
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 
 class Measured:

@@ -24,7 +24,7 @@ from counterpoint.pgle.lookups import cost_name
 from counterpoint.simulate import simulate
 from xla_compiler import Compilation, Compiler, why_none
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 TOTALS = re.compile(r"Total (wasted )?cycles: ([\d.e+]+)")
 

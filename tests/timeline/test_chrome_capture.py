@@ -62,7 +62,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, Rec
     )
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_spans_agree_to_the_picosecond(recordings: tuple[Recording, Recording]) -> None:
     trace, plane = map(wide, recordings)
     assert len(trace) > 100

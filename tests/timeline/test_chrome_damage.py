@@ -134,7 +134,7 @@ def test_odd_values_do_not_stop_the_reading() -> None:
     assert any("5 events without a usable time" in note for note in recording.notes)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_gzip_bomb_is_refused_before_it_fills_the_memory() -> None:
     bomb = gzip.compress(
         b"[" + (b'{"a":"' + bytes(4000) + b'"},') * 50_000, compresslevel=1, mtime=0

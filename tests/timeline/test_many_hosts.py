@@ -60,7 +60,7 @@ def tables(timeline: Timeline) -> Iterator[pl.DataFrame]:
 
 
 class TestSideBySide:
-    @pytest.mark.slow
+    @pytest.mark.system
     @pytest.mark.parametrize("kind", ["gpu", "tpu"])
     def test_however_many_processes_read_the_timeline_is_the_same(
         self, kind: str, tmp_path: Path
@@ -81,7 +81,7 @@ class TestSideBySide:
         assert other is not None
         assert len(program.computations) == len(other.computations)
 
-    @pytest.mark.slow
+    @pytest.mark.system
     def test_a_host_that_cannot_be_read_is_named_by_whoever_read_it(self, hosts: Path) -> None:
         damaged = hosts / "host-02.xplane.pb"
         damaged.write_bytes(damaged.read_bytes()[:-1000])
@@ -92,7 +92,7 @@ class TestSideBySide:
             with pytest.raises(InputError, match="host-02"):
                 read(*sorted(hosts.iterdir()), jobs=jobs)
 
-    @pytest.mark.slow
+    @pytest.mark.system
     def test_progress_counts_the_hosts(self, small: Path) -> None:
         for jobs in (1, None, 2):
             told: list[str] = []
@@ -116,7 +116,7 @@ class TestSideBySide:
         with pytest.raises(UsageError, match="`jobs=0`: not a positive number"):
             read(small, jobs=0)
 
-    @pytest.mark.slow
+    @pytest.mark.system
     def test_an_interrupt_leaves_no_process_and_no_file(self, small: Path, tmp_path: Path) -> None:
         program = (
             "import sys, counterpoint\n"
@@ -244,7 +244,7 @@ class TestBadSets:
             read(hosts)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_nothing_is_left_in_the_temporary_directory(small: Path) -> None:
     read(small, jobs=2)
     left = list(Path(tempfile.gettempdir()).glob("counterpoint-*/hlo"))

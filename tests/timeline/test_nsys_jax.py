@@ -249,7 +249,7 @@ def is_step(executions: pl.DataFrame) -> pl.DataFrame:
     return executions.filter(pl.col("module") == "pjit__wrapped_step_fn").sort("start_ps")
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_real_every_step_has_2610_thunks_on_every_rank(pax: list[Recording]) -> None:
     for recording in pax:
         steps = is_step(recording.executions)

@@ -228,7 +228,7 @@ def test_a_real_profile_reads_back_as_it_was(shared: Path, tmp_path: Path, name:
     assert len(after.markers) == len(before.steps)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize("name", TRACES)
 def test_a_real_profile_is_the_same_in_both_formats(
     shared: Path, tmp_path: Path, name: str
@@ -292,7 +292,7 @@ def test_in_a_row_slices_follow_or_contain_each_other(pairs: list[tuple[int, int
     assert row.max(initial=0) < max(crowds, default=1) or row.max(initial=0) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @given(intervals)
 def test_whatever_overlaps_both_formats_agree(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[int, int]]
@@ -395,7 +395,7 @@ def test_the_basis_and_the_chip_come_back(basis: str, tmp_path: Path) -> None:
     assert set(wrote.notes) <= set(back.notes)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_the_target_and_the_range_of_a_prediction_come_back(tmp_path: Path, jobs: int) -> None:
     wrote = replace(

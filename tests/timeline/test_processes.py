@@ -62,7 +62,7 @@ def timeline(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
     return read(*(str(profile) for profile in sorted(Path(logs).rglob("*.xplane.pb"))))
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_both_processes_are_there(timeline: Timeline) -> None:
     assert len(timeline.hosts) == 2
     assert len({host.name for host in timeline.hosts}) == 2

@@ -158,7 +158,7 @@ def test_no_order_of_fields_changes_an_event(pieces: list[bytes]) -> None:
     assert by_column(data) == (by_protobuf(data), 0)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @given(st.lists(ordered()), st.integers(0, 2**32))
 def test_many_blocks_read_like_one(events: list[bytes], seed: int) -> None:
     order = np.random.default_rng(seed)
@@ -243,7 +243,7 @@ def test_a_length_that_claims_exabytes_is_refused(size: int) -> None:
             by_column(data)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.skipif(not COMPILED, reason="the compiled decoder was not built")
 @given(st.lists(st.one_of(ordered(), disordered()), min_size=1), st.data())
 def test_both_decoders_make_the_same_of_damage(events: list[bytes], draw: st.DataObject) -> None:

@@ -96,7 +96,7 @@ def test_host_events_are_those_that_jax_reads(shared: Path, name: str) -> None:
     assert len(recording.host_events) == theirs
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_cpu_profile_taken_now_is_read_as_jax_reads_it(recorded: bytes) -> None:
     if pytest.importorskip("jax").__version_info__ >= (0, 12):
         pytest.skip("the ProfileData of jax 0.12 aborts on the stats of its own CPU profiles")

@@ -360,7 +360,7 @@ def test_every_number_is_documented() -> None:
     assert page.count("\n| `") == len(rows)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_failing_tracker_loses_neither_the_run_nor_its_exit_code(tmp_path: Path) -> None:
     fake = tmp_path / "clients" / "wandb"
     fake.mkdir(parents=True)

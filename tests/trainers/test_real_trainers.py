@@ -22,7 +22,7 @@ import pytest
 import counterpoint
 from counterpoint.runs import read_run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 MAXTEXT = """
     hardware=cpu attention=dot_product dataset_type=synthetic enable_checkpointing=false run_name=t

@@ -17,7 +17,7 @@ from counterpoint.flags.patch import patch_text
 from counterpoint.tune.executors.executor import ProcessShape, TrialJob, TrialLimits
 from counterpoint.tune.executors.kubernetes_template import read_template
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 SETTINGS = Settings(
     (("xla_gpu_enable_triton_gemm", "false"),), (("NCCL_ALGO", "Ring"), ("TEXT", "it's $(X) $$"))

@@ -44,7 +44,7 @@ def asked(directory: Path, *arms: str, plan: StudyPlan = PLAN) -> TuneRequest:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_planted_gain_is_found_and_a_copy_of_the_base_is_none(tmp_path: Path) -> None:
     said: list[str] = []
     made = tune(asked(tmp_path, "env:SAVES=0.2", "env:OTHER=name"), said.append)
@@ -57,7 +57,7 @@ def test_a_planted_gain_is_found_and_a_copy_of_the_base_is_none(tmp_path: Path) 
     assert conclusion_of(tmp_path / "study") == made
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_program_that_was_edited_meanwhile_is_said(tmp_path: Path) -> None:
     study = asked(tmp_path, "env:OTHER=name")
     tune(study)
@@ -70,7 +70,7 @@ def test_a_program_that_was_edited_meanwhile_is_said(tmp_path: Path) -> None:
     assert said[0] == again.notes[0]
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_study_that_is_done_says_the_same_again_and_runs_nothing(tmp_path: Path) -> None:
     first = tune(asked(tmp_path, "env:OTHER=name"))
     ran = len(read_study(tmp_path / "study").trials)
@@ -79,7 +79,7 @@ def test_a_study_that_is_done_says_the_same_again_and_runs_nothing(tmp_path: Pat
     assert len(read_study(tmp_path / "study").trials) == ran
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_larger_budget_goes_on_with_a_study_that_ended_for_lack_of_it(tmp_path: Path) -> None:
     rule = DecisionRule(cap=6, looks=(2, 4, 6))
     small = replace(PLAN, budget=Budget(trials=6), rule=rule, confirm_rows=0)
@@ -95,7 +95,7 @@ def test_a_larger_budget_goes_on_with_a_study_that_ended_for_lack_of_it(tmp_path
     assert more.spent.trials > first.spent.trials
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_stopping_in_between_leaves_a_study_that_goes_on(tmp_path: Path) -> None:
     def enough() -> bool:
         place = tmp_path / "study"

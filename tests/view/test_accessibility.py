@@ -15,7 +15,7 @@ from counterpoint.view import one_file
 from predicted_candidates import candidates_page
 from tune_conclusions import found, keep_steps
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 Visitor = Callable[..., Visit]
 AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"

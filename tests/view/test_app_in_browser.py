@@ -18,7 +18,7 @@ from counterpoint.timeline.marked import HOST_MARKS
 from counterpoint.view import App, LivePage, PageContent, ShownPage
 from viewed import serving, viewing
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 Visitor = Callable[..., Visit]
 TITLE = "two devices"

@@ -17,7 +17,7 @@ from golden_pages import PICTURES, TOLERANCE, difference, taken
 from recordings import NS, Span, recording
 from viewed import viewing
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 Visitor = Callable[..., Visit]
 

@@ -108,7 +108,7 @@ def test_transfers_before_the_first_step_do_not_make_the_timeline_longer() -> No
         assert all(0 <= at <= page["end"] for at in (*spans["start"], *spans["end"]))
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize(
     "name",
     [
@@ -127,7 +127,7 @@ def test_every_finding_about_time_has_a_place(shared: Path, name: str) -> None:
     assert without <= TIMELESS
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_list_says_how_many_findings_are_at_no_moment(visit: Callable[..., Visit]) -> None:
     timeline = replace(timelines.two_devices(), truncated=True)
     found = counterpoint.explain(timeline).findings
@@ -139,7 +139,7 @@ def test_the_list_says_how_many_findings_are_at_no_moment(visit: Callable[..., V
         expect(first).to_have_text(f"{len(found) - 1} of {len(found)} findings")
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_work_of_a_host_is_shown_when_its_finding_is_chosen(
     visit: Callable[..., Visit],
 ) -> None:

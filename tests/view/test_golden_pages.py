@@ -9,7 +9,7 @@ import pytest
 from chromium import Windows
 from golden_pages import GOLDEN, PICTURES, TOLERANCE, Picture, difference, taken
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")

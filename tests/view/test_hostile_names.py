@@ -31,7 +31,7 @@ from counterpoint.view import PageContent, one_file
 from made_fleet import fleet_of
 from viewed import viewing
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 Visitor = Callable[..., Visit]
 ATTACK = (

@@ -108,7 +108,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
     assert [it.name for it in tmp_path.iterdir()] == ["kept.html"]
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_without_it_nothing_of_the_view_is_loaded(stored: Path) -> None:
     program = (
         "import sys; from counterpoint.cli.app import main; main(sys.argv[1:]);"

@@ -109,7 +109,7 @@ def test_a_block_that_does_not_exist_is_none(name: str) -> None:
     assert live.block(name) is None
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_file_keeps_to_its_limit_and_drops_other_steps_first() -> None:
     random = np.random.default_rng(1)
     at = np.cumsum(random.integers(2, 60, 60_000))

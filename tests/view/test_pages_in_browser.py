@@ -20,7 +20,7 @@ from tune_conclusions import BOTH, found, keep_steps
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 Visitor = Callable[..., Visit]
 TRACES = (

@@ -25,7 +25,7 @@ from counterpoint.cli.view_inputs import ViewOptions, open_input
 from counterpoint.timeline.xplane.planes import LARGE
 from counterpoint.view import listen
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 
 @contextmanager

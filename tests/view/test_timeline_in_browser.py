@@ -23,7 +23,7 @@ from recordings import Span, recording
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 Visitor = Callable[..., Visit]
 

@@ -11,7 +11,7 @@ import pytest
 from command_line import Counterpoint
 from counterpoint.runs import read_run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 # The step is what takes longest to compile, so it must take longer than `jnp.ones` on any machine.
 JITTED = """

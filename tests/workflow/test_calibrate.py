@@ -303,7 +303,7 @@ def test_step_times_that_fit_already_move_nothing() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("pax_fsdp4_4proc_proc0.zip", marks=pytest.mark.slow, id="pax"),
+        pytest.param("pax_fsdp4_4proc_proc0.zip", marks=pytest.mark.system, id="pax"),
         pytest.param("jax_gemm_mi300x.xplane.pb", id="gemm"),
     ],
 )

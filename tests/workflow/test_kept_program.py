@@ -15,7 +15,7 @@ from counterpoint.workflow import find_subject, run_subject
 from counterpoint.workflow.subject import keep_program
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize("name", ["step.mlir", "step.mlir.gz"])
 def test_a_kept_program_has_the_order_of_its_mesh_and_its_own_settings(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ from command_line import Counterpoint
 from counterpoint.flags.versions import PROFILE
 from counterpoint.runs import read_run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 STEPS = ("--profile-start-step", "2", "--profile-steps", "4")
 CPU_STEP = """

@@ -15,7 +15,7 @@ from command_line import Counterpoint
 from counterpoint.hlo import read_program
 from counterpoint.runs import read_run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.prediction import Prediction
 from lowered import Lowered
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 PIPELINED = "xla_gpu_enable_pipelined_all_gather=true"
 IDLE = "xla_gpu_all_reduce_combine_threshold_bytes=31457281"

@@ -51,13 +51,13 @@ def test_a_step_without_estimates_has_the_range_of_tpus(tmp_path: Path) -> None:
     assert "few published steps on TPUs" in coverage_text(base)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_text_and_proto_give_one_step() -> None:
     text = predict(DATA / "tpu_step.txt.xz", target="v5e-8").base.step_s
     assert text == pytest.approx(predict(STEP, target="v5e-8").base.step_s)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_faster_network_shortens_the_step_of_two_slices() -> None:
     slow = predict(SLICES, target="2xv5e-4:100G")
     fast = predict(SLICES, target="2xv5e-4:400G")

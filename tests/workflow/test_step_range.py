@@ -112,7 +112,7 @@ def test_a_step_of_no_time_has_a_range_of_none(simulated: Simulation) -> None:
     assert step_range(nothing) == Range(0.0, 0.0)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_kept_predictions_are_those_of_the_model(shared: Path, tmp_path: Path) -> None:
     """A model that changed has to be held against the published steps again."""
     name = "llama2_70b_64"  # of the three that were published the quickest to compile

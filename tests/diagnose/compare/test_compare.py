@@ -158,7 +158,7 @@ SPAN = st.tuples(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @given(st.lists(SPAN, min_size=1, max_size=12), st.lists(SPAN, min_size=1, max_size=12))
 @settings(max_examples=10)
 def test_whatever_overlaps_rows_add_up_to_the_difference(
@@ -180,7 +180,7 @@ def test_a_profile_without_devices_is_refused() -> None:
 STEPS = st.lists(st.integers(10, 60), min_size=3, max_size=8)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @given(STEPS, STEPS)
 @settings(max_examples=30, deadline=None)
 def test_noise_is_of_the_row_and_never_more_than_it_holds(a: list[int], b: list[int]) -> None:

@@ -16,7 +16,7 @@ from counterpoint.diagnose.compare.experiment import DifferenceKind
 from counterpoint.diagnose.compare.matching import MatchStage
 from counterpoint.diagnose.compare.step_time import StepChange, StepVerdict
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "sharded_step.py"
 # Compiling is nearly all that takes time here, so little is optimized.

@@ -20,7 +20,7 @@ from counterpoint.core.errors import InputError
 from counterpoint.doctor.cluster.exchange import send_report
 from counterpoint.doctor.result import HostReport
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 COUNTERPOINT = (sys.executable, "-m", "counterpoint", "doctor", "--cluster", "--no-probe")
 QUICK = ("--only", "hosts-differ,missing-ranks,open-files,versions", "--json")

@@ -495,7 +495,7 @@ def test_a_search_that_is_not_over_names_the_best_so_far() -> None:
     assert said.gain == 0.11
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_it_can_be_concluded_at_any_time() -> None:
     race = Race(Made(*map(arm, "abc")), StudyPlan(ablate=True), gains={"a": 0.02, "b": 0.03})
     race.run()

@@ -36,7 +36,7 @@ from tune.executors.contract import (
 )
 
 pytest.importorskip("kubernetes", reason="counterpoint[kubernetes] is not installed")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 TEMPLATE = """
 apiVersion: jobset.x-k8s.io/v1alpha2

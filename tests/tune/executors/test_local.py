@@ -17,7 +17,7 @@ from counterpoint.tune.executors.local import Local, read_cpus, read_gpus
 from tune.executors.contract import MARK, SOON, Contract, FreshContract, alive, ended, wait_until
 
 
-@pytest.mark.slow
+@pytest.mark.system
 class TestLocal(Contract, FreshContract):
     construct = (
         "from counterpoint.tune.executors.local import Local\n"

@@ -59,7 +59,7 @@ def ray() -> Iterator[Cluster]:
         yield made
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.usefixtures("ray")
 class TestRay(Contract):
     construct = CONSTRUCT
@@ -79,7 +79,7 @@ class TestRay(Contract):
         wait_until(lambda: not alive(mark), "its ranks live on")
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.usefixtures("ray")
 class TestFresh(FreshContract):
     construct = CONSTRUCT
@@ -98,7 +98,7 @@ def stubborn_job(directory: Path, mark: str) -> TrialJob:
     return replace(job(directory, "", **{MARK: mark}), command=stubborn(directory))
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_tuner_outside_of_the_cluster_joins_it_as_a_client(ray: Cluster, tmp_path: Path) -> None:
     allocation = open_patiently(Ray(shape=TWO, address=ray.client, ending=SOON))
     mark = uuid.uuid4().hex
@@ -122,7 +122,7 @@ def open_patiently(executor: Ray) -> Allocation:
     return executor.open()
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("module", "what", "why"),
     [
@@ -146,7 +146,7 @@ def test_nodes_with_another_counterpoint_or_none_are_refused(
     assert caught.value.next == f"pip install 'counterpoint=={version}'"
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_runtime_environment_may_bring_counterpoint(ray: Cluster, tmp_path: Path) -> None:
     package = Path(counterpoint.__file__).parent
     with joined(ray, {"py_modules": [str(package)]}):
@@ -161,7 +161,7 @@ def test_a_runtime_environment_may_bring_counterpoint(ray: Cluster, tmp_path: Pa
         assert not Path(text).is_relative_to(package)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.usefixtures("ray")
 def test_nodes_that_do_not_see_the_study_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -181,7 +181,7 @@ def test_nodes_that_do_not_see_the_study_are_refused(
         allocation.close()
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_node_that_dies_is_blamed_and_not_the_arm(ray: Cluster, tmp_path: Path) -> None:
     executor = Ray(shape=TWO)
     allocation = executor.open()
@@ -205,7 +205,7 @@ def test_a_node_that_dies_is_blamed_and_not_the_arm(ray: Cluster, tmp_path: Path
         allocation.close()
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.usefixtures("ray")
 def test_actors_that_are_killed_leave_nothing(tmp_path: Path) -> None:
     allocation = Ray(shape=TWO, node_death_s=2).open()
@@ -230,7 +230,7 @@ def is_actor(process: Path) -> bool:
         return False
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.usefixtures("ray")
 def test_nodes_that_the_cluster_can_not_give_are_not_waited_for_endlessly() -> None:
     heard: list[str] = []
@@ -241,7 +241,7 @@ def test_nodes_that_the_cluster_can_not_give_are_not_waited_for_endlessly() -> N
     assert caught.value.why == expected
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.usefixtures("ray")
 def test_who_is_asked_to_stop_while_nodes_are_waited_for_leaves_nothing() -> None:
     import ray
@@ -256,7 +256,7 @@ def test_who_is_asked_to_stop_while_nodes_are_waited_for_leaves_nothing() -> Non
     assert signal.getsignal(signal.SIGTERM) == handler
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.usefixtures("ray")
 def test_what_an_allocation_has_not_is_refused_at_once(tmp_path: Path) -> None:
     allocation = Ray(shape=ProcessShape()).open()

@@ -13,7 +13,7 @@ from counterpoint.tune.executors.executor import ProcessShape
 from slurm_cluster import SlurmCluster
 from tune.executors.contract import SOON, Contract, FreshContract, PlacementContract
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 CONSTRUCT = """
 from counterpoint.tune.executors.choose import choose_executor

@@ -30,7 +30,7 @@ from counterpoint.tune.executors.slurm_batch import SlurmBatch
 from slurm_cluster import NODES, SlurmCluster
 from tune.executors.contract import ended, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("here")]
 
 TWO = ProcessShape(nodes=2)
 SLEEP = "import time; print('up', flush=True); time.sleep(3600)"

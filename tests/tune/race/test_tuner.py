@@ -28,7 +28,7 @@ from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_programs import program
 from tune_studies import AT
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 PLAN = StudyPlan(
     rule=DecisionRule(cap=2, looks=(2,)),

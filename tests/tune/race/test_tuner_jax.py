@@ -38,7 +38,7 @@ def arm(name: str, settings: Settings, acts: Acts) -> Arm:
     return Arm(name=name, settings=base.merged(settings), changes=(it,), origin=ArmOrigin.HAND)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_real_program_is_tuned(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(_TRAIN, encoding="utf-8")

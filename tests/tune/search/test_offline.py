@@ -35,7 +35,7 @@ from lowered import H100, Lowered
 from tune_search_spaces import dimension, ledger, space, variable
 
 pytest.importorskip("optuna")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.system
 
 PLAN = StudyPlan(candidates=15, shortlist=4, jobs=2)
 UNKNOWN = Arm(

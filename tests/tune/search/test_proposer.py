@@ -85,7 +85,7 @@ def test_failures_and_what_does_not_fit_are_learned_from_without_harm() -> None:
     assert known.too_large == 7
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_it_finds_better_points_than_chance() -> None:
     seeds = range(4)
     by_search = mean(best(searched(LARGE, it, 60)) for it in seeds)

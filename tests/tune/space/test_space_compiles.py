@@ -30,7 +30,7 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Generator[Compiler]:
     found.close()
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_compiler_takes_every_choice(compiler: Compiler) -> None:
     """In a program with a loop and the usual collectives.
 

@@ -60,7 +60,7 @@ def meant(arm: Arm, space: Space) -> Hashable:
     return frozenset(found), arm.per, arm.profile
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @given(
     base=bases(),
     version=st.sampled_from(["0.8.3", "0.10.2", "0.12.0"]),

@@ -344,7 +344,7 @@ def test_finalists_share_a_confirmation() -> None:
     assert all(it.decided for it in found)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_runs_after_the_first_look_do_not_make_the_rate_larger() -> None:
     """Three arms without effect, looked at three times: any claim, at any look, is a false one."""
     rng = np.random.default_rng(11)

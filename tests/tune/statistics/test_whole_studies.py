@@ -27,7 +27,7 @@ def studies(machine: Machine, arms: int, gain: float, number: int) -> list[Outco
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize("machine", [SHARED, UNSHARED], ids=lambda it: it.name)
 def test_noise_is_hardly_ever_called_a_win(machine: Machine) -> None:
     outcomes = studies(machine, 8, 0.0, 150)
@@ -48,7 +48,7 @@ def test_no_effect_is_what_most_studies_of_nothing_say() -> None:
     assert sum(it.raced["1"].verdict is ArmVerdict.SAME for it in outcomes) >= 40
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_no_effect_within_so_much_is_true() -> None:
     said = [it.raced["1"] for it in studies(UNSHARED, 8, 0.01, 100)]
     same = [it for it in said if it.verdict is ArmVerdict.SAME]

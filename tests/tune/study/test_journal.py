@@ -222,7 +222,7 @@ def test_two_tunes_can_t_write_to_one_journal(tmp_path: Path) -> None:
     Journal.open(path).close()
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_lock_ends_with_the_process_that_has_it(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     path.write_bytes(line_of(BEGAN, 0))

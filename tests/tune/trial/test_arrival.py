@@ -61,7 +61,7 @@ def python(before: str = "", options: str = "") -> tuple[str, ...]:
     return (sys.executable, "-c", PROGRAM.format(before=before, options=options))
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_program_that_sets_the_flags_itself_has_those_of_its_arm(tmp_path: Path) -> None:
     found = trial(tmp_path, python("os.environ['XLA_FLAGS'] = '--xla_cpu_enable_fast_math=false'"))
     assert (found.failure, found.detail) == (None, "")
@@ -69,7 +69,7 @@ def test_a_program_that_sets_the_flags_itself_has_those_of_its_arm(tmp_path: Pat
     assert found.compiled is not None
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_compiler_options_that_override_an_arm_leave_it_without_a_step(tmp_path: Path) -> None:
     options = ", compiler_options={'xla_cpu_enable_fast_math': False}"
     found = trial(tmp_path, python(options=options))
@@ -79,7 +79,7 @@ def test_compiler_options_that_override_an_arm_leave_it_without_a_step(tmp_path:
     assert found.steady is None
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_command_that_drops_the_environment_is_not_measured(tmp_path: Path) -> None:
     command = ("env", "-i", f"PATH={PLAIN['PATH']}", *python())
     found = trial(tmp_path, command, Settings())

@@ -196,7 +196,7 @@ def test_steps_that_never_settle_are_no_figure(tmp_path: Path) -> None:
     assert "settle" in told.detail
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_time_limits_and_hangs(tmp_path: Path) -> None:
     sleeps = steps(3, "import time; time.sleep(600)")
     assert run(tmp_path / "a", sleeps, timeout_s=1).failure is TrialFailure.TIMEOUT
@@ -256,7 +256,7 @@ def test_what_left_no_run_is_told_by_its_end(
         assert "\n" not in told.detail
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_runner_that_was_killed_is_nobody_s_fault(tmp_path: Path) -> None:
     path = tmp_path / "run"
     ours = (sys.executable, "-m", "counterpoint", "run", "--no-profile", "-o", str(path))
@@ -323,7 +323,7 @@ class TestHalf:
         assert told.steady is not None
 
 
-@pytest.mark.slow
+@pytest.mark.system
 class TestJax:
     def test_the_program_of_the_step_is_told(self, tmp_path: Path) -> None:
         pytest.importorskip("jax")

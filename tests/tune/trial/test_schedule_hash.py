@@ -98,7 +98,7 @@ def test_of_a_backend_config_counts_what_changes_the_run() -> None:
     assert sync != plain
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_real_compiles_agree_with_the_prediction_s_own_comparison(lowered: Lowered) -> None:
     combine = "xla_gpu_all_gather_combine_threshold_bytes"
     options = [

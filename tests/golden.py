@@ -1,0 +1,30 @@
+"""Golden files: whole texts that people read, kept beside the tests that print them.
+
+    make golden    # after a change of a text; the difference is then reviewed like code
+
+A golden file says how a text reads. What must be true of it (numbers, codes, order) is asserted by
+tests of its own, so that a better sentence changes a file and breaks no test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Golden:
+    """The golden files of one directory of tests."""
+
+    directory: Path
+    renew: bool
+
+    def __call__(self, name: str, text: str) -> None:
+        """Hold a text to the file, or write the file anew."""
+        file = self.directory / name
+        if self.renew:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, "utf-8")
+            return
+        kept = file.read_text("utf-8") if file.exists() else ""
+        assert text == kept, f"{file} has another text: if the new one is right, run `make golden`"
