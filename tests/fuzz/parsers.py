@@ -100,7 +100,7 @@ def _lowered(path: Path) -> None:
     from counterpoint.compile.inputs.artifacts import artifacts, candidates, counts, ranked, symbol
 
     for candidate in ranked(candidates(artifacts(path))):
-        data = candidate.paper.read()
+        data = candidate.artifact.read()
         counts(data)
         symbol(data)
 

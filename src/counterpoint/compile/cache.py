@@ -99,12 +99,12 @@ def _files(values: Iterator[str]) -> dict[str, str] | None:
                 continue
             try:
                 path = Path(word)
-                papers = [path] if path.is_file() else _within(path) if path.is_dir() else []
-                if len(papers) > _MOST_FILES or any(
-                    named_file.stat().st_size > _LARGEST for named_file in papers
+                files = [path] if path.is_file() else _within(path) if path.is_dir() else []
+                if len(files) > _MOST_FILES or any(
+                    file.stat().st_size > _LARGEST for file in files
                 ):
                     return None
-                found |= {str(named_file): _hash(named_file.read_bytes()) for named_file in papers}
+                found |= {str(file): _hash(file.read_bytes()) for file in files}
             except (OSError, ValueError):
                 return None
     return found
@@ -145,7 +145,7 @@ def find(task: CompileTask) -> CompileOutput | None:
     try:
         with zipfile.ZipFile(entry) as kept:
             about: dict[str, Any] = json.loads(kept.read(_ABOUT))
-            recorded = CompileOutput(
+            output = CompileOutput(
                 module=kept.read(_MODULE),
                 log=kept.read(_LOG).decode(),
                 outcome=outcome_of(about["outcome"]),
@@ -155,17 +155,17 @@ def find(task: CompileTask) -> CompileOutput | None:
         return None
     with contextlib.suppress(OSError):
         os.utime(entry)
-    return recorded
+    return output
 
 
-def keep(task: CompileTask, recorded: CompileOutput) -> None:
+def keep(task: CompileTask, output: CompileOutput) -> None:
     """Store a compile, if the cache has a place for it."""
     entry = _entry(task)
     if entry is None:
         return
     with contextlib.suppress(OSError):
         entry.parent.mkdir(parents=True, exist_ok=True)
-        _write(entry, recorded)
+        _write(entry, output)
         _tidy(entry.parent.parent)
 
 
@@ -177,15 +177,15 @@ def _entry(task: CompileTask) -> Path | None:
     return directory / f"v{FORMAT}" / name[:2] / f"{name}.zip"
 
 
-def _write(entry: Path, recorded: CompileOutput) -> None:
-    about = {"outcome": asdict(recorded.outcome), "taken": dict(recorded.taken)}
+def _write(entry: Path, output: CompileOutput) -> None:
+    about = {"outcome": asdict(output.outcome), "taken": dict(output.taken)}
     with (
         whole_file(entry, overwrite=True, mode=0o600) as part,
         zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as kept,
     ):
         kept.writestr(_ABOUT, json.dumps(about))
-        kept.writestr(_MODULE, recorded.module)
-        kept.writestr(_LOG, recorded.log)
+        kept.writestr(_MODULE, output.module)
+        kept.writestr(_LOG, output.log)
 
 
 def _tidy(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""Compiles a Task with the real compiler, XLA:GPU or libtpu, in a process that may crash."""
+"""Compiles a CompileTask with the real compiler, XLA:GPU or libtpu, in a worker process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from counterpoint.hlo import Program, read_program
 
 @frozen(kw_only=True)
 class PlannedMemory:
-    """Bytes on one device, as the compiler plans them. None if this jaxlib does not report them.
+    """Bytes on one device, as the compiler plans them; None if this jaxlib does not report them.
 
     Workspaces of cuDNN and cuBLASLt are unknown without a device, so these are slightly low.
     """
@@ -52,7 +52,7 @@ class PlannedMemory:
 
 @frozen(kw_only=True)
 class CompiledProgram:
-    """One compile of one workload."""
+    """The result of one compile: the scheduled program, its memory, and how it was compiled."""
 
     program: Program
     hlo: bytes = field(repr=False)  # HloModuleProto, scheduled
@@ -101,7 +101,7 @@ def compile_workload(
     schedule_only: bool = False,
     scheduler_view: bool = False,
 ) -> CompiledProgram:
-    """Compile the workload for the target as a single Task, as XLA schedules it there."""
+    """Compile the workload for the target, or return the result of an equal compile."""
     task = CompileTask(
         workload=workload,
         target=target,
@@ -114,48 +114,48 @@ def compile_workload(
     found = cached_compile(task)
     if found is not None:
         return found
-    with WorkerSlot() as pricing:
-        return compile_on(pricing, task)
+    with WorkerSlot() as slot:
+        return compile_on(slot, task)
 
 
 def cached_compile(task: CompileTask) -> CompiledProgram | None:
-    """Return the cached compile, if everything that makes a difference is equal."""
+    """Return the result of an equal compile from the cache; None if it holds none."""
     started = time.monotonic()
-    recorded = cache.find(task)
-    return _compiled(task, recorded, started, from_cache=True) if recorded else None
+    output = cache.find(task)
+    return _compiled(task, output, started, from_cache=True) if output else None
 
 
-def compile_on(pricing: WorkerSlot, task: CompileTask) -> CompiledProgram:
-    """Compile it now, without looking in the cache."""
+def compile_on(slot: WorkerSlot, task: CompileTask) -> CompiledProgram:
+    """Compile the task now, whatever the cache holds, and store the result there."""
     started = time.monotonic()
-    recorded = _compile(pricing, task)
-    cache.keep(task, recorded)
-    return _compiled(task, recorded, started, from_cache=False)
+    output = _compile(slot, task)
+    cache.keep(task, output)
+    return _compiled(task, output, started, from_cache=False)
 
 
 def _compiled(
-    task: CompileTask, recorded: CompileOutput, started: float, *, from_cache: bool
+    task: CompileTask, output: CompileOutput, started: float, *, from_cache: bool
 ) -> CompiledProgram:
-    outcome, options = recorded.outcome, task.requested
-    program = read_program(recorded.module)
+    outcome, options = output.outcome, task.requested
+    program = read_program(output.module)
     return CompiledProgram(
         program=program,
-        hlo=recorded.module,
-        log=recorded.log,
+        hlo=output.module,
+        log=output.log,
         memory=PlannedMemory(**outcome.memory),
         seconds=outcome.seconds,
         wall_s=time.monotonic() - started,
         versions=outcome.versions,
         target=task.target,
-        options={name: options[name] for name in options if name in recorded.taken},
-        notes=(*outcome.notes, *_notes(task, recorded), *log_notes(recorded.log)),
+        options={name: options[name] for name in options if name in output.taken},
+        notes=(*outcome.notes, *_notes(task, output), *log_notes(output.log)),
         from_cache=from_cache,
         schedule_only=task.schedule_only,
     )
 
 
-def _notes(task: CompileTask, recorded: CompileOutput) -> Iterator[str]:
-    taken = recorded.taken
+def _notes(task: CompileTask, output: CompileOutput) -> Iterator[str]:
+    taken = output.taken
     for name, value in task.requested.items():
         if name not in taken:
             yield f"left out: {name}={value}, which this jaxlib does not accept"
@@ -166,28 +166,27 @@ def _notes(task: CompileTask, recorded: CompileOutput) -> Iterator[str]:
     if task.schedule_only:
         yield _SCHEDULE_ONLY
     yield from workaround_notes(taken, task.flags)
-    yield from limit_notes(task, recorded.outcome.versions.get("jaxlib", ""))
+    yield from limit_notes(task, output.outcome.versions.get("jaxlib", ""))
 
 
-def _compile(pricing: WorkerSlot, task: CompileTask) -> CompileOutput:
-    """Try until each option is accepted by some channel, and work around known failures.
+def _compile(slot: WorkerSlot, task: CompileTask) -> CompileOutput:
+    """Try until some channel accepts each option, and work around known failures.
 
-    Options that the run's jaxlib had and this one doesn't know are left out: nobody requested them
-    here.
+    Options that only the run's jaxlib knew are left out, because nobody requested them here.
     """
-    sent = channels({**_autotuned(pricing, task), **task.requested})
+    sent = channels({**_autotuned(slot, task), **task.requested})
     refusal: CompileOutcome | None = None
-    kernels = pricing.kernels(task.interpreter)
+    kernels = slot.kernels(task.interpreter)
     while True:
-        attempt = _attempt(pricing, task, sent, kernels)
+        attempt = _attempt(slot, task, sent, kernels)
         outcome = attempt.outcome
         message = attempt.log if outcome is None else outcome.detail
         if outcome is not None and outcome.failure is None:
             return CompileOutput(
                 module=attempt.module, log=attempt.log, outcome=outcome, taken=sent.all
             )
-        if (known := find_workaround(message, {**task.flags, **sent.all})) is not None:
-            sent = sent.having(known.option, known.value)
+        if (workaround := find_workaround(message, {**task.flags, **sent.all})) is not None:
+            sent = sent.having(workaround.option, workaround.value)
             continue
         if kernels is not None and _may_fail_by_kernels(attempt):
             kernels = None
@@ -213,23 +212,23 @@ def _may_fail_by_kernels(attempt: CompileAttempt) -> bool:
     return outcome.failure is FailureKind.COMPILER or outcome.option == KERNELS
 
 
-def _autotuned(pricing: WorkerSlot, task: CompileTask) -> dict[str, str]:
+def _autotuned(slot: WorkerSlot, task: CompileTask) -> dict[str, str]:
     """Return the kernels autotuned on this kind of device; else options for XLA's first choice."""
     if task.target.tpu is not None:
         return {}
     if not task.has_kernels or NO_AUTOTUNING in task.requested:
         return {NO_AUTOTUNING: "0"}
-    path = pricing.directory / "autotune_results.pbtxt"
+    path = slot.directory / "autotune_results.pbtxt"
     path.write_bytes(task.workload.autotuned or b"")
     return {AUTOTUNED: str(path)}
 
 
 def _attempt(
-    pricing: WorkerSlot, task: CompileTask, sent: Channels, kernels: Path | None
+    slot: WorkerSlot, task: CompileTask, sent: Channels, kernels: Path | None
 ) -> CompileAttempt:
     workload, target = task.workload, task.target
     tpu = target.tpu
-    ours = {"xla_gpu_cuda_data_dir": str(pricing.toolkit)} if tpu is None else {}
+    ours = {"xla_gpu_cuda_data_dir": str(slot.toolkit)} if tpu is None else {}
     if kernels is not None and tpu is None:
         ours[KERNELS] = str(kernels)
     job = CompileJob(
@@ -250,7 +249,7 @@ def _attempt(
     # The job has the allocator's limit: these variables would only force a new worker.
     rest = {name: value for name, value in task.environment.items() if name not in VARIABLES}
     variables = {**rest, **({"XLA_FLAGS": flags} if flags else {})}
-    return pricing.attempt(
+    return slot.attempt(
         job,
         workload.program,
         variables,
@@ -322,8 +321,7 @@ def limit_notes(task: CompileTask, jaxlib: str) -> Iterator[str]:
         if _number(options.get(_WINDOWED)) < _NEVER:
             yield (
                 f"{_WINDOWED} has no effect here: before jaxlib 0.12, without the device, XLA"
-                " does not know"
-                " how many GPUs share NVLink. A run may have windowed einsums"
+                " does not know how many GPUs share NVLink. A run may have windowed einsums"
             )
         if target.hosts > 1 and target.gpus_per_host != _USUAL_HOST and _ESTIMATOR not in options:
             yield (
@@ -352,7 +350,7 @@ def _release_numbers(text: str) -> tuple[int, ...]:
 
 @frozen
 class Workaround:
-    """The text of a failure, the option to compile with instead, and its consequence."""
+    """How to recognize a failure, the option that avoids it, and a note on what that changes."""
 
     mark: re.Pattern[str]
     option: str
@@ -383,15 +381,15 @@ WORKAROUNDS: Final = (
 
 
 def find_workaround(message: str, tried: Mapping[str, str]) -> Workaround | None:
-    """Return the remedy for this failure, unless it was tried or the user set its option."""
-    for known in WORKAROUNDS:
-        if known.option not in tried and known.mark.search(message):
-            return known
+    """Return the workaround for this failure, unless its option was tried or set by the user."""
+    for workaround in WORKAROUNDS:
+        if workaround.option not in tried and workaround.mark.search(message):
+            return workaround
     return None
 
 
 def workaround_notes(taken: Mapping[str, str], requested: Mapping[str, str]) -> Iterator[str]:
-    """Yield notes on the options that were added."""
-    for known in WORKAROUNDS:
-        if known.option in taken and known.option not in requested:
-            yield known.note
+    """Yield a note for each workaround that was used."""
+    for workaround in WORKAROUNDS:
+        if workaround.option in taken and workaround.option not in requested:
+            yield workaround.note

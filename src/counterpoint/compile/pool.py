@@ -1,6 +1,6 @@
 """Runs many compiles at once in worker processes, returning each when it is done.
 
-A crash, a lack of memory or a timeout fails only its own compile. Each worker has its own pricing,
+A crash, a lack of memory or a timeout fails only its own compile. Each worker has its own slot,
 where it compiles one task after another. One that is killed while others run may have been a victim
 of their memory use: it is retried when nothing else runs.
 """
@@ -30,9 +30,9 @@ class WorkerThreads:
     def __init__(self, jobs: int, *, several: bool = True) -> None:
         self._done: SimpleQueue[tuple[int, CompileResult | BaseException]] = SimpleQueue()
         self._waiting: SimpleQueue[tuple[int, CompileTask] | None] = SimpleQueue()
-        self._benches = [WorkerSlot(shares_kernels=several) for _ in range(jobs)]
+        self._slots = [WorkerSlot(shares_kernels=several) for _ in range(jobs)]
         self._threads = [
-            Thread(target=self._serve, args=(pricing,), daemon=True) for pricing in self._benches
+            Thread(target=self._serve, args=(slot,), daemon=True) for slot in self._slots
         ]
 
     def start(self) -> None:
@@ -57,28 +57,28 @@ class WorkerThreads:
 
     def stop(self) -> None:
         """End all workers, and remove their files."""
-        for pricing in self._benches:
-            pricing.stop()
+        for slot in self._slots:
+            slot.stop()
         self.no_more()
         for thread in self._threads:
             if thread.ident is not None:  # it was started
                 thread.join()
 
-    def _serve(self, pricing: WorkerSlot) -> None:
+    def _serve(self, slot: WorkerSlot) -> None:
         number = -1
         try:
-            with pricing:
+            with slot:
                 while (entry := self._waiting.get()) is not None:
                     number, task = entry
-                    self._done.put((number, self._result(pricing, task)))
+                    self._done.put((number, self._result(slot, task)))
         except SlotStopped:
             return
         except BaseException as error:  # noqa: BLE001  a programming error, raised to the caller
             self._done.put((number, error))
 
-    def _result(self, pricing: WorkerSlot, task: CompileTask) -> CompileResult:
+    def _result(self, slot: WorkerSlot, task: CompileTask) -> CompileResult:
         try:
-            return cached_compile(task) or compile_on(pricing, task)
+            return cached_compile(task) or compile_on(slot, task)
         except CounterpointError as error:
             return error
 

@@ -198,7 +198,7 @@ class CandidateModule:
 
     name: str
     form: ProgramForm
-    paper: Artifact
+    artifact: Artifact
     stem: str = ""
 
 
@@ -208,25 +208,25 @@ def candidates(found: Iterable[Artifact]) -> list[CandidateModule]:
     A module that JAX lowered is preferred to XLA's dump of it: it is the same program, but closer
     to what was compiled.
     """
-    papers = list(found)
-    lowered = [candidate for paper in papers if (candidate := _lowered(paper))]
-    return lowered or [candidate for paper in papers if (candidate := _dumped(paper))]
+    files = list(found)
+    lowered = [candidate for artifact in files if (candidate := _lowered(artifact))]
+    return lowered or [candidate for artifact in files if (candidate := _dumped(artifact))]
 
 
 def scheduled(found: Iterable[Artifact]) -> list[str]:
     """Return the locations of modules after XLA's passes, which can't be compiled again."""
-    return [paper.place for paper in found if is_scheduled(paper)]
+    return [artifact.place for artifact in found if is_scheduled(artifact)]
 
 
-def is_scheduled(paper: Artifact) -> bool:
+def is_scheduled(artifact: Artifact) -> bool:
     """Return whether it is a module after XLA's passes, by its name."""
-    return _SCHEDULED.search(paper.name) is not None
+    return _SCHEDULED.search(artifact.name) is not None
 
 
 def ranked(found: Iterable[CandidateModule]) -> list[CandidateModule]:
     """Return the largest by FLOPs first, then by size; one compile per module."""
     found = list(found)
-    largest = max((candidate_file.paper.size for candidate_file in found), default=0)
+    largest = max((candidate.artifact.size for candidate in found), default=0)
     weigh: Callable[[CandidateModule], tuple[float, int]] = partial(_weight, largest)
     best: dict[str, CandidateModule] = {}
     for candidate in sorted(found, key=weigh, reverse=True):
@@ -234,30 +234,32 @@ def ranked(found: Iterable[CandidateModule]) -> list[CandidateModule]:
     return list(best.values())
 
 
-def _lowered(paper: Artifact) -> CandidateModule | None:
+def _lowered(artifact: Artifact) -> CandidateModule | None:
     for pattern in _LOWERED_NAMES:
-        if found := pattern.fullmatch(paper.name):
+        if found := pattern.fullmatch(artifact.name):
             parts = found.groupdict()
-            return CandidateModule(parts["name"], ProgramForm.MLIR, paper, parts.get("stem") or "")
+            return CandidateModule(
+                parts["name"], ProgramForm.MLIR, artifact, parts.get("stem") or ""
+            )
     return None
 
 
-def _dumped(paper: Artifact) -> CandidateModule | None:
-    found = _DUMPED.fullmatch(paper.name)
+def _dumped(artifact: Artifact) -> CandidateModule | None:
+    found = _DUMPED.fullmatch(artifact.name)
     if found is None:
         return None
     form = ProgramForm.HLO_TEXT if found[3] == "txt" else ProgramForm.HLO_PROTO
-    return CandidateModule(found[2], form, paper, found[1])
+    return CandidateModule(found[2], form, artifact, found[1])
 
 
 def _weight(largest: int, candidate: CandidateModule) -> tuple[float, int]:
-    size = candidate.paper.size
+    size = candidate.artifact.size
     if size < _SMALL * largest:
         return 0.0, size
     try:
         if candidate.form is ProgramForm.MLIR:
-            return lowered_flops(as_text(candidate.paper.read(), candidate.paper.place)), size
-        return hlo_flops(read_program(candidate.paper.read())), size
+            return lowered_flops(as_text(candidate.artifact.read(), candidate.artifact.place)), size
+        return hlo_flops(read_program(candidate.artifact.read())), size
     except (InputError, UsageError):
         return 0.0, size  # reported if it is chosen
 

@@ -109,23 +109,23 @@ def _of_run(path: Path) -> list[Artifact]:
         files = [*rank.lowered, *rank.unoptimized]
         if files:
             beside = {file.parent for file in (*rank.unoptimized, *rank.hlo, *rank.debug_options)}
-            return [paper for file in files for paper in artifacts(file)] + [
-                paper for directory in beside for paper in artifacts(directory)
+            return [artifact for file in files for artifact in artifacts(file)] + [
+                artifact for directory in beside for artifact in artifacts(directory)
             ]
     return artifacts(path)
 
 
-def _single(paper: Artifact, wanted: str | None) -> Workload:
-    data = as_text(paper.read(), paper.place)
+def _single(artifact: Artifact, wanted: str | None) -> Workload:
+    data = as_text(artifact.read(), artifact.place)
     if not data:
-        raise InputError(f"{paper.place}: the file is empty", next=_HELP)
+        raise InputError(f"{artifact.place}: the file is empty", next=_HELP)
     form = form_of(data)
     if form is None:
-        raise InputError(f"{paper.place}: neither StableHLO nor an HLO module", next=_HELP)
-    name = (symbol(data) if form is ProgramForm.MLIR else None) or paper.name.partition(".")[0]
-    workload = _workload(CandidateModule(name, form, paper), data)
+        raise InputError(f"{artifact.place}: neither StableHLO nor an HLO module", next=_HELP)
+    name = (symbol(data) if form is ProgramForm.MLIR else None) or artifact.name.partition(".")[0]
+    workload = _workload(CandidateModule(name, form, artifact), data)
     if wanted is not None and wanted not in workload.name:
-        problem = f"{paper.place} contains only module {workload.name}"
+        problem = f"{artifact.place} contains only module {workload.name}"
         raise ArgumentError("module", wanted, problem)
     return workload
 
@@ -148,25 +148,25 @@ def _chosen(path: Path, found: list[Artifact], wanted: str | None) -> Workload:
     if not modules:
         raise _nothing(path, found)
     chosen = modules[0] if wanted is None else _named(path, modules, wanted)
-    beside = {paper.name: paper for paper in found}
+    beside = {artifact.name: artifact for artifact in found}
     return _workload(
         chosen,
-        as_text(chosen.paper.read(), chosen.paper.place),
+        as_text(chosen.artifact.read(), chosen.artifact.place),
         config=_companion(chosen, beside, "gpu_target_config.pbtxt"),
         autotuned=_companion(chosen, beside, "autotune_results.pbtxt"),
         options=_options(_companion(chosen, beside, "debug_options")),
         others=tuple(candidate.name for candidate in modules if candidate is not chosen),
-        scheduled=tuple(paper for paper in found if _is_end_of(chosen, paper)),
+        scheduled=tuple(artifact for artifact in found if _is_scheduled_form(chosen, artifact)),
     )
 
 
-def _is_end_of(chosen: CandidateModule, paper: Artifact) -> bool:
-    """Return whether this is the module after XLA's passes."""
-    if not paper.name.endswith("after_optimizations.hlo.pb"):
+def _is_scheduled_form(chosen: CandidateModule, artifact: Artifact) -> bool:
+    """Return whether this file holds the chosen module after XLA's passes."""
+    if not artifact.name.endswith("after_optimizations.hlo.pb"):
         return False
     if chosen.stem:
-        return paper.name.startswith(f"{chosen.stem}.")
-    return f".{chosen.name}." in paper.name
+        return artifact.name.startswith(f"{chosen.stem}.")
+    return f".{chosen.name}." in artifact.name
 
 
 def _named(path: Path, modules: list[CandidateModule], wanted: str) -> CandidateModule:
@@ -186,11 +186,11 @@ def _named(path: Path, modules: list[CandidateModule], wanted: str) -> Candidate
 def _companion(chosen: CandidateModule, beside: dict[str, Artifact], kind: str) -> bytes | None:
     """Return a file of the same compile; for StableHLO, of the same module."""
     if chosen.stem:
-        paper = beside.get(f"{chosen.stem}.{kind}")
+        artifact = beside.get(f"{chosen.stem}.{kind}")
     else:
         ending = f".{chosen.name}.{kind}"
-        paper = next((file for name, file in beside.items() if name.endswith(ending)), None)
-    return paper.read() if paper else None
+        artifact = next((file for name, file in beside.items() if name.endswith(ending)), None)
+    return artifact.read() if artifact else None
 
 
 def _options(reported: bytes | None) -> dict[str, str]:
@@ -228,7 +228,7 @@ def _workload(
         name=head.name,
         form=chosen.form,
         program=module_bytes(data) if chosen.form is ProgramForm.HLO_PROTO else data,
-        origin=chosen.paper.place,
+        origin=chosen.artifact.place,
         replicas=head.replicas,
         partitions=head.partitions,
         config=config.decode(errors="replace") if config else None,
@@ -257,7 +257,7 @@ def _head(chosen: CandidateModule, data: bytes) -> _Head:
     )
     if head.is_scheduled:
         raise InputError(
-            f"{chosen.paper.place}: module {head.name} is already scheduled",
+            f"{chosen.artifact.place}: module {head.name} is already scheduled",
             why="XLA can't compile it again, and a profile acts on the schedule",
             next=_HELP,
         )
@@ -281,15 +281,15 @@ def _head_of_proto(chosen: CandidateModule, data: bytes) -> _Head:
         program = read_program(data)
     except InputError as error:
         why = error.why or error.what
-        raise InputError(f"{chosen.paper.place}: no program", why=why, next=_HELP) from error
+        raise InputError(f"{chosen.artifact.place}: no program", why=why, next=_HELP) from error
     return _Head(program.name, program.num_replicas, program.num_partitions, program.is_scheduled)
 
 
 def own_programs(workload: Workload) -> Iterator[Program]:
     """Yield each scheduled module beside the workload; skip damaged ones."""
-    for paper in workload.scheduled:
+    for artifact in workload.scheduled:
         try:
-            yield read_program(paper.read())
+            yield read_program(artifact.read())
         except InputError:
             continue
 
@@ -334,14 +334,14 @@ def load_scheduled(path: Path | str, module: str | None = None) -> Program | Non
     found = artifacts_of(path)
     if len(found) == 1 and path.is_file():
         return _scheduled_program(found[0])
-    papers = [paper for paper in found if is_scheduled(paper)]
-    if not papers or candidates(found):
+    files = [artifact for artifact in found if is_scheduled(artifact)]
+    if not files or candidates(found):
         return None
-    return _chosen_program(path, [_with_text(paper.read()) for paper in _once(papers)], module)
+    return _chosen_program(path, [_with_text(artifact.read()) for artifact in _once(files)], module)
 
 
-def _scheduled_program(paper: Artifact) -> Program | None:
-    data = paper.read()
+def _scheduled_program(artifact: Artifact) -> Program | None:
+    data = artifact.read()
     if form_of(data) not in (ProgramForm.HLO_PROTO, ProgramForm.HLO_TEXT):
         return None
     if (
@@ -358,11 +358,11 @@ def _with_text(data: bytes) -> Program:
     return replace(read_program(data), written=data)
 
 
-def _once(papers: list[Artifact]) -> list[Artifact]:
+def _once(files: list[Artifact]) -> list[Artifact]:
     """Keep one file per module: XLA dumps text and proto, and the proto has more data."""
-    protos = [paper for paper in papers if paper.name.endswith(".pb")]
-    stems = {paper.name.removesuffix(".hlo.pb") for paper in protos}
-    return [*protos, *(it for it in papers if it.name.removesuffix(".txt") not in stems
+    protos = [artifact for artifact in files if artifact.name.endswith(".pb")]
+    stems = {artifact.name.removesuffix(".hlo.pb") for artifact in protos}
+    return [*protos, *(it for it in files if it.name.removesuffix(".txt") not in stems
                        and not it.name.endswith(".pb"))]  # fmt: skip
 
 
