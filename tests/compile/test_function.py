@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.compile import compile_workload
-from counterpoint.compile.inputs.function import lower_function, names_function
+from counterpoint.compile.inputs.function_process import lower_function, names_function
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from xla_compiler import why_none

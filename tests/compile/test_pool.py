@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from counterpoint.compile import CompiledProgram, CompileFailed, CompileTask, compile_all
+from counterpoint.compile.capacity import usual_jobs
 from counterpoint.compile.compiler import compile_on
 from counterpoint.compile.inputs import Workload, load_workload
-from counterpoint.compile.worker_slot import WorkerSlot, usual_jobs
+from counterpoint.compile.worker_slot import WorkerSlot
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.compile import CompileTask, assumed_options, compile_workload
-from counterpoint.compile.compiler import find_workaround, limit_notes, log_notes, workaround_notes
-from counterpoint.compile.failures import source_line
+from counterpoint.compile.allocator import planned_bytes
 from counterpoint.compile.inputs import Workload, load_workload
-from counterpoint.compile.task import planned_bytes
-from counterpoint.compile.worker_process import ProgramForm
+from counterpoint.compile.job import ProgramForm
+from counterpoint.compile.notes import limit_notes, log_notes
+from counterpoint.compile.source_line import source_line
+from counterpoint.compile.workarounds import find_workaround, workaround_notes
 from counterpoint.core.errors import UsageError
 from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.compile.worker_process import CompileRefused
-from counterpoint.compile.xla_session import module_of
+from counterpoint.compile.job import CompileRefused
+from counterpoint.compile.serialized import module_of
 
 
 def field(number: int, content: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.compile.xla_session import without_field
+from counterpoint.compile.text_proto import without_field
 
 TEXT = """\
 outer {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile.worker_slot import write_toolkit
+from counterpoint.compile.toolkit import write_toolkit
 from counterpoint.core.errors import UsageError
 
 

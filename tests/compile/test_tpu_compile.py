@@ -16,9 +16,9 @@ from counterpoint.compile import (
     require_compiler,
 )
 from counterpoint.compile.cache import fingerprint
+from counterpoint.compile.capacity import usual_jobs
 from counterpoint.compile.inputs import Workload, load_workload, lower_function
 from counterpoint.compile.task import CompileTask
-from counterpoint.compile.worker_slot import usual_jobs
 from counterpoint.core import UsageError
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target

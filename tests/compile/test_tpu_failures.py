@@ -6,7 +6,7 @@ import pytest
 
 from counterpoint.compile.failures import died, refused
 from counterpoint.compile.inputs.workload import Workload
-from counterpoint.compile.worker_process import CompileOutcome, FailureKind, ProgramForm
+from counterpoint.compile.job import CompileOutcome, FailureKind, ProgramForm
 from counterpoint.core import UsageError
 from counterpoint.hardware.targets import parse_target
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.compile.inputs import Workload, load_workload, own_programs, own_target
-from counterpoint.compile.inputs.artifacts import counts, lowered_flops, symbol
-from counterpoint.compile.worker_process import ProgramForm
+from counterpoint.compile.inputs.candidates import counts, lowered_flops, symbol
+from counterpoint.compile.job import ProgramForm
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.runs import RunSettings

@@ -97,7 +97,8 @@ def _calibration(path: Path) -> None:
 
 
 def _lowered(path: Path) -> None:
-    from counterpoint.compile.inputs.artifacts import artifacts, candidates, counts, ranked, symbol
+    from counterpoint.compile.inputs.artifacts import artifacts
+    from counterpoint.compile.inputs.candidates import candidates, counts, ranked, symbol
 
     for candidate in ranked(candidates(artifacts(path))):
         data = candidate.artifact.read()

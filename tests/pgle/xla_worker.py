@@ -40,7 +40,7 @@ from make_fixtures import (  # pyright: ignore[reportMissingImports]
     zoo,
 )
 
-from counterpoint.compile.worker_slot import write_toolkit
+from counterpoint.compile.toolkit import write_toolkit
 
 
 def small(mesh: Mesh) -> Program:

@@ -33,7 +33,7 @@ from make_fixtures import (  # pyright: ignore[reportMissingImports]
 )
 from simulated_gpu import DEVICES, as_xspace
 
-from counterpoint.compile.worker_slot import write_toolkit
+from counterpoint.compile.toolkit import write_toolkit
 
 
 def main() -> None:

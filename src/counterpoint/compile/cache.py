@@ -21,9 +21,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from counterpoint.compile.allocator import planned_bytes
 from counterpoint.compile.interpreter import Interpreter, installed_version, version_in
-from counterpoint.compile.task import CompileOutput, CompileTask, planned_bytes
-from counterpoint.compile.worker_process import outcome_of
+from counterpoint.compile.job import outcome_of
+from counterpoint.compile.task import CompileOutput, CompileTask
 from counterpoint.core.documents import cache_directory
 from counterpoint.core.outputs import whole_file
 
@@ -38,10 +39,21 @@ _OTHER_CODE: Final = ("PYTHON", "LD_", "PJRT_", "PATH")
 _WORD: Final = re.compile(r"[\s=,]+")
 _MOST_FILES: Final = 256
 _LARGEST: Final = 64 << 20
+MOST_BYTES: Final = 4 << 30
+_ROOM: Final = 0.9  # share of the limit to keep when tidying, so that not every compile tidies
+_ABOUT: Final = "compile.json"
+_MODULE: Final = "module.hlo.pb"
+_LOG: Final = "log"
+_DAMAGE: Final = (
+    OSError, EOFError, ValueError, KeyError, TypeError, zlib.error, zipfile.BadZipFile,
+    NotImplementedError, RuntimeError,
+)  # fmt: skip
+"""What json, zipfile and the records raise for a damaged entry; zipfile raises the last two for
+methods that it does not know and for encrypted members."""
 
 
 def fingerprint(task: CompileTask) -> str | None:
-    """Return the hash; None if a result can't be stored, or taken from the cache.
+    """Return the hash of all that a compile depends on; None if its result can't be cached.
 
     Equal hashes mean the same scheduled module. Files that an option or a variable names count by
     their content, because each compile reads a profile anew. A compile that writes files, or that
@@ -124,21 +136,8 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-MOST_BYTES: Final = 4 << 30
-_ROOM: Final = 0.9  # share of the limit to keep when tidying, so that not every compile tidies
-_ABOUT: Final = "compile.json"
-_MODULE: Final = "module.hlo.pb"
-_LOG: Final = "log"
-_DAMAGE: Final = (
-    OSError, EOFError, ValueError, KeyError, TypeError, zlib.error, zipfile.BadZipFile,
-    NotImplementedError, RuntimeError,
-)  # fmt: skip
-"""What json, zipfile and the records raise for a damaged entry; zipfile raises the last two for
-methods that it does not know and for encrypted members."""
-
-
 def find(task: CompileTask) -> CompileOutput | None:
-    """Return the compile of an equal task."""
+    """Return the output of an equal task; None if the cache holds none."""
     entry = _entry(task)
     if entry is None:
         return None
@@ -159,7 +158,7 @@ def find(task: CompileTask) -> CompileOutput | None:
 
 
 def keep(task: CompileTask, output: CompileOutput) -> None:
-    """Store a compile, if the cache has a place for it."""
+    """Store the output of a task, if it can be cached."""
     entry = _entry(task)
     if entry is None:
         return

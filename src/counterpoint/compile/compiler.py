@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -11,23 +10,22 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import cache
-from counterpoint.compile.failures import died, refused
-from counterpoint.compile.inputs.workload import Workload
-from counterpoint.compile.libtpu_schedule import SchedulerClock, scheduler_clock
-from counterpoint.compile.task import (
+from counterpoint.compile.allocator import MEMORY_VARIABLES, planned_bytes
+from counterpoint.compile.channels import (
     AUTOTUNED,
     KERNELS,
-    TIMEOUT_S,
-    VARIABLES,
     Channels,
-    CompileOutput,
-    CompileTask,
     channels,
     needs_own_process,
-    planned_bytes,
     rerouted,
 )
-from counterpoint.compile.worker_process import CompileJob, CompileOutcome, FailureKind
+from counterpoint.compile.failures import died, refused
+from counterpoint.compile.inputs.workload import Workload
+from counterpoint.compile.job import CompileJob, CompileOutcome, FailureKind
+from counterpoint.compile.libtpu_schedule import SchedulerClock, scheduler_clock
+from counterpoint.compile.notes import limit_notes, log_notes
+from counterpoint.compile.task import TIMEOUT_S, CompileOutput, CompileTask
+from counterpoint.compile.workarounds import find_workaround, workaround_notes
 from counterpoint.compile.worker_slot import CompileAttempt, WorkerSlot
 from counterpoint.core.frozen import frozen
 from counterpoint.hardware import Target
@@ -247,7 +245,7 @@ def _attempt(
     )
     flags = " ".join(filter(None, (task.environment.get("XLA_FLAGS"), sent.xla_flags)))
     # The job has the allocator's limit: these variables would only force a new worker.
-    rest = {name: value for name, value in task.environment.items() if name not in VARIABLES}
+    rest = {name: value for name, value in task.environment.items() if name not in MEMORY_VARIABLES}
     variables = {**rest, **({"XLA_FLAGS": flags} if flags else {})}
     return slot.attempt(
         job,
@@ -257,139 +255,3 @@ def _attempt(
         alone=task.schedule_only or needs_own_process(sent.options),
         interpreter=task.interpreter,
     )
-
-
-_MEMORY: Final = re.compile(
-    r"Can't reduce memory use below (?P<wanted>\S+) .*?only reduced to (?P<got>\S+)"
-)
-
-_REPLICATED: Final = re.compile(r"Involuntary full rematerialization\.(?P<rest>[^\n]*)")
-_OP_NAME: Final = re.compile(r'op_name="([^"]+)"')
-
-_INSTRUCTION: Final = re.compile(r"HLO operation:? ?(?:%?([\w.-]+))")
-
-
-def log_notes(log: str) -> Iterator[str]:
-    """Yield one note per kind of warning, with the worst or the first of them.
-
-    The lines are warnings from XLA's hlo_rematerialization.cc and spmd_partitioner.cc, printed at
-    its default log level.
-    """
-    tight = list(_MEMORY.finditer(log))
-    if tight:
-        wanted, got = tight[-1]["wanted"], tight[-1]["got"]
-        yield (
-            f"XLA could not reduce the program's temporaries below {wanted}: {got} remain after"
-            " rematerialization, so the program may run out of memory"
-        )
-    replicated = list(_REPLICATED.finditer(log))
-    if replicated:
-        yield (
-            f"{len(replicated)} tensors are gathered whole on every device, because XLA found no"
-            f" other way between two shardings; the first: {_what(replicated[0]['rest'])}"
-        )
-
-
-def _what(line: str) -> str:
-    scope = _OP_NAME.search(line)
-    name = _INSTRUCTION.search(line)
-    return scope[1] if scope else name[1] if name else line.strip()[:120]
-
-
-_TOLD_OF_HOSTS: Final = (0, 12)
-_USUAL_HOST: Final = 8
-
-_ESTIMATOR: Final = "xla_gpu_analytical_latency_estimator_options"
-_WINDOWED: Final = "xla_gpu_threshold_for_windowed_einsum_mib"
-
-_NEVER: Final = 100_000
-"""XLA's default threshold of a windowed einsum, in MiB: never reached."""
-
-
-def limit_notes(task: CompileTask, jaxlib: str) -> Iterator[str]:
-    """Yield notes on differences from a compile on the device, for this task.
-
-    Before jaxlib 0.12 a compile without the device is not told how GPUs are arranged on hosts (its
-    `slice_size` stays 0): the same program comes out for 8x8 and for 64, XLA's own estimator uses
-    its defaults, and a windowed einsum, which has at most as many steps as the slice has GPUs, is
-    impossible.
-    """
-    target, options = task.target, task.flags
-    if target.tpu is not None:
-        return
-    if _release_numbers(jaxlib) < _TOLD_OF_HOSTS:
-        if _number(options.get(_WINDOWED)) < _NEVER:
-            yield (
-                f"{_WINDOWED} has no effect here: before jaxlib 0.12, without the device, XLA"
-                " does not know how many GPUs share NVLink. A run may have windowed einsums"
-            )
-        if target.hosts > 1 and target.gpus_per_host != _USUAL_HOST and _ESTIMATOR not in options:
-            yield (
-                f"before jaxlib 0.12, without the device, XLA does not know that a host has"
-                f" {target.gpus_per_host} GPUs: its scheduler uses its default"
-                " estimates, and the order of collectives may differ from a run's"
-            )
-    if "matrix_unit_description" not in target.config:
-        yield (
-            "the target's description has no matrix units: XLA's own estimates of GEMMs,"
-            " which determine the schedule, are about 10 times off"
-        )
-
-
-def _number(text: str | None) -> float:
-    try:
-        return float(text) if text is not None else float("inf")
-    except ValueError:
-        return float("inf")
-
-
-def _release_numbers(text: str) -> tuple[int, ...]:
-    parts = text.split(".")[:2]
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
-
-
-@frozen
-class Workaround:
-    """How to recognize a failure, the option that avoids it, and a note on what that changes."""
-
-    mark: re.Pattern[str]
-    option: str
-    value: str
-    note: str
-
-
-WORKAROUNDS: Final = (
-    # Code of a custom call is looked up when kernels are generated, long after scheduling.
-    # A program that calls LAPACK was lowered for CPUs, and can't run on a GPU.
-    Workaround(
-        re.compile(
-            r"(No FFI handler registered|No registered implementation for custom call)(?!.*lapack_)"
-        ),
-        "xla_gpu_mock_custom_calls",
-        "True",
-        "custom calls without code on this machine are scheduled as they are and left out of"
-        " the executable",
-    ),
-    # jaxlib 0.12.0: an all-reduce of one integer, combined with others.
-    Workaround(
-        re.compile(r"compiling Triton kernel:.*\n?.*all-reduce"),
-        "xla_gpu_experimental_use_collective_kernels",
-        "",
-        "all-reduces are left to NCCL: XLA's own kernel for small ones does not compile here",
-    ),
-)
-
-
-def find_workaround(message: str, tried: Mapping[str, str]) -> Workaround | None:
-    """Return the workaround for this failure, unless its option was tried or set by the user."""
-    for workaround in WORKAROUNDS:
-        if workaround.option not in tried and workaround.mark.search(message):
-            return workaround
-    return None
-
-
-def workaround_notes(taken: Mapping[str, str], requested: Mapping[str, str]) -> Iterator[str]:
-    """Yield a note for each workaround that was used."""
-    for workaround in WORKAROUNDS:
-        if workaround.option in taken and workaround.option not in requested:
-            yield workaround.note

@@ -1,4 +1,4 @@
-"""Errors for a worker that did not compile, with remedies."""
+"""The errors of a compile that failed, with remedies: by what its worker reported, or its log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from counterpoint.compile.interpreter import (
     shortened,
     version_in,
 )
-from counterpoint.compile.worker_process import CompileOutcome, FailureKind
+from counterpoint.compile.job import CompileOutcome, FailureKind
+from counterpoint.compile.source_line import source_line
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.flags.lifecycle import reads_libtpu, unknown_hint
@@ -34,20 +35,20 @@ _CUSTOM_PARTITIONER: Final = "custom_partitioner"
 
 
 class CompileFailed(CounterpointError):
-    """Raised if the compiler failed, which says nothing about the options under test."""
+    """Raised if the compiler failed; this says nothing about the options under test."""
 
     exit_code = 3
     from_outside = False
 
 
 class CompileEnded(CompileFailed):
-    """Raised if it was ended before completion: by the timeout, or from outside."""
+    """Raised if a compile was ended before it was complete: by the timeout, or from outside."""
 
     from_outside = True
 
 
 class CompileKilled(CompileEnded):
-    """Raised if its process was killed, usually by the kernel because memory ran out."""
+    """Raised if the worker was killed, usually by the kernel because memory ran out."""
 
 
 def refused(
@@ -191,57 +192,3 @@ def _shown(log: str) -> list[str]:
     fatal = next((line for line in lines if _FATAL.match(line)), None)
     shown = last if fatal is None or fatal in last else [fatal, *last[1:]]
     return [shortened(line) for line in shown]
-
-
-_FILE: Final = re.compile(r'"(?!-")([^"\n]+\.\w+)":(\d+)(?::\d+)?')
-_METADATA: Final = re.compile(r'source_file="([^"]+)"[^}]*?source_line=(\d+)')
-
-_MODULE_LINE: Final = re.compile(r'"-":(\d+):\d+')
-_OP_NAME: Final = re.compile(r'op_name="([^"]+)"|loc\("([^"]+)"\)')
-
-_ALIAS: Final = re.compile(rb"#loc\d+")
-_DEPTH: Final = 12
-_LONGEST_LINE: Final = 120
-
-
-def source_line(message: str, program: bytes) -> str | None:
-    """Return FILE:LINE, or the module's own text there; None if the error has no location.
-
-    MLIR's errors contain the location, or the line of the module. XLA's contain an operation's
-    `op_name` at best, which StableHLO with debug information (as `JAX_DUMP_IR_TO` writes it) maps
-    to a location.
-    """
-    for pattern in (_FILE, _METADATA):
-        if found := pattern.search(message):
-            return f"{found[1]}:{found[2]}"
-    for scope in (
-        scope_name or location_name for scope_name, location_name in _OP_NAME.findall(message)
-    ):
-        if place := _place_of(scope, program):
-            return f"{place}, in {scope}"
-    if found := _MODULE_LINE.search(message):
-        return _line_of_module(int(found[1]), program)
-    return None
-
-
-def _place_of(scope: str, program: bytes) -> str | None:
-    """Return where an operation of that name is written, from the locations in a module's text."""
-    at = re.search(rb'loc\("' + re.escape(scope.encode()) + rb'"\((.*)\)\)', program)
-    text = at[1] if at else b""
-    for _ in range(_DEPTH):
-        if found := _FILE.search(text.decode(errors="replace")):
-            return f"{found[1]}:{found[2]}"
-        alias = _ALIAS.search(text)  # the first is the innermost frame
-        if alias is None:
-            return None
-        definition = re.search(rb"(?m)^" + alias[0] + rb" = (.*)$", program)
-        text = definition[1] if definition else b""
-    return None
-
-
-def _line_of_module(number: int, program: bytes) -> str | None:
-    lines = program.splitlines()
-    if not 0 < number <= len(lines):
-        return None
-    text = lines[number - 1].decode(errors="replace").strip()
-    return f"line {number} of the module: {text[:_LONGEST_LINE]}"

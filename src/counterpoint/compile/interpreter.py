@@ -1,10 +1,10 @@
 """Interpreter: the Python that lowers and compiles: this process's own, or one with another JAX.
 
-The other one needs JAX and its compiler, and nothing of Counterpoint: it finds Counterpoint's
+The other one needs JAX and its compiler, but no installed Counterpoint: it finds Counterpoint's
 source through PYTHONPATH, in a directory that contains nothing else.
 
-Whether this one has a compiler (JAX's plugin for CUDA, or libtpu) is checked before minutes are
-spent lowering a program for it; nothing is imported here.
+`require_compiler` checks that this one has a compiler (JAX's plugin for CUDA, or libtpu) before
+minutes are spent lowering a program for it; it does not import JAX.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from counterpoint.core import UsageError
 from counterpoint.core.frozen import frozen
 
 _PYTHONPATH: Final = "PYTHONPATH"
+_PLUGINS: Final = ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12")
+_LONGEST: Final = 300
 
 
 @frozen(kw_only=True)
@@ -33,7 +35,7 @@ class Interpreter:
     source: Path | None = None  # a directory that contains the package `counterpoint` alone
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables of a process of this Python: nothing of another one's packages."""
+        """Return the variables of a process of this Python, without another one's packages."""
         mine = {
             name: value
             for name, value in inherited.items()
@@ -50,12 +52,12 @@ class Interpreter:
 
 
 def python_of(interpreter: Interpreter | None) -> str:
-    """Return the path of the Python to start; None is this process's own."""
+    """Return the path of the Python to start; None stands for this process's own."""
     return sys.executable if interpreter is None else str(interpreter.python)
 
 
 def environment_of(interpreter: Interpreter | None, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a process that it starts."""
+    """Return the variables of a process that runs this Python; None stands for our own."""
     return dict(inherited) if interpreter is None else interpreter.environment(inherited)
 
 
@@ -66,11 +68,8 @@ def version_in(interpreter: Interpreter | None, package: str) -> str | None:
     return interpreter.versions.get(package)
 
 
-_PLUGINS: Final = ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12")
-
-
 def require_compiler(*, tpus: bool = False) -> None:
-    """Raise the error that a compile without the compiler would raise."""
+    """Raise the error of a compile without a compiler, if there is none."""
     if tpus:
         if not _is_here("jax") or not _is_here("libtpu"):
             raise no_libtpu()
@@ -118,10 +117,8 @@ def no_libtpu() -> UsageError:
     )
 
 
-_LONGEST: Final = 300
-
-
 def installed_version(package: str) -> str | None:
+    """Return the version of a package that this Python has; None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -129,8 +126,10 @@ def installed_version(package: str) -> str | None:
 
 
 def first_line(text: str) -> str:
+    """Return the first line of a message, shortened."""
     return shortened(text.strip().partition("\n")[0])
 
 
 def shortened(text: str) -> str:
+    """Return the beginning of a message that is too long for an error."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,12 +1,12 @@
 """The schedule that libtpu dumps before it makes machine code. Runs in the worker.
 
-libtpu schedules a step in seconds; machine code takes it minutes, and no prediction reads it. What
-it writes with the machine code is missing: its estimates of cycles, and the peak memory. A program
-that does not fit into memory is refused before.
+libtpu schedules a step in seconds; machine code takes it minutes, and no prediction reads it. A
+compile that stops at the schedule lacks what libtpu writes with the machine code: its estimates of
+cycles, and the peak memory. libtpu still refuses a program that does not fit into memory.
 
 Its scheduler's own dump has the names by which it looks up a profile, and the time that it gave
-each instruction. Later passes rename and fuse both. `scheduler_module` makes a scheduled module of
-it, which any reader of HLO takes; `scheduler_clock` reads the times back.
+each instruction; later passes rename and fuse instructions. `scheduler_module` makes a scheduled
+module of the dump, which any reader of HLO takes; `scheduler_clock` reads the times back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
-from counterpoint.compile.worker_process import CompileRefused, FailureKind
+from counterpoint.compile.job import CompileRefused, FailureKind
 from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import (
     FIXED64,
@@ -37,19 +37,27 @@ _SCHEDULER: Final = "*.schedule.pb"
 _FIRST: Final = 1  # field of an HloProto: the module; of the report: one memory space
 _SIZE, _SPACE = 1, 2  # fields of a memory space
 _HBM: Final = 0
+# Numbers of fields: of libtpu's ScheduleProto, of an instruction in it, of HloModuleProto, and of
+# HloScheduleProto.
+_COMPUTATION_SCHEDULE, _INSTRUCTION, _CLOCK = 2, 2, 4
+_START, _END = 2, 3
+_COMPUTATIONS, _MODULE_SCHEDULE, _COMPUTATION_INSTRUCTIONS, _NAME, _ID = 3, 7, 2, 1, 35
+_SEQUENCE, _KEY, _VALUE, _IDS = 1, 1, 2, 1
+_TIMES: Final = 900
+"""A field that HloModuleProto does not have, so that readers of HLO skip it."""
 
 
 def dump_options(directory: Path, *, scheduler: bool) -> dict[str, str]:
-    """Return the compile options with which libtpu writes its schedule there.
+    """Return the compile options with which libtpu writes its schedule to the directory.
 
-    With `scheduler`, what its scheduler saw, too.
+    With `scheduler` it also writes what its scheduler saw.
     """
     options = {"xla_dump_to": str(directory), "xla_dump_hlo_as_proto": "True"}
     return options | ({"xla_dump_latency_hiding_schedule": "True"} if scheduler else {})
 
 
 def until_scheduled(directory: Path, compile_: Callable[[], object]) -> bytes:
-    """Return the scheduled HloModuleProto as soon as it is whole.
+    """Start the compile, and return the scheduled HloModuleProto as soon as it is whole.
 
     The compile goes on in a thread: the caller has to end the process.
     """
@@ -74,7 +82,7 @@ def until_scheduled(directory: Path, compile_: Callable[[], object]) -> bytes:
 
 
 def buffer_bytes(directory: Path) -> int | None:
-    """Return what the buffers of the schedule take in HBM; None if libtpu does not report it."""
+    """Return the bytes of HBM that the schedule's buffers take; None if libtpu reports none."""
     for space in _messages(directory, _MEMORY_REPORT):
         if _number(space, _SPACE) == _HBM:
             return _number(space, _SIZE) or None
@@ -92,19 +100,10 @@ def _messages(directory: Path, pattern: str) -> Iterator[memoryview]:
         yield from found
 
 
-# Fields of libtpu's ScheduleProto, of HloModuleProto, and of HloScheduleProto.
-_COMPUTATION_SCHEDULE, _INSTRUCTION, _CLOCK = 2, 2, 4
-_START, _END = 2, 3
-_COMPUTATIONS, _MODULE_SCHEDULE, _COMPUTATION_INSTRUCTIONS, _NAME, _ID = 3, 7, 2, 1, 35
-_SEQUENCE, _KEY, _VALUE, _IDS = 1, 1, 2, 1
-_TIMES: Final = 900
-"""A field that HloModuleProto does not have, so that readers of HLO skip it."""
-
-
 def scheduler_module(directory: Path) -> bytes | None:
-    """Return the module in the scheduler's names and order, with its times (`_TIMES`).
+    """Return the module with the scheduler's names, order and times (in the field `_TIMES`).
 
-    None if the scheduler did not run: it does not where no collective is asynchronous.
+    It is None if the scheduler did not run, as in a program without asynchronous collectives.
     """
     found = next(iter(sorted(directory.glob(_SCHEDULER))), None)
     if found is None:
@@ -123,7 +122,7 @@ def scheduler_module(directory: Path) -> bytes | None:
 
 @frozen
 class SchedulerClock:
-    """When the scheduler thought that each instruction starts and ends in its computation."""
+    """When each instruction starts and ends in its computation, by the scheduler's estimate."""
 
     us: dict[str, tuple[float, float]]
     mhz: int  # cycles per microsecond

@@ -1,7 +1,7 @@
-"""Runs many compiles at once in worker processes, returning each when it is done.
+"""Runs many compiles at once in worker processes, and returns each when it is done.
 
 A crash, a lack of memory or a timeout fails only its own compile. Each worker has its own slot,
-where it compiles one task after another. One that is killed while others run may have been a victim
+where it compiles one task after another. A compile that is killed while others run may be a victim
 of their memory use: it is retried when nothing else runs.
 """
 
@@ -14,10 +14,11 @@ from threading import Thread
 from typing import Self, TypeAlias
 
 from counterpoint.compile.cache import fingerprint
+from counterpoint.compile.capacity import usual_jobs
 from counterpoint.compile.compiler import CompiledProgram, cached_compile, compile_on
 from counterpoint.compile.failures import CompileKilled
 from counterpoint.compile.task import CompileTask
-from counterpoint.compile.worker_slot import SlotStopped, WorkerSlot, usual_jobs
+from counterpoint.compile.worker_slot import SlotStopped, WorkerSlot
 from counterpoint.core import ArgumentError, CounterpointError
 
 CompileResult: TypeAlias = CompiledProgram | CounterpointError
@@ -25,7 +26,7 @@ CompileResult: TypeAlias = CompiledProgram | CounterpointError
 
 
 class WorkerThreads:
-    """Threads that each drive one worker, for `several` tasks each or a single one."""
+    """Threads that each drive one worker. `several`: a worker gets more than one task."""
 
     def __init__(self, jobs: int, *, several: bool = True) -> None:
         self._done: SimpleQueue[tuple[int, CompileResult | BaseException]] = SimpleQueue()
@@ -98,10 +99,10 @@ def compile_all(
 
 
 class Pool:
-    """Compiles tasks added one after another: its workers stay until it is closed.
+    """Compiles tasks that are added one after another; its workers stay until it is closed.
 
-    For callers that choose the next compile from the last result, and would otherwise pay
-    repeatedly for the start of Python and JAX. Use it in one thread.
+    It is for callers that choose the next compile from the last result, and would otherwise pay
+    for the start of Python and JAX again and again. Use it in one thread.
     """
 
     def __init__(self, jobs: int | None = None) -> None:
@@ -119,7 +120,7 @@ class Pool:
         self._threads.stop()
 
     def ask(self, number: int, task: CompileTask) -> None:
-        """Compile it when a worker is free. Numbers identify results."""
+        """Compile the task when a worker is free; the result comes back with this number."""
         self._tasks[number] = task
         self._threads.ask(number, task)
 
@@ -172,7 +173,7 @@ def _spread(
 
 
 def _equal(tasks: list[CompileTask]) -> dict[int, list[int]]:
-    """Return numbers of equal tasks, by the first of them."""
+    """Return the indices of equal tasks, by the index of the first of them."""
     firsts: dict[str, int] = {}
     groups: dict[int, list[int]] = {}
     for index, task in enumerate(tasks):

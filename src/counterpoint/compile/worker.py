@@ -1,8 +1,8 @@
 """The child process that compiles: `python -m counterpoint.compile.worker SCRATCH PARENT`.
 
-Each line on its stdin is the directory of a job, each line on its stdout the end of one. It may be
-killed by the compiler at any point (a failed CHECK, no memory), so all its results go to the job's
-directory, and the compiler's output to the log there.
+Each line on its stdin is the directory of a job (job.py), each line on its stdout the end of one.
+The compiler may kill it at any point (a failed CHECK, no memory), so all its results go to the
+job's directory, and the compiler's output to the log there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.worker_process import (
+from counterpoint.compile.job import (
     LOG,
     MODULE,
     PROGRAM,
@@ -42,7 +42,7 @@ def main(parent: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os.write(answers, b"\n")
-    # The machine code is a stand-in's: skip all destructors.
+    # The machine code is that of a stand-in assembler: skip all destructors.
     os._exit(0)
 
 
@@ -55,7 +55,7 @@ def _print_to(log: Path) -> None:
 
 
 def _compile(directory: Path) -> None:
-    """Compile, and write the outcome."""
+    """Compile the job in this directory, and write the outcome."""
     job = read_job(directory)
     program = (directory / PROGRAM).read_bytes()
     try:
@@ -83,7 +83,7 @@ def _resident_kib() -> int:
 
 
 def _die_with(parent: int) -> None:
-    """End when the parent ends in any way: its compile is then useless."""
+    """End this process when its parent ends in any way: nobody waits for the compile then."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() != parent:

@@ -22,72 +22,22 @@ from jax.experimental import topologies
 from jaxlib import _jax, version
 from jaxlib.mlir import ir
 
-from counterpoint.compile.libtpu_schedule import (
-    buffer_bytes,
-    dump_options,
-    scheduler_module,
-    until_scheduled,
-)
-from counterpoint.compile.worker_process import (
+from counterpoint.compile.job import (
     CompileJob,
     CompileOutcome,
     CompileRefused,
     FailureKind,
     ProgramForm,
 )
+from counterpoint.compile.libtpu_schedule import (
+    buffer_bytes,
+    dump_options,
+    scheduler_module,
+    until_scheduled,
+)
+from counterpoint.compile.serialized import module_of
+from counterpoint.compile.text_proto import without_field
 from counterpoint.core.wire import message_field, varint_field
-
-
-def without_field(text: str, name: str) -> str:
-    """Return the text without any field of that name, simple or a block."""
-    field = re.compile(rf"\s*{re.escape(name)}\s*(?P<block>:?\s*\{{)?")
-    kept: list[str] = []
-    depth = 0  # nesting depth inside a removed block
-    for line in text.splitlines(keepends=True):
-        if depth:
-            depth += line.count("{") - line.count("}")
-            continue
-        found = field.match(line)
-        if found is None or line[found.end() :][:1] not in ("", ":", " ", "\n"):
-            kept.append(line)
-        elif found["block"]:
-            depth = line.count("{") - line.count("}")
-    return "".join(kept)
-
-
-_DEPTH: Final = 3
-_FIRST: Final = b"\x0a"  # field 1, length-delimited
-_LAST_BYTE: Final = 0x80  # below: the last byte of a number
-
-
-def module_of(executable: bytes) -> bytes:
-    """Return the HloModuleProto; raise a Refusal if the bytes have another form."""
-    message = executable
-    for _ in range(_DEPTH):
-        if message[:1] != _FIRST:
-            raise _odd()
-        message = _of_length(message[1:])
-    return message
-
-
-def _of_length(message: bytes) -> bytes:
-    """Return the content after its length, a protobuf varint."""
-    size = 0
-    for at, byte in enumerate(message):
-        size |= (byte & (_LAST_BYTE - 1)) << (7 * at)
-        if byte < _LAST_BYTE:
-            found = message[at + 1 : at + 1 + size]
-            if len(found) == size:
-                return found
-            break
-    raise _odd()
-
-
-def _odd() -> CompileRefused:
-    return CompileRefused(
-        FailureKind.COMPILER, "this XLA serializes compiled programs in an unknown format"
-    )
-
 
 # The compiler's client has no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -161,12 +111,7 @@ def compile_program(job: CompileJob, program: bytes, log: Path) -> tuple[bytes, 
 
 
 def _scheduled(executable: Executable) -> bytes:
-    """Return the scheduled module; before 0.8.2 it is only in the serialized executable.
-
-    jaxlib 0.8.0 and 0.8.1 can't list modules. There a serialized executable starts with XLA's own
-    executable, that with a module and its configuration, and that with the module: each is the
-    first field of the message around it.
-    """
+    """Return the scheduled module; before jaxlib 0.8.2 only the serialized executable has it."""
     try:
         modules = executable.hlo_modules()
     except RuntimeError as error:
@@ -260,7 +205,7 @@ def _tpus(job: CompileJob) -> tuple[list[Device], list[str]]:
 def _module(form: ProgramForm, program: bytes) -> tuple[Module, bool]:
     """Return the module, and whether Shardy is to partition it.
 
-    Programs older than Shardy have the shardings of GSPMD, and are partitioned as they were.
+    Programs older than Shardy have the shardings of GSPMD, which partitions them here, too.
     """
     try:
         if form is ProgramForm.MLIR:
@@ -283,7 +228,7 @@ def _proto_of_text(text: str) -> bytes:
 
 
 def _from_hlo(module: Module) -> tuple[Module, bool]:
-    """Remove GSPMD's shardings if HLO has those of both partitioners."""
+    """Return the module, without GSPMD's shardings if it has those of both partitioners."""
     text: str = module.operation.get_asm(enable_debug_info=True)
     if "xla.sdy." in text:
         return ir.Module.parse(_SHARDING.sub("", text)), True
@@ -306,14 +251,14 @@ def _assigned(
 ) -> DeviceNumbers:
     """Return the device of each partition of each replica.
 
-    The order of the program's mesh is in a comment at its end, where it was lowered by us.
+    A program that Counterpoint lowered has the order of its mesh in a comment at its end.
     """
     order = np.arange(replicas * partitions)
     if found := _DEVICE_ORDER.search(program, max(len(program) - _ORDER_BYTES, 0)):
         given = np.array(found[1].split(b","), np.int64)
         if np.array_equal(np.sort(given), order):
             order = given
-    # Devices of the second slice of TPUs do not go on counting where the first ends.
+    # The devices of a second slice of TPUs are not numbered on from the first.
     numbers = np.array([device.id for device in devices], np.int64)
     return numbers[order].reshape(replicas, partitions)
 

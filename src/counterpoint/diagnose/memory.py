@@ -87,11 +87,11 @@ def _whole(data: StepData) -> int | None:
 
 
 def _by_share(data: StepData, run: Run, whole: int | None) -> int | None:
-    from counterpoint.compile import VARIABLES, memory_fraction
+    from counterpoint.compile import MEMORY_VARIABLES, memory_fraction
     from counterpoint.runs.reports import variables_of
 
     known = variables_of(run) | dict(data.context.environment or {})
-    if whole is None or not any(known.get(name, "").strip() for name in VARIABLES):
+    if whole is None or not any(known.get(name, "").strip() for name in MEMORY_VARIABLES):
         return None
     try:
         return int(whole * memory_fraction(known))

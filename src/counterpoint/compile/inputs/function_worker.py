@@ -17,7 +17,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from counterpoint.compile.inputs.function import OUTCOME, program, target_platform
+from counterpoint.compile.inputs.function import program, target_platform
+from counterpoint.compile.inputs.function_process import OUTCOME
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core import CounterpointError, UsageError
 
@@ -27,7 +28,7 @@ _EXAMPLE: Final = "return step, (state, batch)"
 
 
 def main(directory: Path, home: str, name: str, devices: int) -> int:
-    """Lower what the function returns, and write it."""
+    """Call the function, lower what it returns, and write the module or the error."""
     try:
         workload = _workload(_called(_found(home, name), devices))
         module = directory / f"jax_ir0001_{workload.name}_compile.mlir"
@@ -100,7 +101,7 @@ def _imported(home: str) -> object:
 
 
 def _called(make: Callable[..., Made], devices: int) -> Made:
-    """Call with the number as the first parameter, or as the one called `devices`.
+    """Call the function with the number as its parameter `devices`, or else as its first.
 
     A parameter called `platform` is "gpu" or "tpu", as `jax.default_backend()` is there.
     """

@@ -9,32 +9,28 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.inputs.artifacts import (
-    BYTECODE,
-    Artifact,
+from counterpoint.compile.inputs.artifacts import Artifact, artifacts
+from counterpoint.compile.inputs.bytecode import BYTECODE, as_text
+from counterpoint.compile.inputs.candidates import (
     CandidateModule,
-    artifacts,
-    as_text,
     candidates,
     counts,
-    hlo_flops,
-    is_scheduled,
     ranked,
+    scheduled_places,
     symbol,
 )
-from counterpoint.compile.inputs.artifacts import scheduled as scheduled_places
-from counterpoint.compile.worker_process import ProgramForm
+from counterpoint.compile.job import ProgramForm
 from counterpoint.core import ArgumentError, InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.hardware import Target, find_described
 from counterpoint.hardware.targets import even_hosts
-from counterpoint.hlo import Program, module_bytes, read_program
+from counterpoint.hlo import module_bytes, read_program
 from counterpoint.runs import is_run, read_run
 from counterpoint.runs.reports import parse_debug_options
 
@@ -57,6 +53,8 @@ _HELP: Final = (
     "run the program with JAX_DUMP_IR_TO=ir (any JAX, also on CPU) and pass ir, or keep the"
     " *before_optimizations.hlo.pb of an XLA dump (--xla_dump_hlo_as_proto)"
 )
+_NAME: Final = re.compile(r'device_description_str: "([^"]*)"')
+_PLATFORM: Final = re.compile(r'platform_name: "([^"]*)"')
 
 
 @frozen(kw_only=True)
@@ -285,19 +283,6 @@ def _head_of_proto(chosen: CandidateModule, data: bytes) -> _Head:
     return _Head(program.name, program.num_replicas, program.num_partitions, program.is_scheduled)
 
 
-def own_programs(workload: Workload) -> Iterator[Program]:
-    """Yield each scheduled module beside the workload; skip damaged ones."""
-    for artifact in workload.scheduled:
-        try:
-            yield read_program(artifact.read())
-        except InputError:
-            continue
-
-
-_NAME: Final = re.compile(r'device_description_str: "([^"]*)"')
-_PLATFORM: Final = re.compile(r'platform_name: "([^"]*)"')
-
-
 def own_target(workload: Workload) -> Target | None:
     """Return the Target of the run that dumped the program.
 
@@ -322,62 +307,4 @@ def own_target(workload: Workload) -> Target | None:
         gpus_per_host=per_host,
         hosts=hosts,
         config=workload.config,
-    )
-
-
-def load_scheduled(path: Path | str, module: str | None = None) -> Program | None:
-    """Return the scheduled module at a path without compilable modules; None if it has some.
-
-    Of several, the one with the most FLOPs, or the one of that name.
-    """
-    path = Path(path)
-    found = artifacts_of(path)
-    if len(found) == 1 and path.is_file():
-        return _scheduled_program(found[0])
-    files = [artifact for artifact in found if is_scheduled(artifact)]
-    if not files or candidates(found):
-        return None
-    return _chosen_program(path, [_with_text(artifact.read()) for artifact in _once(files)], module)
-
-
-def _scheduled_program(artifact: Artifact) -> Program | None:
-    data = artifact.read()
-    if form_of(data) not in (ProgramForm.HLO_PROTO, ProgramForm.HLO_TEXT):
-        return None
-    if (
-        form_of(data) is ProgramForm.HLO_TEXT
-        and b"is_scheduled=true" not in data.partition(b"\n\n")[0]
-    ):
-        return None
-    program = _with_text(data)
-    return program if program.is_scheduled else None
-
-
-def _with_text(data: bytes) -> Program:
-    """Read a program and keep its text, which is stored with a prediction of it."""
-    return replace(read_program(data), written=data)
-
-
-def _once(files: list[Artifact]) -> list[Artifact]:
-    """Keep one file per module: XLA dumps text and proto, and the proto has more data."""
-    protos = [artifact for artifact in files if artifact.name.endswith(".pb")]
-    stems = {artifact.name.removesuffix(".hlo.pb") for artifact in protos}
-    return [*protos, *(it for it in files if it.name.removesuffix(".txt") not in stems
-                       and not it.name.endswith(".pb"))]  # fmt: skip
-
-
-def _chosen_program(path: Path, programs: list[Program], wanted: str | None) -> Program:
-    if wanted is None:
-        return max(programs, key=hlo_flops)
-    for matches in (
-        [program for program in programs if program.name == wanted],
-        [program for program in programs if wanted in program.name],
-    ):
-        if matches:
-            return max(matches, key=hlo_flops)
-    names = list(dict.fromkeys(program.name for program in programs))
-    raise UsageError(
-        f"{wanted}: not a module of {path}",
-        why=f"it holds {', '.join(names[:_MANY])}",
-        next=f"name one of them: {names[0]}",
     )

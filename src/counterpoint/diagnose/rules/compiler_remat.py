@@ -120,14 +120,14 @@ def _warning(data: StepData) -> str | None:
 
 def _remedy(data: StepData) -> Remedy:
     """Advise more memory for XLA on GPUs with the default share, otherwise lower use."""
-    from counterpoint.compile import VARIABLES
+    from counterpoint.compile import MEMORY_VARIABLES
     from counterpoint.runs.reports import variables_of
 
     advice = "donate the state, set a checkpoint policy, or give each device less"
     kinds = {device.kind for device in data.timeline.devices}
     run = data.context.run
     known = dict(data.context.environment or {}) | (variables_of(run) if run else {})
-    if kinds != {"gpu"} or any(known.get(name) for name in VARIABLES):
+    if kinds != {"gpu"} or any(known.get(name) for name in MEMORY_VARIABLES):
         return advise(data, advice)
     return Remedy(
         f"give XLA more of the device's memory than the default 75%, or {advice}",

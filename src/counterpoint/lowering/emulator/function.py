@@ -25,7 +25,7 @@ def lowered_for() -> tuple[str, ...]:
     return tuple(_lowered_for)
 
 
-# Copied from counterpoint.compile.inputs.artifacts, which the program's interpreter may lack.
+# Copied from counterpoint.compile.inputs.candidates, which the program's interpreter may lack.
 _DOT = re.compile(
     r"stablehlo\.(?:dot_general|convolution)\b[^\n]*: \(tensor<([\dx]*)[a-z]\w*>, "
     r"tensor<([\dx]*)[a-z]\w*>\) -> tensor<([\dx]*)[a-z]\w*>"

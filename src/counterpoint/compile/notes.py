@@ -1,0 +1,93 @@
+"""Notes on a compile: warnings in its log, and how it differs from a compile on the device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.compile.task import CompileTask
+
+_MEMORY: Final = re.compile(
+    r"Can't reduce memory use below (?P<wanted>\S+) .*?only reduced to (?P<got>\S+)"
+)
+_REPLICATED: Final = re.compile(r"Involuntary full rematerialization\.(?P<rest>[^\n]*)")
+_OP_NAME: Final = re.compile(r'op_name="([^"]+)"')
+_INSTRUCTION: Final = re.compile(r"HLO operation:? ?(?:%?([\w.-]+))")
+
+
+def log_notes(log: str) -> Iterator[str]:
+    """Yield one note per kind of warning, with the worst or the first of them.
+
+    The lines are warnings from XLA's hlo_rematerialization.cc and spmd_partitioner.cc, printed at
+    its default log level.
+    """
+    tight = list(_MEMORY.finditer(log))
+    if tight:
+        wanted, got = tight[-1]["wanted"], tight[-1]["got"]
+        yield (
+            f"XLA could not reduce the program's temporaries below {wanted}: {got} remain after"
+            " rematerialization, so the program may run out of memory"
+        )
+    replicated = list(_REPLICATED.finditer(log))
+    if replicated:
+        yield (
+            f"{len(replicated)} tensors are gathered whole on every device, because XLA found no"
+            f" other way between two shardings; the first: {_what(replicated[0]['rest'])}"
+        )
+
+
+def _what(line: str) -> str:
+    scope = _OP_NAME.search(line)
+    name = _INSTRUCTION.search(line)
+    return scope[1] if scope else name[1] if name else line.strip()[:120]
+
+
+_TOLD_OF_HOSTS: Final = (0, 12)
+_USUAL_HOST: Final = 8
+_ESTIMATOR: Final = "xla_gpu_analytical_latency_estimator_options"
+_WINDOWED: Final = "xla_gpu_threshold_for_windowed_einsum_mib"
+_NEVER: Final = 100_000
+"""XLA's default threshold of a windowed einsum, in MiB: never reached."""
+
+
+def limit_notes(task: CompileTask, jaxlib: str) -> Iterator[str]:
+    """Yield notes on differences from a compile on the device, for this task.
+
+    Before jaxlib 0.12 a compile without the device is not told how GPUs are arranged on hosts (its
+    `slice_size` stays 0): the same program comes out for 8x8 and for 64, XLA's own estimator uses
+    its defaults, and a windowed einsum, which has at most as many steps as the slice has GPUs, is
+    impossible.
+    """
+    target, options = task.target, task.flags
+    if target.tpu is not None:
+        return
+    if _release_numbers(jaxlib) < _TOLD_OF_HOSTS:
+        if _number(options.get(_WINDOWED)) < _NEVER:
+            yield (
+                f"{_WINDOWED} has no effect here: before jaxlib 0.12, without the device, XLA"
+                " does not know how many GPUs share NVLink. A run may have windowed einsums"
+            )
+        if target.hosts > 1 and target.gpus_per_host != _USUAL_HOST and _ESTIMATOR not in options:
+            yield (
+                f"before jaxlib 0.12, without the device, XLA does not know that a host has"
+                f" {target.gpus_per_host} GPUs: its scheduler uses its default"
+                " estimates, and the order of collectives may differ from a run's"
+            )
+    if "matrix_unit_description" not in target.config:
+        yield (
+            "the target's description has no matrix units: XLA's own estimates of GEMMs,"
+            " which determine the schedule, are about 10 times off"
+        )
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text) if text is not None else float("inf")
+    except ValueError:
+        return float("inf")
+
+
+def _release_numbers(text: str) -> tuple[int, ...]:
+    parts = text.split(".")[:2]
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
