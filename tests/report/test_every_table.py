@@ -53,9 +53,10 @@ from counterpoint.report.explain.compare_tables import schedule_section
 from counterpoint.report.explain.fleet_document import fleet_document
 from counterpoint.report.explain.network_document import calls_section
 from counterpoint.report.fit import GAP, fit, widths
-from counterpoint.report.flags.settings_document import Effective, effective_document
+from counterpoint.report.flags.settings_document import EffectiveFlags, effective_document
 from counterpoint.report.history import history_document, stored_document
-from counterpoint.report.pgle.feedback_document import movement_section, times_section
+from counterpoint.report.pgle.feedback_document import times_section
+from counterpoint.report.pgle.movement import movement_section
 from counterpoint.report.places import distinct
 from counterpoint.report.predict.calibration_document import calibration_document
 from counterpoint.report.predict.predict_document import predict_document
@@ -200,7 +201,7 @@ def documents() -> Iterator[Document]:
     elsewhere = replace(outcome, outcome=FlagOutcome.ELSEWHERE)
     twice = (SettingWrite("1", "requested"), SettingWrite("0", "train.py:3"))
     yield effective_document(
-        Effective(
+        EffectiveFlags(
             where="run",
             module="jit_step",
             modules=("jit_step", "jit_eval"),

@@ -127,8 +127,8 @@ def test_names_from_a_file_never_become_elements(explained: Explanation) -> None
 
 def test_every_block_is_escaped() -> None:
     wrapped = "<i>&</i>"  # short: a chart wraps its remarks
-    course = Series(label=HOSTILE, levels=(0.0, 1.0), remark=wrapped)
-    chart = Chart(courses=(course,), first=HOSTILE, last=HOSTILE)
+    series = Series(label=HOSTILE, levels=(0.0, 1.0), remark=wrapped)
+    chart = Chart(series=(series,), first=HOSTILE, last=HOSTILE)
     blocks = (chart, Log((HOSTILE,)), Prose(HOSTILE))
     section = Section(HOSTILE, HOSTILE, blocks)
     document = Document(sections=(section,), legend=HOSTILE, next=HOSTILE)

@@ -74,7 +74,7 @@ def every_block() -> Markup:
         FactList((Fact(HOSTILE, HOSTILE, Tone.WARNING),)),
         BreakdownBar((part,)),
         table(names("name", [HOSTILE]), numbers("ms", ["1.0"], total="1.0")),
-        Chart(courses=(series,), first=HOSTILE, last=HOSTILE),
+        Chart(series=(series,), first=HOSTILE, last=HOSTILE),
         Prose(HOSTILE),
         Log((HOSTILE,)),
         item,

@@ -34,8 +34,8 @@ from counterpoint.report.document import (
     table,
 )
 from counterpoint.report.explain.explain_digest import explain_digest
-from counterpoint.report.explain.explain_document import digest, explain_document
-from counterpoint.report.explain.sections import ops_section
+from counterpoint.report.explain.explain_document import explain_document, run_digest
+from counterpoint.report.explain.explain_tables import ops_section
 from counterpoint.report.html import document_html
 from counterpoint.report.runs import steps_line
 from counterpoint.report.summary import summarize_explanation, summarize_run
@@ -359,7 +359,7 @@ def test_the_step_time_is_that_which_the_run_counted_not_the_guess_of_an_unmarke
     assert "the figures below describe that, not a step" in text
     assert "Where one run of jit_grad goes" in text
     assert "a median step" not in text
-    found = digest(explained, run)
+    found = run_digest(explained, run)
     step, loss = found.step_time, found.largest_loss
     assert step.startswith("130.0 ms median, 19 steps, by the run's own count; ")
     assert step.endswith("by the profile, one run of jit_grad takes 30.00 ms")
@@ -367,9 +367,9 @@ def test_the_step_time_is_that_which_the_run_counted_not_the_guess_of_an_unmarke
 
 
 def test_the_digest_says_that_a_step_may_be_several_runs() -> None:
-    step = digest(explain(accumulated(2)), None).step_time
+    step = run_digest(explain(accumulated(2)), None).step_time
     assert "by the profile; jit_grad runs 4 times for each run of jit_update" in step
-    alone = digest(explain(few_steps(4)), None).step_time
+    alone = run_digest(explain(few_steps(4)), None).step_time
     assert alone.endswith("by the profile")
 
 
@@ -512,7 +512,7 @@ def test_a_run_tells_the_step_time_where_its_profile_has_no_whole_step() -> None
     assert "Step time 125.0 ms median 19 steps, by the run's own count" in text
     assert "no whole step in this profile; jit_step runs for 80.00 ms" in text
     assert "Where one run of jit_step goes" in text
-    assert digest(explained, run).step_time.endswith(
+    assert run_digest(explained, run).step_time.endswith(
         "; no whole step in this profile; jit_step runs for 80.00 ms"
     )
 

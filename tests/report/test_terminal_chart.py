@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import Chart, Series
-from counterpoint.report.terminal import chart_lines
 
 
 def drawn(*levels: float, width: int = 30, ascii_only: bool = False, means: bool = False) -> str:
-    course = Series(label="domain", levels=levels, remark="scale to 450 GB/s")
-    chart = Chart(courses=(course,), first="0", last="10 ms", means=means)
+    series = Series(label="domain", levels=levels, remark="scale to 450 GB/s")
+    chart = Chart(series=(series,), first="0", last="10 ms", means=means)
     return next(chart_lines(chart, width, ascii_only=ascii_only))
 
 
@@ -35,8 +35,8 @@ def test_what_exceeds_its_scale_fills_the_bar() -> None:
 
 
 def test_the_axis_ends_below_the_last_bar() -> None:
-    course = Series(label="ICI", levels=(0.5,) * 20, remark="")
-    chart = Chart(courses=(course,), first="0", last="10 ms")
+    series = Series(label="ICI", levels=(0.5,) * 20, remark="")
+    chart = Chart(series=(series,), first="0", last="10 ms")
     bars, axis = chart_lines(chart, 27, ascii_only=False)
     assert len(axis) == len(bars) - 1
 

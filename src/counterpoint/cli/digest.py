@@ -94,11 +94,11 @@ def _read_in_process(path: Path, seconds: int) -> dict[str, str]:
 def _digest_of(path: str) -> dict[str, str]:
     from counterpoint.cli.profiles import find_run
     from counterpoint.diagnose import explain as explain_timeline
-    from counterpoint.report.explain import digest
+    from counterpoint.report.explain import run_digest
     from counterpoint.runs.timeline import read
 
     run = find_run([path])
-    return asdict(digest(explain_timeline(read(path), run=run), run))
+    return asdict(run_digest(explain_timeline(read(path), run=run), run))
 
 
 def main() -> None:

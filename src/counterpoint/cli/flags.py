@@ -45,11 +45,11 @@ from counterpoint.report.catalogue import (
     show_json,
 )
 from counterpoint.report.flags import (
-    Effective,
+    EffectiveFlags,
     effective_document,
     effective_json,
     next_command,
-    unread,
+    unread_lines,
 )
 from counterpoint.runs.origins import origins_in
 from counterpoint.runs.reports import CompilerReport, jaxlib_of, read_compiler_report, variables_of
@@ -242,7 +242,7 @@ def effective(
     settings, requested_by = _asked(reported, asked, allow)
     ran = jaxlib_of(reported.run) if reported.run else None
     release = nearest_release(ran) if ran and jaxlib is None else chosen_release(jaxlib)
-    found = Effective(
+    found = EffectiveFlags(
         where=str(source),
         module=reported.step,
         modules=tuple(reported.modules),
@@ -270,7 +270,7 @@ def _asked(
     """Return the requested settings, and their source."""
     if asked is not None:
         written = read_source(asked, allowed=allow)
-        for line in unread(written):
+        for line in unread_lines(written):
             say_line(line)
         return written.settings, asked
     if reported.run is None:

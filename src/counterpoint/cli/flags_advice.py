@@ -26,8 +26,8 @@ from counterpoint.report.flags import (
     difference_document,
     difference_json,
     render_json,
-    unread,
-    unwritten,
+    unread_lines,
+    unwritten_lines,
 )
 
 if TYPE_CHECKING:
@@ -325,7 +325,7 @@ def render_flags(  # noqa: PLR0913 - the options of the command
         return
     kind = SettingsForm(as_) if as_ else BY_SUFFIX.get(out.suffix if out else "", SettingsForm.BASH)
     text = render(settings, kind, release)
-    for line in unwritten(settings, kind):
+    for line in unwritten_lines(settings, kind):
         say_line(line)
     if json:
         text = in_options(render_json(settings, kind, text, written))
@@ -341,7 +341,7 @@ def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) 
             why=f"it was read as {written.form}",
             next=_EXAMPLE if written.form == "text" else Retry({"form": "text"}),
         )
-    for line in unread(written):
+    for line in unread_lines(written):
         say_line(line)
     return written
 

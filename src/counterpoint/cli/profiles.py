@@ -103,7 +103,7 @@ def _read(path: str) -> Run:
 
 def _how_to_get_one(run: Run, shown: str) -> str:
     """Return the next command: wait, read the log, or repeat the run with a profile."""
-    from counterpoint.report.runs import next_commands, profiled_run_command
+    from counterpoint.report.run_commands import next_commands, profiled_run_command
     from counterpoint.runs import OutcomeKind
 
     if run.outcome.kind is OutcomeKind.RUNNING:

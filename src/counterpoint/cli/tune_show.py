@@ -369,7 +369,7 @@ def _settings(
 ) -> None:
     from counterpoint.cli.output import check_output, write_output
     from counterpoint.flags.forms import SettingsForm, render
-    from counterpoint.report.flags import unwritten
+    from counterpoint.report.flags import unwritten_lines
 
     name, arm, out = wanted
     if out is not None:
@@ -380,7 +380,7 @@ def _settings(
     chosen = _arm(conclusion, directory, arm)
     settings = laid_out(study, chosen.settings, form)
     text = headed(render(settings, form, release_of(study)), conclusion, directory, chosen)
-    for line in (*unwritten(settings, form), *warnings(conclusion, chosen)):
+    for line in (*unwritten_lines(settings, form), *warnings(conclusion, chosen)):
         say_line(line)
     if out is None:
         write_file(text)

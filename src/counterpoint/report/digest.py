@@ -1,8 +1,8 @@
 """Digest: a result in a few lines for a program that reads text, such as a coding agent.
 
-Every line with a figure names its basis in brackets, as `step [measured]: 130.8 ms`. Lines are kept
-whole or left out, never cut: so a figure never loses digits or its unit. What is left out is
-counted in the digest.
+Every line with a figure names its basis in brackets, as `step [measured]: 130.8 ms`. A line is kept
+whole or left out, never cut, so that a figure never loses digits or its unit. The last lines count
+what was left out, and name the next command.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BUDGET: Final = 1500
 LEAST: Final = 500
 """The smallest size that may be asked for."""
 LOSS: Final = "possible saving"
-"""The kind of lines without which no less important line is kept, such as their remedies."""
+"""The kind of lines for losses: if one has no room, no line of a higher rank is kept."""
 _NAME: Final = 60
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -34,7 +34,7 @@ _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 class DigestLine:
     """A line; those of lower rank are kept first.
 
-    `kind` is the noun by which lines are counted that are left out.
+    `kind` is the noun by which lines that were left out are counted.
     """
 
     text: str
@@ -44,7 +44,7 @@ class DigestLine:
 
 @frozen
 class Digest:
-    """Lines in the order in which they are read, and the next command, which is the last one."""
+    """Lines in reading order, and the next command, which is the last line."""
 
     lines: tuple[DigestLine, ...]
     next: str
@@ -84,7 +84,7 @@ def lines_markdown(title: str, lines: Iterable[str]) -> str:
 
 
 def _rendered(lines: Sequence[DigestLine], kept: Iterable[int], budget: int) -> str:
-    """Return the lines that are kept; the others are counted by kind where there is room."""
+    """Return the lines that are kept, and a count of the others: by kind if there is room."""
     chosen = frozenset(kept)
     shown = [printable(line.text) for at, line in enumerate(lines) if at in chosen]
     missing = Counter(line.kind for at, line in enumerate(lines) if at not in chosen)
@@ -107,7 +107,7 @@ def _escaped(text: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """Return a name of an op, a file or a program, short enough for a line that is always there."""
+    """Return the name of an op, file or program, short enough for a line that is always kept."""
     return without_middle(printable(name), _NAME, "...")
 
 

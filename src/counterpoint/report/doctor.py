@@ -113,6 +113,7 @@ def _quiet(verdicts: tuple[SharedResult, ...], checkup: Checkup) -> Iterator[Blo
 
 
 def next_command(checkup: Checkup) -> str:
+    """Return the command that explains the first problem, or else starts a run."""
     first = next(
         (shared.verdict.code for shared in checkup.verdicts if shared.verdict.status in _LOUD), None
     )

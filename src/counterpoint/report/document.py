@@ -77,7 +77,7 @@ class FactList:
 
 @frozen(kw_only=True)
 class Slice(_Texts):
-    """One part of a whole, either inside another part (`within`) or next to it."""
+    """One part of a whole, next to the others or inside one of them (`within`)."""
 
     part: StepPart
     label: str
@@ -114,7 +114,7 @@ class TextTable:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...] | None = None
-    shades: Sequence[Sequence[int]] = ()  # of a heat map, on pages: 1 to 9 per figure, 0: unknown
+    shades: Sequence[Sequence[int]] = ()  # of a heat map on pages: 1 to 9 per figure; 0: unknown
 
 
 @frozen
@@ -160,7 +160,7 @@ class Series(_Texts):
 class Chart:
     """Series stacked over one time axis, from `first` to `last`."""
 
-    courses: tuple[Series, ...]
+    series: tuple[Series, ...]
     first: str
     last: str
     means: bool = False  # a bar shows the mean over its interval; otherwise the maximum
@@ -176,7 +176,7 @@ class Prose(_Texts):
 
 @frozen
 class Log:
-    """Output of another program, verbatim: never wrapped, so that it can be searched for."""
+    """Output of another program, verbatim: never wrapped, so that a search finds it."""
 
     lines: tuple[str, ...]
 

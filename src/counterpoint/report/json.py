@@ -5,8 +5,8 @@ own name; `At` names a different one, and a field in milliseconds (`step_ms`) ca
 in seconds (`step_s`). A field with a single possible value always has that value. Unknown values
 (None, Unknown, NaN) become null, never 0; `ReasonUnknown` gives the reason.
 
-A field whose type is a dataclass holds all of its fields: what the JSON gives as it was found needs
-no type of its own.
+A field whose type is a dataclass holds all fields of that dataclass: data that the JSON shows
+unchanged needs no Result of its own.
 
 Figures are rounded to six decimals: one nanosecond where they are milliseconds.
 """
@@ -80,7 +80,7 @@ class CountOf:
 
 @frozen
 class ReasonUnknown:
-    """The reason why an attribute, or the whole, is unknown; null if it is known."""
+    """The reason why an attribute, or the whole result, is unknown; null if it is known."""
 
     path: str = ""
 
@@ -115,7 +115,7 @@ Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Result(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """An object of the JSON, each key of which is always there."""
+    """An object of the JSON; each of its keys is always there."""
 
 
 def fill(kind: type[R], found: object, /, **given: object) -> R:

@@ -12,6 +12,7 @@ from itertools import groupby, zip_longest
 from typing import Final
 
 from counterpoint.core.printable import printable
+from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import (
     Block,
     BreakdownBar,
@@ -28,7 +29,7 @@ from counterpoint.report.document import (
     TextTable,
     Tone,
 )
-from counterpoint.report.terminal import bar_cells, chart_lines
+from counterpoint.report.terminal import bar_cells
 
 _CELLS: Final = 1000
 _CHART: Final = 80
@@ -113,8 +114,8 @@ def _facts(rows: Sequence[Fact]) -> str:
 
 def _chart(block: Chart) -> str:
     """Draw with block characters, and describe each series in words to screen readers."""
-    courses = "; ".join(f"{course.label}: {course.remark}" for course in block.courses)
-    described = f"{courses}; from {block.first} to {block.last}"
+    series = "; ".join(f"{each.label}: {each.remark}" for each in block.series)
+    described = f"{series}; from {block.first} to {block.last}"
     drawing = "\n".join(map(_text, chart_lines(block, _CHART, ascii_only=False)))
     return f'<pre class="chart" role="img" aria-label="{_text(described)}">{drawing}</pre>'
 
@@ -178,7 +179,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _header(text: str, scope: str, kind: str = "") -> str:
-    if not text:  # the row goes on
+    if not text:  # the row continues the one above
         return _element("td", "", kind)
     marked = f' class="{kind}"' if kind else ""
     return f'<th scope="{scope}"{marked}>{_text(text)}</th>'

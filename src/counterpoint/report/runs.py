@@ -1,18 +1,16 @@
-"""Runs as a table, and the closing lines of one run."""
+"""The reports of `run` and `runs`: a table, the closing lines of one run, and JSON."""
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import quantiles
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal
 
-from counterpoint.core import Unknown, unused_path
-from counterpoint.core.arguments import option_words
+from counterpoint.core import Unknown
 from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose import Remedy
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
@@ -25,139 +23,22 @@ from counterpoint.report.document import (
     printable,
 )
 from counterpoint.report.json import At, CountOf, Pairs, Result, fill, json_text
-from counterpoint.runs import BURSTS, Outcome, OutcomeKind, Rank, Run
+from counterpoint.report.run_commands import next_commands, requested_window, shown_path
+from counterpoint.runs import BURSTS, Outcome, Rank, Run
 from counterpoint.runs.reports import effective_flags, flags_by_module
 from counterpoint.runs.scores import seen_steps
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
 
 __all__ = [
     "TokensInStep",
-    "next_commands",
-    "profiled_run_command",
     "run_lines",
     "runs_document",
     "runs_json",
     "tokens_in_step",
-    "trial_command",
 ]
 
-
-_ARM: Final = 90  # characters; longer commands are hard to read at a glance
-LOCAL: Final = "local"
-"""The launcher of a run that started its ranks itself."""
-_NOTHING: Final[Mapping[str, object]] = {}
-
-
-def next_commands(run: Run, path: Path) -> list[str]:
-    """Return commands to paste; `path` is the run's directory as it is to be written."""
-    own = [f"counterpoint explain {shlex.quote(profile)}" for profile in own_profiles(run)]
-    if run.profiles:
-        return [f"counterpoint explain {shlex.quote(str(path))}", *own]
-    if run.outcome.kind is OutcomeKind.RUNNING or not run.ranks:
-        return [f"counterpoint runs {shlex.quote(str(path))}"]
-    no_jax = not any(rank.processes for rank in run.ranks)  # no window would see any steps
-    if not run.outcome.ok or no_jax:
-        log = _telling(run, path)
-        return [f"less {shlex.quote(str(log))}"] if log else []
-    return own or [profiled_run_command(run, path)]
-
-
-def trial_command(remedy: Remedy, run: Run | None) -> str | None:
-    """Return the command that tries a remedy's flags on a Run's program, if it is known here."""
-    command = shlex.join(run.command) if run is not None else ""
-    if run is None or not remedy.flags or not command.isprintable() or run.cwd != str(Path.cwd()):
-        return None
-    arm = " ".join(f"--{name}={value}" for name, value in remedy.flags)
-    return f"counterpoint tune --arm {shlex.quote(arm)} -- {command}" if len(arm) <= _ARM else None
-
-
-def own_profiles(run: Run) -> list[str]:
-    """Return the directories into which the program itself wrote profiles."""
-    found: dict[str, None] = {}
-    for rank in run.ranks:
-        for process in rank.processes:
-            recorded = process.facts.get("own_profiles")
-            for name in cast("list[object]", recorded) if isinstance(recorded, list) else []:
-                found[_shown(str(name), run.cwd)] = None
-    return list(found)
-
-
-def _shown(name: str, cwd: str) -> str:
-    if "://" in name:
-        return name
-    path, current = Path(cwd) / name, Path.cwd()
-    return str(path.relative_to(current) if path.is_relative_to(current) else path)
-
-
-def requested_window(rank: Rank) -> Mapping[str, object]:
-    """Return the requested profiling window, as the agent received it."""
-    for process in rank.processes:
-        window = process.facts.get("window")
-        if isinstance(window, dict):
-            request = cast("dict[str, object]", window).get("asked")
-            if isinstance(request, dict):
-                return cast("Mapping[str, object]", request)
-    return _NOTHING
-
-
-def profiled_run_command(run: Run, path: Path) -> str:
-    """Return the command that repeats the run with a profile."""
-    words = ["counterpoint", "run", *_earlier(run), "-o", str(unused_path(path))]
-    if run.launcher == LOCAL and run.world_size > 1:
-        words += option_words({"ranks": run.world_size})
-    words += option_words(
-        {
-            "set": tuple(f"{name}={value}" for name, value in run.settings.xla),
-            "env": tuple(f"{name}={value}" for name, value in run.settings.env),
-        }
-    )
-    command = shlex.join(run.command)
-    shown = command if command.isprintable() else "..."  # a multi-line program as an argument
-    return f"{shlex.join(words)} -- {shown}"
-
-
-def _earlier(run: Run) -> list[str]:
-    """Return options for a window that opens before the one that was never reached."""
-    rank = next((rank for rank in run.ranks if rank.profile_asked), None)
-    if rank is None:
-        return []
-    start = requested_window(rank).get("start_step")
-    seen = _steps_seen(rank)
-    middle = (max(seen, 1) - 1) // 2
-    earlier = min(start // 2, middle) if isinstance(start, int) else middle
-    return option_words({"profile_start_step": earlier})
-
-
-def _steps_seen(rank: Rank) -> int:
-    """Count steps as `--profile-start-step` does: annotations, else executions."""
-    if rank.step_source not in (None, "log"):
-        return len(rank.steps)
-    executions = (process.facts.get("executions") for process in rank.processes)
-    counts = (
-        cast("dict[str, object]", by_program).values()
-        for by_program in executions
-        if isinstance(by_program, dict)
-    )
-    return max((count for each in counts for count in each if isinstance(count, int)), default=0)
-
-
-def _telling(run: Run, path: Path) -> Path | None:
-    """Return the output of the first failed rank, if it has any."""
-    rank = next((rank for rank in run.ranks if rank.outcome.kind is run.outcome.kind), run.ranks[0])
-    log = next((stream for stream in (rank.stderr, rank.stdout) if _has_content(stream)), None)
-    return None if log is None else path / log.relative_to(run.path)
-
-
-def _has_content(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
-
-
 Broken = tuple[Path, str]
-"""A Run directory that can't be read, and why."""
-
+"""The directory of a Run that can't be read, and why."""
 _FEW: Final = 10  # with fewer steps percentiles mean nothing
 _COLUMNS: Final = (
     Column("name", ColumnKind.LABEL),
@@ -195,8 +76,7 @@ def runs_document(runs: Sequence[Run], broken: Sequence[Broken], place: str) -> 
     return Document(
         sections=(Section("Runs", count, tuple(blocks) if rows else ()),),
         legend=f"median: of the steps {_UNDISTURBED} if there are three, otherwise of all but the"
-        " first;"
-        " ?: unknown",
+        " first; ?: unknown",
         next=f"counterpoint explain {shlex.quote(str(known[-1].path))}"
         if known
         else "counterpoint run -- python train.py",
@@ -253,8 +133,8 @@ def steps_line(run: Run) -> str:
         which = f" of the {timing.steps:,} after the first, profiled ones included"
     return (
         f"{len(rank.steps)} seen, median {units.milliseconds(timing.seconds * 1e3)}{which}"
-        f"{_spread(timing.each_s)},"
-        f" {how_timed(rank)}" + (", of the slowest rank" if run.world_size > 1 else "")
+        f"{_spread(timing.each_s)}, {how_timed(rank)}"
+        + (", of the slowest rank" if run.world_size > 1 else "")
     )
 
 
@@ -281,7 +161,7 @@ def _tokens_line(run: Run) -> str | None:
 
 
 def _spread(seconds: Sequence[float]) -> str:
-    """Return the minimum and maximum, or p10 and p90 of ten and more steps."""
+    """Return the minimum and maximum; of ten and more steps p10 and p90."""
     if len(seconds) < 2:
         return ""
     least, most = min(seconds), max(seconds)
@@ -306,7 +186,9 @@ def _profile(run: Run, *, needed: bool) -> str:
     count = len(run.profiles)
     files = f"{counted_noun(count, 'file')}, {units.size(size)}"
     if run.own_profile is not None:
-        return f"profile  {files}, the program's own, in {_shown(str(run.own_profile), run.cwd)}"
+        return (
+            f"profile  {files}, the program's own, in {shown_path(str(run.own_profile), run.cwd)}"
+        )
     return f"profile  {files}{_counted(run)}{_shortened(run)}"
 
 
@@ -386,7 +268,7 @@ class RunFound(Result):
 
 
 class BrokenRun(Result):
-    """A directory that is no whole run."""
+    """A directory that can't be read as a run."""
 
     path: str
     why: str
@@ -400,7 +282,7 @@ class Runs(Result, tag_field="schema", tag="counterpoint.runs/1"):
 
 
 def runs_json(runs: Sequence[Run], broken: Sequence[Broken] = ()) -> str:
-    """Return runs as text."""
+    """Return `run` and `runs` as text."""
     return json_text(fill(Runs, None, runs=map(run_found, runs), broken=broken))
 
 

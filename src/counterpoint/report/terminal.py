@@ -2,15 +2,10 @@
 
 rich detects what the terminal supports (colors, NO_COLOR, width). Lines are laid out here and only
 colored by rich, so a pipe gets whole rows without padding and a name is never parsed as markup.
-
-A Chart is drawn as one row of bars per series, above a time axis. A bar shows the mean or the
-maximum of its interval, as the Chart specifies: means preserve the area of a flow, maxima keep
-every peak. Any level above zero is drawn as at least the lowest bar.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from counterpoint.core.frozen import frozen
+from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import (
     BreakdownBar,
     Chart,
@@ -32,7 +28,6 @@ from counterpoint.report.document import (
     NumberedItem,
     Prose,
     Section,
-    Series,
     Slice,
     StepPart,
     TextTable,
@@ -57,6 +52,21 @@ LETTERS: Final[Pattern] = {
     StepPart.COPY: "-",
     StepPart.IDLE: ".",
 }
+_INDENT: Final = "  "
+_PROSE: Final = 110
+"""Maximum width of text: longer lines are hard to read. Only tables use a wider terminal."""
+_GROUPS: Final = "   "
+_GLUE: Final = "\0"
+_PIPE_PROSE: Final = 100
+_NARROWEST: Final = 40
+_STYLES: Final = {Tone.PLAIN: "", Tone.STRONG: "bold", Tone.QUIET: "dim", Tone.WARNING: "bold red"}
+_COLORS: Final = {
+    StepPart.COMPUTE: "blue",
+    StepPart.HIDDEN: "cyan",
+    StepPart.COLLECTIVE: "red",
+    StepPart.COPY: "yellow",
+    StepPart.IDLE: "bright_black",
+}
 
 
 def bar_cells(slices: Sequence[Slice], width: int) -> list[tuple[StepPart, int]]:
@@ -75,25 +85,6 @@ def bar_cells(slices: Sequence[Slice], width: int) -> list[tuple[StepPart, int]]
         (item.part, last - first)
         for item, (first, last) in zip(slices, pairwise(bounds), strict=True)
     ]
-
-
-_INDENT: Final = "  "
-_PROSE: Final = 110
-"""Maximum width of text: longer lines are hard to read. Only tables use a wider terminal."""
-
-_GROUPS: Final = "   "
-_GLUE: Final = "\0"
-_PIPE_PROSE: Final = 100
-_NARROWEST: Final = 40
-
-_STYLES: Final = {Tone.PLAIN: "", Tone.STRONG: "bold", Tone.QUIET: "dim", Tone.WARNING: "bold red"}
-_COLOURS: Final = {
-    StepPart.COMPUTE: "blue",
-    StepPart.HIDDEN: "cyan",
-    StepPart.COLLECTIVE: "red",
-    StepPart.COPY: "yellow",
-    StepPart.IDLE: "bright_black",
-}
 
 
 def print_document(document: Document, stream: TextIO) -> None:
@@ -205,7 +196,7 @@ def _facts(rows: Iterable[Fact], paper: _Paper, indent: str) -> Iterator[Text]:
 def _breakdown(block: BreakdownBar, paper: _Paper) -> Iterator[Text]:
     bar = Text(_INDENT)
     for part, cells in bar_cells(block.slices, paper.prose - 2 * len(_INDENT)):
-        bar.append(paper.pattern[part] * cells, _COLOURS[part])
+        bar.append(paper.pattern[part] * cells, _COLORS[part])
     yield bar
     labels = [f"{_INDENT if s.within else ''}{s.label}" for s in block.slices]
     columns = [[s.ms for s in block.slices], [s.share for s in block.slices]]
@@ -213,7 +204,7 @@ def _breakdown(block: BreakdownBar, paper: _Paper) -> Iterator[Text]:
     ms_width, share_width = (max(map(len, column)) for column in columns)
     for item, label in zip(block.slices, labels, strict=True):
         row = Text(_INDENT)
-        row.append(paper.pattern[item.part], _COLOURS[item.part])
+        row.append(paper.pattern[item.part], _COLORS[item.part])
         row.append(
             f" {label:<{label_width}}  {item.ms:>{ms_width}} ms  {item.share:>{share_width}}"
         )
@@ -264,37 +255,3 @@ def _entry(block: NumberedItem, paper: _Paper) -> Iterator[Text]:
         yield Text(indent + block.price)
     yield from (Text(indent + line) for line in _lines(block.text, room))
     yield from _facts(block.rows, paper, indent)
-
-
-BARS: Final = " ▁▂▃▄▅▆▇█"
-ASCII_BARS: Final = " .:-=+*#@"
-
-_WIDEST: Final = 72
-_LEAST: Final = 10
-
-
-def chart_lines(chart: Chart, width: int, *, ascii_only: bool) -> Iterator[str]:
-    """Yield each series with its label and remark, then the time axis."""
-    labels = max((len(course.label) for course in chart.courses), default=0)
-    room = max(min(width - labels - 4, _WIDEST), _LEAST)
-    bars = ASCII_BARS if ascii_only else BARS
-    side = "|" if ascii_only else "│"
-    for course in chart.courses:
-        row = "".join(bars[level] for level in _levels(chart, course, room, len(bars) - 1))
-        yield f"{course.label:<{labels}}  {side}{row}{side}"
-        indent = " " * (labels + 3)
-        remarks = textwrap.wrap(course.remark, max(width - len(indent), _LEAST))
-        yield from (indent + line for line in remarks)
-    gap = max(room - len(chart.first) - len(chart.last), 1)
-    yield f"{'':<{labels}}   {chart.first}{'':<{gap}}{chart.last}"
-
-
-def _levels(chart: Chart, course: Series, room: int, highest: int) -> Iterator[int]:
-    """Yield the bar index of each character, from the mean or maximum level within it."""
-    shares: Sequence[float] = course.levels
-    count = len(shares)
-    for at in range(room):
-        first, last = at * count // room, max((at + 1) * count // room, at * count // room + 1)
-        part = shares[first:last] or (0.0,)
-        share = sum(part) / len(part) if chart.means else max(part)
-        yield 0 if share <= 0 else min(max(math.ceil(share * highest - 1e-9), 1), highest)

@@ -1,4 +1,4 @@
-"""The report of `flags thresholds`: what merges at which threshold, and flags worth trying."""
+"""The report of `flags thresholds`: what XLA combines at which threshold, and flags to try."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ _COUNTED: Final = {
 _HELD: Final = f"the default, {DEFAULT}, already covers a layer"
 _LEGEND: Final = (
     "Predicted with XLA's own algorithm, for the program as compiled. Measure whether a threshold"
-    " is"
-    " faster: fewer, larger collectives use the links better and overlap worse."
+    " is faster: fewer, larger collectives use the links better and overlap worse."
 )
 
 
@@ -65,7 +64,7 @@ def _rule_candidates(rule: LayerRule) -> tuple[str, ...]:
 
 
 def _marked(flag: str) -> str:
-    """Return a candidate as a shell line, marked if below the default, where it merges less."""
+    """Return a candidate as a shell line; one below the default, which combines less, is marked."""
     below = int(flag.rpartition("=")[2]) < DEFAULT
     return f"{flag}  # below the default, {DEFAULT}: combines less" if below else flag
 
@@ -106,8 +105,7 @@ def rule_document(rule: LayerRule) -> Document:
             _flags(_rule_flags(rule), tries, f"{_HELD.capitalize()}; no flag is needed."),
         ),
         legend="Rule of thumb, without a program. Collectives of different loop iterations are"
-        " never"
-        " combined, so in a scan nothing changes beyond the bytes of one layer.",
+        " never combined, so in a scan nothing changes beyond the bytes of one layer.",
         next="counterpoint flags thresholds --program DUMP",
     )
 
@@ -173,7 +171,7 @@ def _sizes(sites: Sequence[Site], top: int) -> str:
 
 
 def _shown(kind: KindThresholds, top: int) -> Sequence[ThresholdResult]:
-    """Return all break points if they are few, else powers of two, else the first and the last."""
+    """Return all break points if they are few; else powers of two, or the first and the last."""
     changes = [
         step
         for before, step in zip([None, *kind.steps], kind.steps, strict=False)
@@ -205,8 +203,7 @@ def _words(kind: KindThresholds) -> str:
     if any(site.pipelined for site in kind.sites):
         sentences.append(
             "While no threshold is set, pipelined collectives are combined as far as memory"
-            " allows; a"
-            " threshold applies to them, too."
+            " allows; a threshold applies to them, too."
         )
     return " ".join(sentences)
 

@@ -30,16 +30,25 @@ from counterpoint.report.document import (
     words,
 )
 
+_ORDER: Final = (
+    *("fatal", "default", "no_op", "xla_flags"),
+    *("compile_option", "alias_of", "type", "values", "deprecated"),
+)
+"""Properties of a flag that can change, most surprising first."""
+
 
 def list_document(
-    found: Sequence[ListedFlag], release: Release, wanted: FlagFilter, does: Mapping[str, str]
+    found: Sequence[ListedFlag], release: Release, wanted: FlagFilter, about: Mapping[str, str]
 ) -> Document:
-    """Return the table, with only the columns that the query needs."""
+    """Return the table of flags, with only the columns that the query needs.
+
+    `about` says by name what a flag does.
+    """
     columns = [  # names and values are for copying
         words("name", [listed.flag.name for listed in found]),
         words("type", [listed.flag.type for listed in found], 3),
         words("default", [shown_default(listed.flag) for listed in found]),
-        words("channel", [_through(listed.flag) for listed in found], 4),
+        words("channel", [_channel_text(listed.flag) for listed in found], 4),
         words("since", [listed.first or f"<={releases()[0]}" for listed in found], 2),
     ]
     if any(listed.gone for listed in found):
@@ -48,7 +57,7 @@ def list_document(
         changes = ["; ".join(map(change_text, listed.changes)) for listed in found]
         columns.append(names("changed", changes))
     else:
-        sentences = [_first_sentence(does.get(listed.flag.name, "")) for listed in found]
+        sentences = [_first_sentence(about.get(listed.flag.name, "")) for listed in found]
         columns.append(names("description", sentences, 5))
     notes = [Prose(note, Tone.WARNING) for note in release_notes(release)]
     blocks = (*notes, table(*columns)) if found else (*notes,)
@@ -60,7 +69,7 @@ def list_document(
 
 
 def release_notes(release: Release) -> tuple[str, ...]:
-    """Return the notes needed if a release other than the requested one is shown."""
+    """Return a note if the release that is shown is not the requested one."""
     if release.exact:
         return ()
     note = f"jaxlib {release.asked} is unknown; showing {release.version}, the nearest."
@@ -92,7 +101,7 @@ def change_text(change: FlagChange) -> str:
     return f"{version} {what.replace('_', ' ')}"
 
 
-def _through(flag: Flag) -> str:
+def _channel_text(flag: Flag) -> str:
     taken = [str(channel) for channel in channels(flag)]
     both = {"XLA_FLAGS", "compiler_options"} <= set(taken)
     return "both" if both else ", ".join(taken)
@@ -113,13 +122,6 @@ def _summary(found: Sequence[ListedFlag], release: Release, wanted: FlagFilter) 
 
 def _wider(wanted: FlagFilter) -> str:
     return "counterpoint flags list" if wanted.everything else "counterpoint flags list --all"
-
-
-_ORDER: Final = (
-    *("fatal", "default", "no_op", "xla_flags"),
-    *("compile_option", "alias_of", "type", "values", "deprecated"),
-)
-"""Properties of a flag that can change, most surprising first."""
 
 
 def diff_document(diff: ReleaseDiff) -> Document:
@@ -144,7 +146,7 @@ def _nothing(diff: ReleaseDiff) -> str:
 def _removed(diff: ReleaseDiff) -> Section | None:
     flags = table(
         words("name", [removed.flag.name for removed in diff.removed]),  # whole, for copying
-        words("channel", [_ways(removed.flag) for removed in diff.removed], 2),
+        words("channel", [_accepted_by(removed.flag) for removed in diff.removed], 2),
         words("replacement", [", ".join(removed.use) for removed in diff.removed]),
     )
     return _section(
@@ -181,7 +183,7 @@ def _added(diff: ReleaseDiff) -> Section | None:
         words("name", [flag.name for flag in diff.added]),
         words("type", [flag.type for flag in diff.added], 2),
         words("default", [shown_default(flag) for flag in diff.added]),
-        words("channel", [_ways(flag) for flag in diff.added], 3),
+        words("channel", [_accepted_by(flag) for flag in diff.added], 3),
     )
     return _section("Added", flags)
 
@@ -218,7 +220,7 @@ def _values(change: ChangedFlag) -> tuple[str, str, str]:
     return "values", "", ",".join(added + removed)
 
 
-def _ways(flag: Flag) -> str:
+def _accepted_by(flag: Flag) -> str:
     accepts = (("XLA_FLAGS", flag.xla_flags), ("compiler_options", flag.compile_option))
     return ", ".join(channel for channel, accepted in accepts if accepted) or "environment"
 
@@ -256,7 +258,7 @@ def refresh_document(
 
 
 def _effect(version: str, where: Path) -> str:
-    """Describe the effect on later commands if it was saved for the account, and how to undo it."""
+    """Describe what a table saved for the account changes in later commands, and how to undo it."""
     if where != path_of(version):
         return ""
     undo = shlex.join(["rm", str(where)])

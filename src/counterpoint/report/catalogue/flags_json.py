@@ -1,6 +1,6 @@
-"""The flags of releases as JSON: list, show, diff, refresh. Nothing is cut.
+"""The flags of releases as JSON: `flags list`, `show`, `diff` and `refresh`. Nothing is cut.
 
-Types are imported without loading any terminal library or table of flags.
+The types can be imported without loading any terminal library or table of flags.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FlagChangeJson(Result):
 
 
 class ListedFlagJson(FlagEntry):
-    """A flag, since when and until when it is there, and what it does."""
+    """A flag, the releases that have it, and what it does."""
 
     since: str | None
     until: str | None
@@ -62,10 +62,10 @@ class FlagsList(Result, tag_field="schema", tag="counterpoint.flags.list/1"):
 
 
 def list_json(
-    found: Sequence[ListedFlag], release: Release, wanted: FlagFilter, does: Mapping[str, str]
+    found: Sequence[ListedFlag], release: Release, wanted: FlagFilter, about: Mapping[str, str]
 ) -> str:
-    """Return `flags list` as text."""
-    flags = [_listed(listed, does.get(listed.flag.name)) for listed in found]
+    """Return `flags list` as text; `about` says by name what a flag does."""
+    flags = [_listed(listed, about.get(listed.flag.name)) for listed in found]
     own = {"changed_since": wanted.changed_since, "flags": flags}
     return json_text(fill(FlagsList, release, **own))
 
@@ -100,7 +100,7 @@ class Versions(Result):
 
 
 class DocumentedSettingJson(Result):
-    """An environment variable, and since when and until when it is read."""
+    """An environment variable, and the releases that read it."""
 
     type: TextOrNull
     values: tuple[str, ...]
@@ -121,7 +121,7 @@ class ValueVerdict(Result):
 
 
 class SettingNoteJson(Result):
-    """Something that surprises, and whether it holds for this release and chip."""
+    """A surprising fact about a setting, and whether it holds for this release and chip."""
 
     text: str
     since: str | None
@@ -224,7 +224,7 @@ def show_json(shown: SettingDescription, changes: Sequence[FlagChange]) -> str:
 
 
 class RemovedFlagJson(FlagEntry):
-    """A flag that the later release does not know, and what does its work now."""
+    """A flag that the later release does not know, and what to use instead."""
 
     use: tuple[str, ...]
 
@@ -284,7 +284,7 @@ class PluginOptions(Result):
 class FlagsRefresh(Result, tag_field="schema", tag="counterpoint.flags.refresh/1"):
     """The flags of an installed jaxlib, or of a plugin: `counterpoint flags refresh --json`.
 
-    Of a plugin alone all but `plugin` is null.
+    For a plugin alone all keys but `plugin` are null.
     """
 
     jaxlib: Annotated[str | None, At("version")]
@@ -298,13 +298,13 @@ class FlagsRefresh(Result, tag_field="schema", tag="counterpoint.flags.refresh/1
 
 
 def refresh_json(
-    learnt: JaxlibFlags, news: ReleaseDiff, where: Path, plugin: PluginComparison | None
+    found: JaxlibFlags, news: ReleaseDiff, where: Path, plugin: PluginComparison | None
 ) -> str:
     """Return `flags refresh` as text; `news` has the form of `flags diff`."""
     own = {"written_to": where, "news": _diff(news), "plugin": plugin}
-    return json_text(fill(FlagsRefresh, learnt, **own))
+    return json_text(fill(FlagsRefresh, found, **own))
 
 
 def plugin_json(plugin: PluginComparison) -> str:
-    """Return a plugin alone as text."""
+    """Return `flags refresh` for a plugin alone as text."""
     return json_text(fill(FlagsRefresh, None, plugin=plugin))

@@ -1,4 +1,4 @@
-"""The report of `flags show`: facts from the release first, then documented knowledge."""
+"""The report of `flags show`: facts from the release first, then what is documented."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Final
 from counterpoint.flags import Channel
 from counterpoint.flags.catalogue import SettingReader, libtpu_flag, releases
 from counterpoint.flags.history import FlagChange, FlagState, release_added, state_of
-from counterpoint.flags.lifecycle import LifecycleStatus as FateKind
-from counterpoint.flags.lifecycle import consequence_of_rejection, lifecycle_of
+from counterpoint.flags.lifecycle import LifecycleStatus, consequence_of_rejection, lifecycle_of
 from counterpoint.flags.showing import ChannelVerdict, SettingDescription
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.report.catalogue.catalogue_document import release_notes
@@ -18,14 +17,15 @@ from counterpoint.report.document import Block, Document, Fact, FactList, Prose,
 
 _XLA: Final = (SettingReader.XLA, SettingReader.COMPILE)
 _EMPTY: Final = '""'
-_UNJUDGED: Final = Fact("not checked", "No list of accepted values.", Tone.QUIET)
+_NOT_CHECKED: Final = Fact("not checked", "No list of accepted values.", Tone.QUIET)
 
 
 def show_document(shown: SettingDescription) -> Document:
+    """Return all that is known of a setting."""
     notes = [Prose(note, Tone.WARNING) for note in release_notes(shown.release)]
-    sections = [Section(shown.name, _summary(shown), (*notes, FactList(_machine(shown))))]
+    sections = [Section(shown.name, _summary(shown), (*notes, FactList(_release_facts(shown))))]
     if shown.value is not None:
-        rows = tuple(_verdict(shown, verdict) for verdict in shown.verdicts) or (_UNJUDGED,)
+        rows = tuple(_verdict(shown, verdict) for verdict in shown.verdicts) or (_NOT_CHECKED,)
         sections.append(Section("Value", shown.value or "empty", (FactList(rows),)))
     sections.append(_text(shown))
     related = tuple(_related(shown))
@@ -61,7 +61,7 @@ def _summary(shown: SettingDescription) -> str:
     }[shown.state if shown.reader is not SettingReader.COMPILE else FlagState.OPTION]
 
 
-def _machine(shown: SettingDescription) -> tuple[Fact, ...]:
+def _release_facts(shown: SettingDescription) -> tuple[Fact, ...]:
     rows: list[Fact | None] = [
         _fact("type", _type(shown)),
         _fact("default", _default(shown)),
@@ -71,7 +71,7 @@ def _machine(shown: SettingDescription) -> tuple[Fact, ...]:
         _fact("since", _since(shown)),
         _fact("until", _until(shown)),
         *_changes(shown),
-        _fact("use", ", ".join(_dated(shown, name) for name in shown.use)),
+        _fact("use", ", ".join(_with_release(shown, name) for name in shown.use)),
     ]
     return tuple(row for row in rows if row is not None)
 
@@ -82,7 +82,7 @@ def _newer(shown: SettingDescription, name: str) -> str | None:
     return release_added(name) if is_newer else None
 
 
-def _dated(shown: SettingDescription, name: str) -> str:
+def _with_release(shown: SettingDescription, name: str) -> str:
     added = _newer(shown, name)
     return f"{name} (from jaxlib {added} on)" if added else name
 
@@ -134,7 +134,11 @@ def _channel(shown: SettingDescription, channel: Channel) -> Fact:
     end = consequence_of_rejection(channel)
     lifecycle = lifecycle_of(shown.name, shown.release, channel)
     words = " ".join(word for word in (_clause(lifecycle.when), lifecycle.what) if word)
-    text = f"unknown: {end}. {words}" if lifecycle.kind is not FateKind.KNOWN else f"unknown: {end}"
+    text = (
+        f"unknown: {end}. {words}"
+        if lifecycle.kind is not LifecycleStatus.KNOWN
+        else f"unknown: {end}"
+    )
     return Fact(str(channel), text.strip(), Tone.WARNING)
 
 
@@ -190,11 +194,12 @@ def _until(shown: SettingDescription) -> str | None:
 
 
 def all_changes(shown: SettingDescription) -> tuple[FlagChange, ...]:
+    """Return every change of a setting in the known releases."""
     return shown.history.changes if shown.history else ()
 
 
 def _changes(shown: SettingDescription) -> Iterator[Fact]:
-    """Yield what changed about it by release, other than its addition and removal."""
+    """Yield what changed by release, other than addition and removal."""
     by_release: dict[str, list[FlagChange]] = {}
     for change in all_changes(shown):
         if change.what not in ("added", "removed"):
@@ -245,7 +250,7 @@ def _verdict(shown: SettingDescription, verdict: ChannelVerdict) -> Fact:
 
 
 def _absent(verdict: ChannelVerdict) -> str:
-    """Return what a name that the release does not accept causes, and its replacement."""
+    """Return what happens with a name that the release does not accept, and its replacement."""
     parts = [consequence_of_rejection(verdict.channel)] if verdict.ends and verdict.channel else []
     if verdict.is_default:
         parts.append("remove it: this is now the default")
@@ -264,7 +269,7 @@ def _text(shown: SettingDescription) -> Section:
     rows: list[Fact | None] = [
         _fact("trade-off", about.trades),
         _fact("for", ", ".join(about.workloads)),
-        _fact("needs", ", ".join(_dated(shown, name) for name in about.needs)),
+        _fact("needs", ", ".join(_with_release(shown, name) for name in about.needs)),
         *(Fact("note", text) for text in about.notes_for(shown.release.version, shown.chip)),
         *(Fact("source", url, Tone.QUIET) for url in about.sources),
     ]

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from counterpoint.report.explain.compare_json import compare_json as compare_json
     from counterpoint.report.explain.explain_digest import compare_digest as compare_digest
     from counterpoint.report.explain.explain_digest import explain_digest as explain_digest
-    from counterpoint.report.explain.explain_document import digest as digest
     from counterpoint.report.explain.explain_document import explain_document as explain_document
+    from counterpoint.report.explain.explain_document import run_digest as run_digest
     from counterpoint.report.explain.explain_json import explain_json as explain_json
     from counterpoint.report.explain.fleet_document import fleet_document as fleet_document
     from counterpoint.report.explain.fleet_document import fleet_network as fleet_network

@@ -1,4 +1,4 @@
-"""The report of `compare`: whether B is slower, then where the time differs, then the rest.
+"""The report of `compare`: whether B is slower, then where its time differs, then the rest.
 
 Every difference is B minus A. Tables show what clearly exceeds the noise and sum up the rest; the
 JSON holds everything.
@@ -57,6 +57,10 @@ SOURCES: Final = {
     "prediction": "the simulator",
 }
 OVERHEAD: Final = Prose("profiled steps, which include profiler overhead", Tone.QUIET)
+_LEGEND: Final = (
+    "times: ms of a median step, mean over devices; B-A is positive if B takes longer. The time of"
+    " an op is the time in which the step waits for it: 0 if it is hidden behind compute"
+)
 
 
 def compare_document(found: Comparison, top: int = 10) -> Document:
@@ -74,12 +78,6 @@ def compare_document(found: Comparison, top: int = 10) -> Document:
         ]
     sections.append(differs_section(found, top))
     return Document(sections=tuple(sections), legend=_LEGEND, next=next_after_compare(found))
-
-
-_LEGEND: Final = (
-    "times: ms of a median step, mean over devices; B-A is positive if B takes longer. The time of"
-    " an op is the time in which the step waits for it: 0 if it is hidden behind compute"
-)
 
 
 def _head(found: Comparison) -> Section:
@@ -145,7 +143,7 @@ def _change(step: StepChange) -> str:
 
 
 def step_answer(step: StepChange) -> str:
-    """Return in words by how much B's step is longer, and what that proves."""
+    """Return in words by how much B's step is longer or shorter, and what that proves."""
     if step.verdict in (StepVerdict.FASTER, StepVerdict.SLOWER):
         return f"B is {step.verdict}: {_way(step.change)}"
     if step.change == 0:
@@ -181,7 +179,7 @@ def _parts(found: Comparison, work: StepDifference) -> Section:
 
 
 def next_after_compare(found: Comparison) -> str:
-    """Return the command that explains the slower side, or lists it if it has no profile."""
+    """Return the command that explains the slower side, or lists its runs if it has no profile."""
     step = found.step
     slower = found.a if isinstance(step, StepChange) and step.change < 0 else found.b
     command = "explain" if slower.timeline is not None else "runs"

@@ -18,7 +18,7 @@ from counterpoint.report.json import At, CountOf, Pair, ReasonUnknown, Result, f
 
 
 class SideJson(Result):
-    """A side, of several runs the one in the middle."""
+    """A side; of several runs, the median one."""
 
     name: str
     runs: int
@@ -76,7 +76,7 @@ class StepDifferenceJson(Result):
 
 
 class OpChangeJson(ChangeJson):
-    """Ops that match; an empty side has none."""
+    """Ops that match; a side without such an op is empty."""
 
     a: Annotated[tuple[str, ...], At("match.a.op")]
     b: Annotated[tuple[str, ...], At("match.b.op")]

@@ -50,6 +50,8 @@ _HOW: Final = {
     MatchStage.PLACE: "same place",
     MatchStage.RENAMED: "renamed",
 }
+_Pair = Callable[[CollectiveChange], tuple[float | None, float | None]]
+_ABSENT: Final = "-"  # does not run on this side, so there is nothing to know
 
 
 def changes_table(title: str, changes: Sequence[PartChange], total: PartChange) -> TextTable:
@@ -78,10 +80,9 @@ def signed(values: Sequence[float]) -> list[str]:
 
 
 def ops_section(work: StepDifference, top: int, *, alone: bool = False) -> Section:
-    """Return the ops that are clearly slower or faster, removed or new; the rest in one row.
+    """Return the ops that are clearly slower or faster, removed or new, with the rest in one row.
 
-    If none is clear, the largest differences are shown and marked as such. `alone`: one run per
-    side.
+    If no difference is clear, the largest are shown. `alone`: there is one run per side.
     """
     cells = signed([*(row.difference_ms for row in work.ops), work.busy.difference_ms])
     seen = [row for row, cell in zip(work.ops, cells, strict=False) if cell != "0"]
@@ -174,15 +175,15 @@ def collectives_section(work: StepDifference, top: int) -> Section:
     if not work.collectives:
         return Section("Collectives", "none ran in a step")
     rows = work.collectives[:top]
-    exposed_a, exposed_b = _both(rows, lambda network: network.exposed_ms)
-    wait_a, wait_b = _both(rows, lambda network: network.wait_ms)
-    bus_a, bus_b = _both(rows, lambda network: network.busbw_gbps, 1)
+    exposed_a, exposed_b = _both(rows, lambda change: change.exposed_ms)
+    wait_a, wait_b = _both(rows, lambda change: change.wait_ms)
+    bus_a, bus_b = _both(rows, lambda change: change.busbw_gbps, 1)
     collectives = table(
-        names("collective", distinct([_names(network.row) for network in rows], _PAIR)),
-        words("match", [_how(network.row) for network in rows], 2),
-        words("kind", [network.row.shown.kind or units.UNKNOWN for network in rows], 4),
-        numbers("size", [units.size(network.row.volume) for network in rows], 1),
-        numbers("ranks", [units.count(network.row.shown.group_size) for network in rows], 3),
+        names("collective", distinct([_names(change.row) for change in rows], _PAIR)),
+        words("match", [_how(change.row) for change in rows], 2),
+        words("kind", [change.row.shown.kind or units.UNKNOWN for change in rows], 4),
+        numbers("size", [units.size(change.row.volume) for change in rows], 1),
+        numbers("ranks", [units.count(change.row.shown.group_size) for change in rows], 3),
         numbers("exposed A", exposed_a),
         numbers("B", exposed_b),
         numbers("B-A", _exposed_more(rows)),
@@ -191,23 +192,19 @@ def collectives_section(work: StepDifference, top: int) -> Section:
         numbers("bus GB/s A", bus_a, 1),
         numbers("B", bus_b, 1),
     )
-    summary = f"{_differ([network.row for network in work.collectives])}; times in ms"
+    summary = f"{_differ([change.row for change in work.collectives])}; times in ms"
     return Section("Collectives", summary, (collectives,))
 
 
 def _exposed_more(rows: Sequence[CollectiveChange]) -> list[str]:
     """Return B-A of the exposed time; a side without the collective counts as 0."""
     known: list[float] = []
-    for network in rows:
-        sides = zip(network.exposed_ms, (network.row.match.a, network.row.match.b), strict=True)
+    for change in rows:
+        sides = zip(change.exposed_ms, (change.row.match.a, change.row.match.b), strict=True)
         a, b = (ms if items else 0.0 for ms, items in sides)
         known.append(math.nan if a is None or b is None else b - a)
     cells = iter(signed([difference for difference in known if not math.isnan(difference)]))
     return [units.UNKNOWN if math.isnan(difference) else next(cells) for difference in known]
-
-
-_Pair = Callable[[CollectiveChange], tuple[float | None, float | None]]
-_ABSENT: Final = "-"  # does not run on this side, so there is nothing to know
 
 
 def _both(
@@ -215,9 +212,9 @@ def _both(
 ) -> list[list[str]]:
     return [
         [
-            cell if (network.row.match.a, network.row.match.b)[side] else _ABSENT
-            for network, cell in zip(
-                rows, units.column((of(network)[side] for network in rows), decimals), strict=True
+            cell if (change.row.match.a, change.row.match.b)[side] else _ABSENT
+            for change, cell in zip(
+                rows, units.column((of(change)[side] for change in rows), decimals), strict=True
             )
         ]
         for side in (0, 1)
@@ -275,7 +272,7 @@ def _moves(moves: Sequence[CollectiveMove]) -> TextTable:
 
 
 def differs_section(found: Comparison, top: int) -> Section:
-    """Return the settings, versions and other facts that differ."""
+    """Return the settings, versions and other facts that differ between the sides."""
     rows = [differs for differs in found.differs if differs.about is not DifferenceKind.EXPERIMENT]
     known = found.a.run is not None and found.b.run is not None
     if not rows:

@@ -40,13 +40,13 @@ _OF: Final = {
     WindowKind.PROFILE: "the profile",
 }
 _RARELY: Final = 90
-"""The rank of lines that are kept only where there is much room."""
+"""The rank of lines that are kept only if there is much room."""
 
 
 def explain_digest(
     explanation: Explanation, run: Run | None = None, paths: Sequence[str] = ()
 ) -> Digest:
-    """Return the digest of an Explanation; arguments as those of `explain_document`."""
+    """Return the digest of an Explanation; the arguments are those of `explain_document`."""
     named = tuple(paths) or explanation.inputs
     kind = explanation.utilization.chip or explanation.device_kind
     lines = [
@@ -293,7 +293,7 @@ def _work(found: Comparison, work: StepDifference) -> Iterator[DigestLine]:
 
 
 def _in_profile(found: Comparison) -> str:
-    """Return whose step the parts add up to, where the verdict is about other steps."""
+    """Return whose step the parts add up to, if the verdict is about other steps."""
     times = [side.times for side in (found.a, found.b)]
     elsewhere = any(it is not None and it.source not in ("profile", "prediction") for it in times)
     return " of the profile, which the parts add up to" if elsewhere else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Basis, Range
@@ -29,18 +29,18 @@ from counterpoint.report.document import (
     table,
     words,
 )
-from counterpoint.report.explain.sections import (
+from counterpoint.report.explain.explain_tables import collectives_section, ops_section
+from counterpoint.report.explain.findings import (
     COMMUNICATION,
-    collectives_section,
     findings_sections,
     largest_loss,
     largest_losses,
-    ops_section,
 )
+from counterpoint.report.explain.notes import note_facts
+from counterpoint.report.explain.step_parts import parts_section
 from counterpoint.report.explain.step_time import (
     others_share,
     own_step,
-    parts_section,
     step_line,
     step_section,
     subject,
@@ -49,37 +49,6 @@ from counterpoint.timeline import Host
 
 if TYPE_CHECKING:
     from counterpoint.runs import Run
-
-_MOST: Final = 8
-_NUMBER: Final = re.compile(r"[+-]?\d[\d,.]*")
-_PATH: Final = re.compile(r"\S*/\S*")
-
-
-def note_facts(
-    notes: Sequence[str], hosts: Iterable[Host] = (), names: Iterable[str] = ()
-) -> list[Fact]:
-    """Return the notes, only the first if there are many; `names` are names of programs."""
-    merged = list(merged_notes(notes, hosts, names))
-    rows = [Fact("note", note, Tone.QUIET) for note in merged[:_MOST]]
-    more = len(merged) - _MOST
-    if more > 0:
-        rows.append(Fact("", f"and {counted_noun(more, 'more note')}: `json=`", Tone.QUIET))
-    return rows
-
-
-def merged_notes(
-    notes: Sequence[str], hosts: Iterable[Host] = (), names: Iterable[str] = ()
-) -> Iterator[str]:
-    """Yield each note once; those that differ only in numbers, paths and names share the first."""
-    known = {word for host in hosts for word in (host.name, host.source) if word}
-    words = sorted({*known, *names}, key=len, reverse=True)
-    known_names = re.compile("|".join(map(re.escape, words))) if words else None
-    by_form: dict[str, list[str]] = {}
-    for note in dict.fromkeys(notes):
-        form = known_names.sub("*", note) if known_names else note
-        by_form.setdefault(_NUMBER.sub("#", _PATH.sub("*", form)), []).append(note)
-    for first, *others in by_form.values():
-        yield f"{first} (and {len(others)} more like this)" if others else first
 
 
 _INPUTS: Final = 3
@@ -140,10 +109,9 @@ def _timings(timings: Mapping[str, float], top: int) -> Section:
 def answer_sections(
     explanation: Explanation, where: str = "details below", run: Run | None = None
 ) -> list[Section]:
-    """Return where the step goes, and the largest losses in a line each; none if unknown.
+    """Return where the step goes, and the largest losses, a line each; nothing if it is unknown.
 
-    `where` says where the losses are detailed; `run` provides the steps that the Run itself
-    counted.
+    `where` says where the losses are detailed; `run` has the steps that the Run itself counted.
     """
     if explanation.breakdown is None:
         return []
@@ -172,14 +140,14 @@ def detail_sections(
 
 @frozen
 class RunDigest:
-    """The step time and the largest loss, a line each."""
+    """The result of a run in two lines: its step time and its largest loss."""
 
     step_time: str
     largest_loss: str
 
 
-def digest(explanation: Explanation, run: Run | None = None) -> RunDigest:
-    """Return the digest of a run."""
+def run_digest(explanation: Explanation, run: Run | None = None) -> RunDigest:
+    """Return the step time and the largest loss of a run, a line each."""
     loss = largest_loss(explanation, _whole(explanation, run))
     return RunDigest(printable(step_line(explanation, run)), printable(loss))
 
@@ -212,7 +180,7 @@ def _notes(explanation: Explanation) -> list[Section]:
 
 
 def _ending(run: Run | None) -> list[Fact]:
-    """Return whose profile it is, and how the run ended, if either may not be the intended one."""
+    """Return whose profile it is and how the run ended, if either may not be as intended."""
     if run is None:
         return []
     rows: list[Fact] = []
@@ -231,7 +199,7 @@ def _which_step(explanation: Explanation, run: Run | None) -> str:
 
 
 def _whole(explanation: Explanation, run: Run | None) -> str:
-    """Return what losses are a share of."""
+    """Return what the losses are a share of, in words."""
     return "the step" if own_step(explanation, run) is None else subject(explanation, run)
 
 
@@ -313,7 +281,7 @@ def next_after_explain(explanation: Explanation, named: tuple[str, ...], run: Ru
     """Return the next command: try the remedy, inspect the network, or open the timeline."""
     losses = [finding for finding in explanation.findings if isinstance(finding.saves_ms, Range)]
     if losses and run is not None:
-        from counterpoint.report.runs import trial_command
+        from counterpoint.report.run_commands import trial_command
 
         line = trial_command(losses[0].remedy, run)
         if line is not None:

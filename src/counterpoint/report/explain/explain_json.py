@@ -147,7 +147,7 @@ class UtilizationJson(Result):
 
 
 class GapJson(Result):
-    """A time in which a device, a row of `Timeline.devices`, is idle."""
+    """A time in which a device, given by its row of `Timeline.devices`, is idle."""
 
     device: int
     start_ps: int
@@ -212,7 +212,7 @@ class Explained(Result):
 
 
 class ChosenStepsJson(Result):
-    """The steps that were chosen: the first, the last, and how many of those recorded whole."""
+    """The chosen steps: the first, the last, how many, and how many whole ones were recorded."""
 
     first: int
     last: int

@@ -37,10 +37,19 @@ from counterpoint.report.document import (
 
 _LISTED: Final = 8
 _RARE: Final = 1e-3
+_LEGEND: Final = (
+    "times: ms of a step, mean over devices, measured by each host's own clock; a host that makes"
+    " the others wait is the one that itself waits least"
+)
+_OTHER: Final = "of another run, by chip and program"
+_STEPS_TEXT: Final = Prose("own time beyond the median, by step:", Tone.QUIET)
+_COLUMNS: Final = 24
+_Cells = Callable[[list[float]], list[str]]
+_CLOCKS_AGREE_MS: Final = 1.0
 
 
 def fleet_network(summary: FleetSummary, paths: tuple[str, ...], top: int = 10) -> Document:
-    """Return what all hosts' digests show of the network: collectives, and slow groups."""
+    """Return what the digests of all hosts show of the network: collectives and slow groups."""
     sections = [_head(summary, paths), *_collectives(summary, top), *_left_out(summary, top)]
     return Document(sections=tuple(sections), legend=_LEGEND, next=_next(summary))
 
@@ -59,12 +68,6 @@ def fleet_document(summary: FleetSummary, paths: tuple[str, ...], top: int = 10)
         *_left_out(summary, top),
     ]
     return Document(sections=tuple(sections), legend=_LEGEND, next=_next(summary))
-
-
-_LEGEND: Final = (
-    "times: ms of a step, mean over devices, measured by each host's own clock; a host that makes"
-    " the others wait is the one that itself waits least"
-)
 
 
 def _next(summary: FleetSummary) -> str:
@@ -108,13 +111,13 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
             text = f"{counted_noun(len(left_out), 'profile')} {why}: see the end"
             rows.append(Fact("left out", text, Tone.WARNING))
     if cut := [host.name for host in fleet.hosts if host.truncated]:
-        text = f"{counted_noun(len(cut), 'profile')}, of which the whole steps count: "
+        text = f"{counted_noun(len(cut), 'profile')}, of which only whole steps count: "
         rows.append(Fact("cut off", text + some(cut, _LISTED), Tone.WARNING))
     if none := [host.name for host in fleet.hosts if not host.steps]:
         text = f"{counted_noun(len(none), 'profile')}, which the figures leave out: "
         rows.append(Fact("no step", text + some(none, _LISTED), Tone.WARNING))
     if (copies := read - len(fleet.hosts) - len(gathering.strangers)) > 0:
-        text = f"{counted_noun(copies, 'profile')} of a host and process that another is of, too"
+        text = f"{counted_noun(copies, 'profile')} of a host and process that already has one"
         rows.append(Fact("copies", text, Tone.WARNING))
     unplaced = [host.name for host in fleet.hosts if not (host.place.rack or host.place.pod)]
     if where and unplaced:
@@ -122,9 +125,6 @@ def _head(summary: FleetSummary, paths: tuple[str, ...]) -> Section:
         rows.append(Fact("no rack", text + some(unplaced, _LISTED), Tone.WARNING))
     rows += [Fact("note", note, Tone.QUIET) for note in gathering.notes]
     return Section("Fleet", f"measured, {some(paths, 3)}", (FactList(tuple(rows)),))
-
-
-_OTHER: Final = "of another run, by chip and program"
 
 
 def _step(summary: FleetSummary) -> Section:
@@ -215,7 +215,7 @@ def _chance(chance: float) -> str:
 
 
 def _drain(summary: FleetSummary, top: int) -> Section:
-    """Show what a step gains, one more unit taken away in each row."""
+    """Show what a step gains without the late units, one more of them in each row."""
     rows = summary.late[:top]
     gains = [each.gain_ms for each in rows]
     hosts = [some(each.hosts, 3) for each in rows]
@@ -243,7 +243,7 @@ def _drain(summary: FleetSummary, top: int) -> Section:
 
 
 def _collectives(summary: FleetSummary, top: int) -> list[Section]:
-    """Show how long collectives take and are waited in, and which of their groups are slow."""
+    """Show how long collectives take, how long devices wait in them, and which groups are slow."""
     if not summary.collectives:
         return []
     shown = summary.collectives[:top]
@@ -289,7 +289,7 @@ def _named(late: Late) -> str:
 
 
 def _hosts(summary: FleetSummary, top: int) -> Section:
-    """Show hosts by the time that is their own, and by how much it exceeds the median in steps."""
+    """Show the hosts with the most time of their own, and how far each step is from the median."""
     fleet = summary.fleet
     own = fleet.of_hosts(fleet.length - fleet.exposed)
     typical = np.nan_to_num([row.step_ms - row.exposed_ms for row in summary.hosts], nan=-np.inf)
@@ -314,12 +314,8 @@ def _hosts(summary: FleetSummary, top: int) -> Section:
 
 
 def _nouns(summary: FleetSummary) -> tuple[str, str]:
-    """Return what a row of the tables is, and several of them."""
+    """Return the noun for a row of the tables, and its plural."""
     return ("process", "processes") if summary.fleet.of_processes else ("host", "hosts")
-
-
-_STEPS_TEXT: Final = Prose("own time beyond that of the median one, by step:", Tone.QUIET)
-_COLUMNS: Final = 24
 
 
 def _map(summary: FleetSummary, top: int) -> list[Block]:
@@ -333,7 +329,7 @@ def _map(summary: FleetSummary, top: int) -> list[Block]:
     shades = np.nan_to_num(np.round(1 + 8 * (lengths - low) / (high - low))).astype(int)
     text = (
         f"step times in ms of the {units.shown_of(len(order), len(lengths))} that differ most in a"
-        f" step: {units.span(low, high)}; on a page, the longest have most color"
+        f" step: {units.span(low, high)}; on a page, the longest have the most color"
     )
     drawn = _columns(summary, lengths[order], order, units.column)
     return [Prose(text, Tone.QUIET), replace(drawn, shades=shades[order, -_COLUMNS:].tolist())]
@@ -344,11 +340,8 @@ def _by_step(summary: FleetSummary, own: Matrix, order: list[int]) -> TextTable:
     return _columns(summary, own[order] - middle, order, lambda column: list(map(_signed, column)))
 
 
-_Cells = Callable[[list[float]], list[str]]
-
-
 def _columns(summary: FleetSummary, of: Matrix, order: list[int], cells: _Cells) -> TextTable:
-    """Return a row per host and a column per step, of the last steps that there are."""
+    """Return a table with a row per host and a column for each of the last steps."""
     steps = summary.fleet.steps[-_COLUMNS:].tolist()
     columns = [cells(column) for column in of.T[-_COLUMNS:].tolist()]
     ranks = range(len(steps) - 1, -1, -1)
@@ -391,9 +384,6 @@ def _clocks(summary: FleetSummary, top: int) -> list[Section]:
             ),
         )
     ]
-
-
-_CLOCKS_AGREE_MS: Final = 1.0
 
 
 def _builds(summary: FleetSummary, top: int) -> Section:

@@ -1,6 +1,7 @@
-"""The report of `network`: transfers without slack, required bandwidth, link use over time.
+"""The report of `network`: slack, required bandwidth, why transfers are exposed, load over time.
 
-Tables are cut to the first rows and state the total; the JSON is never cut.
+Remote calls, if the profile records any, come last, and are compared with their bytes. Tables are
+cut to the first rows and state the total; the JSON is never cut.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ from counterpoint.report.document import (
     table,
     words,
 )
-from counterpoint.report.explain.explain_document import note_facts
-from counterpoint.report.explain.sections import known_columns
+from counterpoint.report.explain.explain_tables import known_columns
+from counterpoint.report.explain.notes import note_facts
 from counterpoint.report.places import distinct
 
-SPELT: Final[Mapping[str | None, str]] = {
+LINK_NAMES: Final[Mapping[str | None, str]] = {
     Link.DOMAIN: "domain",
     Link.NETWORK: "network",
     Link.ICI: "ICI",
@@ -53,6 +54,9 @@ SPELT: Final[Mapping[str | None, str]] = {
 """Display names of links."""
 
 _LONGEST_NAME: Final = 60
+_PARTS: Final = 720
+"""Parts of the step in a chart: several per character, so that any width divides them well."""
+_INPUTS: Final = 3
 
 
 def _short(rows: Sequence[Mapping[str, Any]], key: str) -> list[str]:
@@ -62,7 +66,7 @@ def _short(rows: Sequence[Mapping[str, Any]], key: str) -> list[str]:
 
 
 def calls_section(calls: RemoteCalls, top: int) -> Section:
-    """Return the links by their median call, and the distribution by step."""
+    """Return the remote calls by link, and their p95 by step."""
     links = calls.links
     rows = links.head(top).to_dicts()
     host_ms = [row["host_ms"] for row in rows]
@@ -98,33 +102,29 @@ def _over_steps(calls: RemoteCalls) -> Chart:
     p95 = by_step["p95_ms"].to_list()
     most = max(p95)
     steps = by_step["step"].to_list()
-    course = Series(
+    series = Series(
         label="p95 by step",
         levels=tuple(value / most if most else 0.0 for value in p95),
         remark=f"full scale {units.milliseconds(most)}",
     )
-    return Chart(courses=(course,), first=f"step {steps[0]}", last=f"step {steps[-1]}")
-
-
-_PARTS: Final = 720
-"""Parts of the step in a chart: several per character, so that any width divides them well."""
+    return Chart(series=(series,), first=f"step {steps[0]}", last=f"step {steps[-1]}")
 
 
 def demand_section(analysis: NetworkAnalysis) -> Section:
-    """Return one series per link, each on its own scale."""
+    """Return the demand over a step as a chart: one series per link, each on its own scale."""
     demand = analysis.demand
     links: list[str | None] = demand.pieces["link"].unique(maintain_order=True).to_list()
-    courses = tuple(_course(analysis, link) for link in links)
+    series = tuple(_demand_series(analysis, link) for link in links)
     sent = units.size(float(demand.pieces["bytes"].sum()))
     used = demand.pieces.filter(pl.col("gbps") > 0)
     busy = float((used["end_ms"] - used["start_ms"]).sum()) / demand.step_ms / max(len(links), 1)
-    chart = Chart(courses=courses, first="0", last=units.milliseconds(demand.step_ms), means=True)
+    chart = Chart(series=series, first="0", last=units.milliseconds(demand.step_ms), means=True)
     full = Prose(_full(demand), Tone.QUIET)
     summary = f"a device sends {sent} per step; its links are in use for {units.percent(busy, 0)}"
     return Section("Demand", summary, (chart, full))
 
 
-def _course(analysis: NetworkAnalysis, link: str | None) -> Series:
+def _demand_series(analysis: NetworkAnalysis, link: str | None) -> Series:
     pieces = analysis.demand.pieces.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
     own = analysis.network.filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))
     capacity, fastest = own["capacity_gbps"].max(), own["achieved_gbps"].max()
@@ -136,7 +136,7 @@ def _course(analysis: NetworkAnalysis, link: str | None) -> Series:
     if known and isinstance(fastest, float) and fastest <= capacity < peak:
         remark += "; above it, transfers overlap, each spread evenly over its time"
     return Series(
-        label=SPELT.get(link, "unknown link"),
+        label=LINK_NAMES.get(link, "unknown link"),
         levels=tuple(level / scale if scale else 0.0 for level in _levels(pieces, analysis)),
         remark=remark,
     )
@@ -166,7 +166,7 @@ def _full(demand: Demand) -> str:
             if known
             else "near its highest observed rate"
         )
-        name = SPELT.get(str(link) if link else None, "unknown link")
+        name = LINK_NAMES.get(str(link) if link else None, "unknown link")
         described.append(f"{name}: {level} for {ms}, in {counted_noun(len(rows), 'interval')}")
     return "   ".join(sorted(described))
 
@@ -179,7 +179,7 @@ def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
     columns = [
         numbers("start ms", units.column(row["start_ms"] for row in rows)),
         numbers("length", units.column(row["length_ms"] for row in rows)),
-        names("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows]),
+        names("link", [LINK_NAMES.get(row["link"], units.UNKNOWN) for row in rows]),
         numbers("bytes", [units.size(row["bytes"]) for row in rows]),
         numbers("mean GB/s", units.column((row["mean_gbps"] for row in rows), 1)),
         numbers("peak", units.column((row["peak_gbps"] for row in rows), 1), rank=1),
@@ -194,9 +194,6 @@ def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
 def _collectives(row: dict[str, Any]) -> str:
     first, *more = row["collectives"]
     return str(first) + (f" and {len(more)} more" if more else "")
-
-
-_INPUTS: Final = 3
 
 
 def network_document(analysis: NetworkAnalysis, top: int, paths: Sequence[str] = ()) -> Document:
@@ -267,8 +264,7 @@ def _slack(analysis: NetworkAnalysis, top: int) -> Section:
     none = len(slack.filter(pl.col("no_slack_share") > 0.5))
     summary = (
         f"{len(rows)} of {counted_noun(len(slack), 'transfer')}, least first; {none:,}"
-        f" {'has' if none == 1 else 'have'} none in most"
-        " executions; times in ms of one execution"
+        f" {'has' if none == 1 else 'have'} none in most executions; times in ms of one execution"
     )
     worst = [row["worst_device"] for row in rows]
     columns = [
@@ -297,7 +293,7 @@ def _bandwidth(analysis: NetworkAnalysis, top: int) -> Section:
     rate = "priced at" if analysis.basis == Basis.PREDICTED else "achieved"
     columns = [
         names("op", _short(rows, "op")),
-        names("link", [SPELT.get(row["link"], units.UNKNOWN) for row in rows], rank=3),
+        names("link", [LINK_NAMES.get(row["link"], units.UNKNOWN) for row in rows], rank=3),
         numbers("sends", [units.size(row["wire_bytes"]) for row in rows], rank=2),
         numbers("required", _gbps(rows, "required_gbps")),
         numbers(rate, _gbps(rows, "achieved_gbps")),
@@ -329,8 +325,8 @@ def _gbps(rows: list[dict[str, Any]], name: str) -> list[str]:
 
 def _due_to(bound: str) -> str:
     """Return a bound by name; for hidden transfers, the gaps between ops or at their ends."""
-    spelt = {Bound.HIDDEN.value: "gaps beside hidden ones", Bound.UNKNOWN.value: "transfer"}
-    return spelt.get(bound, bound)
+    named = {Bound.HIDDEN.value: "gaps beside hidden ones", Bound.UNKNOWN.value: "transfer"}
+    return named.get(bound, bound)
 
 
 def _cause(cause: dict[str, Any]) -> str:

@@ -7,32 +7,22 @@ reported, and the figures of the profile describe a run of that program instead 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose import Breakdown as StepBreakdown
-from counterpoint.diagnose import Explanation, Phases, WindowKind
+from counterpoint.diagnose import Explanation, WindowKind
 from counterpoint.report import units
-from counterpoint.report.document import (
-    BreakdownBar,
-    Fact,
-    FactList,
-    Prose,
-    Section,
-    Slice,
-    StepPart,
-    Tone,
-)
+from counterpoint.report.document import Prose, Section, Tone
 from counterpoint.timeline import EACH_RUN
 
 if TYPE_CHECKING:
     from counterpoint.runs import Run
     from counterpoint.runs.scores import Score
 
-_NOTICEABLE: Final = 0.99  # shorter program runs: the step clearly includes a wait
-_DISAGREE: Final = 0.25  # of the shorter; noise and profiler overhead are usually less
-_APART: Final = 0.01  # of the step: lengths on single devices that are worth a word
+_NOTICEABLE: Final = (
+    0.99  # of the step: if its program runs for less, the step clearly includes a wait
+)
+_DISAGREE: Final = 0.25  # of the shorter time; noise and profiler overhead are usually less
 _OTHERS: Final = 0.05  # share of device time; above it the guess is doubtful
 _GUESSED: Final = "no markers: one run of "
 _MARK: Final = "mark steps with jax.profiler.StepTraceAnnotation"
@@ -102,7 +92,7 @@ def outside_profile(run: Run | None) -> Score | None:
 def own_step(explanation: Explanation, run: Run | None) -> Score | None:
     """Return the Run's own count of its steps if it is more reliable than the profile.
 
-    It says nothing of chosen steps, which differ from the others for reasons of their own.
+    It says nothing about chosen steps, which may differ from the others for their own reasons.
     """
     timed = None if _chosen(explanation) else outside_profile(run)
     if timed is None:
@@ -143,13 +133,14 @@ def others_share(explanation: Explanation) -> float:
 
 
 def _guess(explanation: Explanation) -> str:
-    """Return what is taken as a step for lack of markers."""
+    """Return what is taken as a step, for lack of markers."""
     which = "one run" if explanation.step is None else f"run {explanation.step}"
     which += f" of {_program(explanation)}"
     return f"the time from {which} to the next" if _waits(explanation) else which
 
 
 def is_guess(explanation: Explanation) -> bool:
+    """Return whether runs of a program were taken as steps, for lack of markers."""
     return _GUESSED in explanation.steps.how
 
 
@@ -210,7 +201,7 @@ def _in_profile(explanation: Explanation) -> str:
 
 
 def _no_step(explanation: Explanation) -> str:
-    """Return the substitute for a step, with its own name and duration."""
+    """Return that there is no step, and what stands for it, with its duration."""
     steps, number = explanation.steps, explanation.step
     seen = "no whole step in this profile"
     if number is not None:
@@ -223,90 +214,3 @@ def _no_step(explanation: Explanation) -> str:
             seen += f", and no whole run of {_program(explanation)}"
         return f"{seen}, which lasts {lasts}"
     return f"{seen}; {_program(explanation)} runs for {lasts}"
-
-
-_LABELS: Final = {
-    StepPart.COMPUTE: "compute",
-    StepPart.HIDDEN: "with a hidden collective",
-    StepPart.COLLECTIVE: "exposed collective",
-    StepPart.COPY: "exposed copy",
-    StepPart.IDLE: "idle",
-}
-
-_LEAST_DECIMALS: Final = 2  # keeps small parts of a long step visible
-
-
-def parts_section(
-    title: str, step: StepBreakdown, devices: Mapping[int, StepBreakdown], phases: Phases | None
-) -> Section:
-    """Return the parts of the step with their minimum and maximum over devices, and its phases."""
-    parts, by_device = _parts(step), [_parts(device_parts) for device_parts in devices.values()]
-    parts = _occurring(parts)
-    whole = [part for part in parts if part is not StepPart.HIDDEN]
-    total = sum(parts[part] for part in whole)
-    shares = dict(zip(whole, units.percentages([parts[part] for part in whole]), strict=True))
-    if StepPart.HIDDEN in parts:
-        shares[StepPart.HIDDEN] = units.percent(parts[StepPart.HIDDEN] / total if total else None)
-    decimals = max(units.decimals_of(parts.values()), _LEAST_DECIMALS)
-    slices = tuple(
-        Slice(
-            part=part,
-            label=_LABELS[part],
-            ms=ms,
-            share=shares[part],
-            fraction=parts[part] / total if total else 0.0,
-            remark=_reach([device_parts[part] for device_parts in by_device], decimals),
-            within=StepPart.COMPUTE if part is StepPart.HIDDEN else None,
-        )
-        for part, ms in zip(parts, units.column(parts.values(), decimals), strict=True)
-    )
-    summary = "mean over devices (min to max)" if len(by_device) > 1 else ""
-    lasts = [sum(device_parts[part] for part in whole) for device_parts in by_device]
-    if summary and max(lasts) - min(lasts) > _APART * total:
-        summary += f", whose own steps take {units.span(min(lasts), max(lasts))}"
-    return Section(title, summary, (BreakdownBar(slices), FactList((_phases(phases),))))
-
-
-def _phases(phases: Phases | None) -> Fact:
-    """Return the busy time by phase; empty phases are omitted."""
-    if phases is None:
-        return Fact("phases", f"{units.UNKNOWN} (not recorded for any op)")
-    parts = {
-        "forward": phases.forward_ms,
-        "backward": phases.backward_ms,
-        "remat": phases.remat_ms,
-        "optimizer": phases.optimizer_ms,
-        "other": phases.other_ms,
-    }
-    shown = zip(
-        parts, units.column(parts.values()), units.percentages([*parts.values()]), strict=True
-    )
-    words = [f"{name} {ms} ms {share}" for name, ms, share in shown if parts[name] > 0]
-    return Fact("phases", "   ".join(words) or "nothing ran")
-
-
-def _parts(step: StepBreakdown) -> dict[StepPart, float]:
-    return {
-        StepPart.COMPUTE: step.compute_ms,
-        StepPart.HIDDEN: step.collective_hidden_ms,
-        StepPart.COLLECTIVE: step.collective_exposed_ms,
-        StepPart.COPY: step.copy_exposed_ms,
-        StepPart.IDLE: step.idle_ms,
-    }
-
-
-def _occurring(parts: dict[StepPart, float]) -> dict[StepPart, float]:
-    """Return the parts that occur; hidden and exposed collectives are kept if either does."""
-    absent = {part for part in (StepPart.COPY, StepPart.IDLE) if not parts[part]}
-    collectives = {StepPart.HIDDEN, StepPart.COLLECTIVE}
-    if not any(parts[part] for part in collectives):
-        absent |= collectives
-    return {part: ms for part, ms in parts.items() if part not in absent}
-
-
-def _reach(values: list[float], decimals: int) -> str:
-    """Return the minimum and maximum if they differ."""
-    if not values:
-        return ""
-    least, most = units.column([min(values), max(values)], decimals)
-    return "" if least == most else f"({least} to {most})"

@@ -38,7 +38,7 @@ def remark_line(one: Remark) -> str:
 
 
 def check_lines(found: Examination) -> Iterator[str]:
-    """Yield the result; similar remarks share one line, while the JSON lists each."""
+    """Yield the remarks; similar ones share a line, while the JSON lists each."""
     similar: dict[tuple[object, ...], list[Remark]] = {}
     for remark in found.remarks:
         similar.setdefault(_message_key(remark), []).append(remark)
@@ -83,7 +83,7 @@ def summary_lines(found: Examination, next: str) -> Iterator[str]:
 def fix_lines(
     fixed: FixResult, found: Examination, undone: tuple[Remark, ...] = ()
 ) -> Iterator[str]:
-    """Yield what was fixed and what was not; remarks in `undone` can't be written in place."""
+    """Yield what was fixed and what was not; fixes in `undone` can't be written in place."""
     for remark in undone:
         yield f"not fixed: {remark_line(remark)}"
     for remark in fixed.made:
@@ -105,7 +105,7 @@ def fix_lines(
 
 
 def nothing_lines(found: Examination) -> Iterator[str]:
-    """Yield the lines for a source without settings, which does not mean all is well."""
+    """Yield the lines for a source without settings, which does not mean that all is well."""
     yield printable(f"warning: no settings found in {found.written.where}")
     yield from _reading_lines(found)
 
@@ -177,7 +177,7 @@ def _confirmed(found: Examination) -> str:
 
 
 def _doubts(written: ParsedSource) -> Iterator[str]:
-    """Yield what the compiler was not asked about, so that its verdict does not cover it."""
+    """Yield what the compiler was not asked about, and its verdict therefore does not cover."""
     if parts := len(written.not_read):
         were = "was" if parts == 1 else "were"
         yield f"{counted_noun(parts, 'part')} of the source {were} not read"

@@ -39,10 +39,19 @@ _TITLES: Final = {
     Channel.COMPILER_OPTIONS: "Compiler options",
     Channel.ENVIRONMENT: "Environment",
 }
+_ORDER: Final = (
+    FlagOutcome.IGNORED,
+    FlagOutcome.ALTERED,
+    FlagOutcome.UNSEEN,
+    FlagOutcome.APPLIED,
+    FlagOutcome.DEFAULT,
+)
+_MODULES: Final = 3
+_DEFAULT: Final = "(default)"
 
 
-def unread(written: ParsedSource) -> Iterator[str]:
-    """Yield what the settings that were read do not include, one line each."""
+def unread_lines(written: ParsedSource) -> Iterator[str]:
+    """Yield a line for each part of a source that the settings read from it do not include."""
     for place, text, why in left_out(written):
         yield printable(f"left out: {place}: {text} ({why})")
     for part in written.not_read:
@@ -51,8 +60,8 @@ def unread(written: ParsedSource) -> Iterator[str]:
         yield printable(f"note: {written.where}: {note}")
 
 
-def unwritten(settings: Settings, form: str) -> Iterator[str]:
-    """Yield a note on settings that the form can only hold in comments."""
+def unwritten_lines(settings: Settings, form: str) -> Iterator[str]:
+    """Yield a note on the settings that this form can hold only in comments."""
     if not settings.options or form == "compiler_options":
         return
     yield (
@@ -62,7 +71,7 @@ def unwritten(settings: Settings, form: str) -> Iterator[str]:
 
 
 def left_out(written: ParsedSource) -> Iterator[tuple[Location, str, str]]:
-    """Yield the place, the text and the reason in a few words."""
+    """Yield the place, the text and, in a few words, the reason of each part that was left out."""
     for issue in written.issues:
         if issue.kind in _LOST:
             yield issue.place, issue.text, _LOST[issue.kind]
@@ -73,7 +82,7 @@ def left_out(written: ParsedSource) -> Iterator[tuple[Location, str, str]]:
 def difference_document(
     changes: Sequence[SettingDifference], before: Sequence[str], after: str
 ) -> Document:
-    """Return the changes by channel."""
+    """Return the report of `flags render --diff`: the changes by channel."""
     compared = f"{' + '.join(before)} -> {after}"
     nothing = "" if changes else ": the same settings"
     sections = [Section("Compared", compared + nothing)]
@@ -97,22 +106,12 @@ def _value(value: str | None) -> str:
     return "-" if value is None else value or '""'
 
 
-_ORDER: Final = (
-    FlagOutcome.IGNORED,
-    FlagOutcome.ALTERED,
-    FlagOutcome.UNSEEN,
-    FlagOutcome.APPLIED,
-    FlagOutcome.DEFAULT,
-)
-_MODULES: Final = 3
-_DEFAULT: Final = "(default)"
-
-
 @frozen(kw_only=True)
-class Effective:
-    """The findings on one Run or dump; `asked` is None if it is unknown.
+class EffectiveFlags:
+    """The flags that a Run or a dump used, beside those that were requested.
 
-    `origins` are known of a Run: who set each flag and variable.
+    `asked` is the source of the requested flags, None if it is unknown. `origins` say who set each
+    flag and variable, which is known of a Run.
     """
 
     where: str
@@ -125,7 +124,7 @@ class Effective:
     origins: tuple[SettingOrigin, ...] = ()
 
     def set_by(self, flag: str) -> str | None:
-        """Return who set the value of a flag that counts, if that is known."""
+        """Return who set the value of a flag that took effect, if that is known."""
         found = (origin for origin in self.origins if origin.name == flag)
         return next((origin.last.by for origin in found), None)
 
@@ -136,13 +135,14 @@ class Effective:
         return tuple(flag for flag in self.used if flag.outcome in lost)
 
 
-def effective_document(found: Effective) -> Document:
+def effective_document(found: EffectiveFlags) -> Document:
+    """Return the report of `flags effective`."""
     sections = [_head(found), *_requested(found), *_elsewhere(found), *_repeated(found)]
     sections += _differences(found)
     return Document(sections=tuple(sections), legend="", next=next_command(found))
 
 
-def _head(found: Effective) -> Section:
+def _head(found: EffectiveFlags) -> Section:
     others = len(found.modules) - 1
     which = found.module + (f" (and {others} more: `module=`)" if others else "")
     rows = [
@@ -153,14 +153,14 @@ def _head(found: Effective) -> Section:
     return Section("Flags", _counted(found), (FactList(tuple(rows)),))
 
 
-def _counted(found: Effective) -> str:
+def _counted(found: EffectiveFlags) -> str:
     counts = Counter(flag.outcome for flag in found.used)
     order = (*_ORDER, FlagOutcome.ELSEWHERE)
     counted = [f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]]
     return ", ".join(counted) or "defaults only"
 
 
-def _requested(found: Effective) -> list[Section]:
+def _requested(found: EffectiveFlags) -> list[Section]:
     requested = [flag for flag in found.used if flag.outcome is not FlagOutcome.ELSEWHERE]
     if not requested:
         return []
@@ -178,7 +178,7 @@ def _requested(found: Effective) -> list[Section]:
     return [Section("Requested", "", (flags,))]
 
 
-def _elsewhere(found: Effective) -> list[Section]:
+def _elsewhere(found: EffectiveFlags) -> list[Section]:
     flags = [flag for flag in found.used if flag.outcome is FlagOutcome.ELSEWHERE]
     if not flags:
         return []
@@ -193,7 +193,7 @@ def _elsewhere(found: Effective) -> list[Section]:
     return [Section(title, summary, (values,))]
 
 
-def _repeated(found: Effective) -> list[Section]:
+def _repeated(found: EffectiveFlags) -> list[Section]:
     """List the settings that were set more than once, in order."""
     repeated = [origin for origin in found.origins if len(origin.writes) > 1]
     rows = [
@@ -215,7 +215,7 @@ def _repeated(found: Effective) -> list[Section]:
 
 
 def counting(origin: SettingOrigin) -> list[bool]:
-    """Return which writes count: the last one, and those that XLA combines with it."""
+    """Return for each write whether it counts: the last one does, and those combined with it."""
     *earlier, last = origin.writes
     counts, value = [True], last.value
     for write in reversed(earlier):
@@ -227,7 +227,7 @@ def counting(origin: SettingOrigin) -> list[bool]:
     return [*([False] * (len(origin.writes) - len(counts))), *reversed(counts)]
 
 
-def _differences(found: Effective) -> list[Section]:
+def _differences(found: EffectiveFlags) -> list[Section]:
     if not found.differences:
         return []
     rows = [
@@ -259,7 +259,8 @@ def _shown_value(value: str | None) -> str:
     return value or "(empty)"
 
 
-def next_command(found: Effective) -> str:
+def next_command(found: EffectiveFlags) -> str:
+    """Return the command that shows a flag that was lost, or else checks or lists flags."""
     if found.lost:
         return shlex.join(["counterpoint", "flags", "show", found.lost[0].name])
     if found.asked is None:

@@ -1,6 +1,6 @@
-"""`flags` on settings as JSON: check, fix, effective, render.
+"""`flags check`, `check --fix`, `effective` and `render` as JSON.
 
-Nothing is cut. Types are imported without loading any terminal library.
+Nothing is cut. The types can be imported without loading any terminal library.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from counterpoint.flags.check import Examination, FixResult
     from counterpoint.flags.lint import Remark
     from counterpoint.flags.parse import ParsedSource
-    from counterpoint.report.flags.settings_document import Effective
+    from counterpoint.report.flags.settings_document import EffectiveFlags
 
 
 class CompilerAnswerJson(Result):
@@ -147,7 +147,7 @@ class FlagsEffective(Result, tag_field="schema", tag="counterpoint.flags.effecti
     next: str
 
 
-def effective_json(found: Effective, next: str) -> str:
+def effective_json(found: EffectiveFlags, next: str) -> str:
     """Return `flags effective` as text."""
     flags = [
         fill(UsedFlag, flag, outcome=flag.outcome.name.lower(), set_by=found.set_by(flag.name))
@@ -218,7 +218,7 @@ def render_json(
     text: str,
     sources: Sequence[ParsedSource],
 ) -> str:
-    """Return `flags render` as text: settings, form, and what each source's reading omitted."""
+    """Return `flags render` as text: settings, form, and what was left out of each source."""
     return json_text(
         fill(
             FlagsRender,

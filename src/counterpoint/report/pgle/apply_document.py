@@ -17,7 +17,7 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.pgle.feedback_document import movement_section
+from counterpoint.report.pgle.movement import movement_section
 
 _NAMES: Final = 5
 _NONE_USED: Final = "none of its costs were used"

@@ -1,4 +1,4 @@
-"""The reports of `pgle check` and `pgle diff`."""
+"""The reports of `pgle check`, a profile against a program, and `pgle diff`, two profiles."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pgle_check_document(
     next: str,
     others: Sequence[str] = (),
 ) -> Document:
-    """Return the report, with `top` rows in each table; `others` are modules not judged."""
+    """Return the report of `pgle check`; `others` are the modules that were not checked."""
     subject = _subject(coverage, profile, program, others)
     sections = [_verdict(judgment), subject, _shares(coverage)]
     if coverage.missing:
@@ -137,7 +137,7 @@ def _milliseconds(answer: LookupAnswer) -> float | None:
 
 
 def _extra(coverage: Coverage, top: int) -> Section:
-    """Return unused names; other modules are only counted if the profile covers this one too."""
+    """Return unused names; those of other modules are only counted if the profile fits this one."""
     extra = coverage.extra
     counts = Counter(unused.why for unused in extra)
     summary = ", ".join(f"{counts[why]:,} {why}" for why in UnusedReason if counts[why])
@@ -173,7 +173,7 @@ def _doubts(coverage: Coverage, top: int) -> Section:
 
 
 def diff_document(diff: ProfileDiff, a: str, b: str, top: int) -> Document:
-    """Return the report, with `top` rows in each table."""
+    """Return the report of `pgle diff`, with `top` rows in each table."""
     sections = [_head(diff, a, b)]
     if diff.equal < len(diff.changes):
         sections.append(_changes(diff, top))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from statistics import median
+from typing import Final
 
 from counterpoint.core import Unknown
 from counterpoint.core.arguments import option_words
 from counterpoint.pgle import LogComplaint, ModuleUse
-from counterpoint.pgle.applying import CollectiveMove, Movement
 from counterpoint.pgle.checking import Coverage
 from counterpoint.report import units
 from counterpoint.report.document import (
@@ -18,19 +18,18 @@ from counterpoint.report.document import (
     FactList,
     Prose,
     Section,
-    TextTable,
     Tone,
     names,
     numbers,
-    places,
     table,
     words,
 )
+from counterpoint.report.pgle.movement import movement_section
 from counterpoint.runs import Run
 from counterpoint.runs.scores import Score
 from counterpoint.workflow.feedback import AutoResult, ComparedRuns, Feedback, RunComparison
 
-_SOURCES = {
+_SOURCES: Final = {
     "annotation": "the program's step annotations",
     "api": "StepProfiler",
     "log": "lines that name a step",
@@ -41,7 +40,7 @@ _SOURCES = {
 def times_section(
     rows: Iterable[tuple[str, Run, Score | Unknown]], comparison: RunComparison | Unknown
 ) -> Section:
-    """Return the step times of runs, and how certain their difference is."""
+    """Return the step times of the runs, and how certain their difference is."""
     runs = list(rows)
     scores = [_score(score) for _, _, score in runs]
     times = table(
@@ -99,7 +98,7 @@ def _reach(comparison: RunComparison | Unknown) -> str:
 
 
 def compiler_facts(use: ModuleUse | None, complaints: Iterable[LogComplaint]) -> FactList:
-    """Return the compiler's output on a module's profile, and remedies for its complaints."""
+    """Return what the compiler's log says of a profile, and what to do about its complaints."""
     rows: list[Fact] = []
     if use is not None:
         rows.append(Fact("module", use.module))
@@ -117,58 +116,8 @@ def compiler_facts(use: ModuleUse | None, complaints: Iterable[LogComplaint]) ->
     return FactList(tuple(rows))
 
 
-_US_PER_MS = 1e3
-
-
-def movement_section(
-    movement: Movement | Unknown, top: int, costs: str = "the profile's costs"
-) -> Section:
-    """Return the collectives that moved, those with the largest effect first."""
-    if isinstance(movement, Unknown):
-        return Section("Schedule", "not compared", (Prose(movement.reason, Tone.QUIET),))
-    moved = movement.moved
-    if not movement.reordered:
-        return Section("Schedule", "the same with and without the profile")
-    if not moved:
-        return Section("Schedule", "changed; no collective moved")
-    legend = Prose(_legend(movement, costs), Tone.QUIET)
-    return Section("Schedule", _summary(movement), (_moves(moved[:top]), legend))
-
-
-def _moves(moves: Sequence[CollectiveMove]) -> TextTable:
-    costs = [move.after.cost_us for move in moves]
-    return table(
-        names("collective", [move.name for move in moves]),
-        words("kind", [move.kind for move in moves], 2),
-        numbers("size", [units.size(move.bytes) for move in moves], 2),
-        words("starts", [units.shift(move.start_shift_us, "as before") for move in moves]),
-        numbers("compute within, us", [f"{move.before.within_us:,.1f}" for move in moves]),
-        numbers("then", [f"{move.after.within_us:,.1f}" for move in moves]),
-        numbers("transfer, us", [units.UNKNOWN if us is None else f"{us:,.1f}" for us in costs]),
-        places("source", [move.source or "" for move in moves], 1),
-    )
-
-
-def _summary(movement: Movement) -> str:
-    parts = [f"{len(movement.moved):,} of {len(movement.moves):,} collectives moved"]
-    if movement.newly_overlapped:
-        parts.append(f"{len(movement.newly_overlapped):,} newly overlapped")
-    if movement.no_longer_overlapped:
-        parts.append(f"{len(movement.no_longer_overlapped):,} no longer overlapped")
-    return ", ".join(parts)
-
-
-def _legend(movement: Movement, costs: str) -> str:
-    hidden = (
-        f"{units.milliseconds(movement.hidden_before_us / _US_PER_MS)} before, "
-        f"{units.milliseconds(movement.hidden_after_us / _US_PER_MS)} after, "
-        f"of {units.milliseconds(movement.transfers_us / _US_PER_MS)} a run"
-    )
-    return f"by {costs}; upper bound of hidden transfers: {hidden} (predicted)"
-
-
 def feedback_document(feedback: Feedback, top: int = 10) -> Document:
-    """Return the report on one workflow."""
+    """Return the report of `pgle manual` or `pgle nsys`."""
     rows = [*_arm("without", feedback.without), *_arm("with", feedback.with_profile)]
     sections = (
         _proof(feedback),
@@ -228,7 +177,7 @@ def _next(feedback: Feedback) -> str:
 
 
 def auto_document(auto: AutoResult) -> Document:
-    """Return the report on one AutoPGLE workflow."""
+    """Return the report of `pgle auto`."""
     sections = [_auto_verdict(auto)]
     if auto.before is not None and auto.after is not None and auto.scores is not None:
         rows = (("before", auto.before, auto.scores[0]), ("after", auto.after, auto.scores[1]))

@@ -1,6 +1,6 @@
-"""The loops of `pgle` as JSON: manual, nsys and auto, docs/reference/pgle-json.md.
+"""`pgle manual`, `nsys` and `auto` as JSON: docs/reference/pgle-json.md.
 
-Every key is always present; if a part is unknown its keys are null, and `why_not` gives the reason.
+Every key is always present; if a part is unknown, its keys are null, and `why_not` is the reason.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _run(run: Run | None, score: Score | Unknown | None) -> TimedRun | None:
 
 
 class Compared(Result):
-    """The step with the profile against that without: -0.03 is 3% faster."""
+    """The change of the step time by the profile: -0.03 is 3% faster."""
 
     change: float | None
     why_not: Annotated[str | None, ReasonUnknown()]

@@ -1,4 +1,4 @@
-"""The commands of `pgle` on profiles as JSON: make, show, diff, check, apply. Nothing is cut."""
+"""`pgle make`, `show`, `diff`, `check` and `apply` as JSON. Nothing is cut."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def made_json(build: ProfileBuild, out: str, next: str) -> str:
 
 
 class ModuleSum(Result):
-    """Modules of the same costs, and the sum of these."""
+    """Modules with the same costs, and the sum of these costs."""
 
     fingerprints: tuple[str, ...]
     us: float
@@ -142,7 +142,7 @@ def diff_json(diff: ProfileDiff, a: str, b: str) -> str:
 
 
 class CoveredPartJson(Result):
-    """Found, of the whole: instructions, or microseconds of device time."""
+    """What was found of a whole: instructions, or microseconds of device time."""
 
     found: float
     whole: float
@@ -228,7 +228,7 @@ def pgle_check_json(
 
 
 class HiddenAtMost(Result):
-    """Transfers that can be hidden, of all."""
+    """The most transfer time that can be hidden, before and after, and that of all transfers."""
 
     before: Annotated[float, At("hidden_before_us")]
     after: Annotated[float, At("hidden_after_us")]

@@ -1,4 +1,4 @@
-"""A PGLE profile as a Document: what `pgle make` wrote, and what `pgle show` finds in a file."""
+"""The reports of `pgle make`, on the profile it wrote, and `pgle show`, on a profile in a file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _made_modules(modules: Sequence[ModuleCosts]) -> Section:
 
 
 def profile_document(profile: Profile, name: str, top: int) -> Document:
-    """Return the contents of a file, and what XLA takes from it: of duplicates the last.
+    """Return the contents of a file, and what XLA takes from it: the last of duplicates.
 
     Costs that appear under several fingerprints of one module count once.
     """
@@ -85,11 +85,13 @@ def profile_document(profile: Profile, name: str, top: int) -> Document:
         listed = ", ".join(cost.name for cost in zero[:top])
         count = units.shown_of(min(top, len(zero)), len(zero))
         sections.append(Section("Zero cost", f"{count}: {listed}"))
-    return Document(sections=tuple(sections), legend="", next=shlex.join(_follow(profile, name)))
+    return Document(
+        sections=tuple(sections), legend="", next=shlex.join(_next_words(profile, name))
+    )
 
 
-def _follow(profile: Profile, name: str) -> list[str]:
-    """Return what to do with it: a TPU's costs need other names first."""
+def _next_words(profile: Profile, name: str) -> list[str]:
+    """Return the next command: the costs of a TPU need other names before a run can use them."""
     if profile.origin.get("devices", "").startswith("TPU"):
         target = option_words({"program": "step.mlir", "target": "v5e-8"})
         return ["counterpoint", "pgle", "apply", name, *target]
@@ -108,7 +110,7 @@ def _head(
         Fact("costs", f"{held}; {units.milliseconds(_ms(once))} in all"),
     ]
     rows += [
-        Fact("note", f"{_together(group[1:])}: the same costs as {_digits(first)}, counted once")
+        Fact("note", f"{_listed(group[1:])}: the same costs as {_digits(first)}, counted once")
         for first, group in same.items()
         if len(group) > 1
     ]
@@ -120,7 +122,7 @@ def _head(
     return Section("Profile", "", (FactList(tuple(rows)),))
 
 
-def _together(fingerprints: Sequence[str | None]) -> str:
+def _listed(fingerprints: Sequence[str | None]) -> str:
     return some([_digits(fingerprint) for fingerprint in fingerprints], _LISTED)
 
 
@@ -189,7 +191,9 @@ def _duplicates(
         numbers("XLA takes", units.column(taken_us, 3)),
     )
     count = units.shown_of(len(shown), len(found))
-    return Section("Duplicates", f"{count} {_stand(len(found))} more than once", (duplicates,))
+    return Section(
+        "Duplicates", f"{count} {_names_occur(len(found))} more than once", (duplicates,)
+    )
 
 
 def _taken_us(taken: Mapping[str, InstructionCost], cost: InstructionCost) -> float | None:
@@ -204,7 +208,7 @@ def _range(same: Sequence[InstructionCost]) -> str:
     return f"{min(costs):,.3f} to {max(costs):,.3f} ({len(costs):,} costs)"
 
 
-def _stand(number: int) -> str:
+def _names_occur(number: int) -> str:
     return "name occurs" if number == 1 else "names occur"
 
 

@@ -74,7 +74,7 @@ def _off(step: StepFit, predicted_s: float | None) -> str:
 
 
 class FittedScalar(Result):
-    """A scalar of the cost model, before and after; null errors: it was not fitted."""
+    """A scalar of the cost model, before and after; its errors are null if it was not fitted."""
 
     before: Annotated[Exact, At("before.value")]
     value: Annotated[Exact, At("after.value")]
@@ -89,7 +89,7 @@ class FittedScalar(Result):
 
 
 class FittedStep(Result):
-    """A measured step, and what is predicted of it."""
+    """A measured step, and its predictions before and after."""
 
     name: str
     measured_ms: Exact

@@ -18,7 +18,7 @@ from counterpoint.workflow.prediction import Forecast, Prediction, RankedCandida
 _ABOUT_STEP: Final = ("step", "figures below")
 _CANDIDATE: Final = 3
 _LOSSES_AFTER: Final = 3
-"""Losses of a prediction come after what was asked: candidates and what-if."""
+"""Added to the rank of losses, which come after what was asked for: candidates and what-if."""
 
 
 def predict_digest(prediction: Prediction, next: str) -> Digest:

@@ -14,11 +14,8 @@ from counterpoint.core.printable import counted_noun
 from counterpoint.cost import PriceSource
 from counterpoint.report import units
 from counterpoint.report.document import Document, Fact, FactList, Section, Tone
-from counterpoint.report.explain.explain_document import (
-    answer_sections,
-    detail_sections,
-    note_facts,
-)
+from counterpoint.report.explain.explain_document import answer_sections, detail_sections
+from counterpoint.report.explain.notes import note_facts
 from counterpoint.report.predict.predict_tables import (
     against_section,
     candidates_section,
@@ -72,7 +69,7 @@ def range_text(middle_s: float, reach: Range) -> str:
 
 
 def bounded(step: str, forecast: Forecast) -> str:
-    """Return the text of a step, and that it is a lower bound if loops are counted once."""
+    """Return the text of a step, marked as a lower bound if loops are counted once."""
     loops = len(forecast.simulation.uncounted)
     return f"at least {step}, {counted_noun(loops, 'loop')} counted once," if loops else step
 
@@ -96,7 +93,7 @@ def _step(prediction: Prediction) -> Section:
         ),
         _tokens(prediction),
     ]
-    rows += _scatter(base)
+    rows += _jitter(base)
     rows += [
         Fact(
             "LOOP",
@@ -178,6 +175,7 @@ def _settings(base: Forecast) -> str:
 
 
 def sources_text(prediction: Prediction) -> str:
+    """Return which sources the prices of the step come from, with their shares of its time."""
     known = [
         f"{_SOURCES[source]} {units.percent(share)}"
         for source, share in prediction.basis.items()
@@ -187,7 +185,7 @@ def sources_text(prediction: Prediction) -> str:
 
 
 def _reach(base: Forecast) -> str:
-    """Return the families of prices whose errors affect the step most."""
+    """Return how sure the range is, and the families of prices whose errors affect it most."""
     step = base.step_s
     moves = {
         str(family): max(abs(low), abs(high)) / step
@@ -201,6 +199,7 @@ def _reach(base: Forecast) -> str:
 
 
 def coverage_text(base: Forecast) -> str:
+    """Return how often measured steps lie within such a range, if that is known."""
     known = base.range_covers
     if base.by_bounds:
         return "bounds of what is not priced decide it: how often steps lie within is unknown"
@@ -211,14 +210,14 @@ def coverage_text(base: Forecast) -> str:
     return f"{known.share:.0%} of {known.steps} published steps lie within such a range"
 
 
-def _scatter(base: Forecast) -> Iterator[Fact]:
-    scatter = base.simulation.jittered
-    if scatter is not None:
+def _jitter(base: Forecast) -> Iterator[Fact]:
+    jittered = base.simulation.jittered
+    if jittered is not None:
         low, middle, high = units.column(
-            [seconds * 1e3 for seconds in (scatter.p10_s, scatter.median_s, scatter.p90_s)]
+            [seconds * 1e3 for seconds in (jittered.p10_s, jittered.median_s, jittered.p90_s)]
         )
         yield Fact(
             "with jitter",
-            f"{middle} ms median, p10 {low}, p90 {high} of {len(scatter.samples):,} steps"
+            f"{middle} ms median, p10 {low}, p90 {high} of {len(jittered.samples):,} steps"
             " (the amount of jitter is a rule of thumb)",
         )

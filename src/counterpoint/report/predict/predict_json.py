@@ -39,7 +39,7 @@ class FiguresJson(Result):
 
 
 class RangeCovers(Result):
-    """The share of published steps that lies in such ranges."""
+    """The share of published steps that lie within such ranges."""
 
     share: float
     published_steps: Annotated[int, At("steps")]
@@ -95,7 +95,7 @@ class UncountedJson(Result):
 
 
 class CandidateJson(FiguresJson):
-    """Settings that were predicted, or why they could not be."""
+    """Settings that were predicted, or the reason why they could not be."""
 
     rank: int | None
     name: str
@@ -128,7 +128,7 @@ class UnansweredJson(Result):
 
 
 class Pgle(FiguresJson):
-    """The gain from a profile of real costs, at most."""
+    """The most that a profile of real costs could gain."""
 
     used: bool
     reason: str
@@ -178,7 +178,7 @@ class AgainstJson(Result):
 
 
 class Predict(Explained, tag_field="schema", tag="counterpoint.predict/1"):
-    """The step on hardware that is not here: `counterpoint predict --json`."""
+    """The predicted step on a target: `counterpoint predict --json`."""
 
     warnings: tuple[str, ...]
     prediction: PredictedStepJson
@@ -204,7 +204,7 @@ def predict_json(prediction: Prediction) -> str:
         "unpriced": simulation.unpriced,
         "uncounted": simulation.uncounted,
         "candidates": [
-            _candidate(rank, standing) for rank, standing in enumerate(prediction.candidates, 1)
+            _candidate(rank, candidate) for rank, candidate in enumerate(prediction.candidates, 1)
         ],
         "what_if": prediction.what_if,
         "unanswered": prediction.unanswered,
@@ -231,14 +231,14 @@ def _settings(settings: Settings) -> RequestedSettings:
     return fill(RequestedSettings, settings, flags={**settings.flags, **dict(settings.options)})
 
 
-def _candidate(rank: int, standing: RankedCandidate) -> CandidateJson:
-    forecast = standing.forecast
+def _candidate(rank: int, candidate: RankedCandidate) -> CandidateJson:
+    forecast = candidate.forecast
     return fill(
         CandidateJson,
-        standing,
+        candidate,
         rank=None if forecast is None else rank,
-        settings=_settings(standing.settings),
-        tied=None if forecast is None else standing.tied,
+        settings=_settings(candidate.settings),
+        tied=None if forecast is None else candidate.tied,
         notes=() if forecast is None else forecast.notes,
     )
 

@@ -31,6 +31,12 @@ from counterpoint.workflow.prediction import (
 )
 
 _LONGEST: Final = 60
+_BOUNDS: Final = {
+    False: "an upper bound: scheduled and simulated with the same costs, so no cost misleads the"
+    " compiler",
+    True: "libtpu may find a schedule that is some percent shorter or longer if a cost differs by"
+    " a nanosecond",
+}
 
 
 def candidates_section(prediction: Prediction) -> Iterator[Section]:
@@ -53,11 +59,11 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
         for candidate in found
         if candidate.same_as is not None
     )
-    blocks = (_standings(distinct_programs, found), Prose(note, Tone.QUIET))
+    blocks = (_candidates(distinct_programs, found), Prose(note, Tone.QUIET))
     yield Section(
         "Candidates",
         _counted(found, distinct_programs),
-        (*blocks, *(FactList(candidate) for candidate in (same, errors) if candidate)),
+        (*blocks, *(FactList(facts) for facts in (same, errors) if facts)),
     )
 
 
@@ -78,7 +84,7 @@ def _counted(found: Sequence[RankedCandidate], apart: Sequence[RankedCandidate])
     return summary
 
 
-def _standings(rows: Sequence[RankedCandidate], found: Sequence[RankedCandidate]) -> TextTable:
+def _candidates(rows: Sequence[RankedCandidate], found: Sequence[RankedCandidate]) -> TextTable:
     forecasts = [candidate.forecast for candidate in rows]
     steps = [None if it is None else it.step_s * 1e3 for it in forecasts]
     decimals = units.decimals_of(it.forecast.step_s * 1e3 for it in found if it.forecast)
@@ -114,6 +120,7 @@ def _behind(candidate: RankedCandidate) -> str:
 
 
 def verdict_text(place: int, candidate: RankedCandidate, named: RankedCandidate | None) -> str:
+    """Return the verdict on a candidate; `named` is the simplest of those that are tied."""
     if candidate.forecast is None:
         return "does not compile"
     if candidate.forecast.memory.fits is False:
@@ -125,7 +132,7 @@ def verdict_text(place: int, candidate: RankedCandidate, named: RankedCandidate 
 
 
 def what_if_section(prediction: Prediction) -> Iterator[Section]:
-    """Yield the same schedule on other hardware."""
+    """Yield what the step would take on other hardware, with the same schedule."""
     if not prediction.what_if and not prediction.unanswered:
         return
     step, answers = prediction.step_s, prediction.what_if
@@ -147,16 +154,8 @@ def what_if_section(prediction: Prediction) -> Iterator[Section]:
     yield Section("What if", "", (*blocks, FactList(errors)) if errors else blocks)
 
 
-_BOUNDS: Final = {
-    False: "an upper bound: scheduled and simulated with the same costs, so no cost misleads the"
-    " compiler",
-    True: "libtpu may find a schedule that is some percent shorter or longer if a cost differs by"
-    " a nanosecond",
-}
-
-
 def gain_section(prediction: Prediction) -> Iterator[Section]:
-    """Yield the maximum gain from a profile of real costs."""
+    """Yield the gain from a profile of real costs: at most, or for TPUs by one schedule."""
     gain = prediction.gain
     if gain is None:
         return
@@ -203,7 +202,7 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
 
 
 def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
-    """Yield prediction and measurement side by side."""
+    """Yield the prediction beside a measurement, or beside an earlier prediction."""
     found = prediction.against
     if found is None:
         return

@@ -1,4 +1,4 @@
-"""The report of `upgrade`: both steps, what changed and its time, flags, and what undoes it."""
+"""The report of `upgrade`: both steps, what changed and by how much, flags, and what undoes it."""
 
 from __future__ import annotations
 
@@ -47,6 +47,11 @@ _PACKAGES: Final = 8
 _FLAGS: Final = 12
 _NUMBER: Final = re.compile(r"([._]\d+)+$")
 _OF_GPUS: Final = "xla_gpu_"
+_LEGEND: Final = (
+    "predicted, not measured: each release's own compiler, one cost model. A is before, B after;"
+    " times are ms of a step, and of an op the time in which the step waits for it: 0 if it is"
+    " hidden. Only the time of the compiles is measured, on this machine"
+)
 
 
 def upgrade_document(found: Upgrade, top: int = 10, next_command: str = "") -> Document:
@@ -63,13 +68,6 @@ def upgrade_document(found: Upgrade, top: int = 10, next_command: str = "") -> D
     return Document(sections=tuple(sections), legend=_LEGEND, next=next_command)
 
 
-_LEGEND: Final = (
-    "predicted, not measured: each release's own compiler, one cost model. A is before, B after;"
-    " times are ms of a step, and of an op the time in which the step waits for it: 0 if it is"
-    " hidden. Only the time of the compiles is measured, on this machine"
-)
-
-
 def _head(found: Upgrade) -> Section:
     rows = [
         Fact("workload", f"{found.workload}, {found.origin}"),
@@ -82,7 +80,7 @@ def _head(found: Upgrade) -> Section:
         shown = [
             f"{name} {one or 'none'} and {other or 'none'}" for name, (one, other) in others.items()
         ]
-        rows.append(Fact("differ, too", some(shown, _PACKAGES), Tone.WARNING))
+        rows.append(Fact("also differ", some(shown, _PACKAGES), Tone.WARNING))
     rows += [Fact("note", note, Tone.QUIET) for note in found.notes]
     return Section(
         "Upgrade", f"{found.before.name} to {found.after.name}", (FactList(tuple(rows)),)
@@ -142,14 +140,16 @@ def _verdict(found: Upgrade) -> str:
     if found.is_same_program:
         return "both compile to the same program"
     if found.has_same_ops and found.other_opcodes:
-        return "both take the same time, with other operations"
+        return "both take the same time, with different operations"
     if found.has_same_ops:
-        return "both do the same in the same time, in other memory"
+        return "both run the same operations in the same time; only memory differs"
     reach = found.reach
     span = f"{found.change:+.1%}, range {reach.low:+.1%} to {reach.high:+.1%}"
     if found.matters:
         return f"{found.after.name} is {'slower' if found.change > 0 else 'faster'}: {span}"
-    return f"too close to call, since predictions tell {INDIFFERENCE:.1%} apart: {span}"
+    return (
+        f"too close to call, since a prediction can't resolve less than {INDIFFERENCE:.1%}: {span}"
+    )
 
 
 def _opcodes(counts: Sequence[tuple[str, int]]) -> str:
@@ -204,7 +204,7 @@ def _times(
 
 
 def _ops(found: Upgrade, top: int) -> Section:
-    """Return the largest differences; those alike, as of each layer, in one row."""
+    """Return the largest differences; those that are alike, as in each layer, share a row."""
     alike: defaultdict[tuple[str, ...], list[OpChange]] = defaultdict(list)
     for change in found.changes:
         for row in change.rows:
@@ -238,7 +238,7 @@ def _likeness(kind: ChangeKind, row: OpChange) -> tuple[str, ...]:
 
 
 def _some(ops: Sequence[str]) -> str:
-    """Return the kinds of these ops: their names without numbers, and how many there are."""
+    """Return the kind of these ops, their name without its number, and how many there are."""
     stems = Counter(_NUMBER.sub("", op) for op in ops)
     if not stems:
         return "none"
@@ -266,8 +266,8 @@ def _flags(found: Upgrade) -> Section:
         return Section("Flags", "unknown", (FactList(tuple(rows)),))
     rows += _flag_rows(flags)
     summary = (
-        f"{len(flags.added):,} came, {len(flags.removed):,} went, {len(flags.renamed):,} have new"
-        f" names, {len(flags.changed):,} other changes"
+        f"{len(flags.added):,} added, {len(flags.removed):,} removed, {len(flags.renamed):,}"
+        f" renamed, {len(flags.changed):,} other changes"
     )
     if flags.empty:
         summary = "the same in both"
@@ -283,10 +283,10 @@ def _flag_rows(flags: ReleaseDiff) -> Iterator[Fact]:
         yield Fact("new default", f"{it.flag.name}: {before} is now {after}")
     gone = [it.flag.name for it in flags.removed if it.flag.name.startswith(_OF_GPUS)]
     if gone:
-        yield Fact("went", some(gone, _FLAGS))
+        yield Fact("removed", some(gone, _FLAGS))
     for it in flags.renamed:
         if it.before.name.startswith(_OF_GPUS):
-            yield Fact("new name", f"{it.before.name} is now {it.after.name}")
+            yield Fact("renamed", f"{it.before.name} is now {it.after.name}")
     yield Fact("all of them", f"counterpoint flags diff {flags.before} {flags.after}", Tone.QUIET)
 
 
@@ -305,13 +305,13 @@ def _list_change(before: str, after: str) -> tuple[str, str]:
 
 
 def _tries(found: Upgrade, top: int) -> Section:
-    told = [it for it in found.tries if it.has_effect]
+    effective = [it for it in found.tries if it.has_effect]
     same = [it for it in found.tries if it.same_program]
     little = [it for it in found.tries if not (it.has_effect or it.same_program or it.error)]
     failed = [it for it in found.tries if it.error is not None]
     blocks: list[Block] = []
-    if told:
-        shown = told[:top]
+    if effective:
+        shown = effective[:top]
         blocks.append(
             table(
                 labels(f"with {found.after.name}, and", [it.variant.name for it in shown]),
@@ -337,7 +337,7 @@ def _tries(found: Upgrade, top: int) -> Section:
     blocks += [
         Prose(f"{it.variant.name}: {it.error.what}", Tone.WARNING) for it in failed if it.error
     ]
-    best = told[0] if told and told[0].helps else None
+    best = effective[0] if effective and effective[0].helps else None
     summary = "none makes the step shorter"
     if best is not None:
         summary = f"the best saves {units.milliseconds(_saves(best))}"
@@ -374,19 +374,21 @@ def _between(found: Upgrade) -> Section:
     blocks: list[Block] = [made]
     blocks += [Prose(_failed(it.version, it.error), Tone.WARNING) for it in steps if it.error]
     least = units.percent(LEAST_MOVE)
-    names_ = ", ".join(_since(it, [step.version for step in steps]) for it in found.moves)
-    summary = f"the step changed in {names_}" if names_ else f"none changed it by {least} or more"
+    releases = ", ".join(_since(it, [step.version for step in steps]) for it in found.moves)
+    summary = (
+        f"the step changed in {releases}" if releases else f"none changed it by {least} or more"
+    )
     return Section("Releases between", summary, tuple(blocks))
 
 
 def _since(move: ReleaseMove, order: Sequence[str]) -> str:
-    """Return the release of a change: if others before it failed, it may be any of them."""
+    """Return the release that changed the step, or the first and last that may have."""
     first = order[order.index(move.before) + 1]
     return move.after if first == move.after else f"one of {first} to {move.after}"
 
 
 def _failed(version: str, error: CounterpointError) -> str:
-    """Return what failed with a release, and the last line of the reason: that of the exception."""
+    """Return what failed with a release, and the last line of the reason: the exception."""
     why = (error.why or "").rpartition("\n")[2].strip()
     what = error.what.removeprefix(f"with jax {version}: ")
     return ": ".join(filter(None, (f"jax {version}", what, why)))

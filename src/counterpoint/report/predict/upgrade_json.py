@@ -31,7 +31,7 @@ class UpgradeSideJson(Result):
 
 
 class ChangedOpsJson(Result):
-    """Ops that match and differ; an empty side has none."""
+    """Ops that match and differ; a side without such an op is empty."""
 
     a: Annotated[tuple[str, ...], At("match.a.op")]
     b: Annotated[tuple[str, ...], At("match.b.op")]
@@ -45,7 +45,7 @@ class ChangedOpsJson(Result):
 
 
 class StepChangeOfKindJson(Result):
-    """Differences of one kind."""
+    """The differences of one kind."""
 
     kind: str
     a_ops: int
@@ -83,7 +83,7 @@ class FlagChangesJson(Result):
 
 
 class FlagTryJson(Result):
-    """Settings tried with the new release."""
+    """Flags that were tried with the new release."""
 
     flags: tuple[tuple[str, str], ...]
     why: str

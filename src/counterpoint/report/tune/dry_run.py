@@ -26,7 +26,7 @@ from counterpoint.tune.race import StudyCost
 from counterpoint.tune.space import Dimension
 
 _NAMES: Final = 6
-_UNSAID: Final = "named by you"
+_BY_USER: Final = "named by you"
 NO_BUDGET: Final = Budget()
 _LEGEND: Final = "nothing was run or saved"
 
@@ -103,7 +103,7 @@ def _dimensions(dimensions: Sequence[Dimension], top: int) -> Iterator[Section]:
         labels("dimension", [dimension.name for dimension in shown]),
         labels("choices", [", ".join(it.choice for it in each.choices) for each in shown]),
         words("acts on", [str(dimension.acts) for dimension in shown], rank=1),
-        names("why", [each.why or each.source or _UNSAID for each in shown], rank=2),
+        names("why", [each.why or each.source or _BY_USER for each in shown], rank=2),
     )
     count = sum(len(dimension.choices) for dimension in dimensions)
     summary = f"{len(dimensions)}, with {counted_noun(count, 'choice')}, alone and combined"

@@ -1,4 +1,4 @@
-"""Evidence: the files of a study, and the bundle in which they are passed on without secrets."""
+"""Evidence: the files of a study, and the bundle in which they are shared without secrets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ The program's output and command line are unchanged: review them before you shar
 """
 LEFT_OUT: Final = "<redacted>"
 _SHORTEST: Final = 8
-"""Shorter values are hardly secrets, and may be words that occur everywhere, like `fast`."""
+"""Shorter values are hardly secrets, and may be words that occur everywhere, such as `fast`."""
 _OURS: Final = ("COUNTERPOINT_", "PYTHON", "OMPI_", "PMI", "SLURM_", "RAY_", "TF_")
 _ABOUT: Final[Mapping[str, str]] = {
     "journal.jsonl": "every event, one per line, each with a checksum",
@@ -94,11 +94,11 @@ def contents(items: Iterable[EvidenceFile]) -> str:
 
 
 def hidden_values(study: Study, directory: Path) -> dict[str, str]:
-    """Return variables by their past values, which must not be disclosed.
+    """Return the names of variables by those of their values that a bundle must not disclose.
 
-    A bundle of evidence is passed on. A Run records no inherited variables except those that were
-    changed, but it does record those given with `--env`. Hidden are the values of all variables
-    that do not steer JAX, XLA, the communication libraries or the driver.
+    A Run records no inherited variables except those that were changed, but it does record those
+    given with `--env`. The values of all variables that do not steer JAX, XLA, the communication
+    libraries or the driver are hidden.
     """
     found: dict[str, str] = {}
     arms = (*study.arms, *(candidate.arm for candidate in study.candidates))

@@ -1,4 +1,4 @@
-"""Format figures of a study: gains (the share of a step saved, + is faster), ranges, budgets."""
+"""Format figures of a study: gains (the share of a step saved, + is faster), durations, budgets."""
 
 from __future__ import annotations
 

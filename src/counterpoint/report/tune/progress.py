@@ -1,7 +1,7 @@
-"""Progress of a running study: permanent lines for events, and its current standing.
+"""Progress of a running study: permanent lines for events, and its current status.
 
-study before, study after ──► lines       what happened in between
-study, its conclusion     ──► Standing    spent, left, best so far, what runs
+study before, study after ──► lines          what happened in between
+study, its conclusion     ──► StudyStatus    spent, left, best so far, what runs
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAMES: Final = 8
 
 @frozen
 class StudyStatus:
-    """The current standing of a study, one line per item."""
+    """The current status of a study, a line each for what was spent, the best arm and the trial."""
 
     spent: str
     best: str
@@ -94,10 +94,10 @@ def _tried(before: Study | None, after: Study) -> Iterator[str]:
     )
     for trial in after.trials:
         if trial.report is not None and trial.started.number not in known:
-            yield f"trial {trial.started.number}, {_which(trial)}: {_came_to(trial)}"
+            yield f"trial {trial.started.number}, {_which(trial)}: {_result(trial)}"
 
 
-def _came_to(trial: Trial) -> str:
+def _result(trial: Trial) -> str:
     report = trial.report
     if report is None:
         return units.UNKNOWN
@@ -136,7 +136,7 @@ def _names(names: tuple[str, ...] | list[str]) -> str:
 
 
 def study_status(study: Study, conclusion: Conclusion, now: datetime) -> StudyStatus:
-    """Return the standing of a study at a time."""
+    """Return the status of a study at a time."""
     trial = next(iter(study.running), None)
     running = ""
     if trial is not None:

@@ -25,7 +25,7 @@ from counterpoint.tune.study import NO_BUDGET
 
 _ARMS: Final = 20
 _UNKNOWN: Final = (NOT_LOOKED_AT, NOT_PREDICTABLE, NOT_TRIED, NO_BUDGET, WORTH_A_TRIAL)
-"""Of arms without a prediction: nothing is known about them."""
+"""An arm with such a status and no prediction has no figures, so its line names no basis."""
 
 
 def tune_digest(conclusion: Conclusion, study: str, next: str) -> Digest:
@@ -88,7 +88,7 @@ def _arm(row: ArmRow, rank: int) -> DigestLine:
 
 
 def _saves(gain: float | None) -> str:
-    """Return a gain in words, since a saving below zero is read twice."""
+    """Return a gain in words, because a negative saving is easily misread."""
     text = gain_text(gain)
     verb = "slower by" if text.startswith("-") else "saves"
     return f"{verb} {text.lstrip('+-')} of the base's step"

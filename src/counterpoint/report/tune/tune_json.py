@@ -1,4 +1,4 @@
-"""`tune` as JSON: a study and its plan, docs/reference/tune-json.md.
+"""`tune` and `tune --dry-run` as JSON: docs/reference/tune-json.md.
 
 Every key is always present; gains are shares of the base's step. Nothing is cut.
 """
@@ -25,7 +25,7 @@ from counterpoint.tune.statistics import GainEstimate
 
 
 class InFull(Result):
-    """Settings, by what takes them."""
+    """Settings in full, by the channel that takes them."""
 
     xla_flags: Annotated[Pairs, At("xla")]
     environment: Annotated[dict[str, str], At("variables")]
@@ -193,7 +193,7 @@ def _estimated(found: GainEstimate | None) -> Estimated | None:
 
 
 class DimensionPlanned(Result):
-    """A dimension of the space; `needs`: with these choices of other dimensions only."""
+    """A dimension of the space; `needs`: it is combined only with these choices of others."""
 
     name: str
     acts: str

@@ -29,7 +29,7 @@ from counterpoint.tune.study import Ablated
 
 _HASH: Final = 8
 _REASONS: Final = 12
-_NOT_SO: Final = "-"
+_NONE: Final = "-"  # the cell of a figure that an arm does not have
 _NAMES: Final = 6
 _APART: Final = 4
 """Up to this many reasons that differ only in figures are listed one by one."""
@@ -82,25 +82,23 @@ def _measured(rows: Sequence[ArmRow]) -> TextTable:
     ]
     decimals = units.decimals_of([figure for figure in figures if figure is not None])
     decimals = min(decimals + 1, 5)  # a gain of a tenth of a percent shows in them
-    shown = [
-        _NOT_SO if figure is None else units.column([figure], decimals)[0] for figure in figures
-    ]
+    shown = [_NONE if figure is None else units.column([figure], decimals)[0] for figure in figures]
     estimates = [row.estimate for row in rows]
     foreseen = [None if row.arm.is_base else row.arm.predicted for row in rows]
     predicted = numbers(
-        "predicted", [_NOT_SO if it is None else gain_text(it.gain) for it in foreseen], rank=2
+        "predicted", [_NONE if it is None else gain_text(it.gain) for it in foreseen], rank=2
     )
     off = [row.prediction_off for row in rows]
-    error = numbers("step error", [_NOT_SO if it is None else gain_text(it) for it in off], rank=3)
+    error = numbers("step error", [_NONE if it is None else gain_text(it) for it in off], rank=3)
     failures = [f" ({row.failures} failed)" if row.failures else "" for row in rows]
     trials = [f"{row.trials}{failed}" for row, failed in zip(rows, failures, strict=True)]
     return table(
         labels("arm", [row.arm.name for row in rows]),
         words("status", [row.status for row in rows]),
-        numbers("gain", [_NOT_SO if it is None else gain_text(it.gain) for it in estimates]),
-        words("range", [_NOT_SO if it is None else gain_range_text(it.range) for it in estimates]),
-        numbers("rows", [_NOT_SO if it is None else str(it.rows) for it in estimates], rank=2),
-        words("source", [_told_by(row) for row in rows], rank=4),
+        numbers("gain", [_NONE if it is None else gain_text(it.gain) for it in estimates]),
+        words("range", [_NONE if it is None else gain_range_text(it.range) for it in estimates]),
+        numbers("rows", [_NONE if it is None else str(it.rows) for it in estimates], rank=2),
+        words("source", [_source(row) for row in rows], rank=4),
         numbers("step ms", shown[: len(rows)], rank=1),
         numbers("base ms", shown[len(rows) :], rank=1),
         *([predicted] if any(row.arm.predicted for row in rows) else []),
@@ -110,10 +108,10 @@ def _measured(rows: Sequence[ArmRow]) -> TextTable:
     )
 
 
-def _told_by(row: ArmRow) -> str:
+def _source(row: ArmRow) -> str:
     if row.confirmed is not None:
         return "fresh runs"
-    return "race" if row.raced is not None else _NOT_SO
+    return "race" if row.raced is not None else _NONE
 
 
 def _predicted(rows: Sequence[ArmRow], best: Arm | None) -> TextTable:
@@ -126,13 +124,13 @@ def _predicted(rows: Sequence[ArmRow], best: Arm | None) -> TextTable:
     peaks = [None if it is None else it.peak_bytes for it in forecasts]
 
     def known(cells: Sequence[str]) -> list[str]:
-        return [_NOT_SO if it is None else cell for it, cell in zip(forecasts, cells, strict=True)]
+        return [_NONE if it is None else cell for it, cell in zip(forecasts, cells, strict=True)]
 
     return table(
         labels("arm", [row.arm.name for row in rows]),
         words("status", [_tied(row, best) for row in rows]),
-        numbers("gain", [_NOT_SO if it is None else gain_text(it.gain) for it in gains]),
-        words("range", [_NOT_SO if it is None else gain_range_text(it.gain_range) for it in gains]),
+        numbers("gain", [_NONE if it is None else gain_text(it.gain) for it in gains]),
+        words("range", [_NONE if it is None else gain_range_text(it.gain_range) for it in gains]),
         numbers("step ms", known(units.column(steps)), rank=1),
         numbers("exposed ms", known(units.column(exposed)), rank=2),
         numbers("peak", known([units.size(peak) for peak in peaks]), rank=2),
@@ -151,7 +149,7 @@ def _tied(row: ArmRow, best: Arm | None) -> str:
 
 def _program(row: ArmRow) -> str:
     known = row.program or (row.arm.predicted.program if row.arm.predicted else None)
-    return _NOT_SO if known is None else known[:_HASH]
+    return _NONE if known is None else known[:_HASH]
 
 
 def _reasons(rows: Iterable[ArmRow]) -> Iterator[FactList]:
@@ -167,7 +165,7 @@ def _reasons(rows: Iterable[ArmRow]) -> Iterator[FactList]:
     facts = [
         Fact(status, text)
         for (status, _), found in sorted(groups.items(), key=lambda group: group[0][0] in _QUIET)
-        for text in _told(found)
+        for text in _reason_lines(found)
     ]
     if len(facts) > _REASONS:
         more = len(facts) - _REASONS
@@ -176,22 +174,22 @@ def _reasons(rows: Iterable[ArmRow]) -> Iterator[FactList]:
         yield FactList(tuple(facts))
 
 
-def _told(alike: Iterable[ArmRow]) -> Iterator[str]:
+def _reason_lines(alike: Iterable[ArmRow]) -> Iterator[str]:
     """Yield the lines for reasons that differ only in figures."""
     same: dict[str, list[ArmRow]] = {}
     for row in alike:
         same.setdefault(plain(row.why), []).append(row)
-    texts = [f"{_some(found)}: {why}" for why, found in same.items()]
+    texts = [f"{_some_names(found)}: {why}" for why, found in same.items()]
     if len(texts) <= _APART:
         yield from texts
         return
     first, *others = same.values()
     yield texts[0]
-    rest = _some([row for rows in others for row in rows])
+    rest = _some_names([row for rows in others for row in rows])
     yield f"{rest}: the same as {first[0].arm.name}, with other figures"
 
 
-def _some(rows: Sequence[ArmRow]) -> str:
+def _some_names(rows: Sequence[ArmRow]) -> str:
     return some([row.arm.name for row in rows], _NAMES)
 
 
