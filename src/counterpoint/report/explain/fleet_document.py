@@ -177,7 +177,7 @@ def _late(summary: FleetSummary, top: int) -> Section:
         least = 3
         whole = summary.steps if summary.step_ms is not None else 0
         text = (
-            f"none is late in more of {counted_noun(whole, 'step')} than by chance"
+            f"none is late more often than by chance in {counted_noun(whole, 'step')}"
             if whole >= least
             else f"{counted_noun(whole, 'whole step')} can't show it: profile at least {least + 2},"
             " of which the first and the last do not count"
@@ -257,8 +257,8 @@ def _collectives(summary: FleetSummary, top: int) -> list[Section]:
         words("last in most steps", [_last(each) for each in shown], 3),
     )
     where = Prose(
-        "without waiting: as long as the member that arrives last stays; bus GB/s: what a device"
-        " sends per second of that",
+        "without waiting: how long the member that arrives last takes; bus GB/s: what a device"
+        " sends per second of that time",
         Tone.QUIET,
     )
     count = units.shown_of(len(shown), len(summary.collectives))
@@ -274,7 +274,9 @@ def _collectives(summary: FleetSummary, top: int) -> list[Section]:
         numbers("steps", [f"{group.steps} of {group.of_steps}" for _, group in slow[:top]]),
         words("by chance", [_chance(group.chance) for _, group in slow[:top]], 1),
     )
-    text = f"{counted_noun(len(slow), 'group')} slower than the others: a NIC, a cable, an axis"
+    text = (
+        f"{counted_noun(len(slow), 'group')} slower than the others, by a NIC, a cable or an axis"
+    )
     return [*sections, Section("Slow links", text, (groups,))]
 
 

@@ -325,7 +325,7 @@ def _gbps(rows: list[dict[str, Any]], name: str) -> list[str]:
 
 def _due_to(bound: str) -> str:
     """Return a bound by name; for hidden transfers, the gaps between ops or at their ends."""
-    named = {Bound.HIDDEN.value: "gaps beside hidden ones", Bound.UNKNOWN.value: "transfer"}
+    named = {Bound.HIDDEN.value: "gaps beside hidden transfers", Bound.UNKNOWN.value: "transfer"}
     return named.get(bound, bound)
 
 

@@ -91,7 +91,7 @@ def _shares(coverage: Coverage) -> Section:
     if sync:
         text = (
             f"synchronous as compiled: {counted_noun(sync, 'collective')}; XLA does not look up"
-            " those that a flag made so"
+            " those that a flag made synchronous"
         )
         rows.append(Fact("", text, Tone.QUIET))
     return Section("Covered", "", (FactList(tuple(rows)),))

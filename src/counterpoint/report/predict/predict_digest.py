@@ -58,7 +58,7 @@ def _memory(memory: MemoryFit) -> DigestLine:
     room = f"{memory.room} {units.size(memory.available_bytes)}"
     if memory.fits is None:
         least = memory.least_bytes
-        peak = "unknown" if least is None else f"at least {units.size(least)}, of buffers,"
+        peak = "unknown" if least is None else f"at least {units.size(least)} (buffers alone)"
         return DigestLine(f"memory [predicted]: {peak} at the peak; {room}", 0)
     fits = "it fits" if memory.fits else "OUT OF MEMORY"
     peak = units.size(memory.peak_bytes)

@@ -138,7 +138,7 @@ def _memory(memory: MemoryFit) -> Iterator[Fact]:
         )
     if memory.fits is None:
         least = memory.least_bytes
-        peak = units.UNKNOWN if least is None else f"at least {units.size(least)}, of buffers,"
+        peak = units.UNKNOWN if least is None else f"at least {units.size(least)} (buffers alone)"
         yield Fact("memory", f"{peak} at the peak; {available}")
     elif memory.fits:
         yield Fact("memory", f"{units.size(memory.peak_bytes)} at the peak; {available}: it fits")
@@ -202,7 +202,9 @@ def coverage_text(base: Forecast) -> str:
     """Return how often measured steps lie within such a range, if that is known."""
     known = base.range_covers
     if base.by_bounds:
-        return "bounds of what is not priced decide it: how often steps lie within is unknown"
+        return (
+            "set by the bounds of unpriced instructions; how often steps lie within it is unknown"
+        )
     if known is None and base.simulation.on_tpus:
         return "a rule of thumb: few published steps on TPUs were compared"
     if known is None:

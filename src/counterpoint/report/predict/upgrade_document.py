@@ -327,9 +327,8 @@ def _tries(found: Upgrade, top: int) -> Section:
         blocks.append(Prose(f"{together.variant.name}: {line}", Tone.QUIET))
     if little:
         made = some([it.variant.name for it in little], _FLAGS)
-        text = (
-            f"another program, whose step is as long within {units.percent(LEAST_EFFECT)}: {made}"
-        )
+        band = units.percent(LEAST_EFFECT)
+        text = f"a different program with the same step time, within {band}: {made}"
         blocks.append(Prose(text, Tone.QUIET))
     if same:
         made = some([it.variant.name for it in same], _FLAGS)

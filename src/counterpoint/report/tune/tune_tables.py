@@ -50,7 +50,8 @@ def arms_section(conclusion: Conclusion, top: int) -> Iterator[Section]:
         rows = f"the first {len(shown)} rows of {len(listed)}"
         summary += f"; {rows}, all with `top={len(listed)}`"
     if others := len(conclusion.rows) - len(listed):
-        summary += f"; {counted_noun(others, 'arm')} with the program of another below the table"
+        are = "is" if others == 1 else "are"
+        summary += f"; {counted_noun(others, 'arm')} with the program of another {are} listed below"
     measured = conclusion.basis != "predicted"
     arms = _measured(shown) if measured else _predicted(shown, conclusion.winner)
     blocks: list[Block] = [arms, *_reasons(conclusion.rows)]
