@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.report.explain.compare_digest import compare_digest as compare_digest
     from counterpoint.report.explain.compare_document import compare_document as compare_document
     from counterpoint.report.explain.compare_json import compare_json as compare_json
-    from counterpoint.report.explain.explain_digest import compare_digest as compare_digest
     from counterpoint.report.explain.explain_digest import explain_digest as explain_digest
     from counterpoint.report.explain.explain_document import explain_document as explain_document
     from counterpoint.report.explain.explain_document import run_digest as run_digest

@@ -1,4 +1,4 @@
-"""The digests of `explain` and `compare`: what a program that reads text needs to know first."""
+"""The digest of `explain`: the step and its parts, losses with remedies, collectives and ops."""
 
 from __future__ import annotations
 
@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from counterpoint.core import Basis, Range, Unknown
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose import Explanation, Finding, WindowKind
-from counterpoint.diagnose.compare import (
-    Comparison,
-    DifferenceKind,
-    OpChange,
-    PartChange,
-    Side,
-    StepChange,
-    StepDifference,
-)
 from counterpoint.report import units
 from counterpoint.report.digest import LOSS, Digest, DigestLine, notes, short_name, short_place
-from counterpoint.report.explain.compare_document import SOURCES, next_after_compare
 from counterpoint.report.explain.explain_document import NEARLY_ALL, next_after_explain
 from counterpoint.report.explain.step_time import (
     count_beside_chosen,
@@ -211,108 +201,3 @@ def _costliest(explanation: Explanation) -> Iterator[DigestLine]:
 def _place(row: dict[str, Any]) -> str:
     place = row["source"] or row["scope"]
     return f", {short_place(place)}" if place else ""
-
-
-def compare_digest(found: Comparison) -> Digest:
-    """Return the digest of a Comparison."""
-    work = found.work
-    lines: list[DigestLine] = [
-        DigestLine(f"compare A {short_name(found.a.name)} with B {short_name(found.b.name)}", 0),
-        *_step_change(found),
-        *(
-            DigestLine(
-                f"different experiment: {it.what}: {it.a or 'none'} in A, {it.b or 'none'} in B", 1
-            )
-            for it in found.differs
-            if it.about is DifferenceKind.EXPERIMENT
-        ),
-        *([] if isinstance(work, Unknown) else _work(found, work)),
-        *(
-            DigestLine(
-                f"differs: {it.what}: {it.a or 'none'} in A, {it.b or 'none'} in B", 30, "setting"
-            )
-            for it in found.differs
-            if it.about is not DifferenceKind.EXPERIMENT
-        ),
-    ]
-    if isinstance(work, Unknown):
-        lines.append(DigestLine(f"parts: not compared, {work.reason}", 2))
-    return Digest((*lines, *notes(found.notes, _RARELY)), next_after_compare(found))
-
-
-def _step_change(found: Comparison) -> Iterator[DigestLine]:
-    step = found.step
-    if isinstance(step, Unknown):
-        yield DigestLine("step: the step times are not compared", 0)
-        yield DigestLine(f"why: {step.reason}", 1)
-        return
-    a, b = (
-        _side_step(seconds, side, runs)
-        for seconds, side, runs in (
-            (step.a_s, found.a, found.runs[0]),
-            (step.b_s, found.b, found.runs[1]),
-        )
-    )
-    yield DigestLine(f"step: A {a}; B {b}", 0)
-    yield DigestLine(f"B against A: {_change(step)}", 0)
-    if found.contradicted is not None:
-        yield DigestLine(f"contradiction: {found.contradicted}", 1)
-
-
-def _side_step(seconds: float, side: Side, runs: int) -> str:
-    times = side.times
-    if times is None:
-        return units.milliseconds(seconds * 1e3)
-    counted = f"{runs} runs" if runs > 1 else counted_noun(len(times.each_s), "step")
-    by = SOURCES.get(times.source, times.source)
-    return f"{units.milliseconds(seconds * 1e3)} [{times.basis}, {counted}, by {by}]"
-
-
-def _change(step: StepChange) -> str:
-    text = f"{step.change:+.2%} of A's step"
-    if isinstance(step.range, Unknown):
-        return f"{text}, range unknown: {step.verdict}"
-    return f"{text}, 95% range {step.range.low:+.2%} to {step.range.high:+.2%}: {step.verdict}"
-
-
-def _work(found: Comparison, work: StepDifference) -> Iterator[DigestLine]:
-    basis = _basis(found)
-    for part in (*work.parts, work.step):
-        if part.a_ms or part.b_ms:
-            which = _in_profile(found) if part is work.step else ""
-            yield DigestLine(f"{part.what}{which} [{basis}]: {_both(part)}", 2, "part")
-    if not isinstance(work.phases, Unknown):
-        for part in work.phases:
-            if part.a_ms or part.b_ms:
-                yield DigestLine(f"{part.what} [{basis}]: {_both(part)}", 20, "phase")
-    clear = [row for row in work.ops if row.clear]
-    if not clear and work.ops:
-        yield DigestLine("ops: no difference is known to exceed noise", 3)
-    for at, row in enumerate(clear or work.ops[:_TOP]):
-        yield DigestLine(f"op {_op(row)} [{basis}]: {_both(row)}", 4 + at, "op")
-
-
-def _in_profile(found: Comparison) -> str:
-    """Return whose step the parts add up to, if the verdict is about other steps."""
-    times = [side.times for side in (found.a, found.b)]
-    elsewhere = any(it is not None and it.source not in ("profile", "prediction") for it in times)
-    return " of the profile, which the parts add up to" if elsewhere else ""
-
-
-def _basis(found: Comparison) -> str:
-    kinds = {str(it.timeline.basis) for it in (found.a, found.b) if it.timeline is not None}
-    return " and ".join(sorted(kinds)) or "measured"
-
-
-def _both(change: PartChange | OpChange) -> str:
-    a, b = units.milliseconds(change.a_ms), units.milliseconds(change.b_ms)
-    difference = units.column([abs(change.difference_ms)])[0]
-    sign = "+" if change.difference_ms > 0 else "-" if change.difference_ms < 0 else ""
-    return f"A {a}, B {b}, B-A {sign}{difference} ms"
-
-
-def _op(row: OpChange) -> str:
-    a, b = (items[0].op if items else "" for items in (row.match.a, row.match.b))
-    if a == b or not b:
-        return short_name(a) + ("" if b else " (only in A)")
-    return f"{short_name(b)} (only in B)" if not a else f"{short_name(a)} > {short_name(b)}"
