@@ -45,11 +45,17 @@ _ABOUT: Final = "compile.json"
 _MODULE: Final = "module.hlo.pb"
 _LOG: Final = "log"
 _DAMAGE: Final = (
-    OSError, EOFError, ValueError, KeyError, TypeError, zlib.error, zipfile.BadZipFile,
-    NotImplementedError, RuntimeError,
-)  # fmt: skip
-"""What json, zipfile and the records raise for a damaged entry; zipfile raises the last two for
-methods that it does not know and for encrypted members."""
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    zlib.error,
+    zipfile.BadZipFile,
+    NotImplementedError,  # a compression method that zipfile does not know
+    RuntimeError,  # an encrypted member
+)
+"""What json, zipfile and the records raise for a damaged entry."""
 
 
 def fingerprint(task: CompileTask) -> str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -32,9 +31,64 @@ __all__ = [
     "summary_json",
 ]
 
-_LINES: Final = Path(__file__).with_suffix(".tsv").read_text("utf-8").splitlines()[1:]
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
-    name: (unit, meaning) for name, unit, meaning in (line.split("\t") for line in _LINES)
+    "step_ms": ("ms", "step time: the median over steps; of a study, that of the best settings"),
+    "step_min_ms": ("ms", "the shortest step of the profile"),
+    "step_max_ms": ("ms", "the longest step of the profile"),
+    "steps": ("count", "steps behind step_ms"),
+    "run_step_ms": (
+        "ms",
+        (
+            "step time by the Run's own count: the median of its steps without compilation or"
+            " profiling if there are three, otherwise of all but the first"
+        ),
+    ),
+    "run_step_min_ms": ("ms", "the shortest step behind run_step_ms"),
+    "run_step_max_ms": ("ms", "the longest step behind run_step_ms"),
+    "run_steps": ("count", "steps behind run_step_ms"),
+    "tokens_per_s": (
+        "tokens/s",
+        (
+            "tokens of a step, by the trainer's batch and sequence, over run_step_ms, or over"
+            " step_ms if the Run counted no steps"
+        ),
+    ),
+    "tokens_per_s_device": ("tokens/s", "tokens_per_s over the devices of the Run"),
+    "window_ms": ("ms", "what the parts and phases below add up to: usually a median step"),
+    "compute_ms": ("ms", "time in which a kernel computes"),
+    "exposed_ms": ("ms", "time in which only collectives run: the step waits for them"),
+    "hidden_ms": ("ms", "the part of compute_ms that a collective overlaps"),
+    "copies_ms": ("ms", "time in which only copies run"),
+    "idle_ms": ("ms", "time in which nothing runs"),
+    "forward_ms": ("ms", "busy time of the forward pass"),
+    "backward_ms": ("ms", "busy time of the backward pass"),
+    "remat_ms": ("ms", "busy time of recomputation"),
+    "optimizer_ms": ("ms", "busy time of the optimizer"),
+    "other_ms": ("ms", "busy time of no known phase"),
+    "busy_share": ("fraction", "share of the window in which something runs"),
+    "mfu": (
+        "fraction",
+        "operations that ran, recomputation included, as a share of the chip's peak",
+    ),
+    "flops_known_share": (
+        "fraction",
+        "share of compute time in ops whose operations are known; below 1, mfu is a lower bound",
+    ),
+    "hbm_share": ("fraction", "bytes moved, as a share of the memory's peak bandwidth"),
+    "flops_per_s": ("FLOP/s", "operations that ran, per second and device"),
+    "devices": ("count", "devices of the profile"),
+    "losses": ("count", "findings that could save time"),
+    "largest_saving_ms": ("ms", "the most that one finding could save; savings overlap"),
+    "peak_memory_bytes": ("bytes", "largest memory in use on a device, as its allocator counts"),
+    "base_step_ms": ("ms", "step time of a study's own settings"),
+    "gain": ("fraction", "share of the base's step that the best settings save"),
+    "gain_low": ("fraction", "lower end of the range of the gain"),
+    "gain_high": ("fraction", "upper end of the range of the gain"),
+    "noise": ("fraction", "how much identical runs differ: one standard deviation"),
+    "arms": ("count", "settings that a study looked at, its own included"),
+    "trials": ("count", "runs that a study made"),
+    "spent_s": ("s", "time that a study's runs took together"),
+    "confirmed": ("0 or 1", "1 if fresh runs confirmed the gain"),
 }
 """Unit and meaning of each number, by name; times are of a step, and means over devices."""
 _IN_PROFILE: Final = "this one is from the profile"

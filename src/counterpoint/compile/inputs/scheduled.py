@@ -66,8 +66,8 @@ def _once(files: list[Artifact]) -> list[Artifact]:
     """Keep one file per module: XLA dumps text and proto, and the proto has more data."""
     protos = [artifact for artifact in files if artifact.name.endswith(".pb")]
     stems = {artifact.name.removesuffix(".hlo.pb") for artifact in protos}
-    return [*protos, *(it for it in files if it.name.removesuffix(".txt") not in stems
-                       and not it.name.endswith(".pb"))]  # fmt: skip
+    texts = [artifact for artifact in files if not artifact.name.endswith(".pb")]
+    return [*protos, *(text for text in texts if text.name.removesuffix(".txt") not in stems)]
 
 
 def _chosen_program(path: Path, programs: list[Program], wanted: str | None) -> Program:

@@ -31,8 +31,15 @@ from counterpoint.report.document import (
 )
 
 _ORDER: Final = (
-    *("fatal", "default", "no_op", "xla_flags"),
-    *("compile_option", "alias_of", "type", "values", "deprecated"),
+    "fatal",
+    "default",
+    "no_op",
+    "xla_flags",
+    "compile_option",
+    "alias_of",
+    "type",
+    "values",
+    "deprecated",
 )
 """Properties of a flag that can change, most surprising first."""
 

@@ -5,12 +5,22 @@ Every key is always present. Nothing is cut.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from counterpoint.diagnose import WindowKind
 from counterpoint.diagnose.network import NetworkAnalysis
 from counterpoint.report.explain.explain_json import ChosenStepsJson
 from counterpoint.report.json import At, Result, fill, json_text
+
+_FROM_COLLECTIVES: Final = (
+    "group_size",
+    "count",
+    "transfer_ms",
+    "mean_transfer_ms",
+    "wait_ms",
+    "exposed_ms",
+)
+"""Columns of the collectives' table that the network's table lacks."""
 
 
 class SlackJson(Result):
@@ -154,12 +164,6 @@ class NetworkJson(Result, tag_field="schema", tag="counterpoint.network/1"):
     calls_expected_at: str | None
     calls: Annotated[tuple[CallsJson, ...], At("calls.links")]
     calls_by_step: Annotated[tuple[StepCallsJson, ...], At("calls.by_step")]
-
-
-_FROM_COLLECTIVES = (
-    *("group_size", "count"),
-    *("transfer_ms", "mean_transfer_ms", "wait_ms", "exposed_ms"),
-)
 
 
 def network_json(analysis: NetworkAnalysis) -> str:
