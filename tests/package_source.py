@@ -27,3 +27,13 @@ def parsed(path: Path) -> ast.Module:
 def walk(module: ast.Module) -> tuple[ast.AST, ...]:
     """All nodes of a module, collected once: `ast.walk` takes longer than parsing."""
     return tuple(ast.walk(module))
+
+
+@cache
+def statements(module: ast.Module) -> tuple[ast.AST, ...]:
+    """All statements of a module, at any depth: imports are found without a look at expressions."""
+    found: list[ast.AST] = [*module.body]
+    for node in found:
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            found += getattr(node, part, ())
+    return tuple(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from counterpoint.cli.explain_code import RULES
@@ -18,6 +19,7 @@ from rule_pages import rule_pages
 from web_flags import web_flags_markdown
 
 
+@cache
 def made_pages() -> Mapping[str, str]:
     """All generated pages, by their paths within docs."""
     rules = {f"rules/{name}": text for name, text in rule_pages(RULES).items()}

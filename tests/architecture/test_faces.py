@@ -17,7 +17,7 @@ import pytest
 
 import package_source
 from counterpoint.core import face
-from package_source import parsed, sources, walk
+from package_source import parsed, sources, statements
 
 SOURCE = package_source.PACKAGE.parent
 PACKAGE = "counterpoint"
@@ -45,7 +45,7 @@ def rooms() -> list[str]:
 
 def imports(module: str) -> Iterator[tuple[str, str]]:
     """What a module imports of this package: from where, and which name."""
-    for node in walk(tree(module)):
+    for node in statements(tree(module)):
         if isinstance(node, ast.ImportFrom) and not node.level:
             if (node.module or "").split(".")[0] == PACKAGE:
                 yield from ((node.module or "", alias.name) for alias in node.names)
@@ -63,7 +63,7 @@ def outer(module: str) -> str:
 def public_names(room: str) -> set[str]:
     """The names that a room's `__init__` defines or passes on."""
     found: set[str] = set()
-    for node in walk(tree(room)):
+    for node in statements(tree(room)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
             found |= {alias.name for alias in node.names if alias.asname == alias.name}
     for node in tree(room).body:
@@ -151,7 +151,7 @@ def links() -> tuple[tuple[str, str], ...]:
     """Which module uses which: at import, later, or for types alone."""
     found: list[tuple[str, str]] = []
     for module in modules():
-        for node in walk(tree(module)):
+        for node in statements(tree(module)):
             if isinstance(node, ast.ImportFrom) and not node.level:
                 for alias in node.names:
                     inner = f"{node.module}.{alias.name}"

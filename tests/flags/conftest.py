@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
 
 import pytest
 
 # XLA reads XLA_FLAGS once per process, and importing jaxlib takes longer than a fork.
 _SERVER = """
-import json, os, sys
+import json, os, sys, tempfile
 import jaxlib.xla_client as client
 for line in sys.stdin:
     read, write = os.pipe()
+    log = tempfile.TemporaryFile()
     child = os.fork()
     if child == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        os.dup2(log.fileno(), 2)
         os.environ["XLA_FLAGS"] = json.loads(line)
         os.write(write, client.CompileOptions().SerializeAsString())
         os._exit(0)
@@ -26,11 +29,13 @@ for line in sys.stdin:
     with os.fdopen(read, "rb") as pipe:
         data = pipe.read()
     taken = os.waitpid(child, 0)[1] == 0
-    print(json.dumps(data.hex() if taken else None), flush=True)
+    log.seek(0)
+    answer = data.hex() if taken else None, log.read().decode(errors="replace")
+    log.close()
+    print(json.dumps(answer), flush=True)
 """
 
 Options = dict[int, tuple[int | bytes, ...]]
-Parser = Callable[[str], "Options | None"]
 
 COMPILE_OPTIONS_BUILD, BUILD_DEBUG_OPTIONS = 3, 3  # fields that lead to xla.DebugOptions
 
@@ -70,9 +75,27 @@ def debug_options(data: bytes) -> Options:
     return fields(data)
 
 
+@dataclass(frozen=True)
+class XlaParser:
+    """XLA's parser of XLA_FLAGS."""
+
+    _ask: Callable[[str], tuple[str | None, str]]
+
+    def __call__(self, text: str) -> Options | None:
+        """Return the DebugOptions XLA makes of a text, by field number; None if it aborts."""
+        answer, _ = self._ask(text)
+        return None if answer is None else debug_options(bytes.fromhex(answer))
+
+    def unknown(self, words: Iterable[str]) -> set[str]:
+        """Return the words that are no flags to XLA: it names all of them before it aborts."""
+        answer, log = self._ask(" ".join(words))
+        found = re.search(r"Unknown flags? in XLA_FLAGS: (.*)", log)
+        assert (answer is None) == bool(found), log
+        return set(found[1].split()) if found else set()
+
+
 @pytest.fixture(scope="session")
-def xla() -> Generator[Parser]:
-    """The DebugOptions XLA makes of a text, by field number; None if it ends the process."""
+def xla() -> Generator[XlaParser]:
     if importlib.util.find_spec("jaxlib") is None:
         pytest.skip("jaxlib is not here")
     with subprocess.Popen(
@@ -82,11 +105,11 @@ def xla() -> Generator[Parser]:
         assert server.stdout
         send, receive = server.stdin, server.stdout
 
-        def parse(text: str) -> Options | None:
+        def ask(text: str) -> tuple[str | None, str]:
             send.write(json.dumps(text) + "\n")
             send.flush()
-            answer = json.loads(receive.readline())
-            return None if answer is None else debug_options(bytes.fromhex(answer))
+            answer, log = json.loads(receive.readline())
+            return answer, log
 
-        yield parse
+        yield XlaParser(ask)
         send.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import counterpoint
 from counterpoint.cli.commands import COMMANDS
 from docs_site import cli_page, expanded, pages_in, schemas_page
@@ -12,6 +14,7 @@ from docs_site import cli_page, expanded, pages_in, schemas_page
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.system
 def test_each_command_has_its_help_on_the_page() -> None:
     page = cli_page()
     for command in COMMANDS:
