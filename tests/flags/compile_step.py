@@ -1,14 +1,20 @@
-"""Compile one FSDP step for eight absent H100s, under the XLA_FLAGS this process is started with.
+"""Compile one FSDP step for eight absent GPUs, once for each environment that stdin names.
 
-Prints JSON: the schedule's fingerprint, how many collectives are asynchronous and how many are not,
-and how many launches lie between starts and their dones. Needs jax's CUDA plugin, and no GPU.
+Reads JSON: by a name, the major compute capability and the environment of a compile. XLA reads
+XLA_FLAGS once per process, and importing JAX takes longer than a fork, so each gets a fork.
+Prints JSON by the same names: the schedule's fingerprint, how many collectives are asynchronous and
+how many are not, and how many launches lie between starts and their dones; or what the compiler
+wrote to stderr before it ended. Needs jax's CUDA plugin, and no GPU.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
+import tempfile
+import traceback
 from typing import Any
 
 import jax
@@ -85,6 +91,29 @@ def schedule(text: str) -> dict[str, Any]:
     }
 
 
+def in_a_fork(major: int, environment: dict[str, str]) -> dict[str, Any]:
+    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
+        child = os.fork()
+        if child == 0:
+            os.dup2(log.fileno(), sys.stderr.fileno())
+            os.environ.clear()
+            os.environ.update(environment)
+            status = 1
+            try:
+                told = schedule(compiled_text(major, {"xla_gpu_autotune_level": "0"}))
+                os.write(answer.fileno(), json.dumps(told).encode())
+                status = 0
+            finally:
+                if status:
+                    traceback.print_exc()
+                os._exit(status)
+        if os.waitpid(child, 0)[1] == 0:
+            answer.seek(0)
+            return json.loads(answer.read())
+        log.seek(0)
+        return {"error": log.read().decode(errors="replace")}
+
+
 if __name__ == "__main__":
-    options = {"xla_gpu_autotune_level": "0"}
-    print(json.dumps(schedule(compiled_text(int(sys.argv[1]), options))))
+    asked: dict[str, tuple[int, dict[str, str]]] = json.load(sys.stdin)
+    print(json.dumps({name: in_a_fork(*one) for name, one in asked.items()}))

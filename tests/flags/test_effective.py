@@ -158,7 +158,7 @@ def a_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "run"
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_a_run_tells_what_was_lost_and_who_took_it(a_run: Path, effective: Effective) -> None:
     code, out, _ = effective(str(a_run), "--module", "jit__lambda", "--json")
     told = json.loads(out)
@@ -175,6 +175,7 @@ def test_a_run_tells_what_was_lost_and_who_took_it(a_run: Path, effective: Effec
     assert len(told["modules"]) > 2
 
 
+@pytest.mark.system
 def test_a_dump_is_held_against_a_script(a_run: Path, tmp_path: Path, effective: Effective) -> None:
     (tmp_path / "job.sh").write_text(f"export XLA_FLAGS='--{AUTOTUNE}=2'\n")
     dump = str(a_run / "rank0" / "xla")

@@ -11,8 +11,6 @@ import pytest
 
 from counterpoint.flags.option_probe import Value, probe_options
 
-pytestmark = pytest.mark.system
-
 PAIRS: list[tuple[str, Value, str | None]] = [
     ("xla_gpu_autotune_level", 4, None),
     ("xla_gpu_autotune_level", "4", None),
@@ -31,6 +29,7 @@ PAIRS: list[tuple[str, Value, str | None]] = [
 ]
 
 
+@pytest.mark.smoke
 def test_the_installed_jax_says_what_it_takes() -> None:
     """All in one process; nothing is compiled, so nothing is dumped."""
     if importlib.util.find_spec("jax") is None:

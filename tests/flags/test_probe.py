@@ -25,7 +25,7 @@ needs_jaxlib = pytest.mark.skipif(
 )
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 @needs_jaxlib
 def test_all_rejected_flags_are_found_at_once() -> None:
     answer = probe_flags(
@@ -218,6 +218,7 @@ def test_wrong_values_of_each_release() -> None:
     assert not parsing_failed("Unknown flag in XLA_FLAGS: --x")
 
 
+@pytest.mark.system
 @needs_jaxlib
 def test_a_parser_loaded_ahead_gives_the_same_answer() -> None:
     python = Path(sys.executable)

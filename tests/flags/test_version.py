@@ -27,8 +27,6 @@ from counterpoint.flags.versions import (
     version_number,
 )
 
-pytestmark = pytest.mark.system
-
 HOPPER, AMPERE = 9, 8
 
 
@@ -81,50 +79,12 @@ def test_the_installed_xla_takes_all_of_them(xla: Callable[[str], object]) -> No
     assert xla(render_xla_flags(pairs)) is not None
 
 
-def schedule(chip: int, settings: Settings, inherited: str = "") -> dict[str, Any]:
-    """What the real compiler makes of a step for eight absent GPUs."""
-    if importlib.util.find_spec("jax_plugins") is None:
-        pytest.skip("jax's CUDA plugin is not here")
-    base = {**os.environ, "XLA_FLAGS": inherited, "JAX_PLATFORMS": "cpu"}
-    script = Path(__file__).with_name("compile_step.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(chip)],
-        env=environment(settings, base),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if "PTX compilation provider" in done.stderr or "libdevice not found" in done.stderr:
-        pytest.skip("no PTX toolchain is here")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-@pytest.fixture(scope="module")
-def usual() -> dict[str, Any]:
-    return schedule(HOPPER, Settings())
-
-
-def test_hopper_is_scheduled_unasked(usual: dict[str, Any]) -> None:
-    assert usual["asynchronous"] > 0
-    assert usual["between"] > 0
-
-
-def test_whether_its_flag_stops_the_scheduler_on_hopper(usual: dict[str, Any]) -> None:
-    told = schedule(HOPPER, Settings(((releases.LHS, "false"),)))
-    if scheduler_can_be_disabled(importlib.metadata.version("jaxlib")):
-        assert told["between"] == 0
-    else:
-        assert told == usual
-
-
-def test_a_profile_needs_the_scheduler(tmp_path: Path) -> None:
-    """Inherited `=false` keeps a newer compiler from reading the profile; asking for it helps."""
-    off = f"--{releases.LHS}=false"
-    settings = profiled(tmp_path)
-    told = schedule(HOPPER, settings, off)
-    assert (told["between"] == 0) == scheduler_can_be_disabled(importlib.metadata.version("jaxlib"))
-    assert schedule(HOPPER, settings.merged(Settings(scheduler_on())), off)["between"] > 0
+Schedule = dict[str, Any]
+OFF = Settings(((releases.LHS, "false"),))
+ON = Settings(((releases.LHS, "true"),))
+OFF_FLAG = f"--{releases.LHS}=false"
+PASSES_FLAG = f"--{releases.LHS}=true --{releases.DISABLED_PASSES}=rematerialization"
+*_BESIDE_THE_PASSES, _ = scheduler_off("0.10.2")
 
 
 def profiled(directory: Path) -> Settings:
@@ -133,31 +93,88 @@ def profiled(directory: Path) -> Settings:
     return Settings(((releases.PROFILE, str(profile)),))
 
 
-def test_without_the_scheduler_each_collective_is_waited_for(usual: dict[str, Any]) -> None:
-    """Whatever the user asked for, the program before scheduling being the same."""
-    off = Settings(scheduler_off("0.10.2"))
-    inherited = f"--{releases.LHS}=true --{releases.DISABLED_PASSES}=rematerialization"
-    told = schedule(HOPPER, off, inherited)
-    assert told["between"] == 0
-    assert told["fingerprint"] == usual["fingerprint"]
+@pytest.fixture(scope="module")
+def schedules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Schedule]:
+    """What the real compiler makes of a step for eight absent GPUs, by settings, in one process."""
+    if importlib.util.find_spec("jax_plugins") is None:
+        pytest.skip("jax's CUDA plugin is not here")
+    profile = profiled(tmp_path_factory.mktemp("profile"))
+    compiles = {
+        "usual": (HOPPER, Settings(), ""),
+        "off": (HOPPER, OFF, ""),
+        "profile, off before": (HOPPER, profile, OFF_FLAG),
+        "profile and on, off before": (HOPPER, profile.merged(Settings(scheduler_on())), OFF_FLAG),
+        "surely off, on before": (HOPPER, Settings(scheduler_off("0.10.2")), PASSES_FLAG),
+        "off without passes": (HOPPER, Settings(tuple(_BESIDE_THE_PASSES)), ""),
+        "synchronous": (HOPPER, Settings(async_collectives_off("0.10.2")), ""),
+        "older chip": (AMPERE, Settings(), ""),
+        "older chip, on": (AMPERE, ON, ""),
+        "older chip, profile": (AMPERE, profile, ""),
+    }
+    base = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    asked = {
+        name: (chip, environment(settings, {**base, "XLA_FLAGS": inherited}))
+        for name, (chip, settings, inherited) in compiles.items()
+    }
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("compile_step.py"))],
+        input=json.dumps(asked),
+        env=base,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Schedule] = json.loads(done.stdout)
+    failed = [one["error"] for one in told.values() if "error" in one]
+    if any("PTX compilation provider" in it or "libdevice not found" in it for it in failed):
+        pytest.skip("no PTX toolchain is here")
+    assert not failed, failed[0]
+    return told
 
 
-def test_it_stays_off_where_jax_replaces_the_disabled_passes(usual: dict[str, Any]) -> None:
-    """As JAX does when its remat pass is off: what stands beside the pass must do."""
-    *others, _ = scheduler_off("0.10.2")
-    told = schedule(HOPPER, Settings(tuple(others)))
-    assert told["between"] == 0
-    assert told["fingerprint"] == usual["fingerprint"]
+@pytest.mark.system
+class TestTheCompiler:
+    def test_hopper_is_scheduled_unasked(self, schedules: dict[str, Schedule]) -> None:
+        assert schedules["usual"]["asynchronous"] > 0
+        assert schedules["usual"]["between"] > 0
 
+    def test_whether_its_flag_stops_the_scheduler_on_hopper(
+        self, schedules: dict[str, Schedule]
+    ) -> None:
+        if scheduler_can_be_disabled(importlib.metadata.version("jaxlib")):
+            assert schedules["off"]["between"] == 0
+        else:
+            assert schedules["off"] == schedules["usual"]
 
-def test_synchronous_collectives_are_another_program(usual: dict[str, Any]) -> None:
-    told = schedule(HOPPER, Settings(async_collectives_off("0.10.2")))
-    assert told["asynchronous"] == 0
-    assert told["blocking"] >= usual["asynchronous"]
-    assert told["fingerprint"] != usual["fingerprint"]
+    def test_a_profile_needs_the_scheduler(self, schedules: dict[str, Schedule]) -> None:
+        """Inherited `=false` keeps a newer compiler from reading the profile; asking helps."""
+        unread = schedules["profile, off before"]["between"] == 0
+        assert unread == scheduler_can_be_disabled(importlib.metadata.version("jaxlib"))
+        assert schedules["profile and on, off before"]["between"] > 0
 
+    @pytest.mark.parametrize("name", ["surely off, on before", "off without passes"])
+    def test_without_the_scheduler_each_collective_is_waited_for(
+        self, name: str, schedules: dict[str, Schedule]
+    ) -> None:
+        """Whatever the user asked for, and where JAX replaces the disabled passes.
 
-def test_older_chips_are_scheduled_when_asked_or_with_a_profile(tmp_path: Path) -> None:
-    assert schedule(AMPERE, Settings())["between"] == 0
-    assert schedule(AMPERE, Settings(((releases.LHS, "true"),)))["between"] > 0
-    assert schedule(AMPERE, profiled(tmp_path))["between"] > 0
+        It does that when its remat pass is off. The program before scheduling is the same.
+        """
+        assert schedules[name]["between"] == 0
+        assert schedules[name]["fingerprint"] == schedules["usual"]["fingerprint"]
+
+    def test_synchronous_collectives_are_another_program(
+        self, schedules: dict[str, Schedule]
+    ) -> None:
+        told, usual = schedules["synchronous"], schedules["usual"]
+        assert told["asynchronous"] == 0
+        assert told["blocking"] >= usual["asynchronous"]
+        assert told["fingerprint"] != usual["fingerprint"]
+
+    def test_older_chips_are_scheduled_when_asked_or_with_a_profile(
+        self, schedules: dict[str, Schedule]
+    ) -> None:
+        assert schedules["older chip"]["between"] == 0
+        assert schedules["older chip, on"]["between"] > 0
+        assert schedules["older chip, profile"]["between"] > 0
