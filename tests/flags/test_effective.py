@@ -113,7 +113,7 @@ def test_what_was_not_asked_is_told_with_who_may_have_set_it() -> None:
     assert found["xla_detailed_logging"].note == "JAX"
     assert "remat_pass" in found[PASSES].note
     assert "compiler_options" in found[AUTOTUNE].note
-    assert "xla_gpu_memory_limit_slop_factor" not in found, "that is its default"
+    assert "xla_gpu_memory_limit_slop_factor" not in found  # it has its default
 
 
 def test_compiler_options_have_the_last_word_about_what_is_asked() -> None:
@@ -164,7 +164,7 @@ def test_a_run_tells_what_was_lost_and_who_took_it(a_run: Path, effective: Effec
     told = json.loads(out)
     by_name = {one["name"]: one for one in told["flags"]}
 
-    assert code == 1, "JAX took the list of passes away"
+    assert code == 1  # JAX took the list of passes away
     assert by_name["xla_disable_hlo_passes"]["outcome"] == "altered"
     assert by_name["xla_disable_hlo_passes"]["used"] == "rematerialization"
     assert by_name["xla_gpu_enable_triton_gemm"]["outcome"] == "applied"
@@ -185,7 +185,8 @@ def test_a_dump_is_held_against_a_script(a_run: Path, tmp_path: Path, effective:
 
     assert (lost[0], bare[0], quoted[0]) == (1, 0, 1)
     assert "ignored" in lost[1]
-    assert "requested  unknown; give the source with --asked" in bare[1]
+    assert "requested  unknown" in bare[1]
+    assert "--asked" in bare[1]
 
 
 @pytest.mark.parametrize(
@@ -215,8 +216,8 @@ def test_what_is_no_dump(
 
 def test_what_is_not_there(effective: Effective) -> None:
     code, _, err = effective("no/such/dump")
-    assert code == 3, "as for a source that is missing in the other commands"
-    assert "no/such/dump: no such file or directory" in err
+    assert code == 3  # as for a source that is missing in the other commands
+    assert "no/such/dump" in err
 
 
 @pytest.mark.parametrize("content", [b"garbage \xff{", b"garbage {", b"\x00\x01", b"xla_a = 1\n"])
@@ -227,7 +228,7 @@ def test_a_file_that_is_none_of_xlas_is_an_error(
     path.write_bytes(content)
     code, _, err = effective(str(path))
     assert code == 3
-    assert "not a DebugOptions file of XLA" in err
+    assert path.name in err
 
 
 def test_the_main_module_is_the_one_of_which_xla_was_given_most(
@@ -254,8 +255,8 @@ def test_where_all_of_xla_flags_is_known_it_is_not_named_as_the_one_that_set_mor
     reported, known = {"xla_gpu_autotune_level": "1"}, release("0.10.2")
     (one,) = compare(Settings(), reported, known)
     (of_a_run,) = compare(Settings(), reported, known, all_flags=True)
-    assert one.note == "XLA_FLAGS, compiler_options, or the program"
-    assert of_a_run.note == "compiler_options, or the program"
+    assert one.note.startswith("XLA_FLAGS, ")
+    assert of_a_run.note == one.note.removeprefix("XLA_FLAGS, ")
 
 
 @pytest.fixture(scope="module")

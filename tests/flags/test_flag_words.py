@@ -70,7 +70,7 @@ def test_a_value_without_a_dash_in_front_is_the_name_of_a_file_to_xla(
 ) -> None:
     assert xla(value) is None, "the process ends"
     written = read(value)
-    assert "as a file name, and aborts" in written.issues[0].why
+    assert "file name" in written.issues[0].why
     assert not written.given
     assert fatal(value) in (["FLAG206"], ["FLAG207"])
 
@@ -117,7 +117,7 @@ def test_comments_among_flags_are_told_since_xla_does_not_skip_them() -> None:
     text = "--xla_a=1\n# why\n--xla_b=2\n"
     shell, flags = read_text(text, "h.flags"), read_text(text, "h.flags", form="flags")
     assert [one.name for one in shell.given] == ["xla_a", "xla_b"]
-    assert shell.notes[-1].startswith("line 2 is a comment: if XLA_FLAGS names this file")
+    assert shell.notes[-1].startswith("line 2 is a comment")
     assert [one.name for one in flags.given] == ["xla_a"]
     assert not read_text("export XLA_FLAGS=--xla_a=1 # c\n", "job.sh").notes
 

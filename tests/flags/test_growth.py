@@ -119,7 +119,7 @@ def test_a_mark_that_only_a_dashed_heredoc_would_end_at_is_looked_for_once() -> 
     ],
 )  # fmt: skip
 def test_what_is_put_together_has_a_limit_that_is_said_in_one_line(name: str, text: str) -> None:
-    with pytest.raises(InputError, match="expand to too much text") as raised:
+    with pytest.raises(InputError, match="too much text") as raised:
         read_text(text, name)
     assert raised.value.what.startswith(f"{name}")
     assert "\n" not in raised.value.what
@@ -205,7 +205,7 @@ def test_only_the_first_unknown_flags_get_the_names_that_they_may_stand_for() ->
 
 
 def test_a_line_of_nothing_but_env_has_a_limit() -> None:
-    with pytest.raises(InputError, match="expand to too much text"):
+    with pytest.raises(InputError, match="too much text"):
         read_text("env " * 20_000, "x.sh")
 
 
@@ -247,7 +247,7 @@ def test_of_very_many_parts_that_are_not_read_some_are_printed(
 
 @pytest.mark.system
 def test_very_many_compiler_options_have_a_limit() -> None:
-    with pytest.raises(InputError, match="not read from here on"):
+    with pytest.raises(InputError, match="too much text"):
         read_text("import jax\n" + 'jax.jit(f, compiler_options={"xla_a": 1})\n' * 3_000, "x.py")
 
 

@@ -208,7 +208,6 @@ def test_a_bad_name_in_a_file_is_an_error_of_that_file_and_never_written(
     assert main(["flags", "check", str(source), "--no-probe"]) == 1
     said = capsys.readouterr().out
     assert "FLAG501 error" in said
-    assert "a name consists of" in said
     assert main(["flags", "check", str(source), "--no-probe", "--fix"]) == 1
     fixed = capsys.readouterr()
     assert fixed.out == source.read_text()  # the program stays as its author wrote it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -64,14 +65,14 @@ def test_a_label_stands_for_the_settings_that_it_names(
     ],
 )
 def test_a_name_that_nothing_reads_is_refused_with_the_nearest_ones(word: str, near: str) -> None:
-    with pytest.raises(UsageError, match="unknown flag, option or variable") as refused:
+    with pytest.raises(UsageError, match=re.escape(word.lstrip("-").partition("=")[0])) as refused:
         read_line(f"NCCL_ALGO=Ring {word}")
     assert near in str(refused.value.next)
     assert f"env:{word.lstrip('-')}" in str(refused.value.why)
 
 
 def test_a_name_like_no_other_is_refused_and_env_lets_it_pass() -> None:
-    with pytest.raises(UsageError, match="nope: unknown flag, option or variable"):
+    with pytest.raises(UsageError, match=r"^nope: "):
         read_line("nope=1")
     line = read_line("env:nope=1")
     assert line.settings.env == (("nope", "1"),)
@@ -108,7 +109,7 @@ def test_a_file_that_sets_a_flag_as_a_variable_is_refused(
 ) -> None:
     path = tmp_path / file
     path.write_text(f"NCCL_ALGO=Ring\n{text}" if file != "mine.sh" else text, encoding="utf-8")
-    with pytest.raises(InputError, match="unknown flag, option or variable") as refused:
+    with pytest.raises(InputError, match=re.escape(THRESHOLD[8:])) as refused:
         load_settings(path)
     assert THRESHOLD in str(refused.value.next)
 
@@ -121,6 +122,6 @@ def test_only_a_flag_that_is_a_bool_stands_without_a_value() -> None:
 
 @pytest.mark.parametrize("text", ["JAX_PLATFORMS=cpu", "NCCL_DEBUG=INFO", "XLA_FLAGS=--xla_a=1"])
 def test_a_variable_set_as_a_flag_is_refused_with_the_option_that_takes_it(text: str) -> None:
-    with pytest.raises(UsageError, match="is a variable, not a flag") as refused:
+    with pytest.raises(UsageError, match=text.partition("=")[0]) as refused:
         parse_settings([text])
     assert refused.value.next == f"use `env={text}`"

@@ -84,7 +84,7 @@ def test_a_link_out_of_the_directory_leads_nowhere(place: Path, said: Said) -> N
         code, text = said("check", place / "job.sh", "--no-probe")
         assert code == 3
         assert "--xla_a" not in text
-        assert "outside the source's directory" in text
+        assert "outside the source" in text
 
 
 def test_the_directory_that_is_to_be_allowed_is_the_one_of_the_file_behind_a_link(
@@ -107,9 +107,7 @@ def test_what_is_no_regular_file_of_a_moderate_size_is_not_read(place: Path, sai
         code, text = said("check", place / "job.sh", "--no-probe")
         assert (code, "FLAG209 error" in text, why in text) == (1, True, True)
     (place / "job.sh").write_text("export XLA_FLAGS=/dev/zero\n")
-    assert (
-        "not a regular file" in said("check", place / "job.sh", "--no-probe", "--allow", "/dev")[1]
-    )
+    assert "regular" in said("check", place / "job.sh", "--no-probe", "--allow", "/dev")[1]
     assert said("check", place / "pipe")[0] == 3
     assert said("check", "/dev/zero")[0] == 3
 
@@ -137,7 +135,7 @@ def test_of_a_named_file_only_words_are_shown_that_begin_as_flags_do(
 
 def test_settings_that_are_to_be_applied_name_files_beside_them_only(place: Path) -> None:
     (place / "job.sh").write_text(f"export XLA_FLAGS={place.parent / 'flags'}\n")
-    with pytest.raises(CounterpointError, match="not in the directory of the source"):
+    with pytest.raises(CounterpointError, match=str(place.parent / "flags")):
         load_settings(place / "job.sh")
     (place / "x.flags").write_text("--xla_a=1\n")
     (place / "job.sh").write_text(f"export XLA_FLAGS={place / 'x.flags'}\n")
@@ -192,11 +190,10 @@ def test_nothing_tells_whether_a_file_elsewhere_is_there(
     (place.parent / "secret").mkdir()
     assert with_it == without == remarks(said, place / "job.sh")
     if flag == PROFILE:
-        assert "was not looked for: it is not in the directory of the source" in with_it[0]
         assert with_it[0].endswith(f"--allow {place.parent} includes it")
         (place.parent / "secret").rmdir()
         (found,) = remarks(said, place / "job.sh", "--allow", place.parent)
-        assert f"{name.format(place.parent)} does not exist here" in found
+        assert f"{name.format(place.parent)} does not exist" in found
 
 
 @pytest.mark.parametrize("name", ["x.link", "{0}/far", "{0}/linked/far"])
@@ -213,6 +210,6 @@ def test_files_beside_the_source_and_those_that_the_user_names_are_looked_for(
 ) -> None:
     (place / "step.pbtxt").touch()
     (place / "job.sh").write_text(f"export XLA_FLAGS={PROFILE}=step.pbtxt\n")
-    assert not any("there is no" in it for it in remarks(said, place / "job.sh", "--allow", place))
+    assert remarks(said, place / "job.sh", "--allow", place) == []
     typed = said("check", f"{PROFILE}={place.parent}/none.pbtxt", "--no-probe")[1]
-    assert f"{place.parent}/none.pbtxt does not exist here" in typed
+    assert f"{place.parent}/none.pbtxt does not exist" in typed

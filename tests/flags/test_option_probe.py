@@ -48,7 +48,7 @@ def test_the_installed_jax_says_what_it_takes() -> None:
 def test_who_cant_be_asked_says_why(tmp_path: Path) -> None:
     pairs = [("xla_gpu_autotune_level", 4)]
     assert "no such program" in (probe_options("/nothere/python", pairs).note or "")
-    assert "could not be checked" in (probe_options("/bin/cat", pairs).note or "")
+    assert "not be checked" in (probe_options("/bin/cat", pairs).note or "")
     (tmp_path / "jax.py").write_text("raise ImportError('broken install')")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     assert "broken install" in (probe_options(sys.executable, pairs, environment).note or "")
@@ -72,8 +72,7 @@ def test_where_one_ends_the_process_the_others_are_asked_all_the_same(tmp_path: 
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     pairs: list[tuple[str, Value]] = [("one", 1), ("crash", 1), ("other", 1)]
     answer = probe_options(sys.executable, pairs, environment)
-    assert [(one.name, one.reason) for one in answer.rejected] == [
-        ("one", "no such compiler option"),
-        ("crash", "crashes the compiler"),
-        ("other", "no such compiler option"),
-    ]
+    assert [one.name for one in answer.rejected] == ["one", "crash", "other"]
+    unknown, crash, other = (one.reason for one in answer.rejected)
+    assert unknown == other
+    assert "crash" in crash

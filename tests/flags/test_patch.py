@@ -67,7 +67,7 @@ def environments(text: str) -> list[dict[str, str]]:
 
 def patched(text: str, name: str = "job.yaml") -> str:
     new = patch_text(text, name, SETTINGS).text
-    assert patch_text(new, name, SETTINGS).text == new, "a second patch changes something"
+    assert patch_text(new, name, SETTINGS).text == new  # a second patch changes nothing
     return new
 
 
@@ -326,7 +326,7 @@ def test_only_a_template_is_to_be_rendered_first(text: str, *, why: bool) -> Non
     ],
 )
 def test_other_files_are_refused(text: str, name: str) -> None:
-    with pytest.raises(UsageError, match="not a job file"):
+    with pytest.raises(UsageError, match=f"^{name}: "):
         patch_text(text, name, SETTINGS)
 
 
@@ -377,7 +377,7 @@ def test_a_script_without_own_settings_gets_them_below_its_head() -> None:
 def test_settings_within_a_block_are_noted() -> None:
     text = "#!/bin/bash\nif true; then\n  export NCCL_ALGO=Tree\nfi\n"
     (note,) = patch_text(text, "run.sh", SETTINGS).notes
-    assert note.startswith("line 3: NCCL_ALGO is set within a block")
+    assert note.startswith("line 3: NCCL_ALGO ")
 
 
 def test_xpk_gets_options() -> None:
@@ -390,9 +390,9 @@ def test_xpk_gets_options() -> None:
     # xpk writes values between quotes into its manifest, as they are.
     (greeting,) = [word for word in shlex.split(new) if word.startswith("--env=GREETING=")]
     assert yaml.safe_load(f'"{greeting.partition("=GREETING=")[2]}"') == 'it\'s "$$(HOME)"'
-    with pytest.raises(UsageError, match="names a file of variables"):
+    with pytest.raises(UsageError, match=r"xpk .* file"):
         patch_text("xpk workload create --env-file a.env\n", "run.sh", SETTINGS)
-    with pytest.raises(UsageError, match="--debug-dump-gcs, which sets XLA_FLAGS itself"):
+    with pytest.raises(UsageError, match="--debug-dump-gcs"):
         patch_text("xpk workload create --debug-dump-gcs=gs://b\n", "run.sh", SETTINGS)
 
 
@@ -429,7 +429,7 @@ def test_nothing_is_written_in_a_heredoc() -> None:
     assert after.endswith(HEREDOC[HEREDOC.index("bash <<") :])
     assert ran(patched(HEREDOC, "run.sh"))[1] == "Ring"
     notes = notes_of(HEREDOC)
-    assert any(note.startswith("line 5 sets XLA_FLAGS within the heredoc") for note in notes)
+    assert any(note.startswith("line 5 sets XLA_FLAGS within") for note in notes)
     assert any(note.startswith("line 8 sets NCCL_ALGO again, after") for note in notes)
 
 
@@ -487,7 +487,7 @@ def test_the_block_stands_between_exports_and_the_first_launch(launch: str) -> N
     assert after.startswith(launch)
     line = len(text.splitlines())
     assert any(
-        note.startswith(f"line {line} sets XLA_FLAGS again, after the first launch")
+        note.startswith(f"line {line} sets XLA_FLAGS again") and "launch" in note
         for note in notes_of(text)
     )
 
@@ -500,8 +500,8 @@ def test_directives_of_slurm_stay_before_commands() -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("XLA_FLAGS=--xla_a=1 python t.py", "line 2 sets XLA_FLAGS for its own command, after"),
-        ("bash -c 'XLA_FLAGS=1 python t.py'", "line 2 sets XLA_FLAGS for its own command, after"),
+        ("XLA_FLAGS=--xla_a=1 python t.py", "line 2 sets XLA_FLAGS for its own command"),
+        ("bash -c 'XLA_FLAGS=1 python t.py'", "line 2 sets XLA_FLAGS for its own command"),
         ("env NCCL_ALGO=Tree python t.py", "line 2 sets NCCL_ALGO for its own command, after"),
         ("export XLA_FLAGS=1; python t.py", "line 2 sets XLA_FLAGS and launches a command"),
         ("srun --export=ALL,XLA_FLAGS=1 t", "line 2 sets XLA_FLAGS in --export, which overrides"),
@@ -528,14 +528,14 @@ def test_what_overrides_nothing_is_not_noted() -> None:
 def test_empty_settings_remove_the_block() -> None:
     new = patch_text(patched(SCRIPT, "a.sh"), "a.sh", Settings())
     assert new.text == SCRIPT
-    assert "the block of an earlier patch is removed" in new.notes[0]
+    assert "removed" in new.notes[0]
     assert patch_text(SCRIPT, "a.sh", Settings()).text == SCRIPT
 
 
 def test_empty_settings_leave_a_manifest_as_it_is_and_say_so() -> None:
     new = patch_text(patched(JOBSET), "job.yaml", Settings())
     assert new.text == patched(JOBSET)
-    assert "take the original file" in new.notes[0]
+    assert "original file" in new.notes[0]
 
 
 def test_flags_of_an_earlier_arm_are_named_in_a_manifest() -> None:
@@ -545,12 +545,12 @@ def test_flags_of_an_earlier_arm_are_named_in_a_manifest() -> None:
     (note,) = patch_text(first.text, "job.yaml", other).notes
     assert "--xla_gpu_enable_triton_gemm" in note
     assert "NCCL_ALGO" in note
-    assert "patch the original file" in note
+    assert "original file" in note
 
 
 def test_a_command_of_xpk_in_a_heredoc_is_refused() -> None:
     text = "bash <<EOF\nxpk workload create --cluster c\nEOF\n"
-    with pytest.raises(UsageError, match="line 2: the command of xpk is within a heredoc"):
+    with pytest.raises(UsageError, match=r"line 2: .*heredoc"):
         patch_text(text, "run.sh", SETTINGS)
 
 

@@ -93,7 +93,7 @@ def test_what_xla_stumbles_over_is_an_issue_and_what_it_does_not_read_is_lost(
     found = issue(written)
     lost = [(one.name, one.value) for one in found.lost]
     assert [*flags(written), *lost] == [("xla_a", "1"), ("xla_b", "2")]
-    assert bool(lost) == (kind is not IssueKind.SINGLE_DASH), "that one XLA ends at, reading all"
+    assert bool(lost) == (kind is not IssueKind.SINGLE_DASH)  # that one XLA ends at, reading all
     assert (found.kind, found.text, found.suggestion) == (kind, what, suggestion)
 
 
@@ -132,7 +132,7 @@ def test_an_unclosed_quote_is_an_error_with_its_place(tmp_path: Path) -> None:
 def test_what_is_no_text_is_an_error(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "binary"
     path.write_bytes(data)
-    with pytest.raises(InputError, match="not a text file"):
+    with pytest.raises(InputError, match="binary: "):
         read_source(path)
 
 
@@ -152,7 +152,7 @@ def test_a_source_that_is_nothing_is_refused(source: str) -> None:
 
 @pytest.mark.parametrize("source", ["no-such-recipe", "no/such/file.sh"])
 def test_a_source_that_is_not_there_is_refused(source: str) -> None:
-    with pytest.raises(InputError, match="neither a file nor a recipe"):
+    with pytest.raises(InputError, match=f"^{source}: "):
         read_source(source)
 
 
@@ -226,7 +226,7 @@ def test_a_command_whose_flags_replace_the_inherited_ones_is_an_issue() -> None:
     )
     assert flags(written) == [("xla_new", "1")]
     assert issue(written).kind is IssueKind.OVERWRITTEN
-    assert "the inherited flags: --xla_old" in issue(written).why
+    assert "inherited flags: --xla_old" in issue(written).why
 
 
 def test_the_script_that_a_command_starts_is_read_too(tmp_path: Path) -> None:
@@ -258,7 +258,9 @@ def test_an_env_file_is_read_to_the_letter(tmp_path: Path) -> None:
     written = read_source(path)
     assert flags(written) == [("xla_a", "1"), ("xla_b", "x y")]
     assert lines(written) == [("xla_a", 2), ("xla_b", 2), ("NCCL_DEBUG", 3)]
-    assert written.notes == ("line 4: not NAME=value, not read: nonsense",)
+    (note,) = written.notes
+    assert note.startswith("line 4: ")
+    assert note.endswith(": nonsense")
 
 
 def test_any_other_text_is_searched_for_flags(tmp_path: Path) -> None:
@@ -275,7 +277,7 @@ def test_any_other_text_is_searched_for_flags(tmp_path: Path) -> None:
         (Channel.LIBTPU_INIT_ARGS, "xla_tpu_scoped_vmem_limit_kib", "98304", 2),
         (Channel.ENVIRONMENT, "NCCL_DEBUG", "INFO", 4),
     ]
-    assert "flags found in text" in written.notes[0]
+    assert "not interpreted" in written.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_a_dict_with_names_of_flags_is_read() -> None:
         ("xla_gpu_autotune_level", "level()", 5, False),
     ]
     assert {it.channel for it in written.given} == {Channel.COMPILER_OPTIONS}
-    assert "dicts of flags are read as compiler_options" in written.notes
+    assert any("as compiler_options" in note for note in written.notes)
 
 
 def test_a_dict_with_flags_of_tpus_is_for_libtpu() -> None:
@@ -108,4 +108,5 @@ def test_a_list_that_grows_is_followed(before: str, more: str) -> None:
 
 def test_what_a_program_alone_knows_needs_no_shell() -> None:
     (issue,) = program("import os", 'os.environ["XLA_FLAGS"] = more()').issues
-    assert issue.why == "its value is known only when the program runs"
+    assert issue.kind is IssueKind.UNKNOWABLE
+    assert "shell" not in issue.why

@@ -95,7 +95,7 @@ def test_a_second_export_that_drops_the_first_is_an_issue() -> None:
     written = script("export XLA_FLAGS=--xla_a=1", "export XLA_FLAGS=--xla_b=2", "python x.py")
     found = issue(written)
     assert (found.kind, found.place.line) == (IssueKind.OVERWRITTEN, 2)
-    assert found.why == "it discards the flags of line 1: --xla_a"
+    assert found.why.endswith("of line 1: --xla_a")
     assert found.suggestion == 'XLA_FLAGS="${XLA_FLAGS} --xla_b=2 ..."'
     assert flags(written) == [("xla_b", "2")]
 
@@ -109,7 +109,7 @@ def test_flags_for_the_next_program_throw_nothing_away() -> None:
         "export XLA_FLAGS=--xla_a=1", "python a.py", "export XLA_FLAGS=--xla_b=1", "python b.py"
     )
     assert not written.issues
-    assert "line 3: XLA_FLAGS is set again for the programs started after it" in written.notes
+    assert any(note.startswith("line 3: XLA_FLAGS is set again") for note in written.notes)
 
 
 def test_branches_that_exclude_each_other_throw_nothing_away() -> None:
@@ -117,10 +117,10 @@ def test_branches_that_exclude_each_other_throw_nothing_away() -> None:
         "if x; then", "  export XLA_FLAGS=--xla_a=1", "else", "  export XLA_FLAGS=--xla_b=1", "fi"
     )
     assert not written.issues
-    assert "lines 2 and 4: XLA_FLAGS is set within `if`: read as if it ran" in written.notes
-    assert (
-        "line 4: XLA_FLAGS is set in several branches; each is checked separately" in written.notes
-    )
+    assert [note.partition(" is")[0] for note in written.notes] == [
+        "line 4: XLA_FLAGS",
+        "lines 2 and 4: XLA_FLAGS",
+    ]
     assert [flags(one) for one in written.programs] == [[("xla_b", "1")], [("xla_a", "1")]]
 
 
@@ -151,13 +151,14 @@ def test_what_nothing_runs_is_not_read_and_said() -> None:
         "export XLA_FLAGS=--xla_a=1",
     )
     assert flags(written) == [("xla_a", "1")]
-    assert written.unread == (
-        "line 1: the text of a heredoc",
+    heredoc, *others = written.unread
+    assert heredoc.startswith("line 1: ")
+    assert others == [
         "line 4: the function setup",
         "line 8: source ./more.env",
         "line 9: source venv/bin/activate",
         "line 10: eval $(more)",
-    )
+    ]
 
 
 def test_a_function_is_not_read_and_what_it_may_change_is_not_known_behind_a_call() -> None:
@@ -195,9 +196,8 @@ def test_many_settings_of_one_block_are_doubted_together() -> None:
     written = script(
         "if x; then", *(f"  export NCCL_{letter}=1" for letter in "ABCDE"), "fi", "python x.py"
     )
-    assert written.notes == (
-        "lines 2 to 6: NCCL_A, NCCL_B, NCCL_C and 2 more are set within `if`: read as if it ran",
-    )
+    (note,) = written.notes
+    assert note.startswith("lines 2 to 6: NCCL_A, NCCL_B, NCCL_C and 2 more ")
 
 
 def test_a_variable_that_is_passed_on_is_no_riddle() -> None:
@@ -218,7 +218,7 @@ def test_a_heredoc_is_not_read_whatever_runs_it() -> None:
         "export NCCL_DEBUG=INFO",
     )
     assert lines(written) == [("NCCL_DEBUG", 10)]
-    assert written.unread == ("line 1: the text of a heredoc", "line 4: the text of a heredoc")
+    assert [part.partition(":")[0] for part in written.unread] == ["line 1", "line 4"]
 
 
 def test_a_shift_to_the_left_is_no_heredoc() -> None:
@@ -248,9 +248,9 @@ def test_flags_that_are_handed_to_libtpu_are_its_own() -> None:
     )
     (one,) = written.given
     assert (one.channel, one.name, one.via) == (Channel.LIBTPU_INIT_ARGS, "xla_tpu_a", "$XLA_FLAGS")
-    assert written.notes == (
-        "line 2: XLA_FLAGS is passed on as LIBTPU_INIT_ARGS, and read as such",
-    )
+    (note,) = written.notes
+    assert note.startswith("line 2: XLA_FLAGS ")
+    assert "LIBTPU_INIT_ARGS" in note
 
 
 def test_bazel_hands_variables_to_tests() -> None:
@@ -268,14 +268,16 @@ def test_a_flag_outside_the_quotes_is_an_issue() -> None:
 def test_a_default_is_taken_and_said() -> None:
     written = script("export NCCL_BUFFSIZE=${NCCL_BUFFSIZE:-8388608}")
     assert written.settings.variables == {"NCCL_BUFFSIZE": "8388608"}
-    assert written.notes == ("line 1: NCCL_BUFFSIZE is read as unset: the default applies",)
+    (note,) = written.notes
+    assert note.startswith("line 1: NCCL_BUFFSIZE is read as unset")
 
 
 def test_a_variable_that_is_not_exported_is_said() -> None:
     written = script("export NCCL_DEBUG=INFO", "XLA_FLAGS=--xla_a=1", "python x.py")
-    assert "line 2: XLA_FLAGS is set but not exported" in written.notes
+    assert any(note.startswith("line 2: ") and "not exported" in note for note in written.notes)
     alone = script("XLA_FLAGS=--xla_a=1", "python x.py")
-    assert alone.notes == ("line 1: XLA_FLAGS is set but not exported",)
+    (note,) = alone.notes
+    assert note.startswith("line 1: XLA_FLAGS ")
     assert not script("XLA_FLAGS=--xla_a=1").notes
 
 
@@ -344,7 +346,7 @@ def test_launchers_hand_variables_on() -> None:
 def test_srun_without_all_keeps_the_flags_back() -> None:
     found = issue(script("export XLA_FLAGS=--xla_a=1", "srun --export=NCCL_DEBUG=INFO x"))
     assert found.kind is IssueKind.OVERWRITTEN
-    assert found.why == "without ALL, srun does not pass on the export of line 1"
+    assert found.why.endswith("of line 1")
     assert found.suggestion == "--export=ALL,NCCL_DEBUG=INFO"
 
 

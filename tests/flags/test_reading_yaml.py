@@ -122,7 +122,7 @@ def test_levanter_sets_jax_config_and_its_profiler_is_noted() -> None:
 def test_of_several_containers_each_is_a_program_with_its_flags() -> None:
     written = manifest(POD + "---\n" + POD.replace("--xla_a=1", "--xla_a=9"))
     assert [one.settings.flags["xla_a"] for one in written.programs] == ["9", "1"]
-    assert "a different program's XLA_FLAGS than in line 7" in " ".join(written.notes)
+    assert "than in line 7" in " ".join(written.notes)
 
 
 def test_a_template_is_read_with_holes() -> None:
@@ -178,7 +178,7 @@ def test_lines_of_an_env_file_in_a_workflow_are_not_read_and_listed() -> None:
         "jobs:\n  test:\n    with:\n      ENVS: |\n        NCCL_DEBUG=INFO;\n        MINE=1\n"
     )
     assert not written.given
-    assert written.unread == ("line 4: lines of NAME=value in a text",)
+    assert [part.partition(":")[0] for part in written.unread] == ["line 4"]
 
 
 def test_a_script_that_sets_other_variables_than_flags_is_read() -> None:

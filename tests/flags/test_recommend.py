@@ -135,7 +135,7 @@ def test_what_a_release_calls_otherwise_or_does_anyhow() -> None:
 
 def test_what_a_chip_does_by_itself_is_not_asked_for() -> None:
     assert LHS not in asked("fsdp").settings.flags
-    assert why_not(asked("fsdp"))[LHS] == "runs by default on H100"
+    assert why_not(asked("fsdp"))[LHS].endswith("on H100")
     assert LHS in asked("fsdp", chip="A100-80GB").settings.flags
     assert LHS in asked("fsdp", version="0.6.2").settings.flags
     assert "CUDA_DEVICE_MAX_CONNECTIONS" not in asked("fsdp", chip="B200").settings.variables
@@ -146,8 +146,8 @@ def test_what_is_for_some_chips_is_left_out_where_the_chip_is_not_known() -> Non
     assert "xla_gpu_enable_command_buffer" not in found.settings.flags
     assert "CUDA_DEVICE_MAX_CONNECTIONS" not in found.settings.variables
     told = why_not(found)
-    assert told["xla_gpu_enable_command_buffer"].startswith("only on Blackwell, and the target")
-    assert told["CUDA_DEVICE_MAX_CONNECTIONS"].startswith("only on Ampere, Ada, Hopper, and")
+    assert told["xla_gpu_enable_command_buffer"].startswith("only on Blackwell,")
+    assert told["CUDA_DEVICE_MAX_CONNECTIONS"].startswith("only on Ampere, Ada, Hopper,")
     assert "xla_gpu_enable_pipelined_all_gather" in found.settings.flags
 
 
@@ -159,7 +159,7 @@ def test_slices_are_of_tpus_and_get_what_tpus_read() -> None:
         assert "nccl" not in dict(found.advice)
         assert any(name.startswith("sysctl net.") for name, _ in found.advice)
         assert found.layout is None
-    with pytest.raises(UsageError, match="H100 is not a TPU"):
+    with pytest.raises(UsageError, match="H100"):
         asked("multislice", chip="H100")
 
 
@@ -180,7 +180,7 @@ def test_one_device_has_no_collectives_to_be_hidden() -> None:
     assert [*found.settings.flags] == ["xla_gpu_enable_dynamic_slice_fusion"]
     assert not found.settings.variables
     assert found.layout is None
-    assert why_not(found)[GATHER] == "one device has no collectives"
+    assert "one device" in why_not(found)[GATHER]
 
 
 def test_what_is_the_default_by_now_is_not_called_gone() -> None:
@@ -188,7 +188,7 @@ def test_what_is_the_default_by_now_is_not_called_gone() -> None:
     assert told["xla_gpu_triton_gemm_any"] == "the default since 0.5.1"
     newer = why_not(asked("fsdp", version="0.12.0"))
     name = "xla_gpu_enable_pipelined_all_gather"
-    assert newer[name] == "an old name of xla_gpu_pipeline_all_gather"
+    assert newer[name].endswith("name of xla_gpu_pipeline_all_gather")
 
 
 def test_all_that_is_left_out_is_a_setting() -> None:
@@ -202,7 +202,7 @@ def test_workloads_combine_and_the_first_has_its_way() -> None:
     both = asked("pp", "fsdp", chip="B200")
     assert both.settings.flags["xla_gpu_enable_command_buffer"] == ""
     lost = next(it for it in both.dropped if it.name == "xla_gpu_enable_command_buffer")
-    assert lost.why == "set to empty by pipeline-parallel"
+    assert lost.why.endswith("by pipeline-parallel")
     assert both.settings.flags.keys() >= asked("fsdp").settings.flags.keys() - {LHS}
 
 
@@ -217,16 +217,16 @@ def test_a_program_decides_what_can_matter() -> None:
     assert flags[GATHER] == str(2 * 8388608 * 4)
     line = next(one.line for one in found.lines if one.line.name == GATHER)
     assert line.basis == "predicted"
-    assert why_not(found)[REDUCE] == "step has no all-reduce"
+    assert why_not(found)[REDUCE].endswith("has no all-reduce")
     assert "step has no" in why_not(found)["xla_disable_hlo_passes"]
     assert "xla_gpu_enable_pipelined_all_gather" in flags
 
 
 def test_a_program_whose_default_is_enough_needs_no_threshold() -> None:
     small = facts(STEP.replace("8388608", "8192").replace("1048576", "1024"))
-    assert (
-        "in loops the default combines everything" in why_not(asked("fsdp", program=small))[GATHER]
-    )
+    found = asked("fsdp", program=small)
+    assert GATHER not in found.settings.flags
+    assert "default" in why_not(found)[GATHER]
 
 
 def test_a_program_without_a_loop_has_nothing_to_pipeline() -> None:
@@ -265,7 +265,7 @@ def test_the_command_prints_each_form(
     assert main(["flags", "recommend", *arguments]) == 0
     told = capsys.readouterr().out
     assert "xla_gpu_threshold_for_windowed_einsum_mib" in told
-    assert "# Candidates; confirm by measuring:" in told
+    assert "# Candidates; " in told
 
 
 def test_the_command_tells_all_as_json_and_text(
@@ -282,7 +282,7 @@ def test_the_command_tells_all_as_json_and_text(
     assert main(["flags", "recommend", *words]) == 0
     shown = capsys.readouterr().out
     assert "predicted" in shown
-    assert "confirm them by measuring" in shown
+    assert "by measuring" in shown
 
 
 @pytest.mark.parametrize("target", ["8xH100", "2x8xH100"])
@@ -331,7 +331,7 @@ def test_a_dump_of_cpus_is_refused_and_how_to_get_one_of_gpus_is_told(
     assert main(["flags", "recommend", "--for", "fsdp", "--program", str(tmp_path)]) == 3
     told = capsys.readouterr().err
     assert "xla_force_host_platform_device_count" in told
-    assert "next: counterpoint run -- " in told
+    assert "next: counterpoint run" in told
 
 
 def test_names_may_be_written_in_any_case_and_with_spaces(

@@ -124,7 +124,7 @@ COMMANDS = {
     ),
     "no dump": ("effective no/such/dump", "effective empty", "effective other"),
     "forms": ("render forms.toml --as compiler_options --jaxlib 0.10.2",
-              "render forms.toml --as bash --jaxlib 0.10.2", "render x --as cobol"),
+              "render forms.toml --as bash --jaxlib 0.10.2"),
 }  # fmt: skip
 FORMS = """
 [xla_flags]

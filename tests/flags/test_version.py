@@ -103,7 +103,7 @@ def schedules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Schedule]:
         "usual": (HOPPER, Settings(), ""),
         "off": (HOPPER, OFF, ""),
         "profile, off before": (HOPPER, profile, OFF_FLAG),
-        "profile and on, off before": (HOPPER, profile.merged(Settings(scheduler_on())), OFF_FLAG),
+        "profile, on over off": (HOPPER, profile.merged(Settings(scheduler_on())), OFF_FLAG),
         "surely off, on before": (HOPPER, Settings(scheduler_off("0.10.2")), PASSES_FLAG),
         "off without passes": (HOPPER, Settings(tuple(_BESIDE_THE_PASSES)), ""),
         "synchronous": (HOPPER, Settings(async_collectives_off("0.10.2")), ""),
@@ -151,7 +151,7 @@ class TestTheCompiler:
         """Inherited `=false` keeps a newer compiler from reading the profile; asking helps."""
         unread = schedules["profile, off before"]["between"] == 0
         assert unread == scheduler_can_be_disabled(importlib.metadata.version("jaxlib"))
-        assert schedules["profile and on, off before"]["between"] > 0
+        assert schedules["profile, on over off"]["between"] > 0
 
     @pytest.mark.parametrize("name", ["surely off, on before", "off without passes"])
     def test_without_the_scheduler_each_collective_is_waited_for(
