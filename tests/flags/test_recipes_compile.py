@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,3 +112,25 @@ def test_a_sharded_step_compiles_with_it_and_its_options_hold(
                 assert value == "" or here.flags[flag].is_default(str(value).lower()), flag
             else:
                 assert shown == (str(value).lower() if isinstance(value, bool) else str(value))
+
+
+HARD = Settings(
+    (
+        ("xla_gpu_disable_async_collectives", "allreduce,AllGather"),
+        ("xla_gpu_enable_command_buffer", "-FUSION"),
+        ("xla_gpu_enable_latency_hiding_scheduler", "1"),
+        ("xla_gpu_auto_spmd_partitioning_memory_budget_ratio", "1.5"),
+        ("xla_gpu_autotune_gemm_rtol", "0"),
+        ("xla_gpu_experimental_pipeline_parallelism_opt_level", "1"),
+        ("xla_disable_hlo_passes", "rematerialization"),
+        ("xla_disable_hlo_passes", "latency-hiding-scheduler"),
+    )
+)
+
+
+def test_values_that_options_write_otherwise_than_flags_are_taken(
+    compiler: Compiler, here: Release
+) -> None:
+    taken: dict[str, Any] = compiler_options(HARD, here).taken
+    assert len(taken) == len(HARD.flags)
+    assert compiler.compile("small", **taken).error is None

@@ -10,7 +10,6 @@ import pytest
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.catalogue.about import SettingReader, documentation_of, pages
 from counterpoint.flags.history import FlagState, default_of, is_default, state_of
-from counterpoint.flags.option_probe import probe_options
 from counterpoint.flags.probe import probe_flags
 from counterpoint.flags.versions import version_number
 
@@ -149,18 +148,6 @@ def test_the_live_parser_takes_the_flags_that_the_table_calls_taken() -> None:
     assert refused == {name for name in XLA if state_of(name, known) in fatal}
 
 
-@pytest.mark.system
-@pytest.mark.usefixtures("live")
-def test_the_live_compiler_takes_the_options_that_the_table_calls_options() -> None:
-    known = release(LIVE)
-    asked = [(name, _value(name, option=True)) for name in XLA]
-    answer = probe_options(sys.executable, asked)
-    assert answer.note is None
-    refused = {flag.name for flag in answer.rejected}
-    taken = {name for name in XLA if name in known.flags and known.flags[name].compile_option}
-    assert refused == set(XLA) - taken
-
-
 def test_every_setting_of_a_page_has_a_text() -> None:
     assert all(documentation_of(name) for name in SETTINGS)
     readers = {entry.kind for name in SETTINGS if (entry := documentation_of(name))}
@@ -173,10 +160,9 @@ def test_every_setting_of_a_page_has_a_text() -> None:
     }
 
 
-def _value(name: str, *, option: bool = False) -> str:
+def _value(name: str) -> str:
     """Its default, where it has one: whether the name is taken is asked, not the value."""
-    default = default_of(name, release(LIVE))
     if name == "xla_gpu_disable_async_collectives":
         return "ALLREDUCE"
-    value = default if default is not None else "true"
-    return value.capitalize() if option and value in ("true", "false") else value
+    default = default_of(name, release(LIVE))
+    return default if default is not None else "true"

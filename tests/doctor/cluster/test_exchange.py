@@ -128,6 +128,7 @@ def test_an_earlier_rank_0_is_not_taken_for_ours(job: Job, ended: dict[str, obje
     assert job.seen[0].missing == ()
 
 
+@pytest.mark.system  # waits for seconds
 def test_files_of_another_shape_or_job_are_not_counted(job: Job) -> None:
     first = job.collect(11, seconds=4.0)
     until((job.directory / "rank0.json").exists)
@@ -151,6 +152,7 @@ def test_files_of_another_shape_or_job_are_not_counted(job: Job) -> None:
     assert job.seen[0].missing == tuple(range(1, 11))
 
 
+@pytest.mark.system  # waits for seconds
 def test_ranks_end_when_rank_0_fails(job: Job) -> None:
     def fail() -> None:
         raise RuntimeError("no disk to print on")
