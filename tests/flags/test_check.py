@@ -103,7 +103,7 @@ def test_what_a_release_takes_is_not_spoken_of(text: str, version: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "chip", "said"),
     [
-        ("--xla_tpu_scoped_vmem_limit=1", None, "no known release of libtpu has this flag"),
+        ("--xla_tpu_scoped_vmem_limit=1", None, "libtpu"),
         ("--xla_tpu_enable_async_collective_fusion_fuse_all_gather=true", "TPU v5p", "refuses"),
         ("--xla_tpu_enable_async_collective_fusion_fuse_all_gather=true", "TPU v6e", "refuses"),
         (

@@ -192,9 +192,9 @@ def test_a_dump_is_held_against_a_script(a_run: Path, tmp_path: Path, effective:
 @pytest.mark.parametrize(
     ("files", "words", "code", "said"),
     [
-        ((), (), 3, "no .debug_options file of XLA"),
-        (("module_0001.jit_x.before_optimizations.txt",), (), 3, "do not write their flags"),
-        (("module_0001.jit_x.debug_options",), ("--module", "jit_y"), 2, "has no module jit_y"),
+        ((), (), 3, ".debug_options"),
+        (("module_0001.jit_x.before_optimizations.txt",), (), 3, "write their flags"),
+        (("module_0001.jit_x.debug_options",), ("--module", "jit_y"), 2, "no module jit_y"),
     ],
     ids=["empty", "older", "module"],
 )

