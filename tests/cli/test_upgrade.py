@@ -287,7 +287,7 @@ def test_the_limit_counts_if_the_step_is_certainly_longer(limit: float, exceeded
 
 
 @pytest.mark.system
-@pytest.mark.compiler
+@pytest.mark.system
 def test_two_real_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer as JSON, as a page, and for CI."""
     (tmp_path / "step.mlir").write_text(STEP)
