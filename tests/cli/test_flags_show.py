@@ -3,121 +3,110 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from counterpoint.cli.app import main
+from golden import Golden
+from transcripts import Transcript, next_command
+
+SCHEDULER = "xla_gpu_enable_latency_hiding_scheduler"
+PIPELINED = "xla_gpu_enable_pipelined_all_gather"
+EFFORT = "JAX_EXEC_TIME_OPTIMIZATION_EFFORT"
+OLD, NEW = ("--jaxlib", "0.10.2"), ("--jaxlib", "0.12")
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = main(["flags", "show", *words])
-    out, err = capsys.readouterr()
-    return code, out, err
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, dict[str, Any]]:
+    """The text, and all of it as data."""
+    assert main(["flags", "show", *words]) == 0
+    text, err = capsys.readouterr()
+    assert err == ""
+    assert main(["flags", "show", *words, "--json"]) == 0
+    return text, json.loads(capsys.readouterr().out)
 
 
-def test_a_flag_is_shown_with_what_it_does_and_where_that_is_known_from(
+def test_what_it_says(golden: Golden, tmp_path: Path) -> None:
+    told = Transcript(tmp_path)
+    for name, release in (
+        (f"{SCHEDULER}=true", OLD),
+        (PIPELINED, NEW),
+        (EFFORT, NEW),
+        ("xla_gpu_enable_nccl_comm_splitting", OLD),
+        ("xla_gpu_enable_async_all_reduce=true", OLD),
+        ("nccl_nvls_enable=1", OLD),
+        ("jax_pgle_profiling_runs", OLD),
+        ("megascale_grpc_premap_memory_bytes", OLD),
+        ("--trainer.profiler", OLD),
+        ("net.ipv4.tcp_rmem", OLD),
+        ("xla_gpu_shape_checks", OLD),
+        ("TF_CPP_MAX_LOG_LEVEL", OLD),
+    ):
+        told.run("flags", "show", name, *release)
+    told.run("flags", "show", SCHEDULER, "--chip", "abacus", code=2)
+    told.run("flags", "show", "xla_gpu_enable_triton_gem", *OLD, code=2)
+    told.run("flags", "diff", "0.6.2", "9", code=2)
+    golden("flags_show.txt", told.text)
+
+
+def test_notes_of_other_releases_and_chips_are_not_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, out, err = run(
-        capsys, "--xla_gpu_enable_latency_hiding_scheduler=true", "--jaxlib", "0.10.2"
-    )
-    assert (code, err) == (0, "")
-    assert "default           false (jaxlib 0.10.2)" in out
-    assert "On Hopper and Blackwell, the scheduler runs by default" in out
-    assert "  source     https://github.com/openxla/xla" in out
-    assert "rule    FLAG302" in out
-    assert out.splitlines()[-1].startswith("next: counterpoint run --settings ")
+    noted: dict[tuple[str, ...], set[str]] = {}
+    for words in (
+        (PIPELINED, *OLD),
+        (PIPELINED, *NEW),
+        (SCHEDULER, *OLD, "--chip", "H100"),
+        (SCHEDULER, *OLD, "--chip", "A100"),
+    ):
+        text, data = shown(capsys, *words)
+        said = " ".join(text.split())
+        noted[words] = {it["text"] for it in data["about"]["notes"] if it["holds"]}
+        assert {it["text"] for it in data["about"]["notes"] if it["text"] in said} == noted[words]
+    older, newer, hopper, ampere = noted.values()
+    assert older != newer
+    assert hopper - ampere
+    assert ampere - hopper
 
 
-def test_notes_of_other_releases_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    older = run(capsys, "xla_gpu_enable_pipelined_all_gather", "--jaxlib", "0.10.2")[1]
-    newer = run(capsys, "xla_gpu_enable_pipelined_all_gather", "--jaxlib", "0.12")[1]
-    assert "false means default, not off" in newer
-    assert "false is default and not off" not in older
-    assert "no longer a compiler option" in newer
-
-
-def test_a_replacement_that_the_release_lacks_says_since_when_and_is_not_proposed(
+def test_a_replacement_is_proposed_by_the_releases_that_have_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    older = run(capsys, "xla_gpu_enable_pipelined_all_gather", "--jaxlib", "0.10.2")[1]
-    newer = run(capsys, "xla_gpu_enable_pipelined_all_gather", "--jaxlib", "0.12")[1]
-    assert "xla_gpu_pipeline_all_gather (from jaxlib 0.11.1 on)\n" in older
-    assert "xla_gpu_pipeline_all_gather" not in older.splitlines()[-1]
-    assert "xla_gpu_pipeline_all_gather\n" in newer
-    assert newer.endswith("next: counterpoint flags show xla_gpu_pipeline_all_gather\n")
+    older, newer = (shown(capsys, PIPELINED, *release) for release in (OLD, NEW))
+    for text, data in (older, newer):
+        assert data["use"] == ["xla_gpu_pipeline_all_gather"]
+        assert "xla_gpu_pipeline_all_gather" in text
+    assert "xla_gpu_pipeline_all_gather (from jaxlib 0.11.1 on)\n" in older[0]
+    assert next_command(older[0]) == ["run", "--settings", "fsdp", "--", "python", "train.py"]
+    assert next_command(newer[0]) == ["flags", "show", "xla_gpu_pipeline_all_gather"]
 
 
-def test_notes_of_other_chips_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    name = "xla_gpu_enable_latency_hiding_scheduler"
-    hopper = run(capsys, name, "--jaxlib", "0.10.2", "--chip", "H100")[1]
-    ampere = run(capsys, name, "--jaxlib", "0.10.2", "--chip", "A100")[1]
-    assert "On Hopper and Blackwell" in hopper
-    assert "On chips before Hopper" not in hopper
-    assert "On chips before Hopper" in ampere
-    assert "On Hopper and Blackwell" not in ampere
-    code, _, err = run(capsys, name, "--chip", "abacus")
-    assert code == 2
-    assert "unknown chip abacus" in err
-
-
-def test_an_option_of_jax_comes_and_goes_with_releases(capsys: pytest.CaptureFixture[str]) -> None:
-    name = "JAX_EXEC_TIME_OPTIMIZATION_EFFORT"
-    assert "read by JAX\n" in run(capsys, name, "--jaxlib", "0.10.2")[1]
-    assert "no longer read by JAX in jaxlib 0.12.0.1" in run(capsys, name, "--jaxlib", "0.12")[1]
-    assert "not yet read by JAX in jaxlib 0.4.35" in run(capsys, name, "--jaxlib", "0.4.35")[1]
-
-
-def test_a_value_that_changes_nothing_per_compile_is_said_to(
+def test_a_setting_has_a_reader_and_a_state_in_each_release(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    out = run(capsys, "xla_gpu_enable_nccl_comm_splitting", "--jaxlib", "0.10.2")[1]
-    assert "compiler_options  accepted without effect" in out
-
-
-def test_a_removed_flag_says_what_happens_and_what_does_it_now(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    code, out, _ = run(capsys, "xla_gpu_enable_async_all_reduce=true", "--jaxlib", "0.10.2")
-    assert code == 0
-    assert "not in jaxlib 0.10.2" in out
-    assert "unknown: XLA aborts. jaxlib 0.4.26 had it, 0.4.27 does not." in out
-    assert "remove it: this is now the default" in out
-    assert out.endswith("next: counterpoint flags show xla_gpu_disable_async_collectives\n")
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("nccl_nvls_enable=1", "read by NCCL"),
-        ("jax_pgle_profiling_runs", 'jax.config.update("jax_pgle_profiling_runs", ...)'),
-        ("megascale_grpc_premap_memory_bytes", "LIBTPU_INIT_ARGS="),
-        ("--trainer.profiler", "read by Levanter"),
-        ("net.ipv4.tcp_rmem", "read by the Linux kernel"),
-        ("xla_gpu_shape_checks", "Counterpoint has no description of it"),
-        ("TF_CPP_MAX_LOG_LEVEL", "not read by any program"),
-        ("optimization_level", "only a compiler option in jaxlib 0.10.2"),
-    ],
-)
-def test_settings_of_every_kind_are_shown(
-    name: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = run(capsys, name, "--jaxlib", "0.10.2")
-    assert (code, err) == (0, "")
-    assert told in out
-
-
-def test_an_unknown_name_ends_with_2_and_the_nearest_names(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    code, out, err = run(capsys, "xla_gpu_enable_triton_gem", "--jaxlib", "0.10.2")
-    assert (code, out) == (2, "")
-    assert "similar names: xla_gpu_enable_triton_gemm" in err
+    for name, release, reader, state in (
+        (EFFORT, "0.10.2", "JAX", "taken"),
+        (EFFORT, "0.12", "JAX", "gone"),
+        (EFFORT, "0.4.35", "JAX", "newer"),
+        ("xla_gpu_enable_async_all_reduce", "0.10.2", "XLA", "gone"),
+        ("nccl_nvls_enable", "0.10.2", "NCCL", "taken"),
+        ("TF_CPP_MAX_LOG_LEVEL", "0.10.2", "XLA's log", "unread"),
+        ("net.ipv4.tcp_rmem", "0.10.2", "the Linux kernel", "taken"),
+        ("--trainer.profiler", "0.10.2", "Levanter", "taken"),
+        ("megascale_grpc_premap_memory_bytes", "0.10.2", "libtpu", "taken"),
+        ("optimization_level", "0.10.2", "XLA, per compile", "taken"),
+    ):
+        _, data = shown(capsys, name, "--jaxlib", release)
+        assert (name, data["reader"], data["state"]) == (name, reader, state)
+    _, gone = shown(capsys, "xla_gpu_enable_async_all_reduce=true", *OLD)
+    assert (gone["last"], gone["changes"][-1]["version"]) == ("0.4.26", "0.4.27")
+    assert gone["verdicts"][0]["ends"], "XLA aborts"
+    assert gone["use"] == ["xla_gpu_disable_async_collectives"]
 
 
 def test_json_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    out = run(capsys, "xla_gpu_memory_limit_slop_factor=95", "--jaxlib", "0.10.2", "--json")[1]
-    data = json.loads(out)
+    _, data = shown(capsys, "xla_gpu_memory_limit_slop_factor=95", *OLD)
     assert data["schema"] == "counterpoint.flags.show/1"
     assert data["jaxlib"] == {"asked": "0.10.2", "table": "0.10.2"}
     assert (data["reader"], data["state"], data["default"]) == ("XLA", "taken", "95")
@@ -125,16 +114,22 @@ def test_json_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert [verdict["is_default"] for verdict in data["verdicts"]] == [True, True]
     assert data["about"]["sources"]
     assert {"since", "until", "chips", "holds", "text"} == set(data["about"]["notes"][0])
-    nothing = json.loads(run(capsys, "xla_gpu_shape_checks", "--jaxlib", "0.10.2", "--json")[1])
+    _, nothing = shown(capsys, "xla_gpu_shape_checks", *OLD)
     assert nothing["about"] is None
     assert data.keys() == nothing.keys()
 
 
-def test_an_unknown_release_of_diff_is_named_as_it_was_given(
+def test_an_error_names_the_argument_and_the_nearest_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code = main(["flags", "diff", "0.6.2", "9"])
-    _, err = capsys.readouterr()
-    assert code == 2
-    assert err.startswith("error: 9: unknown release of jaxlib\n")
-    assert "--jaxlib" not in err
+    for words, first, named in (
+        (("show", SCHEDULER, "--chip", "abacus"), "abacus", ""),
+        (("show", "xla_gpu_enable_triton_gem", *OLD), "", "xla_gpu_enable_triton_gemm"),
+        (("diff", "0.6.2", "9"), "error: 9: ", ""),
+    ):
+        assert main(["flags", *words]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert first in err.splitlines()[0]
+        assert named in err
+        assert "--jaxlib" not in err
