@@ -21,6 +21,8 @@ from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.runs import Outcome, OutcomeKind
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
+from golden import Golden
+from transcripts import Transcript, next_command
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"
 STEP = PROGRAMS / "gpu_step.hlo.pb.xz"
@@ -89,17 +91,17 @@ def test_a_good_profile_is_a_clear_yes_and_names_the_next_step(run: Run, good: P
     assert out.startswith("Good enough   yes")
     assert "39 of 39, 100.0%" in out
     assert "6 of 6, 100.0%" in out
-    assert f"next: counterpoint pgle manual --profile {good} -- python train.py" in out
+    words = ["pgle", "manual", "--profile", str(good), "--", "python", "train.py"]
+    assert next_command(out) == words
 
 
 def test_a_poor_profile_is_a_no_with_its_reasons(run: Run, poor: Path) -> None:
     code, out, _ = run(poor, "--program", STEP)
     assert code == 1
     assert "1 of 39 instructions" in out
-    assert "all-gather.1 should be" in out
-    assert "all-gather-start.1" in out
+    assert "all-gather-start.1" in out  # what all-gather.1 should be
     assert "make_fixtures.py:" in out
-    assert "next: counterpoint pgle make" in out
+    assert next_command(out)[:2] == ["pgle", "make"]
 
 
 def test_thresholds_can_be_lowered(run: Run, poor: Path) -> None:
@@ -136,7 +138,7 @@ def test_a_module_that_is_not_there_is_refused_with_those_that_are(
     dumps = dumped(tmp_path / "xla", "gpu_zoo", "gpu_step")
     code, out, err = run(good, "--program", dumps, "--module", "jit_stpe")
     assert (code, out) == (3, "")
-    assert "holds no module jit_stpe" in err
+    assert "jit_stpe" in err
     assert "jit_run, jit_step" in err
     assert "--module jit_run" in err
 
@@ -197,30 +199,27 @@ def test_a_run_without_a_profile_gives_its_dump(run: Run, good: Path, tmp_path: 
 
 
 def test_a_run_without_any_program_is_refused(run: Run, good: Path, tmp_path: Path) -> None:
-    code, _, err = run(good, "--program", a_run(tmp_path / "run"))
-    assert code == 3
-    assert "holds no compiled program" in err
+    assert run(good, "--program", a_run(tmp_path / "run"))[0] == 3
 
 
 def test_dumps_from_before_optimisation_are_refused(run: Run, good: Path, tmp_path: Path) -> None:
     dumps = tmp_path / "xla"
     dumps.mkdir()
     shutil.copy(STEP, dumps / "module_0001.jit_step.before_optimizations.hlo.pb")
-    code, _, err = run(good, "--program", dumps)
-    assert code == 3
-    assert "before XLA's optimization" in err
+    assert run(good, "--program", dumps)[0] == 3
 
 
 def test_apply_is_named_where_there_is_something_to_compile(
     run: Run, good: Path, tmp_path: Path
 ) -> None:
     dumps = dumped(tmp_path / "xla", "gpu_step")
-    assert "next: counterpoint pgle manual" in run(good, "--program", dumps)[1]
+    assert next_command(run(good, "--program", dumps)[1])[:2] == ["pgle", "manual"]
     (dumps / "jax_ir0000_jit_step_compile.mlir").write_text(LOWERED)
     out = run(good, "--program", dumps)[1]
-    assert f"next: counterpoint pgle apply {good} --program {dumps} --target 8xH100" in out
+    apply = ["pgle", "apply", str(good), "--program", str(dumps), "--target", "8xH100"]
+    assert next_command(out) == apply
     out = run(good, "--program", dumps, "--module", "jit_step")[1]
-    assert f"--program {dumps} --module jit_step --target 8xH100" in out
+    assert next_command(out) == [*apply[:-2], "--module", "jit_step", *apply[-2:]]
 
 
 def test_the_recording_a_program_was_found_in_is_what_to_make_a_profile_of(
@@ -228,7 +227,7 @@ def test_the_recording_a_program_was_found_in_is_what_to_make_a_profile_of(
 ) -> None:
     trace = recorded(tmp_path / "a.xplane.pb", {"custom-call.3": 90})
     out = run(poor, "--program", trace)[1]
-    assert f"next: counterpoint pgle make {trace} -o step.pbtxt" in out
+    assert next_command(out) == ["pgle", "make", str(trace), "-o", "step.pbtxt"]
 
 
 def test_a_program_for_a_cpu_is_refused_with_what_to_do(
@@ -240,24 +239,22 @@ def test_a_program_for_a_cpu_is_refused_with_what_to_do(
     (dumps / "jax_ir0000_jit_step_compile.mlir").write_text(LOWERED)
     code, out, err = run(good, "--program", dumps)
     assert (code, out) == (3, "")
-    assert "was compiled for CPU, whose compiler uses no costs" in err
-    assert f"counterpoint pgle apply {good} --program {dumps} --target 8xH100" in err
+    assert "compiled for CPU" in err
+    assert f"pgle apply {good} --program {dumps} --target 8xH100" in err
     assert "no fingerprint" not in err
 
 
 def test_times_that_a_dump_cannot_tell_need_a_recording(run: Run, good: Path) -> None:
     code, out, _ = run(good, "--program", STEP, "--min-time", "0.5")
     assert code == 1
-    assert "next: counterpoint run -- python train.py   # then pass its Run" in out
+    assert next_command(out) == ["run", "--", "python", "train.py"]
 
 
 def test_a_recording_of_a_cpu_is_refused(run: Run, good: Path, tmp_path: Path) -> None:
     proto = field_bytes(1, lzma.decompress((PROGRAMS / "cpu_step.hlo.pb.xz").read_bytes()))
     trace = tmp_path / "a.xplane.pb"
     trace.write_bytes(xspace(metadata({("jit_step", 7): proto})))
-    code, _, err = run(good, "--program", trace)
-    assert code == 3
-    assert "JAX on CPU records no device" in err
+    assert run(good, "--program", trace)[0] == 3
 
 
 def test_a_module_for_the_host_does_not_stand_for_the_step(
@@ -276,7 +273,6 @@ def test_stablehlo_is_not_scheduled_yet(run: Run, good: Path, tmp_path: Path) ->
     for place in (module, module.parent):
         code, out, err = run(good, "--program", place)
         assert (code, out) == (3, "")
-        assert "StableHLO, which is not scheduled yet" in err
         assert f"pgle apply {good} --program {place} --target 8xH100" in err
 
 
@@ -296,24 +292,55 @@ def test_a_program_for_another_compiler_cannot_be_told(run: Run, poor: Path) -> 
     assert "has no fingerprint" in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["nowhere.pbtxt", "--program", str(STEP)], 3, "no such file"),
-        (["{good}", "--program", "nowhere"], 3, "no such file"),
-        (["{good}", "--program", str(STEP), "--min-coverage", "90"], 2, "a share from 0 to 1"),
-        (["{good}", "--program", str(STEP), "--min-time", "-1"], 2, "a share from 0 to 1"),
-        (["{good}", "--program", str(STEP), "--top", "0"], 2, "--top"),
-        (["{good}"], 2, "--program"),
-        ([str(STEP), "--program", str(STEP)], 3, "not a profile"),
-        (["{good}", "--program", "{good}"], 3, "good.pbtxt"),
-    ],
-)
-def test_wrong_input_is_one_clear_error(
-    run: Run, good: Path, arguments: list[str], code: int, words: str
+def test_what_it_says(
+    golden: Golden, step: Program, good: Path, poor: Path, tmp_path: Path
 ) -> None:
-    given, out, err = run(*(it.format(good=good) for it in arguments))
-    assert (given, out) == (code, "")
-    assert err.startswith("error: ")
-    assert words in err
-    assert "Traceback" not in err
+    names = (it.names[0] for it in xla_lookups(step))
+    stale = tuple(InstructionCost(it, 10.0) for it in names)
+    write_profile(
+        Profile(stale, origin={"module " + "0" * 32: "jit_step, as it was"}),
+        tmp_path / "stale.pbtxt",
+    )
+    shutil.copy(STEP, tmp_path / "step.hlo.pb.xz")
+    (tmp_path / "lowered.mlir").write_text(LOWERED)
+    recorded(tmp_path / "a.xplane.pb", {"custom-call.3": 90, "loop_add_fusion": 10})
+    for name in ("gpu", "two", "cpu", "early"):
+        (tmp_path / name).mkdir()
+    dumped(tmp_path / "gpu", "gpu_step")
+    dumped(tmp_path / "two", "gpu_zoo", "gpu_step")
+    cpu = next(dumped(tmp_path / "cpu", "cpu_step").iterdir())
+    cpu.rename(cpu.with_name(cpu.name.replace("sm_9.0_gpu_after", "cpu_after")))
+    shutil.copy(STEP, tmp_path / "early" / "module_0001.jit_step.before_optimizations.hlo.pb")
+    recorded(tmp_path / "on_cpu.xplane.pb", {})
+    proto = field_bytes(1, lzma.decompress((PROGRAMS / "cpu_step.hlo.pb.xz").read_bytes()))
+    (tmp_path / "on_cpu.xplane.pb").write_bytes(xspace(metadata({("jit_step", 7): proto})))
+    a_run(tmp_path / "run")
+    assert good.parent == poor.parent == tmp_path
+    told = Transcript(tmp_path)
+    for code, words in (
+        (0, "good.pbtxt --program step.hlo.pb.xz"),
+        (1, "good.pbtxt --program step.hlo.pb.xz --min-time 0.5"),
+        (1, "poor.pbtxt --program step.hlo.pb.xz --top 3"),
+        (1, "stale.pbtxt --program step.hlo.pb.xz --min-coverage 0"),
+        (1, "poor.pbtxt --program a.xplane.pb --top 1"),
+        (0, "good.pbtxt --program two"),
+        (3, "good.pbtxt --program two --module jit_stpe"),
+        (3, "good.pbtxt --program run"),
+        (3, "good.pbtxt --program early"),
+        (3, "good.pbtxt --program cpu"),
+        (3, "good.pbtxt --program on_cpu.xplane.pb"),
+        (3, "good.pbtxt --program lowered.mlir"),
+        (3, "nowhere.pbtxt --program step.hlo.pb.xz"),
+        (3, "good.pbtxt --program nowhere"),
+        (2, "good.pbtxt --program step.hlo.pb.xz --min-coverage 90"),
+        (2, "good.pbtxt --program step.hlo.pb.xz --min-time -1"),
+        (2, "good.pbtxt --program step.hlo.pb.xz --top 0"),
+        (2, "good.pbtxt"),
+        (3, "step.hlo.pb.xz --program step.hlo.pb.xz"),
+        (3, "good.pbtxt --program good.pbtxt"),
+    ):
+        done = told.run("pgle", "check", *words.split(), code=code)
+        if code > 1:
+            assert done.stdout == ""
+            assert done.stderr.startswith("error: ")
+    golden("pgle_check.txt", told.text)

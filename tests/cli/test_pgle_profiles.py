@@ -13,6 +13,8 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.pgle.profiles import InstructionCost, Profile, read_profile, write_profile
 from counterpoint.pgle.profiles.profile import Latency
+from golden import Golden
+from transcripts import Transcript, next_command
 
 A = "0123456789abcdef0123456789abcdef"
 B = "fedcba9876543210fedcba9876543210"
@@ -55,6 +57,59 @@ def second(tmp_path: Path) -> Path:
     return write_profile(Profile(costs), tmp_path / "second.pbtxt")
 
 
+@pytest.fixture
+def inputs(first: Path, second: Path, twice_built: Path) -> Path:
+    """A directory with profiles of every kind, each under a name that says its kind."""
+    place = first.parent
+    dot, add = InstructionCost("dot", 1.0), InstructionCost("add", 9.0)
+    duplicates = (dot, add, InstructionCost("dot", 3.0))
+    for name, profile in {
+        "duplicates.pb": Profile(duplicates),
+        "clones.pb": Profile((*duplicates, InstructionCost("dot.remat", 8.0))),
+        "many.pb": Profile(
+            tuple(InstructionCost("dot", float(us)) for us in (7, *range(1, 60), 5))
+        ),
+        "latencies.pb": Profile((dot,), (Latency("a", "b", 2.0),)),
+        "bare.pb": Profile((InstructionCost("dot", 150.0), InstructionCost("add", 6.0))),
+        "other_program.pb": Profile((InstructionCost("dot", 1.0, B),)),
+        "same_program.pb": Profile((InstructionCost("dot", 5.0, A),)),
+        "bare_add.pb": Profile((add,)),
+    }.items():
+        write_profile(profile, place / name)
+    (place / "wrong_ending.txt").write_bytes(first.read_bytes())
+    assert second.parent == twice_built.parent == place
+    return place
+
+
+def test_what_they_say(golden: Golden, inputs: Path) -> None:
+    told = Transcript(inputs)
+    for name in ("first.pbtxt", "twice_built.pbtxt"):
+        told.run("pgle", "show", name)
+    told.run("pgle", "show", "first.pbtxt", "--top", 1)
+    for name in ("duplicates.pb", "clones.pb", "many.pb", "latencies.pb"):
+        told.run("pgle", "show", name)
+    told.run("pgle", "show", "wrong_ending.txt", code=3)
+    for number, names in enumerate(
+        (
+            ("first.pbtxt", "second.pbtxt"),
+            ("second.pbtxt", "same_program.pb"),
+            ("same_program.pb", "other_program.pb"),
+            ("duplicates.pb", "bare.pb"),
+            ("latencies.pb", "bare_add.pb"),
+        )
+    ):
+        told.run("pgle", "merge", *names, "-o", f"merged_{number}.pbtxt")
+    told.run("pgle", "merge", "-o", "x.pb", code=2)
+    told.run("pgle", "merge", "first.pbtxt", "-o", "first.pbtxt", code=2)
+    told.run("pgle", "merge", "first.pbtxt", "-o", "x.pb", "--percentile", -1, code=2)
+    told.run("pgle", "merge", "first.pbtxt", "bare.pb", "-o", "x.pb", code=3)
+    told.run("pgle", "diff", "first.pbtxt", "second.pbtxt")
+    told.run("pgle", "diff", "second.pbtxt", "other_program.pb")
+    told.run("pgle", "diff", "second.pbtxt", "bare.pb")
+    golden("pgle_profiles.txt", told.text)
+    assert not (inputs / "x.pb").exists()
+
+
 def test_show_tells_modules_and_the_largest_costs(run: Run, first: Path) -> None:
     code, out, err = run("show", first)
     assert (code, err) == (0, "")
@@ -67,7 +122,8 @@ def test_show_tells_modules_and_the_largest_costs(run: Run, first: Path) -> None
     assert ["dot", B[:12], "20.000", "100.0%"] in lines
     assert "Zero cost   1: nop" in out
     assert "Duplicates" not in out
-    assert out.endswith(f"next: counterpoint pgle manual --profile {first} -- python train.py\n")
+    words = ["pgle", "manual", "--profile", str(first), "--", "python", "train.py"]
+    assert next_command(out) == words
 
 
 @pytest.fixture
@@ -90,7 +146,6 @@ def test_costs_under_two_fingerprints_of_one_module_count_once(run: Run, twice_b
     out = run("show", twice_built)[1]
     lines = [line.split() for line in out.splitlines()]
     assert ["costs", "5;", "0.102", "ms", "in", "all"] in lines
-    assert f"{B[:12]}: the same costs as {A[:12]}, counted once" in out
     assert [it for it in lines if it[:1] == ["dot"]] == [["dot", A[:12], "+1", "75.000", "75.0%"]]
     assert [it[2] for it in lines if it[:1] in ([A], [B])] == ["0.100", "0.100"]
     shown = json.loads(run("show", twice_built, "--json")[1])
@@ -157,10 +212,10 @@ def test_show_tells_which_of_two_costs_xla_takes(run: Run, tmp_path: Path) -> No
     costs = (InstructionCost("dot", 1.0), InstructionCost("add", 9.0), InstructionCost("dot", 3.0))
     path = write_profile(Profile(costs), tmp_path / "twice.pb")
     out = run("show", path)[1]
-    assert "Duplicates   1 name occurs more than once" in out
+    assert "Duplicates   1 " in out
     rows = [line.split() for line in out.splitlines()]
     assert ["dot", "any", "1.000", "and", "3.000", "3.000"] in rows
-    assert "3, of which XLA drops 1 (of duplicates the last counts); 0.0120 ms in all" in out
+    assert re.search(r"costs +3, .* drops 1 .* 0\.0120 ms ", out)
     assert ["dot", "any", "3.000", "25.0%"] in rows
     assert ["dot", "any", "1.000", "8.3%"] not in rows
     # With a clone by rematerialisation XLA averages all costs of a base name instead.
@@ -178,12 +233,6 @@ def test_show_cuts_the_many_costs_of_one_name_to_their_range(run: Run, tmp_path:
     assert all(len(line) < 100 for line in out.splitlines() if "costs)" in line)
 
 
-def test_show_says_that_latencies_are_left_out(run: Run, tmp_path: Path) -> None:
-    profile = Profile((InstructionCost("dot", 1.0),), (Latency("a", "b", 2.0),))
-    out = run("show", write_profile(profile, tmp_path / "latencies.pb"))[1]
-    assert "1; ignored by XLA:GPU" in out
-
-
 def test_show_as_json_is_whole(run: Run, first: Path) -> None:
     shown = json.loads(run("show", first, "--json", "--top", "1")[1])
     assert shown["schema"] == "counterpoint.pgle-profile/1"
@@ -197,20 +246,16 @@ def test_show_refuses_what_xla_would_ignore(run: Run, first: Path) -> None:
     wrong = first.rename(first.with_suffix(".txt"))
     code, _, err = run("show", wrong)
     assert code == 3
-    assert "silently ignores every other file" in err
-    assert f"next: mv {wrong} {first}" in err
+    assert err.endswith(f" mv {wrong} {first}\n")
 
 
 def test_merge_writes_one_profile(run: Run, first: Path, second: Path, tmp_path: Path) -> None:
     out = tmp_path / "both"
     code, printed, err = run("merge", first, second, "-o", out)
     assert (code, err) == (0, "")
-    told = f"2 programs, kept apart, 1 in more than one file: jit_step ({A[:8]}), {B};"
-    assert printed.splitlines() == [
-        f"{out}: median over 2 profiles; 5 costs of 2 modules",
-        f"{told} XLA uses for each only its own costs",
-        f"next: counterpoint pgle show {out}",
-    ]
+    assert "2 profiles; 5 costs of 2 modules" in printed
+    assert f"jit_step ({A[:8]}), {B};" in printed
+    assert next_command(printed) == ["pgle", "show", str(out)]
     assert {cost.key: cost.us for cost in read_profile(out).costs} == {
         f"{A}::dot": 125.0,
         f"{A}::add": 5.0,
@@ -220,64 +265,29 @@ def test_merge_writes_one_profile(run: Run, first: Path, second: Path, tmp_path:
     }
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ((f"{A}::dot", f"{A}::dot"), f"one program, {A}: XLA uses these costs when it compiles"),
-        ((f"{A}::dot", f"{B}::dot"), "2 programs, kept apart, none in more than one file: "),
-        (
-            ("dot", "dot"),
-            "1 of 1 in more than one file, mixed even if their programs differ; XLA uses each",
-        ),
-        (("dot", "add"), "names without a program, 0 of 2 in more than one file; XLA uses each"),
-    ],
-)
-def test_merge_says_of_which_programs_its_profiles_are(
-    run: Run, tmp_path: Path, keys: tuple[str, ...], said: str
-) -> None:
-    files = [tmp_path / f"{number}.pbtxt" for number in range(len(keys))]
-    for file, key in zip(files, keys, strict=True):
-        file.write_text(f'costs {{ name: "{key}" cost_us: 5.0 }}\n')
-    code, printed, _ = run("merge", *files, "-o", tmp_path / "all.pbtxt")
-    assert code == 0
-    assert said in printed.splitlines()[1]
-
-
-def test_merge_refuses_before_it_reads(run: Run, first: Path, tmp_path: Path) -> None:
-    assert "no profile was given" in run("merge", "-o", tmp_path / "x.pb")[2]
-    assert "exists" in run("merge", first, "-o", first)[2]
-    code, _, err = run("merge", first, "-o", tmp_path / "x.pb", "--percentile", "-1")
-    assert code == 2
-    assert "between 0 and 100" in err
-    bare = write_profile(Profile((InstructionCost("dot", 1.0),)), tmp_path / "bare.pb")
-    code, _, err = run("merge", first, bare, "-o", tmp_path / "x.pb")
-    assert code == 3
-    assert "are not merged" in err
-    assert not (tmp_path / "x.pb").exists()
-
-
 def test_diff_starts_with_the_largest_change(run: Run, first: Path, second: Path) -> None:
     code, out, err = run("diff", first, second)
     assert (code, err) == (0, "")
     lines = [line.split() for line in out.splitlines()]
-    assert "in both      2, 1 of them at the same cost" in out
+    assert "in both      2, 1 of " in out
     assert "A 0.105 ms   B 0.155 ms   B/A 1.476" in out
     assert ["dot", "of", A[:8], "100.000", "150.000", "+50.000", "1.500"] in lines
     assert "Only in A   2" in out
     assert ["new", "of", A[:8], "7.000"] in lines
-    assert out.endswith(f"next: counterpoint pgle show {second}\n")
+    assert next_command(out) == ["pgle", "show", str(second)]
     assert run("diff", first, second, "--top", "0")[0] == 2
 
 
-def test_diff_warns_when_only_names_are_compared(run: Run, second: Path, tmp_path: Path) -> None:
-    other = write_profile(Profile((InstructionCost("dot", 1.0, B),)), tmp_path / "other.pb")
-    assert "fingerprints differ: instructions are compared by name" in run("diff", second, other)[1]
-    bare = write_profile(
-        Profile((InstructionCost("dot", 150.0), InstructionCost("add", 6.0))), tmp_path / "bare.pb"
-    )
-    out = run("diff", second, bare)[1]
-    assert "names are bare in B: instructions are compared by name alone" in out
-    assert "fingerprints differ" not in out
+def test_diff_says_whether_only_names_are_compared(run: Run, inputs: Path) -> None:
+    second = inputs / "second.pbtxt"
+    for other, by_name in (
+        ("first.pbtxt", False),
+        ("other_program.pb", True),
+        ("bare.pb", True),
+    ):
+        data = json.loads(run("diff", second, inputs / other, "--json")[1])
+        assert data["by_name"] is by_name
+    out = run("diff", second, inputs / "bare.pb")[1]
     assert "Largest changes   1\n" in out
     assert "+0.000" not in out
 
@@ -294,5 +304,5 @@ def test_diff_as_json_is_whole(run: Run, first: Path, second: Path) -> None:
 def test_real_profiles_are_shown_with_their_duplicates(run: Run, shared: Path) -> None:
     for path, count in (("bf16_16vm", 17), ("bf16_64vm", 19), ("fp8_128vm", 17)):
         out = run("show", shared / f"data/pgle/{path}.pbtxt")[1]
-        assert f"Duplicates   10 of {count} names occur more than once" in out
+        assert f"Duplicates   10 of {count} names " in out
         assert max(map(len, out.splitlines())) <= 120
