@@ -5,6 +5,7 @@ A line of stderr begins with `! `; an exit code is shown where it is not 0.
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 from collections.abc import Mapping
@@ -24,7 +25,10 @@ class Transcript:
     def run(
         self, *words: object, code: int = 0, shown: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command line, which ends with this code; `shown`: what the text has for others."""
+        """Run a command line, which ends with this code.
+
+        `shown`: by a pattern of what differs from machine to machine, what the text has for it.
+        """
         done = in_process(*words, cwd=self._directory, environment=self._environment)
         assert done.returncode == code, done.stdout + done.stderr
         self.add(["counterpoint", *map(str, words)], done, shown)
@@ -45,8 +49,8 @@ class Transcript:
         if done.returncode:
             lines.append(f"[exit code {done.returncode}]")
         text = "\n".join(lines).replace(str(self._directory), "DIR")
-        for theirs, ours in (shown or {}).items():
-            text = text.replace(theirs, ours)
+        for pattern, ours in (shown or {}).items():
+            text = re.sub(pattern, ours, text)
         self._parts.append(text)
 
     @property

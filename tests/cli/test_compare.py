@@ -11,6 +11,8 @@ from compare_pairs import program, reduce_done, reduce_start, sine, timeline
 
 from counterpoint.cli.app import Command, main
 from counterpoint.timeline.storage.parquet import write_parquet
+from golden import Golden
+from transcripts import Transcript
 
 COMPARE = Command("compare", "counterpoint.cli.compare:compare", "Compare.")
 
@@ -53,10 +55,9 @@ def test_the_report_says_first_whether_b_is_slower_and_then_why(
 ) -> None:
     code, out, err = run(*pair)
     assert (code, err) == (0, "")
-    assert "B is slower: 5.0% longer" in out
-    assert "without run-to-run noise" in out
-    assert out.index("B is slower") < out.index("Where a median step goes") < out.index("Ops")
-    assert "1 of 2 differ by more than noise" in out
+    assert "B is slower: 5.0%" in out
+    assert out.index("\nWhere") < out.index("\nOps ")
+    assert "\nOps   1 of 2 " in out
 
 
 @pytest.mark.parametrize(("limit", "code"), [("2%", 1), ("4.9%", 1), ("5.1%", 0), ("0%", 1)])
@@ -76,8 +77,8 @@ def test_a_gate_that_cannot_tell_is_an_error_after_the_report(run: Run, tmp_path
     few = write_parquet(timeline(HLO, [("first", 0, 4, 0)], steps=2), tmp_path / "few.parquet")
     code, out, err = run(stored(tmp_path, "a"), few, "--fail-above", "2%")
     assert code == 3
-    assert "Where a median step goes" in out
-    assert "cannot be separated from noise: 1 step is too few" in err
+    assert "\nOps " in out
+    assert err.startswith("error: ")
     assert "--with" in err
 
 
@@ -109,8 +110,7 @@ def test_several_runs_of_each_side(run: Run, tmp_path: Path) -> None:
     b = [stored(tmp_path, f"b{k}", 1.02 + k / 1000) for k in range(3)]
     code, out, _ = run(*a, "--with", *b, "--fail-above", "1%")
     assert code == 1
-    assert "by Student's t on the logarithms of the medians of 3 and 3 runs" in out
-    assert "the median of 3 runs" in " ".join(out.split())
+    assert "medians of 3 and 3 runs" in out
 
 
 @pytest.mark.parametrize("end", [".json", ".txt", ".md"])
@@ -150,7 +150,7 @@ def test_two_things_are_compared(run: Run, pair: tuple[Path, Path], count: int) 
     code, _, err = run(*[pair[0]] * count)
     assert code == 2
     assert "--with" in err
-    assert f"needs two inputs, not {count}" in err
+    assert f", not {count}" in err
 
 
 def test_the_report_of_another_command_is_not_read(
@@ -170,18 +170,18 @@ def test_a_gate_that_fails_says_that_the_experiments_differ(
     other = timeline(wide, [("first", 0, 4, 0)], step_ms=[2 * it for it in LENGTHS])
     code, _, err = run(pair[0], write_parquet(other, tmp_path / "o.parquet"), "--fail-above", "2%")
     assert code == 1
-    assert "different experiments: inputs of a device: 1 x f32[256] in A" in err
+    assert "1 x f32[256] in A" in err
 
 
 def test_where_one_step_was_seen_nothing_is_called_noise(run: Run, tmp_path: Path) -> None:
     one = write_parquet(timeline(HLO, [("first", 0, 4, 0)], steps=1), tmp_path / "one.parquet")
     out = run(stored(tmp_path, "a"), one)[1]
-    assert "Ops   the noise is unknown" in out
+    assert "noise is unknown" in out
     assert "none differs" not in out
 
 
 def test_where_one_run_each_cannot_tell_it_is_said_once_and_not_none_differs(
-    run: Run, tmp_path: Path
+    run: Run, tmp_path: Path, golden: Golden
 ) -> None:
     scattered = [10, 40, 12, 60, 11, 35, 90, 14]
     a, b = (
@@ -195,9 +195,38 @@ def test_where_one_run_each_cannot_tell_it_is_said_once_and_not_none_differs(
         )
         for ms, by in ((1, 1.0), (9, 1.5))
     )
+    told = Transcript(tmp_path)
+    told.run("compare", a.name, b.name)
+    golden("compare_one_run_each.txt", told.text)
     out = " ".join(run(a, b)[1].split())
-    assert "Ops the noise is unknown for 1 of 2" in out
+    assert "unknown for 1 of 2" in out
     assert "none differs" not in out
-    assert out.count("one run each can't separate a difference from noise") == 1
     assert "--with" in out
     assert "can't tell" not in run(a, a)[1]
+
+
+def test_what_it_says(golden: Golden, tmp_path: Path) -> None:
+    for name, by in (("a", 1.0), ("b", 1.05), ("a1", 1.001), ("b1", 1.051)):
+        stored(tmp_path, name, by)
+    for name, steps in (("one", 1), ("few", 2)):
+        made = timeline(HLO, [("first", 0, 4, 0)], steps=steps)
+        write_parquet(made, tmp_path / f"{name}.parquet")
+    wide = HLO.replace("p = f32[256]{0} parameter", "p = f32[512]{0} parameter")
+    other = timeline(wide, [("first", 0, 4, 0)], step_ms=[2 * it for it in LENGTHS])
+    write_parquet(other, tmp_path / "other.parquet")
+    (tmp_path / "kept.json").write_text('{\n"schema": "counterpoint.predict/1",\n"inputs": []\n}\n')
+    told = Transcript(tmp_path)
+    for code, words in (
+        (0, "a.parquet b.parquet"),
+        (1, "a.parquet a1.parquet --with b.parquet b1.parquet --fail-above 1%"),
+        (1, "a.parquet other.parquet --fail-above 2%"),
+        (3, "a.parquet few.parquet --fail-above 2%"),
+        (0, "a.parquet one.parquet"),
+        (2, "a.parquet"),
+        (2, "a.parquet b.parquet one.parquet"),
+        (2, "a.parquet b.parquet --fail-above=0.02"),
+        (3, "a.parquet gone.xplane.pb"),
+        (3, "a.parquet kept.json"),
+    ):
+        told.run("compare", *words.split(), code=code)
+    golden("compare.txt", told.text)
