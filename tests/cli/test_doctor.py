@@ -10,6 +10,8 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.doctor.checks import CHECKS
+from golden import Golden
+from transcripts import Transcript, next_command
 
 SILENT = ("XLA_", "JAX_", "NCCL_", "SLURM_", "OMPI_", "PMI", "JOB_", "MEGASCALE_", "LIBTPU", "TPU_")
 
@@ -40,8 +42,8 @@ def test_the_page_has_what_is_bad_with_the_command_against_it(
     page = capsys.readouterr().out
     assert "1 error" in page.splitlines()[0]
     assert "xla_no_such_flag: no release" in page
-    assert "do      counterpoint flags check --env --fix" in page
-    assert page.splitlines()[-1] == "next: counterpoint explain-code DOC105"
+    assert "check --env --fix" in page
+    assert next_command(page) == ["explain-code", "DOC105"]
 
 
 def test_a_remark_on_a_setting_has_a_reason_and_an_address(
@@ -53,7 +55,7 @@ def test_a_remark_on_a_setting_has_a_reason_and_an_address(
     told = {one["status"]: one for one in json.loads(capsys.readouterr().out)["verdicts"]}
     bad = told.get("error") or told["warning"]
     assert (bad["source"].split("/")[0], bad["why"][-9:-4]) == ("https:", "(FLAG")
-    assert told["unknown"]["found"] == "only libtpu knows whether it accepts xla_tpu_foo"
+    assert "xla_tpu_foo" in told["unknown"]["found"]
     assert "ok" not in told
 
 
@@ -65,54 +67,44 @@ def test_checks_are_chosen_by_name_and_code(capsys: pytest.CaptureFixture[str]) 
     assert {"open-files", "shared-memory"} < set(names)
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--skip", "DOC"], "--only and --skip select no check"),
-        (["--only", "DOC403", "--skip", "DOC4"], "--only and --skip select no check"),
-        (["--only", "DOC6"], "--only and --skip select no check"),
-        (["--rank", "0"], "--rank and --ranks need --cluster"),
-        (["--cluster"], "--cluster: no launcher started this process"),
-        (["--cluster", "--ranks", "4"], "--cluster: --rank R is missing"),
-        (["--cluster", "--rank", "1"], "--cluster: --ranks N is missing"),
-        (["--cluster", "--rank", "4", "--ranks", "4"], "--cluster: rank 4 of 4"),
-        (["--cluster", "--rank", "0", "--ranks", "4"], "--cluster: --meet DIR is missing"),
-    ],
+REFUSED = (
+    "--skip DOC",
+    "--only DOC403 --skip DOC4",
+    "--only DOC6",
+    "--only tcp-buffer",
+    "--timeout=0",
+    "--timeout=-1",
+    "--timeout=nan",
+    "--timeout=inf",
+    "--rank 0",
+    "--cluster",
+    "--cluster --ranks 4",
+    "--cluster --rank 1",
+    "--cluster --rank 4 --ranks 4",
+    "--cluster --rank 0 --ranks 4",
 )
+
+
 def test_what_would_check_nothing_or_meet_nobody_is_refused(
-    words: list[str], named: str, capsys: pytest.CaptureFixture[str]
+    golden: Golden, tmp_path: Path
 ) -> None:
-    assert main(["doctor", *words]) == 2
-    assert capsys.readouterr().err.startswith(f"error: {named}")
+    told = Transcript(tmp_path)
+    for words in REFUSED:
+        done = told.run("doctor", *words.split(), code=2)
+        assert (done.stdout, done.stderr[:7]) == ("", "error: ")
+    golden("doctor_refused.txt", told.text)
 
 
 def test_a_directory_that_can_t_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--cluster", "--rank", "0", "--ranks", "2", "--no-probe", "--meet", "/proc"]
     assert main(["doctor", *words, "--only", "missing-ranks"]) == 2
-    assert capsys.readouterr().err.startswith("error: /proc: ranks can't exchange files in it")
+    assert capsys.readouterr().err.startswith("error: /proc: ")
 
 
 def test_one_rank_alone_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--cluster", "--rank", "0", "--ranks", "1", "--only", "missing-ranks"]
     assert main(["doctor", *words, "--no-probe", "--meet", str(tmp_path)]) == 0
     assert "all 1 ranks reported" in capsys.readouterr().out
-
-
-def test_a_check_that_is_none_is_refused_with_those_that_are(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["doctor", "--only", "tcp-buffer"]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("error: --only tcp-buffer: no such check")
-    assert "next: counterpoint doctor --only DOC403" in told
-
-
-@pytest.mark.parametrize("timeout", ["0", "-1", "nan", "inf"])
-def test_a_timeout_that_is_none_is_refused(
-    timeout: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["doctor", f"--timeout={timeout}"]) == 2
-    assert "--timeout must be a positive number of seconds" in capsys.readouterr().err
 
 
 def test_the_report_is_written_to_a_file_and_not_over_one(
@@ -134,7 +126,7 @@ def test_a_name_of_an_interface_that_is_not_here_is_told(
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "=none\x1b[31m9")
     assert main(["doctor", "--no-probe", "--only", "nccl-interfaces"]) == 1
     page = capsys.readouterr().out
-    assert "no such interface on this host" in page
+    assert "NCCL_SOCKET_IFNAME" in page
     assert "\x1b" not in page
 
 

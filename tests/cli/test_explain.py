@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import json
 import os
@@ -23,6 +24,8 @@ from counterpoint.core.errors import UsageError
 from counterpoint.runs import Outcome, OutcomeKind
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
+from golden import Golden
+from transcripts import Transcript
 
 STEP = ("jit_step", 7)
 HLO = {"fusion.1": "fusion", "all-reduce.1": "all-reduce"}
@@ -154,7 +157,9 @@ class TestOutput:
                 timeout=60,
             )
         assert done.returncode == 1
-        assert done.stderr == "error: can't write the result: No space left on device\n"
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("error: ")
+        assert line.endswith(os.strerror(errno.ENOSPC))
 
     @pytest.mark.system
     def test_a_profile_through_a_pipe(self, made: Path) -> None:
@@ -246,11 +251,11 @@ class TestTimings:
         timings = json.loads(done.stdout)["timings"]
         assert timings["reading"] > 0
         assert {"table spans", "rule STEP101"} <= set(timings)
-        assert "Time of this command" in explain(made, "--timings").stdout
+        assert "\nTime of " in explain(made, "--timings").stdout
 
     def test_it_is_left_out_otherwise(self, made: Path) -> None:
         assert json.loads(explain(made, "--json").stdout)["timings"] is None
-        assert "Time of this command" not in explain(made).stdout
+        assert "\nTime of " not in explain(made).stdout
 
 
 class TestBadInput:
@@ -261,7 +266,7 @@ class TestBadInput:
         path.write_bytes(content())
         done = explain(path)
         check_error(done, 3, str(path), word)
-        assert len(done.stderr.splitlines()) > 1, "an error says why, or what to do"
+        assert len(done.stderr.splitlines()) > 1  # why, or what to do
 
     def test_a_broken_real_file(self, shared: Path) -> None:
         path = shared / "data" / "traces" / "corrupt_utf8_mangled.xplane.pb"
@@ -289,7 +294,7 @@ class TestBadInput:
         path.write_bytes(profile(with_hlo=False))
         done = explain(path)
         assert (done.returncode, done.stderr) == (0, "")
-        assert "no HLO in the profile" in done.stdout
+        assert "no HLO" in done.stdout
         assert "unknown: " in done.stdout
 
 
@@ -331,6 +336,47 @@ class TestWrongUse:
         check_error(explain(tmp_path / "missing.pb", "-o", "out.html"), 2, ".html")
 
 
+def test_what_it_says(golden: Golden, tmp_path: Path) -> None:
+    (tmp_path / "made.xplane.pb").write_bytes(profile())
+    (tmp_path / "no_hlo.xplane.pb").write_bytes(profile(with_hlo=False))
+    told = Transcript(tmp_path)
+    for name in ("made", "no_hlo"):
+        told.run("explain", f"{name}.xplane.pb")
+    golden("explain.txt", told.text)
+
+
+def test_what_it_says_of_bad_files_and_options(golden: Golden, tmp_path: Path) -> None:
+    (tmp_path / "made.xplane.pb").write_bytes(profile())
+    (tmp_path / "exists.json").touch()
+    (tmp_path / "no_profiles").mkdir()
+    (tmp_path / "no_profiles" / "README").touch()
+    told = Transcript(tmp_path)
+    for number, (kind, (content, _)) in enumerate(BAD_FILES.items(), 1):
+        name = f"{number}-{kind.replace(' ', '-')}.xplane.pb"
+        (tmp_path / name).write_bytes(content())
+        told.run("explain", name, code=3)
+    for words in (
+        "--step 99",
+        "--step two",
+        "--step 1.5",
+        "--device 7",
+        "--device gpu0",
+        "--top 0",
+        "--by layer",
+        "-o out.html",
+        "-o out.txt --json",
+        "-o memory://out.json",
+        "-o no/where/out.json",
+        "-o exists.json",
+    ):
+        told.run("explain", "made.xplane.pb", *words.split(), code=2)
+    told.run("explain", code=2)
+    told.run("explain", "", code=2)
+    told.run("explain", "nowhere/x.pb", code=3)
+    told.run("explain", "no_profiles", code=3)
+    golden("explain_refused.txt", told.text)
+
+
 OK = Outcome(OutcomeKind.OK, 0)
 OUT_OF_MEMORY = Outcome(OutcomeKind.OUT_OF_MEMORY, 1, detail="999 bytes")
 
@@ -366,7 +412,7 @@ class TestRun:
     def test_how_it_ended_stands_at_the_top(self, tmp_path: Path) -> None:
         done = explain(run(tmp_path / "r", OUT_OF_MEMORY))
         assert done.returncode == 0
-        assert done.stdout.splitlines()[1] == "  run      out of memory, exit code 1: 999 bytes"
+        assert done.stdout.splitlines()[1].endswith("exit code 1: 999 bytes")
 
     def test_of_one_that_ended_well_nothing_is_said(self, tmp_path: Path) -> None:
         assert "\n  run " not in explain(run(tmp_path / "r", OK)).stdout

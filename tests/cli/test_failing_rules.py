@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_the_report_stays_and_says_which_rule_failed(
     assert done.returncode == 0, done.stderr
     for text in shown:
         told = " ".join(text.split())
-        assert f"{rule.CODE} could not be checked because of a defect in Counterpoint" in told
-        assert "IndexError: list index out of range, at test_failing_rules.py:" in told
+        assert f"{rule.CODE} could not " in told
+        assert re.search("IndexError: .* at test_failing_rules.py:", told)
         assert "please report it" in told
         assert "Traceback" not in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from counterpoint.flags.parse import FORMS
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel
 from counterpoint.report.flags.check_document import summary_lines
+from golden import Golden
+from transcripts import Transcript, next_command
 
 Captured = pytest.CaptureFixture[str]
 needs_jaxlib = pytest.mark.skipif(
@@ -49,22 +52,21 @@ def test_each_remark_is_one_line_with_its_place(job: Path, capsys: Captured) -> 
     assert first.endswith("; write --xla_gpu_enable_command_buffer=")
     assert second.startswith(f"{job}:2: FLAG202 error: --xla_gpu_pgle_accuracy_checker: ")
     assert "2 errors on 3 settings" in said.err
-    assert (
-        said.err.splitlines()[-1] == f"next: counterpoint flags check {job} --jaxlib 0.10.2 --fix"
-    )
+    words = ["flags", "check", str(job), "--jaxlib", "0.10.2", "--fix"]
+    assert next_command(said.err) == words
 
 
 def test_warnings_alone_are_no_failure(capsys: Captured) -> None:
     assert checked("--xla_gpu_enable_cudnn_fmha=true", "--jaxlib=0.10.2", "--no-probe") == 0
     said = capsys.readouterr()
     assert " FLAG106 warning: " in said.out
-    assert "exit code 0: only errors make it 1" in said.err
+    assert "exit code 0" in said.err
 
 
 @needs_jaxlib
 def test_the_compiler_confirms_what_is_good(capsys: Captured) -> None:
     assert checked("--xla_gpu_autotune_level=4 --xla_gpu_triton_gemm_any=false") == 0
-    assert "checked 2 flags: accepted, and XLA starts" in capsys.readouterr().err
+    assert re.search("checked 2 flags: .* XLA starts\n", capsys.readouterr().err)
 
 
 @pytest.mark.system
@@ -72,7 +74,7 @@ def test_the_compiler_confirms_what_is_good(capsys: Captured) -> None:
 def test_what_only_the_compiler_refuses_is_its_own_remark(capsys: Captured) -> None:
     assert checked("--xla_fuel=abc --xla_gpu_autotune_level=4") == 1
     said = capsys.readouterr()
-    assert "FLAG199 error: --xla_fuel: the compiler rejects it" in said.out
+    assert "FLAG199 error: --xla_fuel: " in said.out
     assert "1 rejected" in said.err
 
 
@@ -87,7 +89,7 @@ def test_an_interpreter_without_jaxlib_is_told_from_none(tmp_path: Path, capsys:
 
 def test_another_release_than_that_of_the_interpreter_is_not_asked(capsys: Captured) -> None:
     assert checked("--xla_gpu_autotune_level=4", "--jaxlib", "0.6.2") == 0
-    assert "the compiler was not queried: " in capsys.readouterr().err
+    assert " XLA starts" not in capsys.readouterr().err
 
 
 def test_a_fix_is_printed_in_the_form_in_which_the_settings_came(
@@ -144,7 +146,7 @@ def test_a_chip_is_known_in_small_letters(capsys: Captured) -> None:
     assert checked("--xla_gpu_autotune_level=3", "--no-probe", "--chip", "h100") == 0
     assert "on H100" in capsys.readouterr().err
     assert checked("--xla_gpu_autotune_level=3", "--no-probe", "--chip", "v4") == 0
-    assert "the target is TPU v4" in capsys.readouterr().out
+    assert "TPU v4" in capsys.readouterr().out
 
 
 def test_a_fix_of_a_dockerfile_is_its_instructions(tmp_path: Path, capsys: Captured) -> None:
@@ -182,7 +184,8 @@ def test_a_source_without_settings_is_not_called_clean(tmp_path: Path, capsys: C
     path.write_text("echo hello\n")
     assert checked(path, "--no-probe") == 0
     said = capsys.readouterr().err
-    assert f"warning: no settings found in {path}" in said
+    assert said.startswith("warning: ")
+    assert str(path) in said.splitlines()[0]
     assert "no remarks" not in said
 
 
@@ -201,7 +204,7 @@ def test_settings_that_are_named_and_not_read_are_an_error(
     path.write_text(content)
     assert checked(path, "--no-probe") == 3
     said = capsys.readouterr().err
-    assert "no settings could be read" in said
+    assert said.startswith("error: ")
     assert f"not read: {named}" in said
 
 
@@ -227,7 +230,7 @@ def test_where_parts_were_not_read_nothing_is_promised() -> None:
         "\n".join(summary_lines(replace(examine(one, CheckRequest()), confirmation=asked), ""))
         for one in (whole, part)
     )
-    assert "accepted, and XLA starts" in whole_said
+    assert "XLA starts\n" in f"{whole_said}\n"
     assert "XLA starts\n" not in f"{part_said}\n"
     assert "not read: line 3: the function f" in part_said
 
@@ -277,6 +280,53 @@ def test_bad_input_is_one_clear_line(
     assert checked(path, "--jaxlib", "0.10.2", "--no-probe") == code
     captured = capsys.readouterr()
     assert sum(said in line for line in (captured.out + captured.err).splitlines()) == 1
+
+
+def test_what_it_says(golden: Golden, tmp_path: Path) -> None:
+    """Of settings without any compiler, and of command lines that are none."""
+    job = tmp_path / "job.sh"
+    job.write_text(
+        'export XLA_FLAGS="--xla_gpu_graph_level=0 \\\n  --xla_gpu_pgle_accuracy_checker=error"\n'
+        "export NCCL_DEBUG=INFO\n"
+    )
+    (tmp_path / "nothing.sh").write_text("echo hello\n")
+    (tmp_path / "options.json").write_text('{"xla_gpu_graph_level": 0}\n')
+    (tmp_path / "binary.sh").write_bytes(b"\x7fELF\x02\0\0")
+    (tmp_path / "quote.sh").write_text('export XLA_FLAGS="--xla_a=1\n')
+    (tmp_path / "file.sh").write_text("export XLA_FLAGS=/no/such/flags\n")
+    (tmp_path / "shell.sh").write_text("export XLA_FLAGS=--xla_dump_to=$(mktemp -d)\n")
+    (tmp_path / "two.sh").write_text(
+        "XLA_FLAGS=--xla_no=1 python a.py\nXLA_FLAGS=--xla_dump_to=/a python b.py\n"
+    )
+    told = Transcript(tmp_path)
+    for code, *words in (
+        (1, "job.sh"),
+        (0, "job.sh", "--fix"),
+        (0, "--xla_gpu_enable_cudnn_fmha=true"),
+        (0, "--xla_gpu_autotune_level=3", "--chip", "v4"),
+        (1, "--xla_tpu_x=1 --xla_tpu_y=1"),
+        (0, "nothing.sh"),
+        (0, "shell.sh"),
+        (1, "two.sh", "--fix"),
+        (3, "options.json"),
+        (3, "binary.sh"),
+        (3, "quote.sh"),
+        (3, "file.sh"),
+        (3, "no-such-file"),
+        (3, "."),
+        (2,),
+        (2, "a", "--env"),
+        (2, "--env", "--select", "FLAG9"),
+        (2, "--env", "--target", "8xCray"),
+        (2, "--env", "--chip", "H1000"),
+        (2, "--env", "--chip", "H100", "--target", "8xA100"),
+        (2, "--env", "-o", "x"),
+        (2, "a", "--bogus"),
+        (2, "job.sh", "--fix", "-o", "job.sh", "--force"),
+        (2, "job.sh", "--fix", "-o", "nothing.sh"),
+    ):
+        told.run("flags", "check", *words, "--no-probe", "--jaxlib", "0.10.2", code=code)
+    golden("flags_check.txt", told.text)
 
 
 @pytest.mark.parametrize(
@@ -392,7 +442,7 @@ def test_each_program_of_a_source_is_checked(
     assert [(one["code"], one["place"]["line"]) for one in told["remarks"]] == [("FLAG101", 1)]
 
     assert main(["flags", "check", str(script), "--no-probe", "--fix"]) == 1
-    assert "not written: the flags of 1 other program" in capsys.readouterr().err
+    assert "not written: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["/etc/profile.d/nccl.sh", "more.sh", "venv/bin/activate"])
@@ -405,8 +455,7 @@ def test_a_script_that_sources_others_is_not_said_to_start(
     assert checked(path, "--python", sys.executable) == 0
     said = capsys.readouterr().err
     assert f"not read: line 1: . {name}\n" in said
-    end = "XLA starts with the flags that were read; 1 part of the source was not read"
-    assert end in said
+    assert re.search("XLA starts with .*; 1 part ", said)
 
 
 def test_variables_that_a_manifest_takes_from_elsewhere_are_listed(

