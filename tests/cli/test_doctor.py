@@ -85,9 +85,7 @@ REFUSED = (
 )
 
 
-def test_what_would_check_nothing_or_meet_nobody_is_refused(
-    golden: Golden, tmp_path: Path
-) -> None:
+def test_what_would_check_nothing_or_meet_nobody_is_refused(golden: Golden, tmp_path: Path) -> None:
     told = Transcript(tmp_path)
     for words in REFUSED:
         done = told.run("doctor", *words.split(), code=2)

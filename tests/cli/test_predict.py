@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from pathlib import Path
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
+from golden import Golden
 from timelines import HLO
+from transcripts import Transcript
 
 KEYS = {
     *("schema", "prediction", "basis", "unpriced", "candidates", "what_if", "against", "pgle"),
@@ -36,9 +39,8 @@ def test_the_step_its_range_and_where_it_goes_are_told(
     out = capsys.readouterr().out
     assert out.startswith("Predicted step ")
     assert "on 2xH100, not measured" in out
-    assert "Where the predicted step goes" in out
+    assert "\nWhere " in out
     assert "tokens/s" in out
-    assert "all figures are predicted" in out
 
 
 def test_the_screen_of_explain_is_added_where_it_is_asked_for(
@@ -136,7 +138,7 @@ def test_costs_of_another_chip_are_refused(
         told = capsys.readouterr()
         assert told.out == ""
         assert "on A100" in told.err
-        assert "the target is H100" in told.err
+        assert "target is H100" in told.err
     assert predict(scheduled, "--target", "2xA100-40GB", "--profile", own) == 0
 
 
@@ -148,7 +150,8 @@ def test_a_measurement_of_another_machine_is_said_to_be_one(
     capsys.readouterr()
     assert predict(scheduled, "--target", "2xA100", "--against", kept, "--json") == 0
     warnings = json.loads(capsys.readouterr().out)["against"]["warnings"]
-    assert "measured on H100 SXM, but the prediction is for 2xA100-80GB" in warnings[0]
+    assert "on H100 SXM" in warnings[0]
+    assert "2xA100-80GB" in warnings[0]
 
 
 def test_a_log_of_another_machine_is_warned_of(
@@ -164,55 +167,65 @@ def test_a_log_of_another_machine_is_warned_of(
     words = (scheduled, "--target", "2xH100", "--nccl-table", log, "--json")
     assert predict(*words) == 0
     (warning,) = json.loads(capsys.readouterr().out)["warnings"]
-    assert "was measured on AMD Instinct MI300X, but the target is H100" in warning
+    assert "AMD Instinct MI300X" in warning
+    assert "H100" in warning
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        ((), 2, "--target is missing"),
-        (("--target", "8xH100"), 2, "made for 2 devices, but 8xH100 has 8"),
-        (("--target", "2xH100", "--candidate", "fsdp"), 3, "is already scheduled"),
-        (("--target", "2xH100", "--set", "xla_gpu_a=1"), 3, "is already scheduled"),
-        (("--target", "2xH100", "--pgle"), 3, "is already scheduled"),
-        (("--target", "2xH100", "--what-if", "fish=2x"), 2, "there is no part fish"),
-        (("--target", "2xH100", "--what-if", "nic=-1x"), 2, "is not a factor"),
-        (("--target", "2xH100", "--against", "nosuch"), 3, "nosuch: no such file"),
-        (("--target", "2xH100", "--jobs", "0"), 2, "--jobs takes a number of at least 1"),
-        (("--target", "2xH100", "--jitter", "-1"), 2, "--jitter takes a number of at least 0"),
-        (("--target", "2xH100", "--timeout", "-1"), 2, "--timeout takes a number"),
-        (("--target", "2xH100", "--top", "0"), 2, "--top takes a number"),
-        (("--target", "2xH100", "-o", "x.txt"), 2, "--target 2xH100 -o x"),
-        (("--target", "2xH100", "-o", "nosuch/x.json"), 2, "next: mkdir -p nosuch"),
-        (("--target", "2xH100", "--pgle-out", "pg.txt"), 2, "--target 2xH100 --pgle-out pg.pbtxt"),
-        (("--target", "2xH100", "--devices", "3"), 2, "is already lowered, for 2 devices"),
-    ],
-    ids=lambda it: " ".join(it) or "no target" if isinstance(it, tuple) else "",
+FOR_TPUS = HLO.replace(
+    "ROOT %copy.1 = bf16[8192,8192]{0,1} copy(%fusion.2)",
+    "ROOT %copy.1 = bf16[8192,8192]{0,1} custom-call(%fusion.2),"
+    ' custom_call_target="tpu_custom_call"',
 )
+REFUSED = (
+    (2, "", "--target"),
+    (2, "--target 8xH100", "2 devices"),
+    (3, "--target 2xH100 --candidate fsdp", "scheduled"),
+    (3, "--target 2xH100 --set xla_gpu_a=1", "scheduled"),
+    (3, "--target 2xH100 --pgle", "scheduled"),
+    (2, "--target 2xH100 --what-if fish=2x", "fish"),
+    (2, "--target 2xH100 --what-if nic=-1x", "-1x"),
+    (3, "--target 2xH100 --against nosuch", "nosuch"),
+    (2, "--target 2xH100 --jobs 0", "--jobs"),
+    (2, "--target 2xH100 --jitter -1", "--jitter"),
+    (2, "--target 2xH100 --timeout -1", "--timeout"),
+    (2, "--target 2xH100 --top 0", "--top"),
+    (2, "--target 2xH100 -o x.txt", "--target 2xH100 -o x"),
+    (2, "--target 2xH100 -o nosuch/x.json", "mkdir -p nosuch"),
+    (2, "--target 2xH100 --pgle-out pg.txt", "--target 2xH100 --pgle-out pg.pbtxt"),
+    (2, "--target 2xH100 --devices 3", "2 devices"),
+)
+
+
 def test_what_can_not_be_answered_is_one_clear_error(
-    scheduled: Path,
-    words: tuple[str, ...],
-    code: int,
-    said: str,
-    capsys: pytest.CaptureFixture[str],
+    scheduled: Path, tmp_path: Path, golden: Golden
 ) -> None:
-    assert predict(scheduled, *words) == code
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert said in told.err
+    (tmp_path / "for_tpus.hlo.txt").write_text(FOR_TPUS)
+    (tmp_path / "nsys.sqlite").write_bytes(b"SQLite format 3\x00" + bytes(200))
+    told = Transcript(tmp_path)
+    for code, words, named in REFUSED:
+        done = told.run("predict", scheduled.name, *words.split(), code=code)
+        assert (done.stdout, done.stderr.count("error: ")) == ("", 1)
+        assert named in done.stderr
+    for name in ("for_tpus.hlo.txt", "nsys.sqlite"):
+        told.run("predict", name, "--target", "2xH100", code=3)
+    golden("predict_refused.txt", told.text)
+
+
+def test_what_it_says(scheduled: Path, tmp_path: Path, golden: Golden) -> None:
+    environment = {it: os.environ[it] for it in ("PATH", "COUNTERPOINT_CACHE")}
+    told = Transcript(tmp_path, environment)
+    words = (scheduled.name, "--target", "2xH100")
+    told.run("predict", *words, "-o", "step.json")
+    against = ("--against", "step.json", "--top", 3)
+    told.run("predict", *words, "--what-if", "op:dot=0", "--what-if", "hbm=2x", *against, code=2)
+    golden("predict.txt", told.text)
 
 
 def test_a_program_for_tpus_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "step.txt"
-    path.write_text(
-        HLO.replace(
-            "ROOT %copy.1 = bf16[8192,8192]{0,1} copy(%fusion.2)",
-            "ROOT %copy.1 = bf16[8192,8192]{0,1} custom-call(%fusion.2),"
-            ' custom_call_target="tpu_custom_call"',
-        )
-    )
+    path.write_text(FOR_TPUS)
     assert predict(path, "--target", "2xH100") == 3
-    assert "was made for TPUs" in capsys.readouterr().err
+    assert " TPUs" in capsys.readouterr().err.splitlines()[0]
 
 
 def test_a_seed_lets_devices_scatter_and_tells_the_same_again(
@@ -244,11 +257,11 @@ def test_a_kept_prediction_stays_one(
     assert main(["explain", str(kept)]) == 0
     screen = capsys.readouterr().out
     assert screen.startswith("Profile   predicted,")
-    assert "simulated: one device represents all 2 of 2xH100" in screen
+    assert "all 2 of 2xH100" in screen
     assert str(kept) in " ".join(screen.split())
     assert predict(scheduled, "--target", "2xH100", "--against", kept) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "a saved prediction, not a measurement" in told
+    assert "a saved prediction" in told
 
 
 def test_nothing_alike_is_refused_not_compared(
@@ -263,12 +276,10 @@ def test_nothing_alike_is_refused_not_compared(
     assert predict(other, "--target", "1xH100", "-o", kept) == 0
     capsys.readouterr()
     assert predict(scheduled, "--target", "2xH100", "--against", kept) == 3
-    assert "nothing in it matches the prediction" in capsys.readouterr().err
+    assert str(kept) in capsys.readouterr().err.splitlines()[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "said"), [("op:fusion.7", "similar names: fusion"), ("op:dot", "it is part of fusion")]
-)
+@pytest.mark.parametrize(("name", "said"), [("op:fusion.7", ": fusion"), ("op:dot", " of fusion")])
 def test_a_name_that_the_program_lacks_costs_its_question_alone(
     name: str, said: str, scheduled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -280,7 +291,7 @@ def test_a_name_that_the_program_lacks_costs_its_question_alone(
     assert [it["question"] for it in data["unanswered"]] == [f"{name}=0"]
     assert said in data["unanswered"][0]["error"]
     assert said in told.err
-    assert "next: --what-if op:fusion." in told.err
+    assert "--what-if op:fusion." in told.err
     assert predict(*words) == 2
     assert "Predicted step" in capsys.readouterr().out
 
@@ -292,8 +303,9 @@ def test_what_the_shell_exports_is_told_not_to_count(
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     assert predict(scheduled, "--target", "2xH100", "--json") == 0
     notes = json.loads(capsys.readouterr().out)["notes"]
-    note = next(it for it in notes if "ignoring variables" in it)
-    assert 'exported in your shell: XLA_FLAGS; to apply: --env XLA_FLAGS="$XLA' in note
+    (note,) = (it for it in notes if "XLA_FLAGS" in it)
+    assert '--env XLA_FLAGS="$XLA_FLAGS"' in note
+    assert "JAX_PLATFORMS" not in note
 
 
 def test_the_last_line_is_a_command_that_works(
@@ -304,14 +316,3 @@ def test_the_last_line_is_a_command_that_works(
     assert "--env=NCCL_ALGO=Ring --what-if flops=2x,hbm=2x" in last
     words = shlex.split(last.partition("next: ")[2] or last)
     assert main(words[words.index("predict") :]) == 0
-
-
-def test_a_file_of_another_kind_is_named_in_its_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "nsys.sqlite"
-    path.write_bytes(b"SQLite format 3\x00" + bytes(200))
-    assert predict(path, "--target", "2xH100") == 3
-    told = capsys.readouterr().err
-    assert str(path) in told
-    assert "next: " in told

@@ -23,8 +23,9 @@ def test_a_gate_adds_its_verdict_and_digest(tmp_path: Path) -> None:
     done = in_process(*words, "--fail-above", "2%", environment=environment)
     text = summary.read_text()
     verdict = "slower" if done.returncode else "not slower"
-    assert text.startswith(f"### B is {verdict} than A by more than 2.000%\n\n- compare A ")
-    assert "\n- B against A: " in text
+    assert text.startswith(f"### B is {verdict} than A ")
+    assert " 2.000%\n\n- compare A " in text
+    assert "\n- B against " in text
 
 
 def test_a_run_adds_its_closing_lines_and_keeps_its_exit_code(tmp_path: Path) -> None:
@@ -35,6 +36,6 @@ def test_a_run_adds_its_closing_lines_and_keeps_its_exit_code(tmp_path: Path) ->
         words = ("run", "-o", name, "--", sys.executable, "-c", "raise SystemExit(7)")
         done = in_process(*words, cwd=tmp_path, environment=environment)
         assert done.returncode == 7, done.stderr
-        assert ("the step summary was not written" in done.stderr) == (name == "again")
+        assert ("summary was not" in done.stderr) == (name == "again")
     assert summary.read_text().startswith("### counterpoint run ")
     assert "\n- outcome  " in summary.read_text()

@@ -108,6 +108,5 @@ def test_only_trials_that_ended_by_themselves_are_done() -> None:
     assert said[0] == "continuing s: 2 trials done, 2 interrupted"
     assert said[-1] == "budget: at most 20 trials, and 2 h 00 min of trials"
     made.add(StudyEnded(why="every arm is decided", at=AT))
-    assert [*beginning(asked(), made.study)] == [
-        "s is done (no arm is worth more runs): nothing to run"
-    ]
+    (line,) = beginning(asked(), made.study)
+    assert line.startswith("s is done ")
