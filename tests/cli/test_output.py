@@ -107,7 +107,7 @@ class TestTwoWriters:
         self, timeline: Timeline, tmp_path: Path
     ) -> None:
         path = counterpoint.write_parquet(timeline, tmp_path / "t.parquet")
-        with full_disk(), pytest.raises(InputError, match="t.parquet"):
+        with full_disk(), pytest.raises(InputError, match=r"t\.parquet"):
             counterpoint.write_parquet(timeline, path, overwrite=True)
         assert counterpoint.read(path).spans.equals(timeline.spans)
         counterpoint.write_parquet(timeline, path, overwrite=True)

@@ -32,7 +32,8 @@ from counterpoint.tune.study.records import (
 from counterpoint.tune.trial.report import Purpose
 from counterpoint.workflow.subject import candidate
 from golden import Golden
-from transcripts import Transcript, next_command as proposed
+from transcripts import Transcript
+from transcripts import next_command as proposed
 from tune_conclusions import predicted
 from tune_studies import AT, Made, report
 
