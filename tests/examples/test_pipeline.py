@@ -44,7 +44,10 @@ def run(*words: str | Path, fails: bool = False) -> str:
 
 @pytest.mark.parametrize(
     "words",
-    [["--repeats=3", "--microbatches=5"], ["--repeats=1", "--microbatches=2"]],
+    [
+        ["--repeats=3", "--microbatches=5"],
+        pytest.param(["--repeats=1", "--microbatches=2"], marks=pytest.mark.deep),
+    ],
     ids=["three-rounds-and-no-slack", "one-round"],
 )
 def test_it_computes_what_its_blocks_in_order_do(words: list[str]) -> None:
@@ -58,7 +61,8 @@ def test_it_computes_what_its_blocks_in_order_do(words: list[str]) -> None:
 
 def test_too_few_micro_batches_are_refused() -> None:
     error = run(PIPELINE, "--microbatches=4", fails=True)
-    assert error.startswith("error: 4 micro-batches do not keep 4 stages busy")
+    assert error.startswith("error: 4 micro-batches ")
+    assert " 4 stages " in error
 
 
 def test_settings_that_make_no_step_are_refused_and_the_usual_ones_fit_every_ring() -> None:
