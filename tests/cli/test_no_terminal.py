@@ -113,4 +113,4 @@ def test_closed_streams_and_a_reader_that_goes() -> None:
 def test_lines_of_the_help_end_at_its_width() -> None:
     text = in_process("view", "--help", environment={**os.environ, "COLUMNS": "80"}).stdout
     assert text.startswith("Usage: counterpoint view")
-    assert "What does not fit of a profile in pieces" in text
+    assert "profile in pieces" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,10 @@ from counterpoint.hlo import Program
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from lowered import Lowered, costs_of
+from transcripts import next_command
 
 pytestmark = pytest.mark.system
+Data = dict[str, Any]
 
 
 def profile_of(program: Program, path: Path, fingerprint: str | None = None) -> Path:
@@ -24,6 +27,14 @@ def profile_of(program: Program, path: Path, fingerprint: str | None = None) -> 
 
 def apply(*words: object) -> int:
     return main(["pgle", "apply", *map(str, words)])
+
+
+def applied(capsys: pytest.CaptureFixture[str], code: int, *words: object) -> tuple[str, Data]:
+    """What it says on one line, and all of it as data; it ends with this code."""
+    assert apply(*words) == code
+    said = " ".join(capsys.readouterr().out.split())
+    assert apply(*words, "--json") == code
+    return said, json.loads(capsys.readouterr().out)
 
 
 @pytest.fixture(scope="session")
@@ -38,15 +49,15 @@ def test_the_proof_and_what_moved_are_told(
     out = capsys.readouterr().out
     words = " ".join(out.split())
     # Whole lines of the compiler's, for whoever searches for them.
-    assert any("] Using PGLE profile from" in it and str(good) in it for it in out.splitlines())
+    assert any("] Using PGLE profile" in it and str(good) in it for it in out.splitlines())
     fingerprint = lowered.compile().fingerprint
-    assert words.startswith("Profile used yes, all ")
+    assert words.startswith("Profile used yes")
     assert f"jit_step, fingerprint {fingerprint}" in words
     assert "Found profile for module jit_step, using profile guided latency estimator" in words
     assert "0 missing" in words
     assert "collectives moved" in words
     assert "peak per device (predicted)" in words
-    assert "counterpoint pgle manual --profile" in words
+    assert next_command(out)[:3] == ["pgle", "manual", "--profile"]
 
 
 def test_as_data_nothing_is_cut(
@@ -72,24 +83,23 @@ def test_a_foreign_profile_is_not_called_used(
     lowered: Lowered, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     foreign = profile_of(lowered.compile().program, tmp_path / "foreign.pbtxt", "0" * 32)
-    assert apply(foreign, "--program", lowered.ir, "--target", "8xH100") == 1
-    words = " ".join(capsys.readouterr().out.split())
-    assert words.startswith("Profile used NO because")
-    assert "found none of its costs" in words
+    words, data = applied(capsys, 1, foreign, "--program", lowered.ir, "--target", "8xH100")
+    assert words.startswith("Profile used NO")
+    assert (data["used"], data["found"]) == (False, 0)
     assert "collectives moved" not in words
-    assert "Schedule the same" in words or "not by the profile's costs" in words
-    assert "counterpoint pgle show" in words
+    assert next_command(words)[:2] == ["pgle", "show"]
 
 
 def test_a_stale_profile_is_warned_of(
     lowered: Lowered, good: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ("--set", "xla_gpu_disable_async_collectives=ALLCOLLECTIVES")
-    assert apply(good, "--program", lowered.ir, "--target", "8xH100", *flags) == 1
-    words = " ".join(capsys.readouterr().out.split())
-    assert words.startswith("Profile used yes, but STALE")
+    words, data = applied(capsys, 1, good, "--program", lowered.ir, "--target", "8xH100", *flags)
+    assert words.startswith("Profile used yes")
+    assert " STALE" in words
     assert "WARNING" in words
-    assert "may belong to other instructions" in words
+    assert (data["used"], data["fit"]) == (True, "stale")
+    assert data["warnings"]
     assert "xla_gpu_disable_async_collectives=ALLCOLLECTIVES" in words
 
 
@@ -107,15 +117,15 @@ def test_a_profile_of_what_the_run_itself_compiled_is_not_called_foreign(
     ending = "sm_9.0_gpu_after_optimizations.hlo.pb"
     (dump / f"module_0001.jit_step.{ending}").write_bytes(own.hlo)
     path = profile_of(own.program, tmp_path / "p.pbtxt", own.fingerprint if keyed else None)
-    assert apply(path, "--program", dump, "--target", "8xH100") == (1 if keyed else 0)
-    words = " ".join(capsys.readouterr().out.split())
-    assert f"made from this program as its own run compiled it ({own.fingerprint})" in words
+    code = 1 if keyed else 0
+    words, data = applied(capsys, code, path, "--program", dump, "--target", "8xH100")
+    assert f"({own.fingerprint})" in words
     assert "of another program" not in words
+    assert data["used"] is not keyed
     if keyed:
-        assert words.startswith("Profile used NO because")
-        assert "XLA drops the costs" in words
-        assert "next: counterpoint pgle make" in words
-        assert "--bare --module jit_step -o" in words
+        assert words.startswith("Profile used NO")
+        assert next_command(words)[:2] == ["pgle", "make"]
+        assert {"--bare", "--module", "jit_step"} <= {*next_command(words)}
     else:
         assert words.startswith("Profile used yes")
         assert "applied by name" in words
@@ -126,10 +136,11 @@ def test_a_profile_of_a_part_is_told_by_its_share(
 ) -> None:
     whole = costs_of(lowered.compile().program)
     few = write_profile(replace(whole, costs=whole.costs[:3]), tmp_path / "few.pbtxt")
-    assert apply(few, "--program", lowered.ir, "--target", "8xH100") == 0
-    words = " ".join(capsys.readouterr().out.split())
-    assert words.startswith("Profile used yes, but only 3 of the ")
-    assert "have no cost in it" in words
+    words, data = applied(capsys, 0, few, "--program", lowered.ir, "--target", "8xH100")
+    assert words.startswith("Profile used yes")
+    assert " only 3 of " in words
+    assert (data["used"], data["found"]) == (True, 3)
+    assert data["missing"] > 0
 
 
 @pytest.mark.parametrize(
@@ -141,7 +152,7 @@ def test_a_profile_of_a_part_is_told_by_its_share(
         (("--target", "8xH100", "--module", "train"), 2, "--module train"),
         (("--target", "8xH100", "--set", "xla_gpu_no_such=1"), 2, "xla_gpu_no_such"),
         (("--target", "8xH100", "--set", "nonsense"), 2, "nonsense"),
-        (("--target", "8xH100", "--set", f"{PROFILE}=x.pb"), 2, "pass the profile as the argument"),
+        (("--target", "8xH100", "--set", f"{PROFILE}=x.pb"), 2, PROFILE),
         (("--target", "8xH100", "--top", "0"), 2, "--top"),
         (("--target", "8xH100", "--timeout", "0"), 2, "--timeout"),
     ],

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from command_line import in_process
+from golden import Golden
+from transcripts import Transcript, next_command
 
 pytestmark = pytest.mark.system
 
@@ -57,21 +59,20 @@ class TestWords:
 
     def test_what_is_said_at_the_end(self, profiled: tuple[Path, str, str]) -> None:
         said = [line.removeprefix("counterpoint: ") for line in profiled[2].splitlines()]
-        assert "recording this run in a" in said
+        assert any(it.endswith(" in a") for it in said)
         outcome, steps, profile, time, loss, next_ = said[-6:]
         assert outcome == "outcome  ok"
         assert steps.startswith("steps    8 seen, median ")
         assert steps.endswith(" ms), between step annotations")
         assert profile.startswith("profile  1 file, ")
-        assert re.fullmatch(r"step time     [\d.]+ ms.* steps?.*; measured by the profile", time)
+        assert re.fullmatch(r"step time     [\d.]+ ms.* steps?.*; measured .*", time)
         assert re.fullmatch(r"largest loss  (STEP\d+ .*: saves .* ms.*|none above 1% .*)", loss)
-        assert next_ == "next: counterpoint explain a"
+        assert next_command(next_) == ["explain", "a"]
 
     def test_the_command_it_names_next_works(self, profiled: tuple[Path, str, str]) -> None:
-        _, *arguments = shlex.split(profiled[2].splitlines()[-1].rpartition("next: ")[2])
-        explained = counterpoint(*arguments, cwd=profiled[0])
+        explained = counterpoint(*next_command(profiled[2]), cwd=profiled[0])
         assert explained.returncode == 0, explained.stderr
-        assert "4 runs on each" in explained.stdout, "the third ends where the fourth begins"
+        assert "4 runs " in explained.stdout  # the third ends where the fourth begins
 
     def test_convert_takes_a_run(self, profiled: tuple[Path, str, str], tmp_path: Path) -> None:
         done = counterpoint("convert", profiled[0] / "a", tmp_path / "kept", cwd=tmp_path)
@@ -79,31 +80,31 @@ class TestWords:
 
     def test_a_run_without_profile_says_why(self, tmp_path: Path) -> None:
         done = run(tmp_path, "print('hi')", "-o", "a")
-        assert "profile  none: no Python process imported jax" in done.stderr
+        (line,) = (it for it in done.stderr.splitlines() if "profile  none: " in it)
         explained = counterpoint("explain", "a", cwd=tmp_path)
         assert explained.returncode == 3
-        assert "error: a: this run has no profile" in explained.stderr
-        assert "why: no Python process imported jax" in explained.stderr
+        assert explained.stderr.startswith("error: a: ")
+        assert f"why: {line.partition('none: ')[2]}\n" in explained.stderr
         assert "next: less a/rank0/stdout.log" in explained.stderr
 
     def test_no_profile_was_asked_for(self, tmp_path: Path) -> None:
         done = run(tmp_path, "pass", "-o", "a", "--no-profile")
-        assert "profile  none: none was requested" in done.stderr
+        assert "profile  none: " in done.stderr
 
     def test_a_failure_names_the_log(self, tmp_path: Path) -> None:
         done = run(tmp_path, "raise ValueError('no data')", "-o", "a b")
         assert done.returncode == 1
-        assert "outcome  error, exit code 1: ValueError: no data" in done.stderr
-        assert done.stderr.endswith("next: less 'a b/rank0/stderr.log'\n")
+        assert "exit code 1: ValueError: no data" in done.stderr
+        assert done.stderr.endswith(" less 'a b/rank0/stderr.log'\n")
 
     def test_where_nothing_is_in_stderr_it_is_the_other(self, tmp_path: Path) -> None:
         done = run(tmp_path, "print('no data'); raise SystemExit(1)", "-o", "a")
-        assert done.stderr.endswith("next: less a/rank0/stdout.log\n")
+        assert done.stderr.endswith(" less a/rank0/stdout.log\n")
 
     def test_lines_that_come_all_at_once_tell_no_time(self, tmp_path: Path) -> None:
         program = "print('\\n'.join(f'step {i} loss 1.5' for i in range(30)))"
         done = run(tmp_path, program, "-o", "a", "--no-profile")
-        assert "steps    30 seen, not timed: lines arrived in bursts" in done.stderr
+        assert "steps    30 seen, not timed" in done.stderr
 
     def test_the_program_s_own_seconds_are_taken_all_the_same(self, tmp_path: Path) -> None:
         program = "print('\\n'.join(f'completed step: {i}, seconds: 0.25' for i in range(30)))"
@@ -160,7 +161,6 @@ class TestWords:
             PATH=f"{place}:{ENVIRONMENT['PATH']}",
         )
         assert done.returncode == 0, done.stderr
-        assert "warning: all ranks that srun starts" in done.stderr
         assert "srun ... counterpoint run -- ..." in done.stderr
 
     def test_of_many_ranks_the_first_tells_all_as_json(self, tmp_path: Path) -> None:
@@ -191,6 +191,43 @@ class TestWords:
         assert [rank["outcome"]["kind"] for rank in made["ranks"]] == ["ok", "ok"]
 
 
+def test_what_it_says(tmp_path: Path, golden: Golden) -> None:
+    """Around programs that are no Python, which cost little; flags need jaxlib."""
+    pytest.importorskip("jaxlib")
+    shown = {
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d": "2026-11-29 12:00:00",
+        r"jaxlib [\d.]+\d": "jaxlib X",
+        re.escape(sys.executable): "python",
+    }
+    script = "for i in 1 2 3 4 5 6 7 8 9; do echo step $i loss 1.5; done"
+    told = Transcript(tmp_path, ENVIRONMENT)
+    for code, *words in (
+        (0, "run", "-o", "a", "--", "echo", "hi"),
+        (3, "explain", "a"),
+        (0, "run", "-o", "steps", "--no-profile", "--", "sh", "-c", script),
+        (7, "run", "-o", "b c", "--no-profile", "--", "sh", "-c", "echo no data >&2; exit 7"),
+        (1, "run", "-o", "d", "--no-profile", "--", "sh", "-c", "echo no data; exit 1"),
+        (2, "run", "-o", "a", "--", "true"),
+        (0, "runs", "."),
+        (0, "runs", "a"),
+        (3, "runs"),
+        (2, "explain", "a", "d"),
+        (2, "run", "--set", "xla_gpu_nonsense=3", "--", sys.executable, "-c", "pass"),
+        (2, "run"),
+        (2, "run", "--", "no-such-program"),
+        (2, "run", "--ranks", "0", "--", "true"),
+        (2, "run", "--timeout", "nan", "--", "true"),
+        (2, "run", "--processes", "x", "--", "true"),
+        (2, "run", "--processes", "1", "--", "true"),
+        (2, "run", "--profile-steps", "0", "--", "true"),
+        (2, "run", "--set", "nonsense", "--", "true"),
+        (2, "run", "--env", "x-y=1", "--", "true"),
+        (2, "run", "-o", "gs://bucket/a", "--", "true"),
+    ):
+        told.run(*words, code=code, shown=shown)
+    golden("run.txt", told.text)
+
+
 class TestNoProfile:
     """Where none came about, although the program ended well."""
 
@@ -198,8 +235,8 @@ class TestNoProfile:
         pytest.importorskip("jax")
         done = run(tmp_path, STEPS, "-o", "a", "--profile-start-step", "20")
         assert (done.returncode, done.stdout) == (3, "done\n")
-        assert "counterpoint: error: no profile: only 8 steps began" in done.stderr
-        assert done.stderr.endswith("next: counterpoint run --profile-start-step 3 -o a-2 -- ...\n")
+        assert "counterpoint: error: no profile: only 8 steps " in done.stderr
+        assert next_command(done.stderr)[:3] == ["run", "--profile-start-step", "3"]
 
     def test_what_it_says_next_gives_one(self, tmp_path: Path) -> None:
         pytest.importorskip("jax")
@@ -218,9 +255,10 @@ class TestNoProfile:
         pytest.importorskip("jax")
         done = run(tmp_path, STEPS.replace("range(8)", "range(2)"), "-o", "a")
         assert done.returncode == 0
-        assert "profile  none: the program ended " in done.stderr
+        assert "profile  none: " in done.stderr
         assert "error" not in done.stderr
-        assert "next: counterpoint run --profile-start-step 0 -o a-2 -- " in done.stderr
+        words = ["run", "--profile-start-step", "0", "-o", "a-2", "--"]
+        assert next_command(done.stderr)[: len(words)] == words
 
     def test_a_failure_of_the_program_s_own_comes_first(self, tmp_path: Path) -> None:
         done = run(tmp_path, "raise SystemExit(7)", "--profile-steps", "10")
@@ -230,13 +268,13 @@ class TestNoProfile:
         pytest.importorskip("jax")
         done = run(tmp_path, STEPS, "-o", "a", "--profile-start-step", "5")
         (line,) = [line for line in done.stderr.splitlines() if "profile  " in line]
-        assert "the program ended inside the window, in step 3 of 10" in line
+        assert "step 3 of 10" in line
 
     def test_profiles_of_the_program_s_own_are_named(self, tmp_path: Path) -> None:
         pytest.importorskip("jax")
         program = STEPS.replace("for i in", "jax.profiler.start_trace('mine')\nfor i in")
         done = run(tmp_path, program + "\njax.profiler.stop_trace()", "-o", "a")
-        assert done.stderr.endswith("next: counterpoint explain mine\n")
+        assert next_command(done.stderr) == ["explain", "mine"]
 
 
 class TestExitCodes:
@@ -285,7 +323,7 @@ class TestExitCodes:
         run(tmp_path, "pass", "-o", "a", "--no-profile")
         done = run(tmp_path, "print('started')", "-o", "a", "--no-profile")
         assert (done.returncode, done.stdout) == (2, "")
-        assert "a is in use: it contains a run" in done.stderr
+        assert "a is in use: " in done.stderr
 
     def test_a_flag_of_the_user_s_own_that_xla_does_not_know(self, tmp_path: Path) -> None:
         pytest.importorskip("jaxlib")
@@ -315,8 +353,8 @@ class TestExitCodes:
             *(tmp_path, "pass", "--set", "xla_gpu_autotune_level=4"),
             XLA_FLAGS="--xla_gpu_nonsense=3",
         )
-        assert done.stderr.startswith("error: the inherited XLA_FLAGS: 1 flag")
-        assert done.stderr.endswith("next: correct XLA_FLAGS where it is set\n")
+        assert done.stderr.startswith("error: the inherited XLA_FLAGS: ")
+        assert "correct XLA_FLAGS" in done.stderr.splitlines()[-1]
 
     def test_a_bad_flag_that_is_inherited_and_repeated_is_named_once(self, tmp_path: Path) -> None:
         pytest.importorskip("jaxlib")
@@ -324,7 +362,7 @@ class TestExitCodes:
             *(tmp_path, "pass", "--set", "xla_gpu_nonsense=3"),
             XLA_FLAGS="--xla_gpu_nonsense=3",
         )
-        assert done.stderr.startswith("error: the inherited XLA_FLAGS: 1 flag that jaxlib ")
+        assert done.stderr.startswith("error: the inherited XLA_FLAGS: ")
         assert done.stderr.count("xla_gpu_nonsense") == 1
 
     def test_a_flag_that_the_program_sets_itself(self, tmp_path: Path) -> None:
@@ -336,7 +374,7 @@ class TestExitCodes:
         done = run(tmp_path, program, "-o", "a", "--no-profile")
         (outcome,) = [line for line in done.stderr.splitlines() if "outcome  " in line]
         assert "outcome  unknown flag" in outcome
-        assert "Unknown flag in XLA_FLAGS: --xla_gpu_enable_async_collectives=true" in outcome
+        assert ": --xla_gpu_enable_async_collectives=true" in outcome  # in XLA's own words
         assert "xla_gpu_enable_async_collectives: jaxlib " in outcome  # when it went
 
     def test_settings_of_a_file(self, tmp_path: Path) -> None:
@@ -366,7 +404,7 @@ class TestRuns:
         assert "broken" in rows["c"]
         assert "notes" not in done.stdout
         assert "c: c/run.json: damaged" in done.stdout
-        assert done.stdout.splitlines()[-1] == "next: counterpoint explain a"
+        assert next_command(done.stdout) == ["explain", "a"]
 
     def test_one_run(self, some: Path) -> None:
         done = counterpoint("runs", "b", cwd=some)
@@ -387,12 +425,12 @@ class TestRuns:
     def test_no_directory(self, tmp_path: Path) -> None:
         done = counterpoint("runs", cwd=tmp_path)
         assert done.returncode == 3
-        assert "counterpoint-runs: cannot be read" in done.stderr
+        assert done.stderr.startswith("error: counterpoint-runs: ")
 
     def test_two_runs_are_not_hosts_of_one(self, some: Path) -> None:
         done = counterpoint("explain", "a", "b", cwd=some)
         assert done.returncode == 2
-        assert "a and b are different runs, not hosts of one run" in done.stderr
+        assert done.stderr.startswith("error: a and b ")
 
 
 SHARDED_LATER = """
@@ -431,10 +469,8 @@ class TestASecondCompile:
         )
         assert seconds is not None
         assert builds[-1]["seconds"] <= float(seconds[1]) + 0.01 <= sum(took) + 0.02
-        assert (
-            "(params['w'], 64x64xf32) changes from no sharding to P('data', None)"
-            in (finding["detail"])
-        )
+        assert "(params['w'], 64x64xf32)" in finding["detail"]
+        assert "to P('data', None)" in finding["detail"]
         assert finding["saves_ms"] is None
 
     def test_parameters_that_are_placed_before_compile_once(self, tmp_path: Path) -> None:

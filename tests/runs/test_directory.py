@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.reports import effective_flags, read_compiler_report
 from counterpoint.runs.run import Run, RunSettings
 from counterpoint.runs.scores import seen_steps
+from golden import Golden
 
 LOCAL = RunStart(
     name="train",
@@ -94,12 +96,13 @@ class TestRoundTrip:
 class TestLost:
     def test_a_run_whose_keeper_is_gone_is_lost(self, tmp_path: Path) -> None:
         program = (
-            "import sys, os, signal; from pathlib import Path; sys.path.insert(0, sys.argv[2]);"
+            "import sys, os, signal; from pathlib import Path; sys.path[:0] = sys.argv[2:];"
             "from test_directory import written; written(Path(sys.argv[1]), None);"
             "os.kill(os.getpid(), signal.SIGKILL)"
         )
+        here = Path(__file__).parent
         done = subprocess.run(
-            [sys.executable, "-c", program, tmp_path / "run", Path(__file__).parent], check=False
+            [sys.executable, "-c", program, tmp_path / "run", here.parent, here], check=False
         )
         assert done.returncode == -9
         assert read_run(tmp_path / "run").outcome.kind is OutcomeKind.LOST
@@ -150,7 +153,7 @@ class TestRefusals:
     def test_a_second_run_into_the_same_directory(self, tmp_path: Path) -> None:
         path = written(tmp_path / "run")
         before = (path / "run.json").read_bytes()
-        with pytest.raises(UsageError, match="it contains a run"):
+        with pytest.raises(UsageError, match="contains a run"):
             RunWriter.claim(path, LOCAL)
         assert (path / "run.json").read_bytes() == before
 
@@ -172,7 +175,7 @@ class TestRefusals:
         first, second = (RunWriter.claim(tmp_path / "run", SLURM) for _ in range(2))
         first.add_rank(0)
         second.add_rank(1)
-        with pytest.raises(UsageError, match="already has a rank 1"):
+        with pytest.raises(UsageError, match="has a rank 1"):
             second.add_rank(1)
 
     def test_arguments_may_differ_from_rank_to_rank(self, tmp_path: Path) -> None:
@@ -182,7 +185,7 @@ class TestRefusals:
 
     def test_the_directory_of_another_job_is_refused(self, tmp_path: Path) -> None:
         RunWriter.claim(tmp_path / "run", SLURM)
-        with pytest.raises(UsageError, match="it contains a run"):
+        with pytest.raises(UsageError, match="contains a run"):
             RunWriter.claim(tmp_path / "run", replace(SLURM, job="43.0"))
 
     def test_without_a_name_of_the_job_ranks_of_one_command_meet(self, tmp_path: Path) -> None:
@@ -190,9 +193,9 @@ class TestRefusals:
         first, second = (RunWriter.claim(tmp_path / "run", hydra) for _ in range(2))
         first.add_rank(0)
         second.add_rank(1)
-        with pytest.raises(UsageError, match="it contains a run"):
+        with pytest.raises(UsageError, match="contains a run"):
             RunWriter.claim(tmp_path / "run", replace(hydra, name="other"))
-        with pytest.raises(UsageError, match="already has a rank 0"):
+        with pytest.raises(UsageError, match="has a rank 0"):
             RunWriter.claim(tmp_path / "run", hydra).add_rank(0)
 
     def test_what_did_not_start_leaves_nothing(self, tmp_path: Path) -> None:
@@ -264,11 +267,11 @@ class TestDamage:
         file.write_bytes(b"x")
         run = read_run(path)
         assert (run.profiles, run.outcome) == ((file,), OK)
-        assert run.notes[0].endswith("; its profile is still used")
+        assert "profile" in run.notes[0]
 
     def test_a_directory_without_a_manifest_is_no_run(self, tmp_path: Path) -> None:
         assert not is_run(tmp_path)
-        with pytest.raises(InputError, match="not a Run directory"):
+        with pytest.raises(InputError, match="a Run directory"):
             read_run(tmp_path)
 
     def test_somebody_else_s_run_json_is_no_run(self, tmp_path: Path) -> None:
@@ -363,7 +366,8 @@ class TestSteps:
         steps(path / "rank0", good, '{"step": 2, "sta')
         rank = read_run(path).ranks[0]
         assert len(rank.steps) == 1
-        assert rank.notes == ("steps-7.jsonl: 1 damaged lines left out",)
+        (note,) = rank.notes
+        assert note.startswith("steps-7.jsonl: 1 damaged ")
 
     def test_without_steps_the_median_is_unknown(self, tmp_path: Path) -> None:
         assert isinstance(seen_steps(read_run(written(tmp_path / "run"))), Unknown)
@@ -553,7 +557,7 @@ class TestReached:
         flags = f"--xla_gpu_autotune_level=4 --xla_dump_to={had.replace('DUMP', dump)}"
         process(tmp_path / "run" / "rank0", {"xla_flags": flags, "compiles": {"count": 1}})
         notes = read_run(tmp_path / "run").notes
-        assert any("XLA's modules are not in this run" in note for note in notes) is noted
+        assert any("XLA's modules " in note for note in notes) is noted
 
 
 class TestWhyNoProfile:
@@ -562,40 +566,39 @@ class TestWhyNoProfile:
         rank = writer.add_rank(0)
         writer.start_rank(RankStart(0, profile=True), os.getpid())
         writer.end_rank(0, OK)
-        why = read_run(writer.path).why_no_profile
-        assert why.startswith("no Python process imported jax; if one did, PYTHONPATH")
-        assert "PYTHONPATH=x:$PYTHONPATH" in why
+        nothing = read_run(writer.path).why_no_profile
+        assert "PYTHONPATH=x:$PYTHONPATH" in nothing
         (rank / "ir").mkdir()
         (rank / "ir" / "jax_ir0_jit_step_compile.mlir").write_text("module {}")
-        assert read_run(writer.path).why_no_profile.startswith("JAX ran, but the agent is in none")
+        assert read_run(writer.path).why_no_profile.startswith("JAX ran, ")
 
-    @pytest.mark.parametrize(
-        ("state", "asked", "outcome", "why"),
-        [
-            ("waiting", 5, OK, "the program ended before the steps to profile"),
-            ("waiting", None, OK, "the program ended before there was a long enough time"),
-            ("open", 5, OK, "the program ended during the profile"),
-            ("waiting", None, None, "the run is in progress, and the profile has not begun"),
-            ("open", 5, None, "the run is in progress and being profiled"),
-        ],
-    )
-    def test_what_no_process_has_said(
-        self, tmp_path: Path, state: str, asked: int | None, outcome: Outcome | None, why: str
-    ) -> None:
-        writer = RunWriter.claim(tmp_path / "run", LOCAL)
-        rank = writer.add_rank(0)
-        writer.start_rank(RankStart(0, profile=True), os.getpid())
-        process(rank, {"window": {"state": state, "asked": {"start_step": asked}}})
-        if outcome:
-            writer.end_rank(0, outcome)
-        assert read_run(writer.path).why_no_profile.startswith(why)
+    CASES: Mapping[str, tuple[dict[str, object] | None, Outcome | None]] = {
+        "no process had the agent": (None, OK),
+        "the start step never began": ({"state": "waiting", "asked": {"start_step": 5}}, OK),
+        "no pause was long enough": ({"state": "waiting", "asked": {"start_step": None}}, OK),
+        "it ended within the window": ({"state": "open", "asked": {"start_step": 5}}, OK),
+        "it goes on, before the window": (
+            {"state": "waiting", "asked": {"start_step": None}},
+            None,
+        ),
+        "it goes on, within the window": ({"state": "open", "asked": {"start_step": 5}}, None),
+        "the profile was taken away": (
+            {"state": "done", "path": "/mine", "files": ["/mine/x.xplane.pb"]},
+            OK,
+        ),
+    }
 
-    def test_a_profile_that_was_taken_away(self, tmp_path: Path) -> None:
-        writer = RunWriter.claim(tmp_path / "run", LOCAL)
-        rank = writer.add_rank(0)
-        writer.start_rank(RankStart(0, profile=True), os.getpid())
-        process(
-            rank, {"window": {"state": "done", "path": "/mine", "files": ["/mine/x.xplane.pb"]}}
-        )
-        why = read_run(writer.path).why_no_profile
-        assert why == "it was written to /mine, which no longer exists"
+    def test_each_reason_is_its_own(self, tmp_path: Path, golden: Golden) -> None:
+        told: dict[str, str] = {}
+        for number, (case, (window, outcome)) in enumerate(self.CASES.items()):
+            writer = RunWriter.claim(tmp_path / f"run{number}", LOCAL)
+            rank = writer.add_rank(0)
+            writer.start_rank(RankStart(0, profile=True), os.getpid())
+            if window is not None:
+                process(rank, {"window": window})
+            if outcome is not None:
+                writer.end_rank(0, outcome)
+            told[case] = read_run(writer.path).why_no_profile
+        assert len({*told.values()}) == len(told)
+        assert "/mine" in told["the profile was taken away"]
+        golden("why_no_profile.txt", "\n".join(f"## {case}\n{why}\n" for case, why in told.items()))

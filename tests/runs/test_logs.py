@@ -9,7 +9,7 @@ from counterpoint.runs.run import CompilerLine, compiler_lines
 
 LOG = """\
 step 1 loss 2.5
-I1121 09:25:01.123456    4711 gpu_hlo_schedule.cc:812] Found profile for module: jit_step
+I1121 09:25:01.123456    4711 gpu_hlo_schedule.cc:812] Found profile: jit_step
 W0000 00:00:1763717101.123456   4711 hlo_lexer.cc:3] late
 2024-07-01 12:00:00.123456: E external/xla/xla/service/x.cc:497] old style
 [Gloo] Rank 1 is connected
@@ -19,7 +19,7 @@ E1121: not one of them
 
 def test_absl_before_and_after_its_setup_and_older_tsl() -> None:
     assert compiler_lines(LOG) == (
-        CompilerLine("I", "gpu_hlo_schedule.cc", 812, "Found profile for module: jit_step"),
+        CompilerLine("I", "gpu_hlo_schedule.cc", 812, "Found profile: jit_step"),
         CompilerLine("W", "hlo_lexer.cc", 3, "late"),
         CompilerLine("E", "external/xla/xla/service/x.cc", 497, "old style"),
     )

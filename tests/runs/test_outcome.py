@@ -66,5 +66,5 @@ def test_the_code_a_shell_sees(outcome: Outcome, status: int) -> None:
 
 def test_in_words() -> None:
     assert str(ERROR) == "error, exit code 7: ValueError"
-    assert str(ABORTED) == "signal, SIGABRT: coordination service"
+    assert str(ABORTED) == f"signal, SIGABRT: {ABORTED.detail}"
     assert str(OK) == "ok"

@@ -56,7 +56,7 @@ def test_times_that_no_step_takes_are_left_out(tmp_path: Path) -> None:
     score = seen_steps(run)
     assert isinstance(score, Score)
     assert score.seconds == 1.0
-    assert "steps-7.jsonl: 4 damaged lines left out" in run.ranks[0].notes
+    assert any(it.startswith("steps-7.jsonl: 4 damaged ") for it in run.ranks[0].notes)
 
 
 def test_times_with_and_without_a_zone_have_an_order(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from xspace_builder import US, hlo_proto, kernel, metadata, nvidia, xspace
 
 from command_line import in_process
 from counterpoint.report.summary import FIGURES
+from transcripts import next_command
 
 SECRET = "hunter2-and-more"  # noqa: S105
 STEP = ("jit_step", 7)
@@ -192,7 +193,7 @@ def test_mlflow(profile: Path, tmp_path: Path, store: str, monkeypatch: pytest.M
         assert client.get_run(failed).info.status == "FAILED"  # as the training left it
         refused = log(tmp_path, profile, "--to", "mlflow", "--run-id", "0" * 32, **place)
     assert refused.returncode == 3
-    assert "can't log to mlflow" in refused.stderr
+    assert " mlflow" in refused.stderr.splitlines()[0]
     assert "Traceback" not in refused.stderr
 
 
@@ -219,6 +220,7 @@ def test_tensorboard(
     check_page(place / "counterpoint-report.html")
 
 
+@pytest.mark.system
 def test_trackio(profile: Path, tmp_path: Path) -> None:
     needs("trackio")
     words = (profile, "--to", "trackio", "--project", "proj")
@@ -248,8 +250,8 @@ def test_a_client_that_is_not_installed(profile: Path, monkeypatch: pytest.Monke
     for words in (("log", profile), ("run", "--log", "wandb", "--", "true")):
         done = in_process(*words, *(("--to", "wandb") if words[0] == "log" else ()))
         assert done.returncode == 2
-        assert "wandb: its client is not installed here" in done.stderr
-        assert "-m pip install wandb" in done.stderr
+        assert "wandb: " in done.stderr.splitlines()[0]
+        assert "pip install wandb" in done.stderr
 
 
 def test_a_path_that_is_missing_is_named_before_the_client(
@@ -300,6 +302,7 @@ def test_profiles_of_one_file_name_have_names_of_their_own(profile: Path, tmp_pa
     assert all(name.startswith("host.xplane.pb-") for name in names)
 
 
+@pytest.mark.system
 def test_tensorboard_keeps_the_reports_of_two_results_apart(profile: Path, tmp_path: Path) -> None:
     needs("tensorboardX")
     other = shutil.copy(profile, tmp_path / "other.xplane.pb")
@@ -391,7 +394,6 @@ def test_a_failing_tracker_loses_neither_the_run_nor_its_exit_code(tmp_path: Pat
     )
     assert done.returncode == 7
     assert (tmp_path / "run" / "run.json").is_file()
-    assert "can't log to wandb: OSError: no route for <hidden> second line" in done.stderr
-    assert "counterpoint: not logged to wandb (above)" in done.stderr
-    assert "next: counterpoint log run --to wandb" in done.stderr
+    assert "OSError: no route for <hidden> second" in done.stderr
+    assert next_command(done.stderr) == ["log", "run", "--to", "wandb"]
     assert SECRET not in done.stderr
