@@ -171,6 +171,7 @@ def test_another_pipe_that_breaks_is_no_reader_that_left(monkeypatch: pytest.Mon
         main(["break-pipe"], [Command("break-pipe", "commands:break_pipe", "")])
 
 
+@pytest.mark.system
 def test_a_reader_that_leaves_is_no_error() -> None:
     program = (
         "import sys; from counterpoint.cli.app import Command, main;"
@@ -188,6 +189,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert flood.returncode == 141
 
 
+@pytest.mark.smoke
 def test_python_m_counterpoint_is_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "counterpoint", "--version"],
@@ -198,6 +200,7 @@ def test_python_m_counterpoint_is_the_command() -> None:
     assert done.stdout == f"{__version__}\n"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("closed", "code"), [(">&-", 0), ("2>&-", 0), (">&- 2>&- <&-", 0)])
 def test_a_stream_that_is_closed_is_no_crash(closed: str, code: int, tmp_path: Path) -> None:
     line = f'"{sys.executable}" -m counterpoint runs . {closed}'

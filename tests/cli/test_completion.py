@@ -48,10 +48,10 @@ def completed(script: Path, line: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.smoke
 @pytest.mark.skipif(BASH is None, reason="no bash here")
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
+def test_bash_completes_commands_options_and_choices(script: Path) -> None:
+    for line, offered in (
         ("counterpoint exp", ["explain", "explain-code"]),
         ("counterpoint flags r", ["render", "recommend", "refresh"]),
         ("counterpoint explain --de", ["--device"]),
@@ -59,16 +59,8 @@ def completed(script: Path, line: str) -> list[str]:
         ("counterpoint tune --bud", ["--budget"]),
         ("counterpoint flags render --as sl", ["slurm"]),
         ("counterpoint completion f", ["fish"]),
-    ],
-)
-def test_bash_completes_commands_options_and_choices(
-    script: Path, line: str, offered: list[str]
-) -> None:
-    assert completed(script, line) == offered
-
-
-@pytest.mark.skipif(BASH is None, reason="no bash here")
-def test_bash_completes_every_command(script: Path) -> None:
+    ):
+        assert completed(script, line) == offered
     names = {it.name.partition(" ")[0] for it in COMMANDS}
     assert {*completed(script, "counterpoint ")} == names
     assert "-o bashdefault -o default" in script.read_text()  # files, too

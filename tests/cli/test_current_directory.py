@@ -45,12 +45,19 @@ def hostile(tmp_path: Path) -> Path:
     ("command", "needs_compiler"),
     [
         (("predict", "../step.mlir", "--target", "1xH100"), True),
-        (("predict", "../own.py:make_step", "--target", "1xH100"), True),
-        (
+        pytest.param(
+            ("predict", "../own.py:make_step", "--target", "1xH100"), True, marks=pytest.mark.smoke
+        ),
+        pytest.param(
             ("pgle", "apply", "../step.pbtxt", "--program", "../step.mlir", "--target", "1xH100"),
             True,
+            marks=pytest.mark.smoke,
         ),
-        (("tune", "--predict", "../step.mlir", "--target", "1xH100", "--dry-run"), False),
+        pytest.param(
+            ("tune", "--predict", "../step.mlir", "--target", "1xH100", "--dry-run"),
+            False,
+            marks=pytest.mark.smoke,
+        ),
         (("flags", "check", "--python", sys.executable, "../train.sh"), False),
         (("doctor",), False),
         (("run", "--no-profile", "--settings", "nccl-quiet", "--", "PYTHON", "-V"), False),

@@ -182,6 +182,7 @@ class TestOutput:
         )
         assert rb"profil-\u65e5\u672c.xplane.pb" in done.stdout
 
+    @pytest.mark.system
     def test_ctrl_c_leaves_nothing_behind(self, tmp_path: Path) -> None:
         """Interrupted while it waits for its input: a pipe to which nobody writes."""
         source = tmp_path / "slow.xplane.pb"

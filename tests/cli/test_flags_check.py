@@ -69,7 +69,7 @@ def test_the_compiler_confirms_what_is_good(capsys: Captured) -> None:
     assert re.search("checked 2 flags: .* XLA starts\n", capsys.readouterr().err)
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 @needs_jaxlib
 def test_what_only_the_compiler_refuses_is_its_own_remark(capsys: Captured) -> None:
     assert checked("--xla_fuel=abc --xla_gpu_autotune_level=4") == 1

@@ -19,6 +19,7 @@ def checked(*words: str | Path) -> int:
     return main(["flags", "check", *map(str, words)])
 
 
+@pytest.mark.system
 @needs_jaxlib
 def test_the_answer_is_the_same_whether_the_compiler_was_loaded_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured

@@ -86,7 +86,7 @@ def test_a_wrong_value_is_named_with_what_the_option_takes(line: str, error: str
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_closed_streams_and_a_reader_that_goes() -> None:
     line = shlex.join([sys.executable, "-m", "counterpoint", "skill"])
     closed = subprocess.run(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -57,6 +55,7 @@ class TestWords:
     def test_stdout_is_the_workload_s(self, profiled: tuple[Path, str, str]) -> None:
         assert profiled[1] == "done\n"
 
+    @pytest.mark.smoke
     def test_what_is_said_at_the_end(self, profiled: tuple[Path, str, str]) -> None:
         said = [line.removeprefix("counterpoint: ") for line in profiled[2].splitlines()]
         assert any(it.endswith(" in a") for it in said)
@@ -191,6 +190,7 @@ class TestWords:
         assert [rank["outcome"]["kind"] for rank in made["ranks"]] == ["ok", "ok"]
 
 
+@pytest.mark.smoke
 def test_what_it_says(tmp_path: Path, golden: Golden) -> None:
     """Around programs that are no Python, which cost little; flags need jaxlib."""
     pytest.importorskip("jaxlib")
@@ -231,21 +231,17 @@ def test_what_it_says(tmp_path: Path, golden: Golden) -> None:
 class TestNoProfile:
     """Where none came about, although the program ended well."""
 
-    def test_one_that_was_asked_for_is_an_error(self, tmp_path: Path) -> None:
-        pytest.importorskip("jax")
-        done = run(tmp_path, STEPS, "-o", "a", "--profile-start-step", "20")
-        assert (done.returncode, done.stdout) == (3, "done\n")
-        assert "counterpoint: error: no profile: only 8 steps " in done.stderr
-        assert next_command(done.stderr)[:3] == ["run", "--profile-start-step", "3"]
-
-    def test_what_it_says_next_gives_one(self, tmp_path: Path) -> None:
+    def test_one_that_was_asked_for_is_an_error_and_what_it_says_next_gives_one(
+        self, tmp_path: Path
+    ) -> None:
         pytest.importorskip("jax")
         (tmp_path / "train me.py").write_text(STEPS)
         options = ("--profile-start-step", "20", "--env", "A=b c")
         done = counterpoint("run", *options, "--", sys.executable, "train me.py", cwd=tmp_path)
-        assert done.returncode == 3
-        _, *arguments = shlex.split(done.stderr.partition("counterpoint: next: ")[2])
-        assert arguments[1:4] == ["--profile-start-step", "3", "-o"]
+        assert (done.returncode, done.stdout) == (3, "done\n")
+        assert "counterpoint: error: no profile: only 8 steps " in done.stderr
+        arguments = next_command(done.stderr)
+        assert arguments[:4] == ["run", "--profile-start-step", "3", "-o"]
         assert arguments[5:7] == ["--env", "A=b c"]
         again = counterpoint(*arguments, cwd=tmp_path)
         assert again.returncode == 0, again.stderr
@@ -438,57 +434,53 @@ import jax, jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 mesh = Mesh(jax.devices(), ("data",))
 placed = NamedSharding(mesh, P("data", None))
-params = {"w": jnp.ones((64, 64)) * 0.01, "b": jnp.zeros((64,))}
-PLACE
 batch = jax.device_put(jnp.ones((8, 64)), placed)
 
-@jax.jit
-def train_step(params, batch):
+def update(params, batch):
     new = {"w": params["w"] * 0.9 + (batch.T @ batch), "b": params["b"]}
     return {**new, "w": jax.lax.with_sharding_constraint(new["w"], placed)}
 
+@jax.jit
+def train_step(params, batch):
+    return update(params, batch)
+
+@jax.jit
+def placed_step(params, batch):
+    return update(params, batch)
+
+params = {"w": jnp.ones((64, 64)) * 0.01, "b": jnp.zeros((64,))}
+own = {"w": jax.device_put(params["w"], placed),
+       "b": jax.device_put(params["b"], NamedSharding(mesh, P()))}
 for i in range(12):
     with jax.profiler.StepTraceAnnotation("train", step_num=i):
         params = jax.block_until_ready(train_step(params, batch))
+        own = jax.block_until_ready(placed_step(own, batch))
 """
 
 
-class TestASecondCompile:
-    """Parameters go into the first step as they were made, and come out of it sharded."""
+def test_a_second_compile_is_a_finding_with_its_seconds_and_the_argument(tmp_path: Path) -> None:
+    """Parameters go into the first step as they were made, and come out of it sharded.
 
-    def test_it_is_a_finding_with_its_seconds_and_the_argument(self, tmp_path: Path) -> None:
-        pytest.importorskip("jax")
-        found = second_compiles(tmp_path, SHARDED_LATER.replace("PLACE", ""))
-        (finding,) = found
-        recorded = (tmp_path / "a/rank0/agent").glob("compiles-*.jsonl")
-        lines = [json.loads(line) for file in recorded for line in file.read_text().splitlines()]
-        builds = [it for it in lines if it["module"] == "jit_train_step"]
-        took = [it["seconds"] for it in builds[-2:] if it["kind"] in ("lower", "backend")]
-        seconds = re.search(
-            r"jit_train_step is compiled twice; all but the first take (.*) s", finding["title"]
-        )
-        assert seconds is not None
-        assert builds[-1]["seconds"] <= float(seconds[1]) + 0.01 <= sum(took) + 0.02
-        assert "(params['w'], 64x64xf32)" in finding["detail"]
-        assert "to P('data', None)" in finding["detail"]
-        assert finding["saves_ms"] is None
-
-    def test_parameters_that_are_placed_before_compile_once(self, tmp_path: Path) -> None:
-        pytest.importorskip("jax")
-        place = (
-            'params = {"w": jax.device_put(params["w"], placed),'
-            ' "b": jax.device_put(params["b"], NamedSharding(mesh, P()))}'
-        )
-        assert second_compiles(tmp_path, SHARDED_LATER.replace("PLACE", place)) == []
-
-
-def second_compiles(place: Path, program: str) -> list[dict[str, Any]]:
+    Those of another step were placed before, so it is compiled once, and no finding.
+    """
+    pytest.importorskip("jax")
     devices = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
-    done = run(place, program, "-o", "a", "--profile-start-step", "4", **devices)
+    done = run(tmp_path, SHARDED_LATER, "-o", "a", "--profile-start-step", "4", **devices)
     assert done.returncode == 0, done.stderr
-    told = counterpoint("explain", "a", "--json", cwd=place)
+    told = counterpoint("explain", "a", "--json", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
-    return [it for it in json.loads(told.stdout)["findings"] if it["code"] == "STEP303"]
+    (finding,) = (it for it in json.loads(told.stdout)["findings"] if it["code"] == "STEP303")
+    recorded = (tmp_path / "a/rank0/agent").glob("compiles-*.jsonl")
+    lines = [json.loads(line) for file in recorded for line in file.read_text().splitlines()]
+    assert any(it["module"] == "jit_placed_step" for it in lines)
+    builds = [it for it in lines if it["module"] == "jit_train_step"]
+    took = [it["seconds"] for it in builds[-2:] if it["kind"] in ("lower", "backend")]
+    seconds = re.search(r"jit_train_step .* twice; .* take (.*) s", finding["title"])
+    assert seconds is not None
+    assert builds[-1]["seconds"] <= float(seconds[1]) + 0.01 <= sum(took) + 0.02
+    assert "(params['w'], 64x64xf32)" in finding["detail"]
+    assert "to P('data', None)" in finding["detail"]
+    assert finding["saves_ms"] is None
 
 
 @pytest.mark.parametrize("code", [0, 7])

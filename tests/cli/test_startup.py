@@ -53,6 +53,7 @@ def words(tmp_path: Path) -> dict[str, tuple[str, ...]]:
     }
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("command", ["--help", "flags check", "explain"])
 def test_a_command_imports_no_jax(words: dict[str, tuple[str, ...]], command: str) -> None:
     loaded = loaded_by(*words[command])

@@ -44,7 +44,6 @@ def tracks(picture: Picture, kind: str) -> list[PictureTrack]:
     return [track for track in picture.tracks if track.kind == kind]
 
 
-@pytest.mark.system
 @given(SPANS)
 def test_a_summary_is_the_attribution_of_each_step(spans: list[Span]) -> None:
     timeline = made(spans)
@@ -70,7 +69,6 @@ def test_a_summary_is_the_attribution_of_each_step(spans: list[Span]) -> None:
         }
 
 
-@pytest.mark.system
 @given(SPANS)
 def test_streams_show_each_span_once_and_how_much_of_it_is_exposed(spans: list[Span]) -> None:
     timeline = made(spans)

@@ -54,7 +54,7 @@ def walk(visited: Visit) -> set[str]:
 
 
 @pytest.mark.parametrize("trace", TRACES)
-def test_each_view_of_a_real_trace_in_both_themes(
+def test_each_view_of_a_real_trace(
     shared: Path, tmp_path: Path, visit: Visitor, trace: str
 ) -> None:
     paths = sorted((shared / "data/traces").glob(trace))
@@ -64,7 +64,8 @@ def test_each_view_of_a_real_trace_in_both_themes(
     done = in_process("explain", *paths, "--html", out)
     assert done.returncode == 0, done.stderr
     assert out.stat().st_size < 20_000_000
-    for theme in ("light", "dark"):
+    # What a theme changes is the same for all traces.
+    for theme in ("light", "dark") if trace == TRACES[0] else ("light",):
         visited = visit(out, theme=theme)
         assert walk(visited) >= LEAST
         assert visited.requests == [out.as_uri()]
@@ -156,7 +157,7 @@ def test_each_view_of_a_prediction_with_candidates(tmp_path: Path, visit: Visito
     assert "\u22121.0%" in text
     assert "\u22121.0% to 0%" in text
     assert "the prediction ranks" in text
-    assert "1 step on one device, " in text
+    assert "1 step on one " in text
     visited.show("candidates").get_by_role("button", name="one above the other").click()
     visited.page.locator("#panel[data-view=timeline]").wait_for()
     visited.settle()

@@ -63,6 +63,7 @@ def get(address: str, name: str = "state.json") -> bytes:
     return body
 
 
+@pytest.mark.smoke
 def test_it_prints_one_address_on_this_machine(stored: Path) -> None:
     with started(stored) as (process, address):
         assert address.startswith("http://127.0.0.1:")
