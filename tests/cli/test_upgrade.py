@@ -1,7 +1,7 @@
 """`counterpoint upgrade`: what it refuses, what it leaves behind, and its answer in every form.
 
 uv is real here. Where nothing of a release is needed, its index is a directory of small wheels; one
-slow test has two real releases of JAX, if they can be installed.
+deep test has two real releases of JAX, if they can be installed.
 """
 
 from __future__ import annotations
