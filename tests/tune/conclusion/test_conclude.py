@@ -23,6 +23,7 @@ from counterpoint.tune.study.records import (
     StudyEnded,
 )
 from counterpoint.tune.trial.report import Purpose, TrialFailure
+from golden import Golden
 from tune_races import Race
 from tune_studies import AT, BASE_ARM, Made, arm, change, report
 
@@ -52,10 +53,14 @@ def predicted(gain: float, *, tied: bool = False, fits: bool = True) -> Predicte
     )
 
 
-def test_a_win_is_claimed_by_its_fresh_runs() -> None:
+def a_win() -> Conclusion:
     arms = [arm("threshold", change("threshold", "512 MiB")), *map(arm, "bcd")]
     race = Race(Made(*arms), PLAN, gains={"threshold": 0.031})
-    said = concluded(race)
+    return concluded(race)
+
+
+def test_a_win_is_claimed_by_its_fresh_runs() -> None:
+    said = a_win()
     assert said.winner is not None
     assert said.winner.name == "threshold"
     assert said.confirmed
@@ -65,75 +70,96 @@ def test_a_win_is_claimed_by_its_fresh_runs() -> None:
     assert said.gain == fresh.gain
     assert said.range == fresh.range
     assert said.sentence.startswith("+3.")
-    assert "from threshold 512 MiB (measured, confirmed by fresh runs)" in said.sentence
-    assert "; 3 other settings: no effect within " in said.sentence
+    assert "from threshold 512 MiB (" in said.sentence
+    assert "; 3 other settings: " in said.sentence
     assert said.rows[0].status == "winner"
     assert said.rows[1].status == "base"
     assert said.state == "done"
 
 
+def no_effect() -> Conclusion:
+    return concluded(Race(Made(*map(arm, "abc")), PLAN, noise=0.0005))
+
+
 def test_no_effect_is_a_result() -> None:
-    said = concluded(Race(Made(*map(arm, "abc")), PLAN, noise=0.0005))
+    said = no_effect()
     assert said.winner is None
     assert not said.confirmed
-    assert said.sentence.startswith("no effect: 3 settings tried, none changes the step by more")
+    assert said.sentence.startswith("no effect: 3 settings")
     assert {it.status for it in said.rows} == {"base", "no effect"}
 
 
-def test_a_program_like_the_base_s_has_no_effect() -> None:
+def the_same_program() -> Conclusion:
     same = arm("same", change("x", acts=Acts.SCHEDULE))
     race = Race(Made(same), PLAN, programs={BASE: "p", "same": "p"})
-    said = concluded(race)
+    return concluded(race)
+
+
+def test_a_program_like_the_base_s_has_no_effect() -> None:
+    said = the_same_program()
     assert row(said, "same").status == "same program"
-    assert said.sentence == (
-        "no effect: 1 setting tried, it does not change the step by more than 0.0%"
-    )
+    assert said.sentence.startswith("no effect: 1 setting")
 
 
-def test_failures_are_counted_apart() -> None:
+def failures() -> Conclusion:
     race = Race(
         Made(*map(arm, "abcd")),
         PLAN,
         gains={"a": 0.03},
         failing={"b": (TrialFailure.OUT_OF_MEMORY, -1), "c": (TrialFailure.HANG, -1)},
     )
-    said = concluded(race)
-    assert "1 other setting: no effect within" in said.sentence
+    return concluded(race)
+
+
+def test_failures_are_counted_apart() -> None:
+    said = failures()
+    assert "1 other setting: " in said.sentence
     assert "2 failed (out of memory 1, hang 1)" in said.sentence
     assert row(said, "c").failures == 2
 
 
 def test_where_all_fail_nothing_is_claimed() -> None:
     race = Race(Made(arm("a")), PLAN, failing={"a": (TrialFailure.NAN, -1)})
-    assert concluded(race).sentence == "no setting could be measured; 1 failed (NaN)"
+    said = concluded(race)
+    assert said.winner is None
+    assert said.sentence.endswith("; 1 failed (NaN)")
+
+
+def a_base_that_fails() -> Conclusion:
+    race = Race(Made(arm("a")), PLAN, failing={BASE: (TrialFailure.OUT_OF_MEMORY, -1)})
+    return concluded(race)
 
 
 def test_a_base_that_fails_says_what_to_mend() -> None:
-    race = Race(Made(arm("a")), PLAN, failing={BASE: (TrialFailure.OUT_OF_MEMORY, -1)})
-    said = concluded(race)
-    assert "the base itself fails: out of memory" in said.sentence
-    assert "make it fit" in said.sentence
+    said = a_base_that_fails()
+    assert "fails: out of memory" in said.sentence
     assert said.winner is None
 
 
-def test_a_win_without_a_confirmation_says_so() -> None:
+def without_confirmation() -> Conclusion:
     race = Race(Made(arm("a")), StudyPlan(confirm_rows=0), gains={"a": 0.03})
-    said = concluded(race)
+    return concluded(race)
+
+
+def test_a_win_without_a_confirmation_says_so() -> None:
+    said = without_confirmation()
     assert said.winner is not None
     assert not said.confirmed
-    assert "not confirmed: no fresh runs were requested" in said.sentence
+
+
+def without_room() -> Conclusion:
+    race = Race(Made(arm("a")), StudyPlan(budget=Budget(trials=6)), gains={"a": 0.05}, noise=0.0005)
+    return concluded(race)
 
 
 def test_a_budget_without_room_for_it_says_so() -> None:
-    race = Race(Made(arm("a")), StudyPlan(budget=Budget(trials=6)), gains={"a": 0.05}, noise=0.0005)
-    said = concluded(race)
+    said = without_room()
     assert not said.confirmed
-    assert "not confirmed: the budget had no room for fresh runs" in said.sentence
     assert said.spent is not None
     assert said.spent.trials_left == 0
 
 
-def test_luck_of_the_race_does_not_stand() -> None:
+def luck() -> Conclusion:
     lucky = arm("lucky")
     made = Made(lucky).entered(lucky).noise(1.0, 1.0005)
     for number in (1, 2):
@@ -142,17 +168,21 @@ def test_luck_of_the_race_does_not_stand() -> None:
     for number in range(3, 7):
         made.row(Purpose.CONFIRM, number, {BASE: 1.0 + number / 9000, "lucky": 1.0})
     made.add(StudyEnded(why="every arm is decided", at=AT))
-    said = conclude(made.study, PLAN)
+    return conclude(made.study, PLAN)
+
+
+def test_luck_of_the_race_does_not_stand() -> None:
+    said = luck()
     assert said.winner is None
-    assert "+4.0% in the race, not confirmed by fresh runs" in said.sentence
+    assert "+4.0% in the race" in said.sentence
     assert row(said, "lucky").status == "not confirmed"
 
 
 def test_fresh_runs_that_leave_it_open_say_how_many_more_would_decide() -> None:
     race = Race(Made(arm("a")), PLAN, gains={"a": 0.012}, noise=0.01, seed=5)
     said = concluded(race)
-    assert "not confirmed by fresh runs, +0.9% [-1.6%, +3.4%]; about " in said.sentence
-    (rows,) = re.findall(r"decide: `confirm_rows=(\d+)` continues from here", said.sentence)
+    assert "+0.9% [-1.6%, +3.4%]" in said.sentence
+    (rows,) = re.findall(r"`confirm_rows=(\d+)` continues", said.sentence)
     ended, plan = race.study, replace(race.plan, confirm_rows=int(rows))
     assert int(rows) > 2 * 4
     limited = replace(PLAN, budget=Budget(trials=len(ended.trials) + 3))
@@ -170,7 +200,7 @@ def test_fresh_runs_that_leave_it_open_say_how_many_more_would_decide() -> None:
     assert told.range.high - told.range.low > 1.05 * (narrow.high - narrow.low)
 
 
-def test_half_a_confirmation_claims_nothing() -> None:
+def half_a_confirmation() -> Conclusion:
     good = arm("good")
     made = Made(good).entered(good).noise(1.0, 1.0005)
     for number in (1, 2):
@@ -179,25 +209,31 @@ def test_half_a_confirmation_claims_nothing() -> None:
     for number in (3, 4):
         made.row(Purpose.CONFIRM, number, {BASE: 1.0 + number / 9000, "good": 0.96})
     made.add(Paused(why="stopped", at=AT))
-    said = conclude(made.study, PLAN)
+    return conclude(made.study, PLAN)
+
+
+def test_half_a_confirmation_claims_nothing() -> None:
+    said = half_a_confirmation()
     assert not said.confirmed
     assert said.state == "interrupted"
-    assert "not confirmed: fresh runs are still to come" in said.sentence
 
 
-def test_undecided_says_how_many_rows_it_takes() -> None:
+def undecided() -> Conclusion:
     noisy = arm("noisy")
     made = Made(noisy).entered(noisy).noise(1.0, 1.01)
     for number, (base, own) in enumerate([(1.0, 0.98), (1.0, 1.0), (1.0, 0.985), (1.0, 0.99)], 1):
         made.row(Purpose.SCREEN, number, {BASE: base, "noisy": own})
     made.add(StudyEnded(why="the budget is spent", at=AT))
-    said = conclude(made.study, PLAN)
+    return conclude(made.study, PLAN)
+
+
+def test_undecided_says_how_many_rows_it_takes() -> None:
+    said = undecided()
     assert said.winner is None
-    assert said.sentence.startswith("not decided: noisy may save +1.1% [")
-    assert "rows would be needed" in said.sentence
+    assert "noisy may save +1.1% [" in said.sentence
 
 
-def test_predictions_alone_have_to_be_measured() -> None:
+def predictions_alone() -> Conclusion:
     best, tied, bad = (
         arm("best", change("x"), predicted=predicted(0.031)),
         arm("tied", predicted=predicted(0.03, tied=True)),
@@ -209,12 +245,15 @@ def test_predictions_alone_have_to_be_measured() -> None:
         SearchEnded(why="done", shortlist=("best", "tied"), seconds=1.0, at=AT),
         StudyEnded(why="done", at=AT),
     )
-    said = conclude(made.study, PLAN)
+    return conclude(made.study, PLAN)
+
+
+def test_predictions_alone_have_to_be_measured() -> None:
+    said = predictions_alone()
     assert said.basis == "predicted"
-    assert said.sentence == (
-        "+3.1% predicted [+2.1%, +5.1%] from x; tied with 1 other; confirm it by a measurement"
-    )
-    assert said.winner == best
+    assert said.sentence.startswith("+3.1% predicted [+2.1%, +5.1%] from x; tied with 1 other")
+    assert said.winner is not None
+    assert said.winner.name == "best"
     assert not said.confirmed
     assert [row(said, it).status for it in ("best", "bad", "broken")] == [
         "worth a trial",
@@ -231,7 +270,7 @@ def test_a_predicted_gain_that_does_not_matter_is_tied_with_the_base() -> None:
         SearchEnded(why="done", shortlist=("little",), seconds=1.0, at=AT),
         StudyEnded(why="done", at=AT),
     )
-    assert "from x; tied with the base; confirm it" in conclude(made.study, PLAN).sentence
+    assert "; tied with the base;" in conclude(made.study, PLAN).sentence
 
 
 @pytest.mark.parametrize(("gain", "chosen"), [(0.015, "simple"), (0.006, "best")])
@@ -248,20 +287,24 @@ def test_a_simpler_tied_arm_is_chosen_only_if_it_gains_as_much(gain: float, chos
     assert winner.name == chosen
 
 
-def test_who_is_tied_is_counted_once_for_all() -> None:
+def tied_predictions() -> Conclusion:
     arms = [arm(it, predicted=predicted(0.03 - i / 1000)) for i, it in enumerate("abcd")]
     made = Made(shortlist=False).add(
         *(CandidateSeen(arm=it, at=AT) for it in arms),
         SearchEnded(why="done", shortlist=("a", "b"), seconds=1.0, at=AT, tied=("a", "b", "c")),
         StudyEnded(why="done", at=AT),
     )
-    said = conclude(made.study, PLAN)
+    return conclude(made.study, PLAN)
+
+
+def test_who_is_tied_is_counted_once_for_all() -> None:
+    said = tied_predictions()
     assert "tied with 2 others" in said.sentence
     tied = [it.arm.predicted is not None and it.arm.predicted.tied for it in said.rows]
     assert sum(tied) == 3  # with the best
 
 
-def test_what_was_never_predicted_says_why() -> None:
+def never_predicted() -> Conclusion:
     at_run, left = arm("at run"), arm("left", change("left", acts=Acts.SCHEDULE))
     large = replace(predicted(0.1, fits=False), peak_bytes=3 << 30, limit_bytes=2 << 30)
     made = Made(shortlist=False).add(
@@ -269,15 +312,19 @@ def test_what_was_never_predicted_says_why() -> None:
         SearchEnded(why="done", shortlist=(), seconds=1.0, at=AT),
         StudyEnded(why="done", at=AT),
     )
-    said = conclude(made.study, PLAN)
+    return conclude(made.study, PLAN)
+
+
+def test_what_was_never_predicted_says_why() -> None:
+    said = never_predicted()
     assert row(said, "at run").status == "not predictable"
     assert row(said, "left").status == "not looked at"
-    assert row(said, "large").why.startswith("its predicted peak of 3.0 GiB exceeds the 2.0 GiB")
-    assert any(it == "1 arm not examined: raise `candidates=`" for it in said.notes)
+    assert re.search(r"3\.0 GiB.* 2\.0 GiB", row(said, "large").why)
+    assert any("1 arm not examined: " in it and "`candidates=`" in it for it in said.notes)
     assert any("1 arm not predictable" in it for it in said.notes)
 
 
-def test_a_base_that_does_not_fit_is_named() -> None:
+def a_base_too_large() -> Conclusion:
     large = replace(predicted(0.0, fits=False), peak_bytes=3 << 30, limit_bytes=2 << 30)
     base = arm(BASE, origin=ArmOrigin.BASE, predicted=large)
     made = Made(shortlist=False).add(
@@ -285,13 +332,15 @@ def test_a_base_that_does_not_fit_is_named() -> None:
         SearchEnded(why="done", shortlist=(), seconds=1.0, at=AT),
         StudyEnded(why="done", at=AT),
     )
-    said = conclude(made.study, PLAN)
-    assert said.sentence.endswith("than the base, which itself is predicted not to fit into memory")
+    return conclude(made.study, PLAN)
+
+
+def test_a_base_that_does_not_fit_is_named() -> None:
+    said = a_base_too_large()
     assert (row(said, BASE).status, "3.0 GiB exceeds" in row(said, BASE).why) == ("base", True)
 
 
-@pytest.mark.parametrize("dropped", [False, True])
-def test_loud_noise_is_no_proof_of_no_effect(dropped: bool) -> None:
+def loud_noise(dropped: bool) -> Conclusion:
     loud = arm("loud")
     made = Made(loud).entered(loud).noise(1.0, 1.3)
     for number, (base, own) in enumerate([(1.0, 1.2), (1.25, 1.0), (1.0, 1.1), (1.2, 1.1)], 1):
@@ -299,20 +348,25 @@ def test_loud_noise_is_no_proof_of_no_effect(dropped: bool) -> None:
     if dropped:
         made.dropped("loud", "no effect", "0 after 4 rows")
     plan = StudyPlan(rule=DecisionRule(cap=4, looks=(2, 4)))
-    said = conclude(made.add(StudyEnded(why="done", at=AT)).study, plan)
+    return conclude(made.add(StudyEnded(why="done", at=AT)).study, plan)
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_loud_noise_is_no_proof_of_no_effect(dropped: bool) -> None:
+    said = loud_noise(dropped)
     told = row(said, "loud")
     assert "no effect" not in said.sentence
     assert told.status == "not decided"
     assert told.raced is not None
     assert told.raced.verdict is ArmVerdict.OPEN
-    assert ("it was dropped (no effect, 0 after 4 rows), but such noise" in told.why) is dropped
+    assert ("(no effect, 0 after 4 rows)" in told.why) is dropped
 
 
 @pytest.mark.parametrize(
     ("cap", "end", "why"),
     [
-        (2, "every arm is decided", "its 2 rows are the maximum that `cap=` allows"),
-        (8, "the budget is spent", "the budget had no room for more runs of it"),
+        (2, "every arm is decided", "`cap=`"),
+        (8, "the budget is spent", "the budget"),
     ],
 )
 def test_what_is_left_open_says_why_it_did_not_run_again(cap: int, end: str, why: str) -> None:
@@ -323,53 +377,62 @@ def test_what_is_left_open_says_why_it_did_not_run_again(cap: int, end: str, why
     plan = StudyPlan(rule=DecisionRule(cap=cap, looks=(2,)))
     told = row(conclude(made.add(StudyEnded(why=end, at=AT)).study, plan), "loud")
     assert told.status == "not decided"
-    assert told.why.endswith(f"; {why}")
+    assert why in told.why.rpartition("; ")[2]
 
 
-def test_who_ran_and_was_dropped_for_the_budget_is_counted_as_not_decided() -> None:
+def dropped_for_the_budget() -> Conclusion:
     arms = [arm(it) for it in "abc"]
     made = Made(*arms).entered(*arms).noise(1.0, 1.0005)
     for number in (1, 2):
         base = 1.0 + number / 5000
         made.row(Purpose.SCREEN, number, {BASE: base, "a": base, "b": base + 0.001})
     made.dropped("a", "no effect").dropped("b", "no budget").dropped("c", "no budget")
-    said = conclude(made.add(StudyEnded(why="the budget is spent", at=AT)).study, PLAN)
-    assert said.sentence.startswith("no effect: 1 of 2 settings tried, it does not change the step")
+    return conclude(made.add(StudyEnded(why="the budget is spent", at=AT)).study, PLAN)
+
+
+def test_who_ran_and_was_dropped_for_the_budget_is_counted_as_not_decided() -> None:
+    said = dropped_for_the_budget()
+    assert said.sentence.startswith("no effect: 1 of 2 settings")
     assert said.sentence.endswith("; 1 not decided: no budget; 1 not run")
-    assert "the budget had no room for 1 arm: c" in said.notes
-    assert "the budget had no room for more runs of 1 arm: b" in said.notes
+    assert [it.rpartition(" ")[2] for it in said.notes if "the budget" in it] == ["c", "b"]
 
 
-def test_the_verdict_says_nothing_of_an_arm_that_never_ran() -> None:
+def one_never_ran() -> Conclusion:
     arms = [arm("a"), arm("never")]
     made = Made(*arms).entered(*arms).noise(1.0, 1.02)
     for number, (base, own) in enumerate([(1.0, 1.08), (1.03, 1.0)], 1):
         made.row(Purpose.SCREEN, number, {BASE: base, "a": own})
     plan = StudyPlan(rule=DecisionRule(cap=4, looks=(2,)))
     end = StudyEnded(why="the budget is spent", at=AT)
-    said = conclude(made.dropped("never", "no budget").add(end).study, plan)
-    assert re.fullmatch(
-        "inconclusive: no gain was found, gains of more than [0-9.]+% are ruled out"
-        " for 1 of 2 settings; 1 not decided; 1 not run",
-        said.sentence,
-    )
+    return conclude(made.dropped("never", "no budget").add(end).study, plan)
 
 
-def test_no_setting_is_faster_only_of_those_that_ran() -> None:
+def test_the_verdict_says_nothing_of_an_arm_that_never_ran() -> None:
+    said = one_never_ran()
+    assert said.sentence.startswith("inconclusive: ")
+    assert said.sentence.endswith(" for 1 of 2 settings; 1 not decided; 1 not run")
+
+
+def one_of_two_ran() -> Conclusion:
     arms = [arm("a"), arm("never")]
     made = Made(*arms).entered(*arms).noise(1.0, 1.0005)
     for number in (1, 2):
         made.row(Purpose.SCREEN, number, {BASE: 1.0, "a": 1.1})
     made.dropped("a", "slower").dropped("never", "no budget")
-    said = conclude(made.add(StudyEnded(why="the budget is spent", at=AT)).study, PLAN)
-    assert said.sentence == "no setting that ran is faster; 1 slower or too far behind; 1 not run"
+    return conclude(made.add(StudyEnded(why="the budget is spent", at=AT)).study, PLAN)
+
+
+def test_no_setting_is_faster_only_of_those_that_ran() -> None:
+    said = one_of_two_ran()
+    assert said.winner is None
+    assert re.search("; 1 slower .*; 1 not run$", said.sentence)
 
 
 def test_no_prediction_is_better_than_the_base() -> None:
     made = Made(arm("a", predicted=predicted(-0.01)))
     said = conclude(made.study, PLAN)
     assert said.winner is None
-    assert said.sentence == "1 candidate predicted, none more than 0.5% faster than the base"
+    assert re.search(r"^1 candidate predicted, .* 0\.5% ", said.sentence)
 
 
 def test_prediction_stands_beside_measurement() -> None:
@@ -380,8 +443,7 @@ def test_prediction_stands_beside_measurement() -> None:
     assert off == pytest.approx(0.97 / 0.95 - 1, abs=0.005)
 
 
-@pytest.mark.parametrize(("device", "compared"), [("cpu", False), ("NVIDIA H100 80GB HBM3", True)])
-def test_steps_on_other_devices_are_not_held_to_the_prediction(device: str, compared: bool) -> None:
+def on_devices(device: str) -> Conclusion:
     a = arm("a", predicted=predicted(0.05))
     made = Made(a)
     first = made.records[0]
@@ -392,11 +454,14 @@ def test_steps_on_other_devices_are_not_held_to_the_prediction(device: str, comp
         for name in (BASE, "a"):
             told = replace(report(1.0 + number / 1000), devices=(device,))
             made.ran(name, told, Purpose.SCREEN, number)
-    said = conclude(made.study, PLAN)
+    return conclude(made.study, PLAN)
+
+
+@pytest.mark.parametrize(("device", "compared"), [("cpu", False), ("NVIDIA H100 80GB HBM3", True)])
+def test_steps_on_other_devices_are_not_held_to_the_prediction(device: str, compared: bool) -> None:
+    said = on_devices(device)
     assert (row(said, "a").prediction_off is not None) is compared
-    assert any("it ran on cpu, but the prediction is for 8xH100" in it for it in said.notes) is (
-        not compared
-    )
+    assert any("cpu" in it and "8xH100" in it for it in said.notes) is not compared
 
 
 def test_what_the_winner_is_made_of() -> None:
@@ -458,13 +523,13 @@ def told(
 
 
 def test_recomputation_on_one_side_only_is_said() -> None:
-    assert any("rematerializes to save memory in a, but not" in it for it in told(remat=True).notes)
+    assert any("rematerializes" in it for it in told(remat=True).notes)
     assert not any("rematerializes" in it for it in told(remat=False).notes)
 
 
 def test_memory_that_is_nearly_full_is_said() -> None:
     tight = told(remat=False, peak=98, limit=100)
-    assert any("98% of the available memory" in it for it in tight.notes)
+    assert any("98%" in it for it in tight.notes)
 
 
 def test_losses_that_nobody_prints_are_said() -> None:
@@ -474,22 +539,26 @@ def test_losses_that_nobody_prints_are_said() -> None:
 def test_arms_that_the_budget_left_out_are_said() -> None:
     race = Race(Made(*map(arm, "abcdef")), StudyPlan(budget=Budget(trials=18)))
     said = concluded(race)
-    assert any(it.startswith("the budget had no room for") for it in said.notes)
+    assert any("the budget" in it for it in said.notes)
 
 
 def test_a_study_of_which_nothing_is_known_says_so() -> None:
     made = Made(shortlist=False)
-    assert conclude(made.study, PLAN).sentence.startswith("nothing is known yet")
+    assert conclude(made.study, PLAN).sentence.startswith("nothing is known")
     begun = Made(arm("a")).entered(arm("a")).opened()
-    assert conclude(begun.study, PLAN).sentence == "nothing is measured yet"
+    assert conclude(begun.study, PLAN).sentence.startswith("nothing is measured")
 
 
-def test_a_search_that_is_not_over_names_the_best_so_far() -> None:
+def a_search_that_goes_on() -> Conclusion:
     seen = {"a": predicted(0.006), "b": predicted(0.11), "c": predicted(0.2, fits=False)}
     arms = [arm(name, predicted=it) for name, it in seen.items()]
     made = Made(shortlist=False).add(*(CandidateSeen(arm=it, at=AT) for it in arms))
-    said = conclude(made.study, PLAN)
-    assert said.sentence == "the search is not over: 3 candidates examined so far"
+    return conclude(made.study, PLAN)
+
+
+def test_a_search_that_is_not_over_names_the_best_so_far() -> None:
+    said = a_search_that_goes_on()
+    assert "3 candidates examined" in said.sentence
     assert said.winner is not None
     assert said.winner.name == "b"
     assert said.gain == 0.11
@@ -529,8 +598,7 @@ def test_an_arm_that_ends_early_is_told(seen: int | None, *, told: bool) -> None
         made.ran(BASE, report(1.0, steps_seen=20), Purpose.SCREEN, at)
         made.ran("early", report(1.0, steps_seen=seen), Purpose.SCREEN, at)
     notes = conclude(made.study, PLAN).notes
-    note = "early ran 8 steps, and the base 20: see its logs"
-    assert (note in notes) is told
+    assert any("early ran 8 steps" in it and " 20:" in it for it in notes) is told
 
 
 def test_an_arm_that_is_out_keeps_the_figures_with_which_it_went() -> None:
@@ -553,8 +621,7 @@ def test_a_budget_that_was_too_small_says_which_would_do() -> None:
     race.made.add(StudyEnded(why="the budget is spent", at=AT))
     study = race.study
     told = conclude(study, plan).sentence
-    assert "about 7 fresh rows would be needed to decide: `confirm_rows=7` `budget='" in told
-    assert told.endswith(" trials'` continues from here")
+    assert re.search(r"about 7 fresh rows .* `confirm_rows=7` `budget='\d+ trials'`", told)
 
 
 def test_of_arms_that_save_as_much_the_simplest_wins() -> None:
@@ -585,3 +652,39 @@ def test_of_tied_predictions_the_simplest_is_named() -> None:
     assert told.winner is not None
     assert told.winner.name == "one"
     assert told.gain == pytest.approx(0.030)
+
+
+def test_how_conclusions_read(golden: Golden) -> None:
+    cases: dict[str, Conclusion] = {
+        "a win": a_win(),
+        "no effect": no_effect(),
+        "the same program": the_same_program(),
+        "failures": failures(),
+        "a base that fails": a_base_that_fails(),
+        "without confirmation": without_confirmation(),
+        "without room for a confirmation": without_room(),
+        "luck": luck(),
+        "half a confirmation": half_a_confirmation(),
+        "undecided": undecided(),
+        "predictions alone": predictions_alone(),
+        "tied predictions": tied_predictions(),
+        "never predicted": never_predicted(),
+        "a base too large": a_base_too_large(),
+        "loud noise": loud_noise(dropped=True),
+        "dropped for the budget": dropped_for_the_budget(),
+        "one never ran": one_never_ran(),
+        "one of two ran": one_of_two_ran(),
+        "a search that goes on": a_search_that_goes_on(),
+        "on another device": on_devices("cpu"),
+        "remat on one side": told(remat=True),
+        "memory nearly full": told(remat=False, peak=98, limit=100),
+    }
+    golden("conclusions.txt", "\n".join(f"## {it}\n{written(cases[it])}" for it in cases))
+
+
+def written(said: Conclusion) -> str:
+    """All of a conclusion that people read."""
+    rows = [f"{it.arm.name}: {it.status}{it.why and f'; {it.why}'}" for it in said.rows]
+    return "".join(
+        f"{line}\n" for line in (said.sentence, *rows, *(f"- {it}" for it in said.notes))
+    )
