@@ -13,6 +13,7 @@ from counterpoint.tune.arm import Acts
 from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.situation import Platform
 from counterpoint.tune.space.space import Space
+from golden import Golden
 from tune_spaces import alone, choices, gathers, named, space_of, why_out
 
 GATHER = "xla_gpu_all_gather_combine_threshold_bytes"
@@ -56,9 +57,9 @@ def test_without_a_program_rules_of_thumb_stand_in() -> None:
 
 def test_what_the_program_lacks_is_left_out_with_the_reason() -> None:
     space = space_of(program=gathers(), target="2x8xH100")
-    assert why_out(space, "all-reduce threshold") == "step has no all-reduce"
-    assert why_out(space, "pipelined all-reduce") == "step has no all-reduce or reduce-scatter"
-    assert why_out(space, "all-reduce by host") == "step has no all-reduce"
+    assert why_out(space, "all-reduce threshold")
+    assert why_out(space, "pipelined all-reduce")
+    assert why_out(space, "all-reduce by host")
     assert "NVLS" in {it.name for it in space.dimensions}
 
 
@@ -69,21 +70,21 @@ def test_a_program_without_collectives_has_nothing_about_them() -> None:
         *("rematerialization", "command buffers", "Triton GEMMs", "cuDNN GEMMs"),
         "memory fraction",
     }
-    assert why_out(space, "PGLE") == "alone has no collectives"
-    assert why_out(space, "loops") == "alone has no loop"
+    assert why_out(space, "PGLE")
+    assert why_out(space, "loops")
 
 
 def test_one_device_has_no_collectives() -> None:
     space = space_of(target="1xH100")
-    assert why_out(space, "latency estimator") == "one device has no collectives"
-    assert why_out(space, "combine-1GiB") == "one device has no collectives"
+    assert why_out(space, "latency estimator")
+    assert why_out(space, "combine-1GiB")
 
 
 def test_loops_that_run_often_are_not_unrolled_whole() -> None:
     assert choices(space_of(program=gathers(16)), "loops") == ["double-buffered", "unrolled"]
     space = space_of(program=gathers(17))
     assert choices(space, "loops") == ["double-buffered"]
-    assert why_out(space, "loops unrolled").startswith("a loop runs 17 times")
+    assert " 17 " in why_out(space, "loops unrolled")
 
 
 @pytest.mark.parametrize(
@@ -150,12 +151,12 @@ def test_lists_are_changed_not_replaced() -> None:
     assert without.settings.flags == {"xla_gpu_enable_command_buffer": "FUSION"}
     assert choices(space_of(), "command buffers") == ["off"]  # none of the default's are
     base = flags(xla_disable_hlo_passes="rematerialization,dce")
-    assert why_out(space_of(base), "rematerialization") == "the base has it already"
+    assert why_out(space_of(base), "rematerialization")
 
 
 def test_the_scheduler_is_asked_for_where_it_does_not_run_unasked() -> None:
     hopper, ampere = space_of(), space_of(target="8xA100-80GB")
-    assert why_out(hopper, "latency hiding scheduler") == "runs by default on H100"
+    assert why_out(hopper, "latency hiding scheduler")
     assert dict(named(hopper, "latency estimator").needs) == {}
     assert choices(ampere, "latency hiding scheduler") == ["on"]
     assert dict(named(ampere, "overlap limit").needs) == {"latency hiding scheduler": "on"}
@@ -166,7 +167,7 @@ def test_the_scheduler_is_asked_for_where_it_does_not_run_unasked() -> None:
 
 def test_what_needs_something_that_is_not_there_is_left_out() -> None:
     space = space_of(asked='drop = ["overlap limit"]')
-    assert why_out(space, "early starts") == "needs overlap limit, which is left out"
+    assert why_out(space, "early starts")
     base = flags(xla_gpu_experimental_parallel_collective_overlap_limit="2")
     space = space_of(base, asked='drop = ["overlap limit"]')
     assert why_out(space, "overlap limit") == "dropped by tune.toml"
@@ -182,7 +183,7 @@ def test_pgle_is_measured_once_and_excludes_estimators() -> None:
     assert named(space, "PGLE").excludes == ("latency estimator",)
     assert named(space, "latency estimator").excludes == ("PGLE",)
     base = flags(xla_gpu_pgle_profile_file_or_directory_path="costs.pbtxt")
-    assert why_out(space_of(base), "PGLE") == "the base already uses a profile"
+    assert why_out(space_of(base), "PGLE")
 
 
 def test_processes_are_dealt_out_otherwise_only_where_that_can_be() -> None:
@@ -191,7 +192,7 @@ def test_processes_are_dealt_out_otherwise_only_where_that_can_be() -> None:
     for shape, target, why in (
         (None, "8xH100", "nothing is run"),
         (ProcessShape(ranks_per_node=2), "8xH100", "given explicitly"),
-        (ProcessShape(), "4x1xH100", "a node has one GPU"),
+        (ProcessShape(), "4x1xH100", "one GPU"),
     ):
         assert why in why_out(space_of(shape=shape, target=target), "processes")
     (change,) = named(space_of(shape=ProcessShape()), "processes").choices
@@ -199,16 +200,13 @@ def test_processes_are_dealt_out_otherwise_only_where_that_can_be() -> None:
     assert str(change) == "processes one per GPU"
 
 
-@pytest.mark.parametrize(
-    ("platform", "why"),
-    [("cpu", "for GPUs, not for a CPU"), ("tpu", "for GPUs, not for a TPU")],
-)
-def test_without_a_gpu_nothing_for_gpus_is_there(platform: Platform, why: str) -> None:
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+def test_without_a_gpu_nothing_for_gpus_is_there(platform: Platform) -> None:
     space = space_of(target=None, platform=platform)
     choices_ = [change.settings for it in space.dimensions for change in it.choices]
     assert not any(settings.xla or settings.env for settings in choices_)
     assert bool(choices_) == (platform == "tpu")
-    assert why_out(space, "loops") == why
+    assert platform.upper() in why_out(space, "loops")
     of_tpus = ["tpu-overlap", "megascale"]
     assert [it.name for it in space.seeds] == (of_tpus if platform == "tpu" else [])
 
@@ -216,7 +214,7 @@ def test_without_a_gpu_nothing_for_gpus_is_there(platform: Platform, why: str) -
 def test_what_libtpu_reads_is_tried_on_tpus_as_options_of_a_compile() -> None:
     space = space_of(target=None, platform="tpu", program=gathers())
     assert space.dimensions[0].name == "SparseCore collectives"
-    assert why_out(space, "SparseCore all-reduce") == "step has no all-reduce"
+    assert why_out(space, "SparseCore all-reduce")
     for dimension in space.dimensions:
         for change in dimension.choices:
             settings = change.settings
@@ -238,7 +236,7 @@ def test_what_libtpu_reads_is_tried_on_tpus_as_options_of_a_compile() -> None:
 def test_what_is_for_several_slices_is_not_tried_on_one(target: str, *, tried: bool) -> None:
     space = space_of(target=target, platform="tpu", program=gathers())
     assert ("megascale" in [it.name for it in space.seeds]) == tried
-    assert tried or why_out(space, "megascale") == "one slice has no network to another"
+    assert tried or why_out(space, "megascale")
 
 
 def test_what_libtpu_reads_is_not_tried_on_gpus() -> None:
@@ -255,9 +253,9 @@ def test_where_nobody_knows_of_a_gpu_it_says_how_to_name_one() -> None:
 
 
 def test_a_release_that_nobody_knows_is_said() -> None:
-    assert space_of(version="0.99.0").notes == (
-        "jaxlib 0.99.0 is not in the catalogue: using the settings of 0.12.0.1",
-    )
+    (note,) = space_of(version="0.99.0").notes
+    assert "0.99.0" in note
+    assert "0.12.0.1" in note
     assert space_of().notes == ()
 
 
@@ -267,3 +265,32 @@ def test_the_same_input_makes_the_same_space() -> None:
     assert one == other
     assert texts(one) == texts(other)
     assert len(set(texts(one))) == len(texts(one))
+
+
+def test_how_reasons_read(golden: Golden) -> None:
+    profile = flags(xla_gpu_pgle_profile_file_or_directory_path="costs.pbtxt")
+    passes = flags(xla_disable_hlo_passes="rematerialization,dce")
+    pipelined = Settings(options=(("xla_gpu_enable_pipelined_all_gather", "True"),))
+    no_limit = space_of(asked='drop = ["overlap limit"]')
+    of_gathers = space_of(program=gathers(17), target="2x8xH100")
+    one_slice = space_of(target="v5e-16", platform="tpu", program=gathers())
+    cases: dict[str, tuple[Space, tuple[str, ...]]] = {
+        "a step of all-gathers": (
+            of_gathers,
+            ("all-reduce threshold", "pipelined all-reduce", "loops unrolled", "tpu-overlap"),
+        ),
+        "a step without collectives": (space_of(program=alone()), ("PGLE", "loops")),
+        "one device": (space_of(target="1xH100"), ("latency estimator", "combine-1GiB")),
+        "no GPU": (space_of(target=None, platform="cpu"), ("loops",)),
+        "a GPU that nobody knows": (space_of(target=None), ("NVLS",)),
+        "one slice of TPUs": (one_slice, ("loops", "SparseCore all-reduce", "megascale")),
+        "a base with a profile": (space_of(profile), ("PGLE", "latency hiding scheduler")),
+        "a base without a pass": (space_of(passes), ("rematerialization",)),
+        "a base with a compile option": (space_of(pipelined), ("pipelined all-gather",)),
+        "a dimension dropped": (no_limit, ("overlap limit", "early starts")),
+        "processes of two ranks": (space_of(shape=ProcessShape(ranks_per_node=2)), ("processes",)),
+    }
+    lines: list[str] = []
+    for name, (space, asked) in cases.items():
+        lines += [f"## {name}", *(f"{it}: {why_out(space, it)}" for it in asked), ""]
+    golden("left_out.txt", "\n".join([*lines, *space_of(version="0.99.0").notes, ""]))
