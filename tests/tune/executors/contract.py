@@ -13,10 +13,10 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 import pytest
 
@@ -53,16 +53,20 @@ def rank():
     return int(next((os.environ[name] for name in names if name in os.environ), "0"))
 """
 # Flags are put into the variable when a program writes it, or imports jax.
-TELL_ENVIRONMENT = """
-import json, os
+TELL = """
+import json, os, socket, sys
 os.environ.setdefault("XLA_FLAGS", "--xla_own")
-print(json.dumps(dict(os.environ)))
+about = {"rank": rank(), "node": NODE, "cwd": os.getcwd(), "environment": dict(os.environ)}
+print(json.dumps(about))
+print("aside", file=sys.stderr)
 """
+"""What a rank knows of itself; `NODE` is the contract's `node`."""
 STUBBORN = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-if len(sys.argv) < 3:
+if sys.argv[2] != "minds":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+if sys.argv[2] != "grandchild":
     deeper = [sys.executable, __file__, sys.argv[1], "grandchild"]
     subprocess.Popen(deeper, start_new_session=True)
     subprocess.Popen(deeper)
@@ -70,7 +74,10 @@ else:
     open(os.path.join(sys.argv[1], f"up-{os.getpid()}"), "w").close()
 time.sleep(3600)
 """
-"""A rank with two grandchildren, one of them in a session of its own; none minds SIGTERM."""
+"""A rank with two children, one of them in a session of its own. None minds SIGTERM or SIGINT.
+
+With "minds" the rank itself ends at SIGINT: else `counterpoint run` gives it 15 seconds.
+"""
 DISTRIBUTED = """
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -86,7 +93,36 @@ for i in range(8):
 print("sum", jax.process_index(), jax.process_count(), float(told))
 """
 
+STEPS = """
+import itertools, time
+for step in itertools.count():
+    print("step", step, flush=True)
+    time.sleep(0.05)
+"""
+
 Start = Callable[..., tuple[TrialJob, Gang]]
+
+EXACTLY: Final[Mapping[str, str | None]] = {
+    "JAX_PLATFORMS": "cpu",
+    "CONTRACT_TRICKY": "a  b 'c' \"d\"\n$HOME `id` \\ ü €; * %t",
+    "CONTRACT_LIST": "a=1,b=2,ALL,NONE",
+    "CONTRACT_EMPTY": "",
+    "CONTRACT_UNSET": None,
+}
+SETTINGS: Final = Settings(
+    (("xla_force_host_platform_device_count", "2"),),
+    (("CONTRACT_SETTING", "x, y = 'z'"),),
+)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A job of `TELL` that is over: how it ended, what was recorded, what its ranks told."""
+
+    job: TrialJob
+    end: GangEnd
+    run: Run
+    told: list[dict[str, Any]]
 
 
 class PlacementContract:
@@ -120,6 +156,24 @@ class PlacementContract:
         yield made
         made.close()
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def finished(cls, allocation: Allocation, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+        """The job that most is asked of, since each costs seconds."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(tmp_path_factory.mktemp("finished"))
+            for name in ("CONTRACT_INHERITED", "NCCL_CONTRACT", "CONTRACT_UNSET"):
+                patch.setenv(name, "1")
+            return cls.finish(allocation, environment=dict(EXACTLY), settings=SETTINGS)
+
+    @classmethod
+    def finish(cls, allocation: Allocation, **fields: object) -> Finished:
+        program = WORLD + TELL.replace("NODE", cls.node)
+        job = cls.job(Path.cwd(), program, **fields)
+        end = ended(allocation.start(job))
+        run = read_run(job.directory)
+        return Finished(job, end, run, [json.loads(text) for text in printed(run)])
+
     @pytest.fixture
     def start(
         self, allocation: Allocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -137,64 +191,50 @@ class PlacementContract:
         for gang in gangs:
             gang.kill()
 
-    def job(self, directory: Path, program: str, **fields: object) -> TrialJob:
+    @classmethod
+    def job(cls, directory: Path, program: str, **fields: object) -> TrialJob:
         name = f"trial-{uuid.uuid4().hex[:8]}"
         job = TrialJob(
             name=name,
             command=(sys.executable, "-c", program),
             directory=directory / "runs" / name,
-            shape=ProcessShape(nodes=self.two.nodes, ranks_per_node=self.two.ranks_per_node),
+            shape=ProcessShape(nodes=cls.two.nodes, ranks_per_node=cls.two.ranks_per_node),
             environment={"JAX_PLATFORMS": "cpu"},
         )
         return replace(job, **fields)  # pyright: ignore[reportArgumentType]
 
-    def test_a_job_runs_and_its_run_is_complete(self, start: Start) -> None:
-        job, gang = start(
-            WORLD + "print('rank', rank()); print('aside', file=__import__('sys').stderr)"
-        )
-        assert ended(gang) == GangEnd(kind=GangEndKind.EXITED, exit_code=0)
-        run = read_run(job.directory)
-        assert (run.outcome.kind, run.world_size, run.name) == (OutcomeKind.OK, 2, job.name)
-        assert printed(run) == ["rank 0\n", "rank 1\n"]
+    def test_a_job_runs_and_its_run_is_complete(self, finished: Finished) -> None:
+        assert finished.end == GangEnd(kind=GangEndKind.EXITED, exit_code=0)
+        run = finished.run
+        assert (run.outcome.kind, run.world_size) == (OutcomeKind.OK, 2)
+        assert (run.name, run.settings.xla) == (finished.job.name, SETTINGS.xla)
+        assert [it["rank"] for it in finished.told] == [0, 1]
         assert all("aside" in rank.stderr.read_text() for rank in run.ranks)
 
-    def test_the_environment_arrives_exactly(
-        self, start: Start, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("CONTRACT_INHERITED", "1")
-        monkeypatch.setenv("NCCL_CONTRACT", "1")
-        monkeypatch.setenv("CONTRACT_UNSET", "1")
-        exactly: dict[str, str | None] = {
-            "JAX_PLATFORMS": "cpu",
-            "CONTRACT_TRICKY": "a  b 'c' \"d\"\n$HOME `id` \\ ü €; * %t",
-            "CONTRACT_LIST": "a=1,b=2,ALL,NONE",
-            "CONTRACT_EMPTY": "",
-            "CONTRACT_UNSET": None,
-        }
-        settings = Settings(
-            (("xla_force_host_platform_device_count", "2"),),
-            (("CONTRACT_SETTING", "x, y = 'z'"),),
-        )
-        job, gang = start(TELL_ENVIRONMENT, environment=exactly, settings=settings)
-        assert ended(gang).exit_code == 0
-        run = read_run(job.directory)
-        for text in printed(run):
-            told = json.loads(text)
-            assert {name: told.get(name) for name in exactly} == exactly
+    def test_the_environment_arrives_exactly(self, finished: Finished) -> None:
+        for it in finished.told:
+            told = it["environment"]
+            assert {name: told.get(name) for name in EXACTLY} == EXACTLY
             assert told.get("CONTRACT_INHERITED") == ("1" if self.inherits else None)
             assert told["NCCL_CONTRACT"] == "1"
             assert told["CONTRACT_SETTING"] == "x, y = 'z'"
             requested = "--xla_own --xla_force_host_platform_device_count=2 "
             assert told["XLA_FLAGS"].startswith(requested)
-        assert run.settings.xla == settings.xla
 
-    def test_the_shape_is_kept(self, start: Start) -> None:
+    def test_another_shape_is_kept_on_the_same_nodes(
+        self,
+        finished: Finished,
+        allocation: Allocation,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
         shape, count = self.other
-        job, gang = start(WORLD + "print(rank())", shape=shape)
-        assert ended(gang).exit_code == 0
-        run = read_run(job.directory)
-        assert run.world_size == count
-        assert printed(run) == [f"{rank}\n" for rank in range(count)]
+        other = self.finish(allocation, shape=shape)
+        assert other.end.exit_code == 0
+        assert other.run.world_size == count
+        assert [it["rank"] for it in other.told] == [*range(count)]
+        assert {it["node"] for it in other.told} == {it["node"] for it in finished.told}
 
     def test_an_exit_code_is_handed_on_and_a_rank_s_death_is_the_gang_s(self, start: Start) -> None:
         program = "import time\nif rank() == 1: raise SystemExit(7)\ntime.sleep(3600)"
@@ -208,24 +248,18 @@ class PlacementContract:
     def test_killing_is_thorough_and_may_be_repeated(self, start: Start, tmp_path: Path) -> None:
         mark = uuid.uuid4().hex
         job, gang = start("", command=stubborn(tmp_path), environment={MARK: mark})
-        wait_until(lambda: len(list(tmp_path.glob("up-*"))) == 4, "the grandchildren never came")
-        assert gang.poll() is None
-        assert alive(mark)
-        gang.kill()
+
+        def all_are_up() -> bool:
+            return len(list(tmp_path.glob("up-*"))) == 4 and len(alive(mark)) >= 6
+
+        told = wait_for(gang, TrialLimits(timeout_s=LONG_S), all_are_up)
+        assert (told.kind, told.exit_code) == (GangEndKind.KILLED, None)
         assert alive(mark) == []
         gang.kill()
-        told = gang.poll()
-        assert told is not None
-        assert told.kind is GangEndKind.KILLED
+        again = gang.poll()
+        assert again is not None
+        assert again.kind is GangEndKind.KILLED
         assert read_run(job.directory).outcome.kind is not OutcomeKind.RUNNING
-
-    def test_jobs_of_one_allocation_get_the_same_nodes(self, start: Start) -> None:
-        told: list[list[str]] = []
-        for _ in range(2):
-            job, gang = start(f"import os, socket; print({self.node})")
-            assert ended(gang).exit_code == 0
-            told.append(printed(read_run(job.directory)))
-        assert told[0] == told[1]
 
     def test_what_a_dead_tuner_left_is_swept(self, executor: Executor, tmp_path: Path) -> None:
         mark = uuid.uuid4().hex
@@ -262,9 +296,9 @@ class PlacementContract:
             "while True:\n    gang.poll()\n    time.sleep(0.2)\n"
         )
 
-    @pytest.mark.parametrize("identity", ["", "nonsense", "a:b:c", "local:", "slurm-job:x:y"])
-    def test_sweeping_what_never_was_is_no_error(self, executor: Executor, identity: str) -> None:
-        executor.sweep(identity)
+    def test_sweeping_what_never_was_is_no_error(self, executor: Executor) -> None:
+        for identity in ("", "nonsense", "a:b:c", "local:", "slurm-job:x:y"):
+            executor.sweep(identity)
 
     def test_people_are_told_where(self, executor: Executor) -> None:
         assert executor.describe().startswith(executor.name)
@@ -276,10 +310,9 @@ class Contract(PlacementContract):
     What is added here is done by the program that watches a rank, wherever that is.
     """
 
-    def test_it_runs_where_the_tuner_does(self, start: Start, tmp_path: Path) -> None:
-        job, gang = start("import os; print(os.getcwd())")
-        assert ended(gang).exit_code == 0
-        assert printed(read_run(job.directory)) == [f"{tmp_path}\n"] * 2
+    def test_it_runs_where_the_tuner_does(self, finished: Finished) -> None:
+        tuner = finished.job.directory.parent.parent
+        assert [it["cwd"] for it in finished.told] == [str(tuner)] * 2
 
     def test_a_signal_is_told_as_a_shell_does(self, start: Start) -> None:
         job, gang = start(WORLD + "if rank() == 0: os.kill(os.getpid(), 9)")
@@ -289,18 +322,11 @@ class Contract(PlacementContract):
 
     def test_a_time_limit_ends_all_of_a_stubborn_gang(self, start: Start, tmp_path: Path) -> None:
         mark = uuid.uuid4().hex
-        command = stubborn(tmp_path)
+        command = stubborn(tmp_path, rank_minds=True)
         limits = TrialLimits(timeout_s=2)
         _, gang = start("", command=command, limits=limits, environment={MARK: mark})
         told = ended(gang, limits)
         assert told.exit_code == TIMED_OUT
-        assert alive(mark) == []
-
-    def test_who_waits_can_be_stopped(self, start: Start, tmp_path: Path) -> None:
-        mark = uuid.uuid4().hex
-        _, gang = start("", command=stubborn(tmp_path), environment={MARK: mark})
-        told = wait_for(gang, TrialLimits(), lambda: bool(list(tmp_path.glob("up-*"))))
-        assert told.kind is GangEndKind.KILLED
         assert alive(mark) == []
 
     def test_a_profile_that_was_asked_for_is_here(self, start: Start) -> None:
@@ -326,15 +352,13 @@ class Contract(PlacementContract):
         assert name in told.detail
 
     def test_much_output_does_not_block(self, start: Start) -> None:
-        program = "import sys\nfor i in range(10): sys.stdout.write(('x' * 1023 + chr(10)) * 1024)"
+        program = "import sys\nfor i in range(2): sys.stdout.write(('x' * 1023 + chr(10)) * 1024)"
         job, gang = start(program)
         assert ended(gang).exit_code == 0
-        assert {rank.stdout.stat().st_size for rank in read_run(job.directory).ranks} == {10 << 20}
+        assert {rank.stdout.stat().st_size for rank in read_run(job.directory).ranks} == {2 << 20}
 
     def test_steps_end_a_job(self, start: Start) -> None:
-        pytest.importorskip("jax")
-        program = DISTRIBUTED.replace("range(8)", "range(10**9)")
-        job, gang = start(program, limits=TrialLimits(steps=20, timeout_s=LONG_S))
+        job, gang = start(STEPS, limits=TrialLimits(steps=20, timeout_s=LONG_S))
         assert ended(gang).exit_code == 0
         assert read_run(job.directory).outcome.ok
 
@@ -351,37 +375,35 @@ class FreshContract:
         monkeypatch.chdir(tmp_path)
         names: dict[str, Executor] = {}
         exec(self.construct, names)  # noqa: S102
-        for number in range(2):
-            mark = uuid.uuid4().hex
-            allocation = names["executor"].open()
-            assert allocation.nodes or names["executor"].name in HOLD_NONE
-            job = TrialJob(
-                name=f"trial-{number}",
-                command=(sys.executable, "-c", "print('hi')"),
-                directory=tmp_path / f"run{number}",
-                shape=self.two,
-            )
-            assert ended(allocation.start(job)).exit_code == 0
-            left = replace(
-                job,
-                name=f"left-{number}",
-                command=(sys.executable, "-c", "import time; time.sleep(3600)"),
-                directory=tmp_path / f"left{number}",
-                environment={MARK: mark},
-            )
-            gang = allocation.start(left)
-            wait_until(lambda mark=mark: bool(alive(mark)), "nothing was started")
-            allocation.close()
-            allocation.close()
-            assert alive(mark) == []
-            gang.kill()
+        executor, mark = names["executor"], uuid.uuid4().hex
+        job = TrialJob(
+            name="left",
+            command=(sys.executable, "-c", "import time; time.sleep(3600)"),
+            directory=tmp_path / "left",
+            shape=self.two,
+            environment={MARK: mark},
+        )
+        first = executor.open()
+        assert first.nodes or executor.name in HOLD_NONE
+        gang = first.start(job)
+        wait_until(lambda: bool(alive(mark)), "nothing was started")
+        first.close()
+        first.close()
+        assert alive(mark) == []
+        gang.kill()
+        second = executor.open()
+        try:
+            after = replace(job, name="after", command=("true",), directory=tmp_path / "after")
+            assert ended(second.start(after)).exit_code == 0
+        finally:
+            second.close()
 
 
-def stubborn(directory: Path) -> tuple[str, ...]:
+def stubborn(directory: Path, *, rank_minds: bool = False) -> tuple[str, ...]:
     """The command of a gang that has to be killed; its grandchildren say that they are up."""
     script = directory / "stubborn.py"
     script.write_text(STUBBORN)
-    return (sys.executable, str(script), str(directory))
+    return (sys.executable, str(script), str(directory), "minds" if rank_minds else "deaf")
 
 
 def ended(gang: Gang, limits: TrialLimits | None = None) -> GangEnd:

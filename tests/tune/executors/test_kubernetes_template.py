@@ -118,7 +118,7 @@ def test_other_files_are_no_template(refused: Refused, content: bytes, told: str
 
 def test_a_misspelled_field_is_pointed_out(refused: Refused) -> None:
     error = refused(TEMPLATE.replace("containers:", "containerz:").encode())
-    assert "`containerz` may be a misspelling" in (error.why or "")
+    assert "`containerz`" in (error.why or "")
     error = refused(TEMPLATE.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: x").encode())
     assert str(error.next).startswith("write nvidia.com/gpu: 8 in ")
 

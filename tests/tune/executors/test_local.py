@@ -12,9 +12,19 @@ import pytest
 
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import read_run
-from counterpoint.tune.executors.executor import GangEndKind, ProcessShape, TrialJob
+from counterpoint.runs.outcomes import TIMED_OUT
+from counterpoint.tune.executors.executor import GangEndKind, ProcessShape, TrialJob, TrialLimits
 from counterpoint.tune.executors.local import Local, read_cpus, read_gpus
-from tune.executors.contract import MARK, SOON, Contract, FreshContract, alive, ended, wait_until
+from tune.executors.contract import (
+    MARK,
+    SOON,
+    Contract,
+    FreshContract,
+    alive,
+    ended,
+    stubborn,
+    wait_until,
+)
 
 
 @pytest.mark.system
@@ -27,6 +37,16 @@ class TestLocal(Contract, FreshContract):
     )
     two = ProcessShape(ranks_per_node=2)
     other = (ProcessShape(), 1)
+
+
+@pytest.mark.system
+def test_a_time_limit_ends_a_rank_that_minds_no_signal(tmp_path: Path) -> None:
+    mark, limits = uuid.uuid4().hex, TrialLimits(timeout_s=1)
+    asked = replace(
+        job(tmp_path, ""), command=stubborn(tmp_path), limits=limits, environment={MARK: mark}
+    )
+    assert ended(Local().open().start(asked), limits).exit_code == TIMED_OUT
+    assert alive(mark) == []
 
 
 def job(directory: Path, program: str) -> TrialJob:

@@ -236,7 +236,7 @@ def test_nodes_that_the_cluster_can_not_give_are_not_waited_for_endlessly() -> N
     heard: list[str] = []
     with pytest.raises(UsageError) as caught:
         Ray(shape=TWO, bundle={"GPU": 8}, wait_s=1, say=heard.append).open()
-    assert caught.value.what == "the Ray cluster does not grant 2 x {'GPU': 8} within 1 s"
+    assert "2 x {'GPU': 8} within 1 s" in caught.value.what
     expected = "the cluster has 5 nodes, and free are 0 of 0 GPUs, 8 of 8 CPUs"
     assert caught.value.why == expected
 
@@ -276,14 +276,14 @@ def test_a_cluster_that_is_not_there_is_an_error() -> None:
         closed.bind(("127.0.0.1", 0))
         for scheme in ("", "ray://"):
             address = f"{scheme}127.0.0.1:{closed.getsockname()[1]}"
-            with pytest.raises(UsageError, match="no Ray cluster answers at") as caught:
+            with pytest.raises(UsageError, match="no Ray cluster") as caught:
                 Ray(address=address).open()
             assert address in caught.value.what
 
 
 def test_the_address_of_the_dashboard_is_refused() -> None:
     pytest.importorskip("ray")
-    with pytest.raises(UsageError, match="the address of Ray's dashboard") as caught:
+    with pytest.raises(UsageError, match="Ray's dashboard") as caught:
         Ray(address="http://head:8265").open()
     assert caught.value.next == Retry({"ray_address": "ray://head:10001"})
 

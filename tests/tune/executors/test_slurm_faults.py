@@ -95,11 +95,11 @@ def test_a_job_that_can_never_run_is_refused(
 ) -> None:
     five, heard = ProcessShape(nodes=5), list[str]()
     with (
-        pytest.raises(UsageError, match="will never start job") as refused,
+        pytest.raises(UsageError, match="never start job") as refused,
         opened(kind(shape=five, options=("--partition=urgent",), say=heard.append)) as allocation,
     ):
         wait_for(started(allocation, "pass", five), TrialLimits(), lambda: False)
-    assert "the partition urgent has 4 nodes" in str(refused.value.why)
+    assert "urgent has 4 nodes" in str(refused.value.why)
     assert any(": Partition" in it for it in heard)
     assert slurm.jobs() == []
 
@@ -109,14 +109,14 @@ def test_who_is_asked_to_stop_in_the_queue_leaves_it(slurm: SlurmCluster) -> Non
     heard: list[str] = []
     with pytest.raises(StoppedWaiting):
         Slurm(say=heard.append, stopped=lambda: bool(heard)).open()
-    assert "is pending in Slurm's queue for 1 node, a process per node" in heard[0]
+    assert "queue for 1 node," in heard[0]
     assert len(slurm.jobs()) == 1
 
 
 def test_what_slurm_would_refuse_is_refused_before_anything_is_asked_of_it() -> None:
-    with pytest.raises(UsageError, match="accepts no job with --partition=nowhere") as refused:
+    with pytest.raises(UsageError, match="--partition=nowhere") as refused:
         choose_executor(None, ProcessShape(), {"slurm": "--partition=nowhere"})
-    assert refused.value.why == "invalid partition specified: nowhere"
+    assert str(refused.value.why).endswith("specified: nowhere")
     assert choose_executor(None, ProcessShape(nodes=4), {"slurm": "-p urgent"}).name == "slurm"
 
 
@@ -129,7 +129,7 @@ def test_what_slurm_would_refuse_is_refused_before_anything_is_asked_of_it() -> 
     ],
 )
 def test_options_that_slurm_can_t_read_are_refused_too(option: str, why: str) -> None:
-    with pytest.raises(UsageError, match="accepts no job with") as refused:
+    with pytest.raises(UsageError, match="accepts no job") as refused:
         choose_executor(None, ProcessShape(), {"slurm": option})
     assert why in str(refused.value.why)
 
@@ -154,7 +154,7 @@ def test_an_allocation_that_is_cancelled_is_not_the_arm_s_fault(slurm: SlurmClus
         gang = started(allocation)
         slurm.ask("scancel", *slurm.jobs())
         told = ended(gang)
-        assert (told.kind, told.detail) == (GangEndKind.PREEMPTED, "somebody canceled Slurm's job")
+        assert (told.kind, "canceled Slurm's job" in told.detail) == (GangEndKind.PREEMPTED, True)
 
 
 def test_a_batch_job_waits_in_the_queue_and_can_be_killed_there(slurm: SlurmCluster) -> None:
@@ -164,7 +164,7 @@ def test_a_batch_job_waits_in_the_queue_and_can_be_killed_there(slurm: SlurmClus
         gang = started(allocation, "pass")
         told = wait_for(gang, TrialLimits(timeout_s=0.01), lambda: bool(heard), grace_s=0)
         assert (told.kind, told.exit_code) == (GangEndKind.KILLED, None)  # its time had not begun
-        assert "is pending in Slurm's queue" in heard[0]
+        assert "Slurm's queue" in heard[0]
         assert len(slurm.jobs()) == 1
         assert allocation.nodes == ()
 
@@ -194,7 +194,7 @@ def test_ctrl_c_in_the_queue_leaves_no_job(slurm: SlurmCluster, tmp_path: Path) 
             text=True,
         ) as tuner:
             assert tuner.stdout is not None
-            assert "is pending in Slurm's queue" in tuner.stdout.readline()
+            assert "Slurm's queue" in tuner.stdout.readline()
             assert len(slurm.jobs()) == 2
             tuner.send_signal(number)
             assert tuner.wait() in (code, -number)
@@ -240,7 +240,7 @@ def test_a_process_per_gpu_needs_gpus() -> None:
     with opened(SlurmBatch(options=shared)) as allocation:
         told = ended(started(allocation, "pass", per_gpu))
         assert told.exit_code == 2
-        assert "the job has none" in told.detail
+        assert "has none" in told.detail
 
 
 def test_more_nodes_than_there_are_is_refused() -> None:
