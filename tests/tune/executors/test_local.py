@@ -55,6 +55,8 @@ def job(directory: Path, program: str) -> TrialJob:
     )
 
 
+@pytest.mark.smoke
+@pytest.mark.system
 def test_trials_keep_to_their_gpus_and_cpus(tmp_path: Path) -> None:
     one = min(os.sched_getaffinity(0))
     allocation = Local(gpus=("1", "3"), cpus=(one,)).open()
@@ -64,6 +66,8 @@ def test_trials_keep_to_their_gpus_and_cpus(tmp_path: Path) -> None:
     assert read_run(asked.directory).ranks[0].stdout.read_text() == f"1,3 {{{one}}}\n"
 
 
+@pytest.mark.smoke
+@pytest.mark.system
 def test_a_supervisor_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     allocation = Local().open()

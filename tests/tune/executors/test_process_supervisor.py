@@ -8,6 +8,8 @@ import subprocess
 import sys
 import uuid
 
+import pytest
+
 from counterpoint.tune.executors.process_supervisor import supervised
 from tune.executors.contract import MARK, alive, wait_until
 
@@ -25,6 +27,8 @@ def test_signals_that_whoever_starts_it_has_blocked_reach_the_command() -> None:
     assert int(made.stdout.split()[1], 16) == 0
 
 
+@pytest.mark.smoke
+@pytest.mark.system
 def test_it_ends_with_whoever_started_it() -> None:
     """As below a slurmstepd that is killed."""
     mark = uuid.uuid4().hex

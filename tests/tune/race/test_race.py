@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -524,9 +525,7 @@ def test_arms_that_never_ran_for_the_budget_are_not_called_decided() -> None:
     assert {race.drops[it] for it in never} == {"no budget"}
     assert end == SPENT
     first = race.study.dropped["c"].why
-    assert first == (
-        "10 trials would be needed for 3 arms, and 6 are left: 8 more are kept for the confirmation"
-    )
+    assert [int(it) for it in re.findall(r"\d+", first)] == [10, 3, 6, 8]
 
 
 def test_who_comes_back_after_the_confirmation_races_and_is_confirmed_too() -> None:
