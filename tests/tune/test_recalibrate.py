@@ -102,7 +102,8 @@ def test_arms_without_a_prediction_say_nothing(tmp_path: Path) -> None:
     made = Made(arm("a")).entered(arm("a")).noise()
     made.ran("a", report(0.9), Purpose.SCREEN, 1)
     found = recalibrate(made.study, tmp_path, TARGET, step_of=step_of)
-    assert found == Unknown("no arm was both predicted and measured")
+    assert isinstance(found, Unknown)
+    assert "no arm" in found.reason
 
 
 def test_steps_that_no_scalar_moves_are_no_calibration(tmp_path: Path) -> None:
@@ -111,5 +112,6 @@ def test_steps_that_no_scalar_moves_are_no_calibration(tmp_path: Path) -> None:
         return 0.8
 
     found = recalibrate(study(tmp_path), tmp_path, TARGET, step_of=still)
-    assert found == Unknown("no step depends on any scalar of the model")
+    assert isinstance(found, Unknown)
+    assert "no step" in found.reason
     assert not (tmp_path / "calibration.toml").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from counterpoint.core.basis import Range
@@ -21,8 +22,7 @@ def test_programs_and_copies_add_up_to_the_base_and_the_arms() -> None:
         board.add(replace(one, same_as=BASE), None)
     listed = shortlist(board.base, board.candidates, best, most=4, indifferent=0.005)
     said = why_ended(board, listed, best, end="6 compiled", indifferent=0.005)
-    counts = "3 different programs (4 with the program of another)"
-    assert f"6 arms and the base compared, {counts}" in said
+    assert re.search(r"6 arms .* 3 different programs \(4 ", said)
 
 
 def test_what_is_predicted_within_the_indifferent_is_tied_as_in_the_report() -> None:

@@ -44,11 +44,11 @@ def test_every_arm_is_typed_again_by_its_name() -> None:
 
 
 def test_a_name_that_was_shortened_is_refused_with_what_to_do() -> None:
-    with pytest.raises(UsageError, match="a shortened name of an arm") as refused:
+    with pytest.raises(UsageError, match="shortened name") as refused:
         typed("all-gather thr\N{HORIZONTAL ELLIPSIS}")
     assert "tune show STUDY --arm" in str(refused.value.next)
 
 
 def test_a_choice_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="pipelined sends has no choice sometimes"):
+    with pytest.raises(UsageError, match="no choice sometimes"):
         typed("pipelined sends sometimes")

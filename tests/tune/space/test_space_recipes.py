@@ -96,14 +96,14 @@ def test_what_is_no_choice_keeps_the_name_that_a_dimension_would_give_it() -> No
 
 def test_a_recipe_for_what_the_program_lacks_is_no_arm() -> None:
     space = space_of(program=gathers())
-    assert why_out(space, "data-parallel") == "step has no all-reduce"
-    assert why_out(space, "expert-parallel").startswith("step has no all-to-all")
-    assert why_out(space_of(program=alone()), "fsdp") == "alone has no all-gather"
+    assert "no all-reduce" in why_out(space, "data-parallel")
+    assert "no all-to-all" in why_out(space, "expert-parallel")
+    assert "no all-gather" in why_out(space_of(program=alone()), "fsdp")
 
 
 def test_a_recipe_that_the_base_has_already_is_no_arm() -> None:
     base = Settings(xla=(("xla_gpu_enable_triton_gemm", "0"),))
-    assert why_out(space_of(base), "cublas-gemm") == "the base has it already"
+    assert "the base" in why_out(space_of(base), "cublas-gemm")
     assert why_out(space_of(version="0.12.0"), "dus-fusion") == "only before jaxlib 0.11.1"
 
 
@@ -127,7 +127,7 @@ def test_names_of_seeds_differ() -> None:
     assert len(set(names)) == len(names)
     space = space_of(asked='[arms]\nfsdp = "NCCL_BUFFSIZE=1"')
     assert seed(space, "fsdp").origin is ArmOrigin.HAND
-    assert why_out(space, "fsdp") == "one of your arms has this name"
+    assert "your arms" in why_out(space, "fsdp")
 
 
 def test_a_recipe_of_advice_alone_says_so() -> None:

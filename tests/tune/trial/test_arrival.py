@@ -84,7 +84,7 @@ def test_a_command_that_drops_the_environment_is_not_measured(tmp_path: Path) ->
     command = ("env", "-i", f"PATH={PLAIN['PATH']}", *python())
     found = trial(tmp_path, command, Settings())
     assert found.failure is TrialFailure.NOT_APPLIED
-    assert "no Python of the command has loaded Counterpoint" in found.detail
+    assert "no Python" in found.detail
 
 
 def test_changes_are_what_differs_from_the_base() -> None:

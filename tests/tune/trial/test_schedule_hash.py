@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import CompiledProgram, CompileTask, compile_all
-from counterpoint.compile.inputs import load_workload
 from counterpoint.hlo import Program, read_program
 from counterpoint.tune.arm import schedule_hash
 from counterpoint.workflow.forecast.ranking import same_schedule
-from lowered import H100, Lowered
+from lowered import Lowered
 from timelines import HLO
 
 DATA = Path(__file__).parents[2] / "hlo" / "data"
@@ -109,13 +107,8 @@ def test_real_compiles_agree_with_the_prediction_s_own_comparison(lowered: Lower
         {"xla_gpu_enable_latency_hiding_scheduler": "true"},
         {"xla_gpu_nccl_termination_timeout_seconds": "77"},
     ]
-    workload = load_workload(lowered.ir)
-    tasks = [CompileTask(workload=workload, target=H100, options=it) for it in options]
-    made: dict[int, Program] = {}
-    for at, result in compile_all(tasks, jobs=2):
-        assert isinstance(result, CompiledProgram), result
-        made[at] = result.program
-    hashes = [schedule_hash(made[at]) for at in range(len(options))]
+    made = [lowered.compile(it).program for it in options]
+    hashes = [schedule_hash(it) for it in made]
     for (one, a), (other, b) in pairwise([*enumerate(hashes), (0, hashes[0])]):
         assert same_schedule(made[one], made[other]) == (a == b), (options[one], options[other])
     assert hashes[1] == hashes[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 
 import numpy as np
@@ -113,7 +114,8 @@ def test_another_pace_at_the_end_did_not_settle() -> None:
     series = noise(1, 60)
     series[52:] *= 1.3
     reason = why_not(series)
-    assert reason.startswith("it did not settle: its last 8 steps are ")
+    assert "did not settle" in reason
+    assert "8 steps" in reason
     assert "slower" in reason
 
 
@@ -133,7 +135,7 @@ class TestShort:
         series[:8] *= 1.4
         found = of(series)
         assert (found.warm_up, found.steps) == (8, 10)
-        assert found.notes == ("only 10 steps after the last change of pace, at step 8",)
+        assert [re.findall(r"\d+", it) for it in found.notes] == [["10", "8"]]
 
     @pytest.mark.parametrize(("count", "skipped"), [(14, 5), (10, 5), (8, 2), (7, 2)])
     def test_without_one_the_first_steps_are_left_out_by_rule(
