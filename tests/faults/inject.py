@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import hashlib
 import importlib
 import json
@@ -22,10 +23,11 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Never
 
-OWN = (".out", ".err", ".tmp", ".count")
+OWN = (".out", ".err", ".tmp", ".count", ".modules")
 """What the harness itself keeps beside a command's files."""
 
 
@@ -48,9 +50,11 @@ def killed(request: dict[str, Any]) -> dict[str, Any]:
     before = snapshot(place)
     code = _run(place, words, _counted(place))
     error, done = _text(place / ".err"), snapshot(place)
+    _import_the_same(place)
     seen = []
     count = _count(place)
-    for number in range(0, count, max(1, count // request.get("most", count))):
+    most = request.get("most", count)
+    for number in range(0, count, max(1, count // most))[:most]:
         _fresh(inputs, place)
         ended = _run(place, words, _killed_at(place, number))
         left = snapshot(place)
@@ -248,10 +252,14 @@ def _child(place: Path, words: list[str], prepare: Callable[[], None], streams: 
     except BaseException:  # noqa: BLE001 - as the interpreter would
         traceback.print_exc()
     finally:
+        for end in _at_end:
+            end()
         sys.stderr.flush()
         os._exit(code)
 
 
+_at_end: list[Callable[[], object]] = []
+"""What a child does when its command is over: it leaves without Python's own end."""
 _CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.truncate")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
@@ -279,6 +287,8 @@ def _counted(place: Path) -> Callable[[], None]:
                 os.ftruncate(note, 0)
                 os.pwrite(note, str(count).encode(), 0)
 
+        modules = os.open(place / ".modules", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        _at_end.append(lambda: os.write(modules, "\n".join(sys.modules).encode()))
         note = os.open(place / ".count", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         sys.addaudithook(hear)
 
@@ -305,12 +315,22 @@ def _killed_at(place: Path, number: int) -> Callable[[], None]:
     return begin
 
 
+def _import_the_same(place: Path) -> None:
+    """Import what the command imported late, so that none of its next children has to."""
+    for name in _text(place / ".modules").split():
+        if name not in sys.modules:
+            with suppress(ImportError):  # some are made by other modules
+                importlib.import_module(name)
+
+
 def _load() -> None:
     from counterpoint.cli.commands import COMMANDS
 
+    os.environ["POLARS_MAX_THREADS"] = "1"  # each child starts its own
     importlib.import_module("polars")
     for command in COMMANDS:
         importlib.import_module(command.function.partition(":")[0])
+    gc.disable()  # to look for garbage copies what the children share
 
 
 if __name__ == "__main__":

@@ -92,7 +92,9 @@ def visible(files: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("out", COMMANDS)
+@pytest.mark.parametrize(
+    "out", [pytest.param(it, marks=[pytest.mark.smoke] * (it == "modules")) for it in COMMANDS]
+)
 @pytest.mark.parametrize("old", [False, True], ids=["new", "over an old one"])
 def test_killed_at_each_file_operation(
     inputs: Path, tmp_path: Path, injected: Injector, out: str, old: bool
@@ -182,7 +184,9 @@ def test_the_cache_of_the_viewer_holds_whole_pages_wherever_it_is_killed(
     inputs: Path, tmp_path: Path, injected: Injector
 ) -> None:
     words = ["view", "t.parquet", "--no-browser", "--idle", "1s"]
-    answer = injected("killed", inputs=inputs, place=tmp_path / "place", words=words, again=words)
+    answer = injected(
+        "killed", inputs=inputs, place=tmp_path / "place", words=words, again=words, most=8
+    )
     assert answer["code"] == 0, answer["error"]
     (whole,) = pages(answer["done"]).values()
     for seen in answer["seen"]:
@@ -222,7 +226,7 @@ def test_a_study_goes_on_wherever_tune_is_killed(
         words=words,
         again=words,
         after=["tune", "show", "study", "--json"],
-        most=5,
+        most=3,
     )
     assert answer["code"] == 0, answer["error"]
     for seen in answer["seen"]:
@@ -235,7 +239,7 @@ def test_a_study_goes_on_wherever_tune_is_killed(
         # What had ended is not run again; the trial that was killed with it is, and counts twice.
         assert ran.keys() == {"base", "env:SAVES=0.2"}
         assert ran["base"] >= 4
-        assert ran["env:SAVES=0.2"] >= 2
+        assert ran["env:SAVES=0.2"] >= 1  # where a row was broken off, the next takes its budget
         assert sum(ran.values()) <= 7
 
 
@@ -291,7 +295,7 @@ def test_pgle_auto_leaves_readable_runs_wherever_it_is_killed(
         words=words,
         again=["runs", "r", "--json"],
         after=["runs", "r"],
-        most=12,
+        most=6,
     )
     assert "Traceback" not in answer["error"]
     assert sum(seen["killed"] for seen in answer["seen"]) > 5

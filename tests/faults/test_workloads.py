@@ -8,8 +8,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import counterpoint
 from timelines import two_devices
+
+pytestmark = pytest.mark.system
 
 FLOOD = """
 import sys
