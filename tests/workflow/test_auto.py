@@ -11,8 +11,6 @@ import pytest
 from command_line import Counterpoint
 from counterpoint.runs import read_run
 
-pytestmark = pytest.mark.system
-
 # The step is what takes longest to compile, so it must take longer than `jnp.ones` on any machine.
 JITTED = """
 import os; os.environ["JAX_PLATFORMS"] = "cpu"; import functools, jax
@@ -31,6 +29,7 @@ def program(tmp_path: Path) -> Path:
     return tmp_path / "train.py"
 
 
+@pytest.mark.system
 def test_on_a_cpu_one_line_says_that_nothing_was_measured(
     counterpoint: Counterpoint, program: Path, tmp_path: Path
 ) -> None:
@@ -39,7 +38,8 @@ def test_on_a_cpu_one_line_says_that_nothing_was_measured(
     assert done.returncode == 1, done.stderr
     said = " ".join(done.stdout.split())
     assert "NOT USED" in said
-    assert "found no GPU kernels to measure on the cpu backend" in said
+    assert "no GPU kernels" in said
+    assert "cpu backend" in said
     assert "CUPTI" not in said  # JAX's own guess, which is meant for GPUs
     # JAX was really asked, measured three calls, and warned of each empty trace.
     run = read_run(tmp_path / "out" / "optimise")
@@ -49,6 +49,8 @@ def test_on_a_cpu_one_line_says_that_nothing_was_measured(
     assert not (tmp_path / "out" / "after").exists()
 
 
+@pytest.mark.system
+@pytest.mark.smoke
 def test_a_program_that_compiles_ahead_of_time_is_told_where(
     counterpoint: Counterpoint, program: Path
 ) -> None:

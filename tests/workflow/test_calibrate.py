@@ -197,14 +197,14 @@ def test_a_recording_of_larger_hosts_than_the_target_has_is_warned_of() -> None:
     told = recording(scalars())
     larger = replace(told, devices=tuple(replace(told.devices[0], ordinal=at) for at in range(9)))
     found = calibrate([larger], TARGET, start=scalars(), model_of=Simple)
-    assert any("has 9 devices on a host, but the target 2x8xH100 has 8" in it for it in found.notes)
+    assert any("9 devices" in it and "2x8xH100 has 8" in it for it in found.notes)
 
 
 def test_of_a_recording_that_names_no_chip_the_target_is_believed_and_that_is_said() -> None:
     told = recording(scalars())
     nameless = replace(told, devices=(replace(told.devices[0], chip=None),))
     found = calibrate([nameless], TARGET, start=scalars(), model_of=Simple)
-    assert any("names no chip: its times are assumed to be of H100" in it for it in found.notes)
+    assert any("no chip" in it and "H100" in it for it in found.notes)
     assert not any(
         "taken to be" in it
         for it in calibrate([told], TARGET, start=scalars(), model_of=Simple).notes
@@ -214,7 +214,7 @@ def test_of_a_recording_that_names_no_chip_the_target_is_believed_and_that_is_sa
 def test_a_file_of_another_chip_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a100.toml"
     file.write_text(scalars_toml("A100-40GB", {"matmul": Scalar(0.9, 0.1, "test")}))
-    with pytest.raises(InputError, match="fitted on A100-40GB, but the target is H100"):
+    with pytest.raises(InputError, match=r"A100-40GB.*H100"):
         read_scalars(file).over(scalars(), "H100")
 
 
@@ -222,7 +222,7 @@ def test_a_recording_without_its_program_is_refused() -> None:
     program = program_from_text(text())
     bare = simulate(program, Simple(scalars()), target=TARGET).timeline
     bare = replace(bare, programs=tuple(replace(it, variants={}) for it in bare.programs))
-    with pytest.raises(InputError, match="nothing to calibrate on"):
+    with pytest.raises(InputError, match="nothing to calibrate"):
         calibrate([bare], TARGET, start=scalars(), model_of=Simple)
 
 
@@ -363,7 +363,7 @@ def test_a_fit_that_tells_the_measured_step_worse_is_not_taken() -> None:
     kept = reject_worse(before, fits, [step], step_of)
     assert [fit.fitted for fit in kept] == [False, True]
     assert kept[0].after == kept[0].before
-    assert "it makes the prediction of the step worse" in kept[0].how
+    assert "worse" in kept[0].how
     right = replace(usual, seconds=step_of(usual, replace(before, matmul=fits[0].after)))
     assert all(fit.fitted for fit in reject_worse(before, fits, [right], step_of))
 
@@ -395,7 +395,7 @@ def test_where_nothing_is_fitted_no_file_is_written(
     told = capsys.readouterr()
     assert not kept.exists()
     assert "0 of 5 fitted" in told.out
-    assert "none of the 5 scalars could be fitted" in told.err
+    assert "5 scalars" in told.err
     assert (told.out + told.err).count("next: ") == 1
     assert "wrote" not in told.err
     assert main(("calibrate", recording, "--target", "8xMI300X", "-o", str(kept), "--json")) == 3
@@ -406,7 +406,7 @@ def test_a_calibration_that_fitted_something_is_not_refused() -> None:
     known = scalars(matmul=0.5, memory=0.7)
     found = calibrate([recording(known)], TARGET, start=scalars(), model_of=Simple)
     found.refuse_nothing("a.xplane.pb")
-    with pytest.raises(InputError, match="none of the 0 scalars could be fitted"):
+    with pytest.raises(InputError, match="0 scalars"):
         replace(found, fits=()).refuse_nothing("a.xplane.pb")
 
 

@@ -15,8 +15,6 @@ from command_line import Counterpoint
 from counterpoint.flags.versions import PROFILE
 from counterpoint.runs import read_run
 
-pytestmark = pytest.mark.system
-
 STEPS = ("--profile-start-step", "2", "--profile-steps", "4")
 CPU_STEP = """
 import os
@@ -57,6 +55,7 @@ def tuned(
     return Tuned(directory / "tuned", done.stderr)
 
 
+@pytest.mark.system
 def test_a_measured_profile_is_proved_to_be_used(tuned: Tuned) -> None:
     report = json.loads((tuned.directory / "report.json").read_text())
 
@@ -85,6 +84,7 @@ def test_a_measured_profile_is_proved_to_be_used(tuned: Tuned) -> None:
     assert report["without"][0]["step_ms"]["source"] == "annotation"
 
 
+@pytest.mark.system
 def test_the_compared_runs_differ_by_the_profile_alone(tuned: Tuned) -> None:
     # The log ends in the digest: both step times, and the largest loss in a run with a profile.
     step, loss, same = tuned.stderr.splitlines()[-3:]
@@ -107,6 +107,8 @@ def test_the_compared_runs_differ_by_the_profile_alone(tuned: Tuned) -> None:
     assert "xla_gpu_enable_command_buffer" not in with_
 
 
+@pytest.mark.smoke
+@pytest.mark.system
 def test_a_profile_of_another_program_is_not_called_used(
     counterpoint: Counterpoint, workload: list[str], tmp_path: Path
 ) -> None:
@@ -122,25 +124,18 @@ def test_a_profile_of_another_program_is_not_called_used(
     assert [it.name for it in home.iterdir() if it.is_dir()] == ["without-1"]
 
 
-def test_a_profile_run_without_gpus_ends_in_one_clear_error(
-    counterpoint: Counterpoint, cpu_step: list[str]
-) -> None:
-    done = counterpoint("pgle", "manual", *STEPS, "-o", "out", "--", *cpu_step)
-    assert done.returncode == 3
-    assert "a profile of 1 CPU device, not of GPUs" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
+@pytest.mark.system
 def test_a_given_profile_without_gpus_ends_after_the_first_run(
     counterpoint: Counterpoint, cpu_step: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "step.pbtxt").write_text('costs { name: "fusion" cost_us: 5 }\n')
     done = counterpoint("pgle", "manual", "--profile", "step.pbtxt", "-o", "out", "--", *cpu_step)
     assert done.returncode == 3
-    assert "it ran on cpu" in done.stderr
+    assert "on cpu" in done.stderr
     assert not (tmp_path / "out" / "with-1").exists()
 
 
+@pytest.mark.system
 def test_our_flags_reach_a_program_whose_script_exports_its_own(
     counterpoint: Counterpoint, cpu_step: list[str], tmp_path: Path
 ) -> None:
@@ -149,10 +144,12 @@ def test_our_flags_reach_a_program_whose_script_exports_its_own(
     script.write_text(f"{mine}\nexec {' '.join(cpu_step)}\n")
     done = counterpoint("pgle", "manual", *STEPS, "-o", "out", "--", "bash", script)
     assert done.returncode == 3
-    assert "a profile of 1 CPU device, not of GPUs" in done.stderr
+    assert "1 CPU device" in done.stderr  # one clear error
+    assert "Traceback" not in done.stderr
     assert list((tmp_path / "out" / "profile").rglob("*before_optimizations*"))
 
 
+@pytest.mark.system
 def test_a_program_that_removes_our_flags_is_found_out(
     counterpoint: Counterpoint, cpu_step: list[str], tmp_path: Path
 ) -> None:
@@ -168,20 +165,22 @@ def test_a_program_that_removes_our_flags_is_found_out(
     assert sorted(it.name for it in (tmp_path / "out").iterdir()) == ["profile"]
 
 
+@pytest.mark.system
 def test_a_program_that_ends_before_the_window_is_told_so(
     counterpoint: Counterpoint, cpu_step: list[str]
 ) -> None:
     done = counterpoint("pgle", "manual", "--profile-start-step", 99, "-o", "out", "--", *cpu_step)
     assert done.returncode == 3
-    assert "the run left no profile" in done.stderr
+    assert "no profile" in done.stderr
     assert "12 steps" in done.stderr
 
 
+@pytest.mark.system
 def test_a_workload_that_fails_ends_the_workflow(counterpoint: Counterpoint) -> None:
     failing = [sys.executable, "-c", "raise SystemExit('no dataset')"]
     done = counterpoint("pgle", "manual", "-o", "out", "--", *failing)
     assert done.returncode == 3
-    assert "the profile run failed" in done.stderr
+    assert "profile run failed" in done.stderr
     assert "no dataset" in done.stderr
 
 

