@@ -36,6 +36,12 @@ _PATIENT = {
     "RAY_health_check_failure_threshold": "8",
 }
 """Busy machines are no dead ones."""
+_LEAN = {
+    "RAY_health_check_period_ms": "1000",
+    "RAY_enable_worker_prestart": "0",
+    "RAY_prestart_worker_first_driver": "0",
+}
+"""A node that is dead is seen soon, and no worker starts before it is needed."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ def _running(base: str, nodes: int, cpus: int) -> Generator[Cluster | str]:
             stderr=errors,
             start_new_session=True,
             text=True,
-            env={**os.environ, **_PATIENT, "RAY_TMPDIR": base},
+            env={**os.environ, **_PATIENT, **_LEAN, "RAY_TMPDIR": base},
             cwd=base,
         ) as process,
     ):
