@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.fleet.fleet import Fleet, FleetHost
-from counterpoint.fleet.tasks import Order, Reduction, reduce_profile
+from counterpoint.fleet.tasks import DIGESTS, Order, Reduction, reduce_profile
 from counterpoint.fleet.topology import HostPlace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -43,6 +43,19 @@ def write_profiles(
         paths.append(directory / f"{name}.xplane.pb")
         paths[-1].write_bytes(data)
     return paths
+
+
+class TasksHere:
+    """An executor that does the tasks in this process, one after the other."""
+
+    retried = 0
+
+    def run(
+        self, names: Sequence[str], memory_bytes: int, order: Order = DIGESTS
+    ) -> Generator[Reduction]:
+        """Yield the outcome of each task."""
+        for name in names:
+            yield reduce_profile(name, memory_bytes, order)
 
 
 def killed_once(marker: str) -> Callable[[str, int, Order], Reduction]:

@@ -21,7 +21,7 @@ from counterpoint.fleet.digest import to_bytes
 from counterpoint.fleet.local import LocalExecutor
 from counterpoint.timeline import remote
 from counterpoint.view import LivePage
-from made_fleet import write_profiles
+from made_fleet import TasksHere, write_profiles
 
 MEMORY = 1 << 30
 
@@ -33,7 +33,7 @@ def profiles(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def gathered(profiles: list[Path]) -> Gathering:
-    return gather_digests([str(profiles[0].parent)], LocalExecutor(2), memory_bytes=MEMORY)
+    return gather_digests([str(profiles[0].parent)], TasksHere(), memory_bytes=MEMORY)
 
 
 def answer(*words: object) -> dict[str, Any]:
@@ -262,6 +262,7 @@ def test_what_can_not_be_read_is_named_and_left_out(profiles: list[Path], tmp_pa
     assert "Traceback" not in strict.stderr
 
 
+@pytest.mark.smoke
 def test_a_killed_process_is_replaced_and_its_task_repeated(
     profiles: list[Path],
     gathered: Gathering,
@@ -275,10 +276,14 @@ def test_a_killed_process_is_replaced_and_its_task_repeated(
         "from counterpoint.fleet import local; from made_fleet import killed_once;"
         f" local.reduce_profile = killed_once({str(marker)!r}); local.serve()",
     )
-    found = gather_digests([str(profiles[0].parent)], LocalExecutor(2), memory_bytes=MEMORY)
+    (tmp_path / "empty.xplane.pb").write_bytes(b"")
+    names = [str(profiles[0].parent), str(tmp_path)]
+    found = gather_digests(names, LocalExecutor(2), memory_bytes=MEMORY)
     assert marker.exists()
     assert found.retried == 1
-    assert not found.failures
+    assert [Path(each.name).name for each in found.failures] == ["empty.xplane.pb"]
+    here = gather_digests(names, TasksHere(), memory_bytes=MEMORY)
+    assert found.failures == here.failures
     assert found.digests.equals(gathered.digests)
 
 

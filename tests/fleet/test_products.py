@@ -122,6 +122,7 @@ def test_a_host_is_not_asked_for_the_others(merged: ProfileBuild, profiles: list
     assert own in str(merge_costs(some, ()).notes)
 
 
+@pytest.mark.system  # what failed has to come back from another process
 def test_a_wrong_request_is_no_defect(profiles: list[Path], tmp_path: Path) -> None:
     words = ("--module", "eval", "--executor", "local", "-o", tmp_path / "step.pbtxt")
     done = in_process("pgle", "make", *profiles, *words)

@@ -200,6 +200,7 @@ store.add_run(sys.argv[1], facts, made)
 """
 
 
+@pytest.mark.system
 def test_a_run_is_stored_whole_or_not_at_all(gathering: Gathering, tmp_path: Path) -> None:
     """Killed at one file operation after the other, until it ends by itself."""
     digest = tmp_path / "digest"
@@ -272,6 +273,7 @@ def server() -> Iterator[S3Server]:
         yield made
 
 
+@pytest.mark.system
 class TestBucket:
     """A store in a bucket of a real server of S3's protocol."""
 

@@ -19,11 +19,9 @@ def noise(hosts: int, steps: int, seed: int, spread: float = 1.0) -> np.ndarray:
 @pytest.mark.parametrize("steps", [3, 10, 40])
 def test_noise_is_no_straggler(hosts: int, steps: int) -> None:
     """At most one set in twenty may have a false one; each kind of unit is a chance of its own."""
-    tries = 40
+    found = [find_late(fleet_of(noise(hosts, steps, seed))) for seed in range(40)]
     false = sum(
-        any(late.kind == kind for late in find_late(fleet_of(noise(hosts, steps, seed))))
-        for kind in ("host", "device")
-        for seed in range(tries)
+        any(late.kind == kind for late in lates) for lates in found for kind in ("host", "device")
     )
     # More than so many among 80 have a chance below 1 in 10,000 at 5 % each.
     most = next(

@@ -1,0 +1,19 @@
+"""Where the tests of fleets do their tasks."""
+
+from __future__ import annotations
+
+import pytest
+
+from counterpoint.fleet.local import LocalExecutor
+from made_fleet import TasksHere
+
+
+@pytest.fixture(autouse=True)
+def tasks_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do tasks in this process, since most tests ask what a fleet says, not who computes it.
+
+    A process per task imports polars, which takes longer than the task. Tests marked `smoke` or
+    `system` start the processes.
+    """
+    if not any(mark.name in ("smoke", "system") for mark in request.node.iter_markers()):
+        monkeypatch.setattr(LocalExecutor, "run", TasksHere.run)
