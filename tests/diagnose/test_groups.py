@@ -100,13 +100,8 @@ def test_a_notebook_asks_the_explanation() -> None:
         explanation.ops_by("layer")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "vllm_qwen3_2tpu.trace.json.gz",
-        pytest.param("pax_fsdp4_4proc_proc0.zip", marks=pytest.mark.system),
-    ],
-)
+@pytest.mark.system
+@pytest.mark.parametrize("name", ["vllm_qwen3_2tpu.trace.json.gz", "pax_fsdp4_4proc_proc0.zip"])
 def test_ten_rows_are_most_of_a_large_model(shared: Path, name: str) -> None:
     explanation = explained_of(shared / "data/traces" / name)
     whole = float(explanation.ops["self_ms"].sum())

@@ -108,7 +108,7 @@ class TestPax:
         "jax_conv_mi300x_8gpu.xplane.pb",
         "jax_gemm_mi300x.xplane.pb",
         "jax_inference_v6e_4tpu.xplane.pb",
-        "vllm_qwen3_2tpu.trace.json.gz",
+        pytest.param("vllm_qwen3_2tpu.trace.json.gz", marks=pytest.mark.system),
         "pytorch_h100_2gpu.nsys.sqlite",
         pytest.param("pax_fsdp4_4proc_proc*.zip", marks=pytest.mark.system),
     ],
@@ -233,6 +233,7 @@ class TestSteps:
         assert explained.breakdown is not None
         assert explained.breakdown.idle_ms / 0.701 == pytest.approx(0.16, abs=0.02)
 
+    @pytest.mark.system
     def test_one_run_is_no_step(self, shared: Path) -> None:
         steps = explained_of(shared / "data/traces/vllm_qwen3_2tpu.trace.json.gz").steps
         assert (steps.count, steps.median_ms, steps.window) == (0, None, "run")

@@ -28,6 +28,6 @@ def test_a_terminal_cuts_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Terminal()
     print_document(DOCUMENT, stream)
     (line,) = (it for it in stream.getvalue().splitlines() if "gpu_hlo_schedule" in it)
-    assert "Using PGLE profile from" in line
+    assert "Using PGLE profile" in line
     assert "step.pbtxt" not in line
     assert len(line) <= 80 + len("\x1b[2m\x1b[0m")
