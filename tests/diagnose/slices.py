@@ -16,7 +16,7 @@ from counterpoint.timeline.xplane.reader import read_xplane
 
 @cache
 def timeline_of(scene: Scene, quiet: Scene | None = None) -> Timeline:
-    """The Timeline of both slices, made once in each process; the second's profile is that of `quiet`, where it is given."""
+    """The Timeline of both slices; the second's profile is that of `quiet`, where it is given."""
     names = ["slice-1.xplane.pb", "slice-2.xplane.pb"]
     first, second = files(scene)
     parts = zip((first, files(quiet)[1] if quiet else second), names, strict=True)

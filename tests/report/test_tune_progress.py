@@ -28,6 +28,8 @@ from counterpoint.tune.study.records import (
 )
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose, TrialFailure
+from golden import Golden
+from golden_cases import cases
 from terminals import Terminal
 from tune_studies import AT, Made, arm, report
 
@@ -43,45 +45,38 @@ def between(before: Made, add: Callable[[Made], object]) -> list[str]:
     return event_lines(earlier, before.study)
 
 
-def test_each_thing_that_happens_is_a_line() -> None:
+def test_each_thing_that_happens_is_a_line(golden: Golden) -> None:
     made = Made(NVLS, BUFFERS)
-    assert event_lines(None, made.study) == ["shortlist: NVLS off, command buffers off"]
     space = SpaceMade(dimensions=(("NVLS", 1), ("x", 3)), left_out=(LeftOut("y", "n"),), at=AT)
     space = replace(space, notes=("jaxlib 9 is not known",))
-    assert between(made, lambda it: it.add(space)) == [
-        "space: 2 dimensions with 4 choices; 1 left out",
-        "note: jaxlib 9 is not known",
-    ]
-    assert between(made, lambda it: it.entered(NVLS, BUFFERS)) == [
-        "entered: NVLS off, command buffers off"
-    ]
-    assert between(made, lambda it: it.noise()) == [
-        "trial 1, base (noise, row 1): 1,000.0 ms a step",
-        "trial 2, base (noise, row 1): 1,001.0 ms a step",
-        "allocation 1: local on a",
-    ]
     crash = report(failure=TrialFailure.CRASH)
-    assert between(made, lambda it: it.ran("NVLS off", crash, Purpose.SCREEN, 1)) == [
-        "trial 3, NVLS off (screen, row 2): crash: planted crash"
-    ]
-    assert between(made, lambda it: it.dropped("NVLS off", "crash", "it failed twice")) == [
-        "dropped NVLS off, crash: it failed twice"
-    ]
-    assert between(made, lambda it: it.add(Paused(why="interrupted", at=AT))) == ["interrupted"]
-    assert between(made, lambda it: it.add(StudyEnded(why="decided", at=AT))) == ["done: decided"]
+    entered = Made(NVLS).entered(NVLS)
+    told = {
+        "the shortlist": event_lines(None, made.study),
+        "the space": between(made, lambda it: it.add(space)),
+        "two arms enter": between(made, lambda it: it.entered(NVLS, BUFFERS)),
+        "two trials of the base": between(made, lambda it: it.noise()),
+        "a trial that crashes": between(
+            made, lambda it: it.ran("NVLS off", crash, Purpose.SCREEN, 1)
+        ),
+        "an arm is dropped": between(
+            made, lambda it: it.dropped("NVLS off", "crash", "it failed twice")
+        ),
+        "a pause": between(made, lambda it: it.add(Paused(why="interrupted", at=AT))),
+        "the end": between(made, lambda it: it.add(StudyEnded(why="decided", at=AT))),
+        "the end of a race in which not all is decided": between(
+            entered, lambda it: it.add(StudyEnded(why="every arm is decided", at=AT))
+        ),
+        "a profile, which is in no row": between(
+            Made(NVLS).entered(NVLS).opened(),
+            lambda it: it.ran("NVLS off", report(None), Purpose.PROFILE, -1),
+        ),
+    }
     assert event_lines(made.study, made.study) == []
-
-
-def test_an_end_does_not_call_decided_what_the_table_calls_not_decided() -> None:
-    end = StudyEnded(why="every arm is decided", at=AT)
-    lines = between(Made(NVLS).entered(NVLS), lambda it: it.add(end))
-    assert lines == ["done: no arm is worth more runs"]
-
-
-def test_a_trial_without_a_row_and_a_profile_are_told_as_what_they_are() -> None:
-    made = Made(NVLS).entered(NVLS).opened()
-    lines = between(made, lambda it: it.ran("NVLS off", report(None), Purpose.PROFILE, -1))
-    assert lines == ["trial 1, NVLS off (profile): done"]
+    assert [len(lines) for lines in told.values()] == [1, 2, 1, 3, 1, 1, 1, 1, 1, 1]
+    (end,) = told["the end of a race in which not all is decided"]
+    assert "decided" not in end
+    golden("study_events.txt", cases({name: "\n".join(lines) for name, lines in told.items()}))
 
 
 def running() -> Study:
@@ -90,24 +85,24 @@ def running() -> Study:
     return made.study
 
 
-def test_how_it_stands() -> None:
+def test_how_it_stands(golden: Golden) -> None:
     now = datetime.fromisoformat(AT).replace(minute=2, second=7)
     status = study_status(running(), tune_conclusions.unfinished(), now)
-    assert status.lines == (
-        "spent: 2 trials, 5 min; left: 18 trials, up to 45 min",
-        "best so far: pipelined all-gather + all-gather threshold 512 MiB +3.0%",
-        "running trial 3: NVLS off (race, row 3), 2:07",
-    )
+    spent, best, runs = status.lines
+    assert "2 trials" in spent
+    assert best.endswith(" +3.0%")
+    assert runs.endswith(" 2:07")
+    golden("study_status.txt", "\n".join((*status.lines, "")))
 
 
 def test_the_best_so_far_is_never_one_that_is_slower() -> None:
     now = datetime.now(UTC)
     none = tune_conclusions.nothing()
-    assert study_status(running(), none, now).best == "best so far: the base"
+    assert study_status(running(), none, now).best.endswith(": the base")
     estimated = tune_conclusions.estimate("x", 0.01, Range(0.002, 0.02), ArmVerdict.OPEN)
     row = replace(none.rows[1], raced=estimated)
     status = study_status(running(), replace(none, rows=(none.rows[0], row)), now)
-    assert status.best == "best so far: NVLS off +1.0% [+0.2%, +2.0%]"
+    assert status.best.endswith(": NVLS off +1.0% [+0.2%, +2.0%]")
 
 
 def test_who_has_no_figure_is_not_the_best_so_far() -> None:
@@ -151,14 +146,15 @@ def test_a_journal_that_grows_is_followed(tmp_path: Path, *, terminal: bool) -> 
                 ledger.add(it)
             stream.wait_for("counterpoint: trial 2, base")
             stream.wait_for("spent: 2 trials")
-            progress.note("interrupted: ending in order")
+            progress.note("interrupted: in order")
     text = stream.getvalue()
     stays = [it.rpartition("\x1b[K")[2] for it in text.splitlines() if "counterpoint: " in it]
-    assert stays.count("counterpoint: entered: NVLS off") == 1
-    assert "counterpoint: interrupted: ending in order" in stays
+    entered = between(Made(NVLS), lambda it: it.entered(NVLS))
+    assert [stays.count(f"counterpoint: {line}") for line in entered] == [1]
+    assert "counterpoint: interrupted: in order" in stays
     assert ("\x1b" in text) is terminal
     if terminal:
-        assert text.endswith(("\x1b[K", "\n")), "the lines that are redrawn are wiped in the end"
+        assert text.endswith(("\x1b[K", "\n"))  # the lines that are redrawn are wiped in the end
 
 
 def test_what_an_earlier_sitting_did_is_not_told_again(tmp_path: Path) -> None:
