@@ -9,6 +9,7 @@ tests of its own, so that a better sentence changes a file and breaks no test.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import unified_diff
 from pathlib import Path
 
 
@@ -27,4 +28,10 @@ class Golden:
             file.write_text(text, "utf-8")
             return
         kept = file.read_text("utf-8") if file.exists() else ""
-        assert text == kept, f"{file} has another text: if the new one is right, run `make golden`"
+        assert text == kept, difference(file, kept, text)
+
+
+def difference(file: Path, kept: str, text: str) -> str:
+    """What is new: pytest shows it for the asserts of test modules alone."""
+    lines = unified_diff(kept.splitlines(), text.splitlines(), "golden", "new", lineterm="")
+    return "\n".join((f"{file}: if the new text is right, run `make golden`", *lines))

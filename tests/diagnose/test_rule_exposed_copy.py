@@ -7,6 +7,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 from compute_step import made, priced, where
+from findings_said import Said
 
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.ops import utilization
@@ -32,19 +33,20 @@ ENTRY main {{
 """
 
 
-def test_a_fetch_that_starts_too_late() -> None:
+def test_a_fetch_that_starts_too_late(said: Said) -> None:
     lines = [("fetch", 0, 1, 0), ("work", 1, 6_000, 0), ("fetched", 6_001, 3_000, 0),
              ("last", 9_001, 999, 0)]  # fmt: skip
     (finding,) = check(made(OFFLOADED, lines))
     assert finding.code == "STEP505"
     assert finding.title == "exposed copies take 3.00 ms per step"
-    assert "3.00 ms (0.27 GB) from the host to the device" in finding.detail
     assert "mlp.py:12" in finding.detail
     assert "start earlier" in str(finding.remedy)
     assert priced(finding).high == pytest.approx(3.0, rel=0.06)
+    assert "(0.27 GB) from the host" in finding.detail
+    said(finding)
 
 
-def test_bytes_are_told_of_the_copies_that_are_waited_for() -> None:
+def test_bytes_are_told_of_the_copies_that_are_waited_for(said: Said) -> None:
     two = OFFLOADED.replace(
         "  work =",
         "  other = (f32[67108864]{0}, f32[67108864]{0:S(5)}, u32[]) copy-start(kept)\n  work =",
@@ -52,7 +54,8 @@ def test_bytes_are_told_of_the_copies_that_are_waited_for() -> None:
     lines = [("fetch", 0, 1, 0), ("other", 1, 1, 0), ("work", 2, 6_000, 0),
              ("early", 6_002, 1, 0), ("fetched", 6_003, 3_000, 0)]  # fmt: skip
     (finding,) = check(made(two, lines))
-    assert "3.00 ms (for 0.27 of 0.54 GB) from the host to the device" in finding.detail
+    assert "0.27 of 0.54 GB" in finding.detail
+    said(finding)
 
 
 def test_a_copys_bytes_count_once_though_its_start_and_its_end_tell_them() -> None:
@@ -86,10 +89,11 @@ ENTRY main {{
 """
 
 
-def test_an_argument_that_is_not_donated() -> None:
+def test_an_argument_that_is_not_donated(said: Said) -> None:
     (finding,) = check(made(UPDATED, {"saved": 500, "gone": 4_500}))
-    assert "0.50 ms (0.27 GB) of an argument that is not donated" in finding.detail
     assert "donate_argnums" in str(finding.remedy)
+    assert "0.50 ms (0.27 GB)" in finding.detail
+    said(finding)
 
 
 def test_an_argument_that_is_donated_is_copied_for_another_reason() -> None:
@@ -99,20 +103,22 @@ def test_an_argument_that_is_donated_is_copied_for_another_reason() -> None:
     assert "donate_argnums" not in str(finding.remedy)
 
 
-def test_the_profilers_name_tells_the_way_of_an_instruction() -> None:
+def test_the_profilers_name_tells_the_way_of_an_instruction(said: Said) -> None:
     case = made(None, {"loop_fusion": 9_000, "copy.9": 1_000})
     seen = pl.when(pl.col("op") == "copy.9").then(pl.lit("MemcpyD2H")).otherwise("name")
     timeline = replace(case.timeline, ops=case.timeline.ops.with_columns(name=seen))
     (finding,) = check(StepData(selection=select(timeline), context=case.context))
-    assert "1.00 ms from the device to the host" in finding.detail
+    assert "to the host" in finding.detail
+    said(finding)
 
 
-def test_without_hlo_the_profilers_names_tell_the_way() -> None:
+def test_without_hlo_the_profilers_names_tell_the_way(said: Said) -> None:
     (finding,) = check(made(None, {"loop_fusion": 9_000, "MemcpyD2H": 1_000}))
-    assert "1.00 ms from the device to the host" in finding.detail
     saves = priced(finding)
     assert (saves.low, saves.high) == pytest.approx((0.0, 1.0))
     assert finding.basis is Basis.MEASURED
+    assert "to the host" in finding.detail
+    said(finding)
 
 
 def test_copies_into_another_layout_are_another_rules() -> None:

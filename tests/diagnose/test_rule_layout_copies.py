@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from compute_step import made, priced, where
+from findings_said import Said
 
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.network.host_work import host_transposes
@@ -47,10 +48,11 @@ def test_a_transpose_and_a_copy_into_another_layout() -> None:
     assert priced(finding).high == pytest.approx(0.11, rel=0.06)
 
 
-def test_who_wrote_a_result_in_another_order_is_named() -> None:
+def test_who_wrote_a_result_in_another_order_is_named(said: Said) -> None:
     (finding,) = check(made(turned(TRANSPOSE), {"moved": 10, "conv": 900, "copied": 90}))
     assert "bf16[8192,4096]{1,0} to bf16[8192,4096]{0,1}" in finding.detail
-    assert "conv (__cudnn$convForward) writes a result of the step" in finding.detail
+    assert "conv (__cudnn$convForward) writes" in finding.detail
+    said(finding)
 
 
 def test_a_fusion_that_converts_on_the_way_would_run_anyway() -> None:
@@ -75,14 +77,14 @@ ENTRY main {
     assert not list(check(made(hlo, {"moved": 50})))
 
 
-def test_the_host_turns_arrays_in_every_step() -> None:
+def test_the_host_turns_arrays_in_every_step(said: Said) -> None:
     host = [("TransposePlan::ExecuteTyped", n * 10_000 + 6_000, 3_000) for n in range(3)]
     host += [("Transpose::Execute", n * 10_000 + 6_000, 3_500) for n in range(3)]
     case = made(None, {"work": 5_000}, step=10_000, host=host)
     (finding,) = check(case)
-    assert finding.title == "layout changes on the host take 3.50 ms per step"
     assert finding.basis is Basis.MEASURED
     assert priced(finding).high == pytest.approx(3.5)
+    said(finding)
 
 
 def test_what_the_host_turns_at_start_up_costs_no_step() -> None:

@@ -6,6 +6,7 @@ main      work.1  reduce  update
 
 from __future__ import annotations
 
+from findings_said import Said
 from made_step import GROUPS, Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Range
@@ -39,18 +40,17 @@ def ask(case: StepData) -> list[Finding]:
     return list(nothing_hides_the_last.check(case))
 
 
-def test_one_at_the_end_is_found_with_what_it_costs() -> None:
+def test_one_at_the_end_is_found_with_what_it_costs(said: Said) -> None:
     (found,) = ask(case(AT_END, at_end()))
-    assert found.title == "devices wait 6.00 ms for the all-reduce reduce at the end of each step"
-    assert "after it the program computes for 2.00 ms" in found.detail
     assert isinstance(found.saves_ms, Range)
     assert found.saves_ms == Range(0.0, found.saves_ms.high)
     assert 5.9 < found.saves_ms.high <= 6.0
     assert "layer by layer" in found.remedy.text
     assert found.remedy.flags == ()
+    said(found)
 
 
-def test_one_at_the_start_is_found_too() -> None:
+def test_one_at_the_start_is_found_too(said: Said) -> None:
     text = hlo(
         reduce("reduce", "p", SIZE),
         negate("work.1", "reduce", SIZE),
@@ -58,8 +58,8 @@ def test_one_at_the_start_is_found_too() -> None:
         size=SIZE,
     )
     (found,) = ask(case(text, [("reduce", 0, 6), ("work.1", 6, 40), ("update", 46, 2)]))
-    assert "at the start of each step" in found.title
-    assert "before it the program computes nothing" in found.detail
+    assert "at the start" in found.title
+    said(found)
 
 
 def merged(size: int) -> str:
@@ -86,12 +86,12 @@ def test_what_was_merged_into_it_is_taken_apart_by_a_threshold() -> None:
     assert found.remedy.flags == ((flag_of("all-reduce"), str(2 * SIZE * 4)),)
 
 
-def test_one_whose_start_takes_most_of_its_time_is_not_taken_apart() -> None:
+def test_one_whose_start_takes_most_of_its_time_is_not_taken_apart(said: Said) -> None:
     step: list[Work] = [("work.1", 0, 0.4), ("reduce", 0.4, 0.012), ("update", 0.412, 0.002)]
     (found,) = ask(made(merged(4096), step, 0.414, flags={}, jaxlib="0.10.2"))
     assert "merged from 8 values" in found.detail
     assert found.remedy.flags == ()
-    assert "several smaller ones would cost more" in found.remedy.text
+    said(found)
 
 
 def test_with_much_to_compute_behind_it_another_rule_speaks() -> None:
@@ -116,11 +116,12 @@ def test_one_that_is_hidden_is_left_alone() -> None:
     assert not ask(told(found, reduce={"bound": Bound.SCHEDULE}))
 
 
-def test_the_compute_behind_it_is_that_of_one_run() -> None:
+def test_the_compute_behind_it_is_that_of_one_run(said: Said) -> None:
     step: list[Work] = [("fusion.1", 0, 40), ("all-reduce.1", 40, 6), ("fusion.2", 46, 2)]
     (finding,) = ask(made(None, step, 48, flags={}, steps=4))
-    assert "almost nothing overlaps it: after it the program computes for 2.00 ms" in finding.detail
     assert finding.doubt is not None
+    assert "2.00 ms" in finding.detail
+    said(finding)
 
 
 def test_one_that_carries_next_to_nothing_is_another_rules() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from findings_said import Said
 from megascale_fixture import Scene
 from slices import case_of
 
@@ -28,7 +29,7 @@ def test_just_enough_slack_is_enough() -> None:
     assert codes(Scene(slack_ms=4.5)) == ["STEP201"]
 
 
-def test_too_little_slack_is_the_schedules() -> None:
+def test_too_little_slack_is_the_schedules(said: Said) -> None:
     case = case_of(Scene(slack_ms=1))
     (stall,) = stalls(case)
     # 5 from the send to the end of recv-done, of which fusion.2 hides 1.
@@ -36,18 +37,15 @@ def test_too_little_slack_is_the_schedules() -> None:
     assert stall.slack_ms == pytest.approx(1.0)
     assert stall.by_cause[StallCause.SCHEDULE] == pytest.approx(4.0)
     (finding,) = recv_stall.check(case)
-    assert finding.title == (
-        "devices wait 4.00 ms per step for data of other slices:"
-        " too little work between send and recv-done"
-    )
     assert isinstance(finding.saves_ms, Range)
     assert finding.saves_ms.high == pytest.approx(4.0)
     assert finding.evidence[0].what == "send.3"
     assert finding.evidence[0].spans
     assert "send.3" in finding.remedy.text
+    said(finding)
 
 
-def test_a_late_peer_is_told_from_a_short_schedule() -> None:
+def test_a_late_peer_is_told_from_a_short_schedule(said: Said) -> None:
     # Slice 2 sends 6 later: slice 1 waits 5 + 6 - 3, slice 2 only 5 - 3; mean 5, of it 3 lateness.
     (stall,) = stalls(case_of(Scene(late_ms=6, slack_ms=3)))
     assert stall.waits_ms == pytest.approx(5.0)
@@ -57,7 +55,7 @@ def test_a_late_peer_is_told_from_a_short_schedule() -> None:
     (finding,) = recv_stall.check(case_of(Scene(late_ms=6, slack_ms=3)))
     assert isinstance(finding.saves_ms, Range)
     assert finding.saves_ms.high > 5.0
-    assert "5.00 ms is the mean over devices; up to 8.01 ms could be saved" in finding.detail
+    said(finding)
 
 
 def test_a_slow_network_is_told_from_both() -> None:
@@ -83,13 +81,13 @@ def test_a_network_that_is_slow_now_and_then_is_not_laid_to_the_schedule() -> No
     assert stall.cause is StallCause.NETWORK
 
 
-def test_without_the_runtimes_word_late_and_slow_are_not_told_apart() -> None:
+def test_without_the_runtimes_word_late_and_slow_are_not_told_apart(said: Said) -> None:
     case = case_of(Scene(network_ms=40, plane=False))
     (stall,) = stalls(case)
     assert stall.cause is StallCause.UNKNOWN
     assert stall.late_ms is None
     (finding,) = recv_stall.check(case)
-    assert "late senders or a slow network" in finding.title
+    said(finding)
 
 
 def test_without_hlo_the_stall_is_seen_and_a_dump_is_asked_for() -> None:
@@ -106,14 +104,15 @@ def test_registrations_go_before_the_network() -> None:
     assert stall.by_cause[StallCause.NETWORK] == 0
 
 
-def test_a_slice_that_computes_longer_is_named_with_what_it_costs() -> None:
+def test_a_slice_that_computes_longer_is_named_with_what_it_costs(said: Said) -> None:
     # Slice 2 computes 30, slice 1 18; without that both steps take 18.05 instead of 30.05.
     (finding,) = recv_stall.check(case_of(Scene(late_ms=12)))
-    assert "slice-2 computes 30.00 ms per step, other hosts 18.00 ms: 12.00 ms" in finding.detail
     assert "slice-2" in finding.remedy.text
     assert isinstance(finding.saves_ms, Range)
     # What slice 1 waits in its recv-done and, for the next step, idle.
     assert 12.0 <= finding.saves_ms.high <= 12.1
+    assert "slice-2 computes 30.00 ms" in finding.detail
+    said(finding)
 
 
 def test_slices_that_compute_alike_are_not_accused() -> None:
@@ -121,14 +120,15 @@ def test_slices_that_compute_alike_are_not_accused() -> None:
     assert "computes" not in finding.detail
 
 
-def test_a_slice_that_tells_nothing_of_its_messages_is_named() -> None:
+def test_a_slice_that_tells_nothing_of_its_messages_is_named(said: Said) -> None:
     case = case_of(Scene(network_ms=14), quiet=Scene(network_ms=14, plane=False))
     (finding,) = recv_stall.check(case)
     assert isinstance(finding.saves_ms, Range)
     assert finding.saves_ms.high == pytest.approx(5.0, abs=0.05)
     assert finding.doubt is not None
-    assert "the profile of slice-2 has no Megascale events" in finding.doubt
     (calls,) = slow_remote_calls.check(case)
     assert isinstance(calls.saves_ms, Range)
     assert calls.saves_ms.high == pytest.approx(5.0, abs=0.05)
     assert "slice-2 recorded no messages" in (calls.doubt or "")
+    assert "slice-2" in finding.doubt
+    said(finding)

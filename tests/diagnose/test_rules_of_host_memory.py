@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from findings_said import Said
 from megascale_fixture import Scene
 from slices import case_of
 from xspace_builder import MS, host, tpu, tpu_op, xspace
@@ -45,16 +46,16 @@ def test_registrations_at_start_up_are_as_they_should_be() -> None:
     assert not list(dma_registration.check(case))
 
 
-def test_registrations_in_every_step_are_found_with_what_they_cost() -> None:
+def test_registrations_in_every_step_are_found_with_what_they_cost(said: Said) -> None:
     case = case_of(Scene(slack_ms=SLACK, registered=lambda _: 4))
     (finding,) = dma_registration.check(case)
     # Four on each of four threads, one after the other and all threads at once: 4 x 0.4.
-    assert finding.title == ("each step registers 16.0 host buffers for DMA, in 1.60 ms")
     assert most(finding) == pytest.approx(1.6)
-    assert "6 of 6 steady steps have such calls, from step 1 on" in finding.detail
     assert "16.0 per step (134.2 MB)" in finding.detail
     # Of the same host: 4, and those of step 0.
     assert "20 calls (17,294.2 MB), 206 ms" in finding.detail
+    assert "16.0" in finding.title
+    said(finding)
 
 
 def test_the_region_to_register_ahead_is_computed() -> None:
@@ -66,13 +67,14 @@ def test_the_region_to_register_ahead_is_computed() -> None:
     assert "4 GiB (registered at startup)" in finding.remedy.text
 
 
-def test_no_region_is_asked_for_that_no_host_can_spare() -> None:
+def test_no_region_is_asked_for_that_no_host_can_spare(said: Said) -> None:
     given = "--megascale_grpc_premap_memory_bytes=68719476736"
     scene = Scene(slack_ms=SLACK, registered=lambda _: 4)
     (finding,) = dma_registration.check(case_of(scene, {"LIBTPU_INIT_ARGS": given}))
     assert not finding.remedy.environment
     assert "reuse buffers" in finding.remedy.text
-    assert "128 GiB, more than a host can spare" in finding.remedy.text
+    assert "128 GiB" in finding.remedy.text
+    said(finding)
 
 
 def test_what_libtpu_was_given_is_kept_and_built_upon() -> None:
@@ -129,13 +131,13 @@ def one_slice(registered_ms: float, size: str | None = "1.07GB") -> StepData:
     return StepData(selection=select(assemble([recording], ["one"])), context=Context())
 
 
-def test_without_slices_registrations_are_not_laid_to_megascale() -> None:
+def test_without_slices_registrations_are_not_laid_to_megascale(said: Said) -> None:
     (finding,) = dma_registration.check(one_slice(8))
     assert most(finding) == pytest.approx(8.0)
     assert not finding.remedy.environment
     assert "megascale" not in finding.remedy.text
     assert finding.doubt is not None
-    assert "no transfers between slices" in finding.doubt
+    said(finding)
 
 
 def test_without_sizes_no_value_is_made_up() -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from findings_said import Said
 from made_step import Work, hlo, made, negate, reduce_done, reduce_start, told
 from runs_with_memory import run_with
 
@@ -80,12 +81,13 @@ def test_the_program_of_these_tests_bears_its_fingerprint() -> None:
     assert program.fingerprint == OURS
 
 
-def test_a_schedule_made_by_guesses_is_found() -> None:
+def test_a_schedule_made_by_guesses_is_found(said: Said) -> None:
     (found,) = all_of(case(ON))
     assert found.code == "STEP602"
-    assert found.title == "3.00 ms per step are exposed; XLA scheduled without measured costs"
-    assert found.saves_ms == Unknown("this time is part of STEP101")
+    assert isinstance(found.saves_ms, Unknown)
+    assert "STEP101" in found.saves_ms.reason
     assert [it.what for it in found.evidence] == ["start"]
+    said(found)
 
 
 @pytest.mark.parametrize(
@@ -131,11 +133,11 @@ def test_a_profile_of_another_program_is_stale(tmp_path: Path) -> None:
     assert (found.saves_ms.low, found.saves_ms.high) == pytest.approx((0.0, 3.0))
 
 
-def test_who_has_a_profile_is_not_told_to_give_one(tmp_path: Path) -> None:
+def test_who_has_a_profile_is_not_told_to_give_one(tmp_path: Path, said: Said) -> None:
     (without,) = exposed_collective.check(case(ON))
     (with_one,) = exposed_collective.check(case(profile(tmp_path)))
-    assert "give the latency-hiding scheduler measured costs" in without.remedy.text
     assert "counterpoint pgle check" in with_one.remedy.text
+    said(without)
 
 
 def test_a_stale_profile_that_costs_nothing_is_not_worth_a_word(tmp_path: Path) -> None:
@@ -146,18 +148,20 @@ def test_a_profile_that_is_not_there_any_more_says_nothing(tmp_path: Path) -> No
     assert codes(case({**ON, PROFILE: str(tmp_path / "gone.pbtxt")})) == []
 
 
-def test_a_collective_without_a_cost_is_found(tmp_path: Path) -> None:
+def test_a_collective_without_a_cost_is_found(tmp_path: Path, said: Said) -> None:
     (found,) = all_of(case(profile(tmp_path, ("work.1", "work.2", "work.3", "work.4"))))
     assert found.code == "STEP604"
-    assert found.title == "the PGLE profile lacks the cost of 1 of 1 collectives"
     assert found.evidence[0].what == "start"
+    assert "1 of 1" in found.title
+    said(found)
 
 
-def test_so_is_work_that_takes_much_time(tmp_path: Path) -> None:
+def test_so_is_work_that_takes_much_time(tmp_path: Path, said: Said) -> None:
     # work.1 takes 5 of the 25 ms that are measured: 80% are covered.
     (found,) = all_of(case(profile(tmp_path, ("start", "work.2", "work.3", "work.4"))))
     assert found.code == "STEP604"
-    assert "20% of the measured time" in found.title
+    assert "20%" in found.title
+    said(found)
 
 
 def test_little_work_without_a_cost_is_not(tmp_path: Path) -> None:

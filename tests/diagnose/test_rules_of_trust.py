@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from findings_said import Said
 from healthy import healthy
 from host_side import case
 
@@ -53,12 +54,13 @@ def overhead(inside_ms: int, before: int = 6) -> list[Finding]:
     return list(profiler_overhead.check(case(healthy(), Context(run=run))))
 
 
-def test_steps_that_are_slower_inside_the_profile() -> None:
+def test_steps_that_are_slower_inside_the_profile(said: Said) -> None:
     (finding,) = overhead(140)
-    assert finding.title == "steps take 40.0 ms longer while they are profiled"
-    assert "median of 4 steps inside the profile: 140.0 ms" in finding.detail
     assert "of 7 steps outside: 100.0 ms" in finding.detail  # as the step time above it is counted
     assert isinstance(finding.saves_ms, Unknown)
+    assert "40.0 ms" in finding.title
+    assert "140.0 ms" in finding.detail
+    said(finding)
 
 
 def test_steps_that_are_hardly_slower() -> None:
