@@ -1,14 +1,15 @@
-"""For the tests of rules: how findings read."""
+"""For the tests of findings: how they read."""
 
 from __future__ import annotations
 
 import pytest
-from findings_said import Said
+from finding_text import finding_text
 
 from golden import Golden
+from golden_sections import Said
 
 
 @pytest.fixture
 def said(request: pytest.FixtureRequest, golden: Golden) -> Said:
-    """Compare whole findings with this module's golden file."""
-    return Said(request, golden)
+    """Compare findings, or texts of them, with this module's golden file."""
+    return Said(request, golden, finding_text, wraps=True)

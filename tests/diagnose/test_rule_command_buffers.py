@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from compute_step import made, where
-from findings_said import Said
 
 from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.rules.command_buffers_hide_ops import check
 from counterpoint.diagnose.step_data import StepData
+from golden_sections import Said
 
 HLO = f"""
 ENTRY main {{

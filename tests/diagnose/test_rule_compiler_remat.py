@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from compute_step import made, priced, where
-from findings_said import Said
 from runs_with_memory import run_with
 
 from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.rules.compiler_remat import check
+from golden_sections import Said
 
 WARNING = (
     "W1121 09:25:01.123456   4711 hlo_rematerialization.cc:3022] Can't reduce memory use below"

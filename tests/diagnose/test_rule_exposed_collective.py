@@ -10,7 +10,6 @@ Milliseconds; the reduce takes 8, of which 5 run beside work.2:
 from __future__ import annotations
 
 import pytest
-from findings_said import Said
 from made_step import Work, hlo, made, negate, reduce_done, reduce_start, told
 
 from counterpoint.core.basis import Basis, Range
@@ -19,6 +18,7 @@ from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import exposed_collective
 from counterpoint.diagnose.step_data import StepData
+from golden_sections import Said
 
 HLO = hlo(
     negate("work.1", "p"),

@@ -7,13 +7,13 @@ from dataclasses import replace
 import polars as pl
 import pytest
 from compute_step import made, priced, where
-from findings_said import Said
 
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.ops import utilization
 from counterpoint.diagnose.rules.exposed_copy import check
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import StepData
+from golden_sections import Said
 
 OFFLOADED = f"""
 double {{

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from compute_step import made, priced, where
-from findings_said import Said
 
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.rules.float32_matmul import check, multiplied_as
+from golden_sections import Said
 
 N = 8192
 FLOPS = 2 * N**3

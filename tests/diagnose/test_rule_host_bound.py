@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from findings_said import Said
 from host_side import Event, Run, case, loop, made, most, recorded
 
 from counterpoint.core.basis import Basis
@@ -13,6 +12,7 @@ from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import host_bound
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
+from golden_sections import Said
 
 LOG = Event("$train.py:88 log_metrics", 0, 40)
 

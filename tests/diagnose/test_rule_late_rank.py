@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from findings_said import Said
 from made_step import Work, hlo, made, negate, reduce, reduce_done, reduce_start
 
 from counterpoint.core.basis import Basis, Range
@@ -18,6 +17,7 @@ from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import late_rank
 from counterpoint.diagnose.step_data import StepData
+from golden_sections import Said
 
 HLO = hlo(negate("work.1", "p"), reduce("reduce", "work.1"), root=negate("work.2", "reduce"))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from compute_step import made, priced, where
-from findings_said import Said
 
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.network.host_work import host_transposes
 from counterpoint.diagnose.rules.layout_copies import check
+from golden_sections import Said
 
 
 def turned(inside: str, order: str = "{0,1}") -> str:

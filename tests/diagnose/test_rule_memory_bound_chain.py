@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from compute_step import made, priced, where
-from findings_said import Said
 
 from counterpoint.diagnose.rules.memory_bound_chain import check
 from counterpoint.hardware.targets import parse_target
+from golden_sections import Said
 
 ROWS = 8192 * 4096  # of f32: 134 MB
 

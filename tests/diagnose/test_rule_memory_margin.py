@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from compute_step import H100, made
-from findings_said import Said
 from runs_with_memory import run_with
 
 from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.rules.memory_margin import check
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.runs import Run
+from golden_sections import Said
 
 
 def step(run: Run | None, chip: str | None = H100) -> StepData:

@@ -6,7 +6,6 @@ main      work.1  reduce  update
 
 from __future__ import annotations
 
-from findings_said import Said
 from made_step import GROUPS, Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Range
@@ -15,6 +14,7 @@ from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import nothing_hides_the_last
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.thresholds import flag_of
+from golden_sections import Said
 
 SIZE = 1 << 20
 VALUE = f"f32[{SIZE}]{{0}}"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from findings_said import Said
 from host_side import Event, case, made, most, recorded
 from host_side import Run as Execution
 
@@ -21,6 +20,7 @@ from counterpoint.runs.run import Compile, Rank, Run, StepStart
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import EmbeddedProgram, Timeline
 from counterpoint.timeline.recording import Recording
+from golden_sections import Said
 from recorded_runs import ENDED, run_of
 
 STEP = 10_000  # us

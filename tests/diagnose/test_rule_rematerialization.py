@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from compute_step import made, priced, where
-from findings_said import Said
 from runs_with_memory import run_with
 
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.rules.rematerialization import check
+from golden_sections import Said
 
 N = 8192  # a product's result: 134 MB
 

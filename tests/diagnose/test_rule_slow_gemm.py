@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from compute_step import made, priced, where
-from findings_said import Said
 
 from counterpoint.diagnose.rules.slow_gemm import check
+from golden_sections import Said
 
 CONFIG = """\
 {"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],\

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from findings_said import Said
 from megascale_fixture import BYTES, Scene
 from slices import case_of, timeline_of
 
@@ -11,6 +10,7 @@ from counterpoint.core.basis import Range
 from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.network.calls import LatencyPattern, remote_calls
 from counterpoint.diagnose.rules import slow_remote_calls
+from golden_sections import Said
 
 
 def codes(scene: Scene) -> set[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from findings_said import Said
 from made_step import GROUPS, Work, hlo, made, negate, reduce
 
 from counterpoint.core.basis import Basis, Range
@@ -17,6 +16,7 @@ from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import small_collectives
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.combiner import DEFAULT
+from golden_sections import Said
 
 FLAG = "xla_gpu_all_reduce_combine_threshold_bytes"
 STEP: list[Work] = [

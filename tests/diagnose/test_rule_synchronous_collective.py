@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from findings_said import Said
 from made_step import A100, GROUPS, H100, Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Range
@@ -17,6 +16,7 @@ from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import synchronous_collective
 from counterpoint.diagnose.step_data import StepData
+from golden_sections import Said
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 DISABLED = "xla_gpu_disable_async_collectives"

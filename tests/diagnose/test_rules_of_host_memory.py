@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from findings_said import Said
 from megascale_fixture import Scene
 from slices import case_of
 from xspace_builder import MS, host, tpu, tpu_op, xspace
@@ -20,6 +19,7 @@ from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Action
 from counterpoint.timeline.xplane.reader import read_xplane
+from golden_sections import Said
 from real_profiles import opened
 
 SLACK = 4.0

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from findings_said import Said
 from made_step import Work, hlo, made, negate, reduce, told
 
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.rules import bandwidth_bound, latency_bound
 from counterpoint.diagnose.step_data import StepData
+from golden_sections import Said
 
 HLO = hlo(negate("work.1", "p"), reduce("reduce", "work.1"), root=negate("work.2", "reduce"))
 STEP: list[Work] = [("work.1", 0, 5), ("reduce", 5, 4), ("work.2", 9, 4)]

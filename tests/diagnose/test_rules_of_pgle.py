@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from findings_said import Said
 from made_step import Work, hlo, made, negate, reduce_done, reduce_start, told
 from runs_with_memory import run_with
 
@@ -24,6 +23,7 @@ from counterpoint.diagnose.rules import (
     pgle_stale,
 )
 from counterpoint.diagnose.step_data import StepData
+from golden_sections import Said
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 PROFILE = "xla_gpu_pgle_profile_file_or_directory_path"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from findings_said import Said
 from healthy import healthy
 from host_side import case
 
@@ -14,6 +13,7 @@ from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import profile_truncated, profiler_overhead
 from counterpoint.diagnose.step_data import Context
 from counterpoint.runs.run import ObservedProcess, ProfileWindow, Rank, StepStart
+from golden_sections import Said
 from recorded_runs import ENDED, run_of
 
 CUT = "cut at 1,000,000 events, the most that XLA writes to a trace.json"

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from findings_said import Said
 from host_side import PS, Event, Run, case, loop, made, most
 
 from counterpoint.core.basis import Basis
@@ -20,6 +19,7 @@ from counterpoint.diagnose.rules import (
     late_batch,
 )
 from counterpoint.timeline.model import Timeline
+from golden_sections import Said
 
 READ = Event("np.asarray(jax.Array)", -80, 90)  # until 10 us after the device's end
 NEXT = Event("$loader.py:5 __next__", 0, 50)

@@ -1,10 +1,12 @@
-"""Where the tests of fleets do their tasks."""
+"""Where the tests of fleets do their tasks, and how reports of fleets read."""
 
 from __future__ import annotations
 
 import pytest
 
 from counterpoint.fleet.local import LocalExecutor
+from golden import Golden
+from golden_sections import Said
 from made_fleet import TasksHere
 
 
@@ -17,3 +19,9 @@ def tasks_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """
     if not any(mark.name in ("smoke", "system") for mark in request.node.iter_markers()):
         monkeypatch.setattr(LocalExecutor, "run", TasksHere.run)
+
+
+@pytest.fixture
+def said(request: pytest.FixtureRequest, golden: Golden) -> Said:
+    """Compare texts with this module's golden file."""
+    return Said(request, golden)

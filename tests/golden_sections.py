@@ -1,40 +1,42 @@
-"""How findings read: whole texts, kept in a golden file of each module of tests."""
+"""A golden file for each module of tests, with a section for each test that has a text to keep."""
 
 from __future__ import annotations
 
 import fcntl
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 import pytest
 
-from counterpoint.core.basis import Range
-from counterpoint.diagnose.finding import Finding, ms_text
 from golden import Golden, difference
 
 
 @dataclass(frozen=True)
 class Said:
-    """Holds what a test found to a section of its module's golden file: `said(finding)`.
+    """Holds what a test found to the section of its name: `said(text, other)`, in one call.
 
-    The sections have the names of the tests. What must be true of a finding (its code, what it
-    saves, which op and which setting it names) a test asserts itself.
+    What must be true of the text (numbers, codes, names, order) a test asserts itself.
     """
 
     request: pytest.FixtureRequest
     golden: Golden
+    text_of: Callable[[Any], str] = str
+    wraps: bool = False
 
-    def __call__(self, *found: Finding | str) -> None:
-        """Compare all that the test found, in one call."""
-        name, text = self.request.node.name, "\n".join(map(_text, found))
+    def __call__(self, *found: object) -> None:
+        """Hold the texts of all of these to the section, or write it anew."""
+        name, text = self.request.node.name, "\n".join(map(self.text_of, found)).rstrip()
         if "tmp_path" in self.request.fixturenames:
             text = text.replace(str(self.request.getfixturevalue("tmp_path")), "TMP")
-        text = "\n".join(
-            fill(line, 100, subsequent_indent="    ", break_on_hyphens=False)
-            for line in text.splitlines()
-        )
+        if self.wraps:
+            text = "\n".join(
+                fill(line, 100, subsequent_indent="    ", break_on_hyphens=False)
+                for line in text.splitlines()
+            )
         file = self.golden.directory / f"{self.request.path.stem.removeprefix('test_')}.txt"
         if self.golden.renew:
             self._renew(file, name, text)
@@ -66,26 +68,3 @@ def _sections(file: Path) -> dict[str, str]:
     whole = file.read_text("utf-8") if file.exists() else ""
     parts = re.split(r"^## (.+)\n\n", whole, flags=re.MULTILINE)
     return {name: text.rstrip("\n") for name, text in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-def _text(found: Finding | str) -> str:
-    if isinstance(found, str):
-        return found
-    saves, remedy = found.saves_ms, found.remedy
-    settings = [f"{name}={value}" for name, value in (*remedy.flags, *remedy.environment)]
-    evidence = [it.what + ("" if it.ms is None else f" {ms_text(it.ms)}") for it in found.evidence]
-    price = (
-        f"{ms_text(saves.low)} to {ms_text(saves.high)}"
-        if isinstance(saves, Range)
-        else f"? ({saves.reason})"
-    )
-    lines = {
-        found.code: found.title,
-        "detail": found.detail,
-        "saves": f"{price}, {found.basis}",
-        "evidence": "; ".join(evidence),
-        "doubt": found.doubt,
-        "remedy": remedy.text,
-        "settings": " ".join(settings),
-    }
-    return "\n".join(f"{name}: {line}" for name, line in lines.items() if line)
