@@ -11,6 +11,7 @@ from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.network.analysis import check_target
 from counterpoint.diagnose.step_data import Context
 from counterpoint.hardware.targets import parse_target
+from golden_sections import Said
 
 HLO = hlo(reduce("reduce", "p"), root=negate("work", "reduce"))
 STEP: list[Work] = [("reduce", 0, 4), ("work", 4, 4)]
@@ -36,25 +37,25 @@ def test_a_hundred_of_40_gb_has_the_same_links() -> None:
 
 @pytest.mark.parametrize("chip", [A100, "AMD, compute 9.4, 304 cores, 192 GiB"])
 def test_another_chip_is_refused(chip: str) -> None:
-    with pytest.raises(UsageError, match=r"but the profile is of (A100|MI300X)"):
+    with pytest.raises(UsageError, match=r"profile is of (A100|MI300X)"):
         notes("8xH100", chip)
 
 
 @pytest.mark.parametrize("chip", ["NVIDIA H100 PCIe", "NVIDIA H100 NVL"])
 def test_a_card_of_the_same_name_has_other_links(chip: str) -> None:
-    with pytest.raises(UsageError, match="but the profile is of H100"):
+    with pytest.raises(UsageError, match="profile is of H100"):
         notes("8xH100", chip)
 
 
 def test_what_is_not_known_contradicts_nothing() -> None:
-    assert notes("8xH100", "a chip of next year") == ()
+    assert notes("8xH100", "H900") == ()
 
 
 def test_too_few_devices_are_refused() -> None:
-    with pytest.raises(UsageError, match="1 devices, the profile's program runs on 2"):
+    with pytest.raises(UsageError, match=r"1 devices.* 2"):
         notes("1xH100")
 
 
-def test_hosts_of_fewer_devices_are_noted() -> None:
-    (said,) = notes("2x1xH100:400G")
-    assert "has 1 devices on a host, the profile has 2" in said
+def test_hosts_of_fewer_devices_are_noted(said: Said) -> None:
+    (note,) = notes("2x1xH100:400G")
+    said(note)

@@ -9,6 +9,7 @@ import pytest
 from counterpoint.cost import PriceFamily, PriceSource, price_around
 from counterpoint.diagnose.collectives.bound import Bound, ExecutionFigures, judge
 from counterpoint.diagnose.collectives.links import Link, Wire
+from golden_sections import Said
 
 MIB = 2**20
 
@@ -64,23 +65,25 @@ def test_the_verdict(given: ExecutionFigures, bound: Bound) -> None:
     assert judge(given)[0] is bound
 
 
-def test_the_reason_has_the_figures() -> None:
-    said = judge(facts())[1]
-    assert "300 GB/s of 450 GB/s" in said
-    assert "100% of the rate expected for 286 MiB" in said
-    assert judge(facts(exposed_ms=0.0004))[1] == "0.0004 of its 1 ms are exposed"  # not 0%
+def test_the_reason_has_the_figures(said: Said) -> None:
+    full, hidden = judge(facts())[1], judge(facts(exposed_ms=0.0004))[1]
+    assert "300 GB/s of 450 GB/s" in full
+    assert "286 MiB" in full
+    assert "0.0004 of its 1 ms" in hidden  # not 0%
+    said(full, hidden)
 
 
-def test_without_a_rate_nothing_is_judged() -> None:
+def test_without_a_rate_nothing_is_judged(said: Said) -> None:
     wire = Wire(link=Link.DCN, bytes=300e6)
     bound, why = judge(facts(wire=wire))
     assert bound is Bound.UNKNOWN
-    assert why == "300 GB/s achieved; the capacity of the network between slices is unknown"
+    assert "300 GB/s" in why
+    said(why)
 
 
 def test_between_slices_another_table_tells_the_time() -> None:
     given = facts(wire=Wire(link=Link.DCN, bytes=300e6), transfer_ms=None, achieved=None)
-    assert "see the remote calls" in judge(given)[1]
+    assert "remote calls" in judge(given)[1]
 
 
 @pytest.mark.parametrize(
@@ -99,10 +102,11 @@ def test_between_chips_of_a_tpu(
     assert judge(facts(wire=wire, transfer_ms=transfer_ms, achieved=achieved))[0] is bound
 
 
-def test_of_what_latency_binds_the_part_of_its_bytes_is_told() -> None:
+def test_of_what_latency_binds_the_part_of_its_bytes_is_told(said: Said) -> None:
     bound, why = judge(facts(bound_by="latency", ranks=512))
     assert bound is Bound.LATENCY
-    assert "1 ms for 286 MiB, 67% of it for the bytes at 450 GB/s" in why
+    assert "67%" in why
+    said(why)
     assert "its rounds among 512 ranks" in why
     assert "so small" not in why
 
@@ -157,8 +161,11 @@ def test_nothing_predicted_is_judged_by_its_own_price(
         assert "priced at 1 ms, 300 GB/s of 450 GB/s (8 ranks)" in why
 
 
-def test_a_predicted_one_that_carries_next_to_nothing_is_not_bound_by_bandwidth() -> None:
+def test_a_predicted_one_that_carries_next_to_nothing_is_not_bound_by_bandwidth(
+    said: Said,
+) -> None:
     wire = Wire(link=Link.NETWORK, bytes=8.0, capacity=50e9)
     found, why = judge(facts(wire=wire, achieved=8e3, link_busy=0.98, predicted=True))
     assert found is Bound.LATENCY
-    assert why.startswith("8 bytes, little for any link; priced at 1 ms")
+    assert why.startswith("8 bytes")
+    said(why)

@@ -94,9 +94,7 @@ def test_a_notebook_asks_the_explanation() -> None:
     by_scope = explanation.ops_by("scope")
     assert by_scope["name"].to_list() == ["mlp"]
     assert by_scope["self_ms"].sum() == pytest.approx(explanation.ops["self_ms"].sum())
-    with pytest.raises(
-        UsageError, match="unknown grouping 'layer'; allowed: scope, source, category, op"
-    ):
+    with pytest.raises(UsageError, match=f"'layer'; allowed: {', '.join(GROUPINGS)}"):
         explanation.ops_by("layer")  # type: ignore[arg-type]
 
 

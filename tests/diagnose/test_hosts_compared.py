@@ -24,6 +24,7 @@ from counterpoint.hlo import Computation, Instruction, Program, Shape
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from counterpoint.timeline.recording import Recording
+from golden_sections import Said
 from real_profiles import opened
 from recordings import Span, recording
 
@@ -176,12 +177,13 @@ def test_an_offset_of_seconds_is_taken_off() -> None:
     assert not list(clocks_apart.check(case(timeline)))
 
 
-def test_lateness_below_the_clocks_uncertainty_is_nothing() -> None:
+def test_lateness_below_the_clocks_uncertainty_is_nothing(said: Said) -> None:
     strays = two_hosts(stray=30_000, late=25_000)
     assert clocks(strays).row(1, named=True)["spread_ms"] == pytest.approx(0.030)
     assert not stragglers(case(strays))
     (finding,) = clocks_apart.check(case(strays))
-    assert finding.title == "clocks of 1 host are accurate only to 0.03 ms"
+    said(finding)
+    assert "0.03 ms" in finding.title
     assert isinstance(finding.saves_ms, Unknown)
 
 
@@ -194,11 +196,12 @@ def test_a_clock_that_drifts() -> None:
     assert "drifts by +2,0" in finding.detail
 
 
-def test_hosts_that_share_nothing_are_said_to_be_apart() -> None:
+def test_hosts_that_share_nothing_are_said_to_be_apart(said: Said) -> None:
     timeline = two_hosts(offset=5_000_000_000, shared=False)
     (finding,) = clocks_apart.check(case(timeline))
-    assert finding.title.startswith("the clocks of 1 of 2 hosts can't be compared")
+    assert "1 of 2 hosts" in finding.title
     assert "up to 5.0 s" in finding.detail
+    said(finding)
 
 
 def test_slices_that_work_at_the_same_time_need_no_common_clock() -> None:
@@ -223,14 +226,14 @@ def test_names_and_lines_make_no_difference() -> None:
     assert not list(ranks_differ.check(case(timeline)))
 
 
-def test_another_schedule_is_another_build() -> None:
+def test_another_schedule_is_another_build(said: Said) -> None:
     lines = hlo().splitlines(keepends=True)
     at = next(i for i, line in enumerate(lines) if line.startswith("  %dot.7 ="))
     start = next(i for i, line in enumerate(lines) if "all-reduce-start(" in line)
     lines.insert(start, lines.pop(at))
     (finding,) = ranks_differ.check(case(builds("".join(lines))))
-    assert finding.title == "1 (host1) of 2 hosts run another build of jit_train_step"
-    assert "the same ones in another order" in finding.detail
+    assert "(host1)" in finding.title
+    said(finding)
 
 
 def test_more_instructions_are_counted() -> None:

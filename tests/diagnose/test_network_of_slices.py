@@ -63,8 +63,9 @@ def test_links_that_carry_two_collectives_of_a_prediction_at_once_are_shared() -
     # The bytes of each are spread evenly over its time, though part of it was shared.
     pieces = analysis.demand.pieces.filter(pl.col("link") == Link.ICI)
     assert 100 < max(pieces["gbps"].to_list()) < 120
-    text = " ".join(plain_text(network_document(analysis, top=5)).split())
-    assert "of a capacity of 100; above it, transfers overlap, each spread evenly over its" in text
+    text = plain_text(network_document(analysis, top=5))
+    assert "a capacity of 100" in text
+    assert "spread evenly" in " ".join(text.split())
 
 
 def test_the_report_shows_host_work_apart_from_latency() -> None:

@@ -70,7 +70,7 @@ def test_a_measurement_against_a_prediction_is_said_to_be_one() -> None:
     assert isinstance(found.step, StepChange)
     assert found.step.verdict is StepVerdict.OPEN
     assert isinstance(found.step.range, Unknown)
-    assert any("error of the prediction" in note for note in found.notes)
+    assert any("the prediction" in note for note in found.notes)
     assert isinstance(found.work, StepDifference)
 
 

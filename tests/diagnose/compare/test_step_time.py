@@ -171,7 +171,7 @@ def test_virtual_devices_decide_nothing_with_one_run_each() -> None:
     found = changed([a], [b])
     assert found.verdict is StepVerdict.OPEN
     assert isinstance(found.range, Unknown)
-    assert "give several runs per side" in found.range.reason
+    assert "several runs" in found.range.reason
     several = [[replace(scaled(by + it), on_host=True) for it in (0, 0.01)] for by in (1.0, 1.3)]
     assert changed(*several).verdict is StepVerdict.SLOWER
 
