@@ -66,13 +66,7 @@ def _number(text: str) -> float:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(it, id=it.name, marks=[pytest.mark.system] if len(it.profiles) > 1 else [])
-        for it in pages()
-    ],
-)
+@pytest.mark.parametrize("page", [*pages()], ids=lambda it: it.name)
 def test_a_case_says_what_explain_finds(page: Page, shared: Path) -> None:
     traces = shared / "data" / "traces"
     explained = explained_of(*(traces / name for name in page.profiles))

@@ -355,7 +355,6 @@ def makers() -> set[str]:
     return found - {"document.table"}
 
 
-@pytest.mark.system
 def test_every_table_was_met(met: Met) -> None:
     assert len(makers()) > 20
     assert makers() - met.makers == set()
@@ -399,7 +398,7 @@ def test_answers_stay_names_stay_apart_and_numbers_stay_whole(met: Met, width: i
     [
         "jax_gemm_mi300x.xplane.pb",
         "vllm_qwen3_2tpu.trace.json.gz",
-        pytest.param("pax_fsdp4_4proc_proc0.zip", marks=pytest.mark.system),
+        "pax_fsdp4_4proc_proc0.zip",
     ],
 )
 def test_real_profiles_fit_as_well(shared: Path, name: str) -> None:
