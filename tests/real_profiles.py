@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from counterpoint.diagnose.compare import compare
-from counterpoint.diagnose.compare.comparison import Comparison
 from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.reading import read
@@ -20,11 +18,6 @@ def opened(*paths: str | Path) -> Timeline:
 def explained_of(*paths: str | Path) -> Explanation:
     """The explanation of the same."""
     return _explained(*_files(paths))
-
-
-def compared_of(a: str | Path, b: str | Path) -> Comparison:
-    """Two of them compared."""
-    return _compared(str(a), str(b))
 
 
 def _files(paths: tuple[str | Path, ...]) -> list[str]:
@@ -42,8 +35,3 @@ def _opened(*paths: str) -> Timeline:
 @lru_cache(maxsize=24)
 def _explained(*paths: str) -> Explanation:
     return explain(_opened(*paths))
-
-
-@lru_cache(maxsize=2)
-def _compared(a: str, b: str) -> Comparison:
-    return compare(a, b)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -14,7 +12,6 @@ import timelines
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.ops import GROUPINGS, finest, grouped, merged_layers
 from counterpoint.diagnose.step import PHASES
-from real_profiles import explained_of
 
 MODEL = [f"Model/layers_{layer}/{part}" for layer in range(32) for part in ("mlp", "attention")]
 
@@ -96,14 +93,3 @@ def test_a_notebook_asks_the_explanation() -> None:
     assert by_scope["self_ms"].sum() == pytest.approx(explanation.ops["self_ms"].sum())
     with pytest.raises(UsageError, match=f"'layer'; allowed: {', '.join(GROUPINGS)}"):
         explanation.ops_by("layer")  # type: ignore[arg-type]
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("name", ["vllm_qwen3_2tpu.trace.json.gz", "pax_fsdp4_4proc_proc0.zip"])
-def test_ten_rows_are_most_of_a_large_model(shared: Path, name: str) -> None:
-    explanation = explained_of(shared / "data/traces" / name)
-    whole = float(explanation.ops["self_ms"].sum())
-    by = finest(explanation.ops, 10)
-    assert by == "scope"
-    assert explanation.ops_by(by).head(10)["self_ms"].sum() > 0.7 * whole
-    assert explanation.ops.head(10)["self_ms"].sum() < 0.2 * whole

@@ -16,6 +16,7 @@ import pytest
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.diagnose.network.host_work import host_transposes
+from counterpoint.diagnose.ops import finest
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.timeline.model import Timeline
@@ -151,6 +152,17 @@ class TestEveryProfile:
         assert ops["share"].is_between(0, 1.0001).all()
         assert (ops["self_ms"] >= 0).all()
         assert ops["self_ms"].is_sorted(descending=True)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("name", ["pax_fsdp4_4proc_proc*.zip", "vllm_qwen3_2tpu.trace.json.gz"])
+def test_ten_rows_are_most_of_a_large_model(shared: Path, name: str) -> None:
+    explanation = explained_of(shared / "data/traces" / name)
+    whole = float(explanation.ops["self_ms"].sum())
+    by = finest(explanation.ops, 10)
+    assert by == "scope"
+    assert explanation.ops_by(by).head(10)["self_ms"].sum() > 0.7 * whole
+    assert explanation.ops.head(10)["self_ms"].sum() < 0.2 * whole
 
 
 def test_two_modules_fusion_3_stay_two_ops(shared: Path) -> None:

@@ -9,13 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from healthy import healthy
 from hypothesis import given
 from hypothesis import strategies as st
 
 import timelines
 import tune_conclusions
 from command_line import in_process
-from counterpoint.core import Range, Unknown, UsageError
+from counterpoint.core import Range, UsageError
 from counterpoint.diagnose.compare import compare
 from counterpoint.report.digest import BUDGET, LEAST, LOSS, Digest, DigestLine
 from counterpoint.report.explain import compare_digest, explain_digest
@@ -27,7 +28,7 @@ from counterpoint.tune.statistics import ArmVerdict
 from golden import Golden
 from golden_cases import cases
 from predicted_candidates import ranked
-from real_profiles import compared_of, explained_of
+from real_profiles import explained_of
 
 FIGURE = re.compile(r"\d (ms|s|GiB|MiB|node hours)\b|\d%")
 BASIS = re.compile(r"\[[^]]*(measured|predicted|rule of thumb|bounds)[^]]*\]")
@@ -106,15 +107,16 @@ def test_real_profiles(shared: Path, name: str) -> None:
     assert text.splitlines()[-1].startswith("next: counterpoint ")
 
 
-@pytest.mark.system
-def test_two_real_profiles_compared(shared: Path) -> None:
-    traces = shared / "data/traces"
-    found = compared_of(traces / "pax_fsdp4_4proc_proc0.zip", traces / "pax_fsdp4_4proc_proc1.zip")
-    digest = compare_digest(found)
-    check(digest, "pax")
-    assert not isinstance(found.work, Unknown)
-    assert not any(row.clear for row in found.work.ops)
-    assert "\nB against A: -0.27%" in digest.text()
+def test_two_profiles_compared(golden: Golden) -> None:
+    a, b = timelines.two_devices(), healthy(with_hlo=False)
+    same = compare_digest(compare(a, timelines.two_devices_without_hlo()))
+    other = compare_digest(compare(a, b))
+    texts = {"the same step": same.text(4000), "another program": other.text(4000)}
+    for name, digest in zip(texts, (same, other), strict=True):
+        check(digest, name)
+    same_ms = next(it for it in texts["the same step"].splitlines() if it.startswith("step: "))
+    assert same_ms.count("11.00 ms") == 2
+    golden("compare_digest.txt", cases(texts))
 
 
 def test_a_step_of_the_profile_is_told_from_those_of_the_verdict() -> None:

@@ -176,7 +176,7 @@ def test_what_has_no_report_is_refused() -> None:
         html_of(3)
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_results_are_drawn_however_the_package_was_imported(tmp_path: Path) -> None:
     """Also where a room was imported by its own name, and no report before."""
     (tmp_path / "try.py").write_text(
