@@ -55,6 +55,7 @@ def annotated(tmp_path_factory: pytest.TempPathFactory) -> Left:
     return run(tmp_path_factory.mktemp("run"), ANNOTATED, {"start_step": 4, "steps": 5})
 
 
+@pytest.mark.smoke
 def test_steps_of_annotations_are_profiled(annotated: Left) -> None:
     assert (annotated.code, annotated.out, annotated.err) == (0, "trained\n", "")
     window = annotated.window
@@ -78,6 +79,7 @@ def test_a_job_that_resumes_is_profiled_from_the_number_that_it_gives_a_step(
     assert numbers.unique().sort().to_list() == list(range(104, 110))
 
 
+@pytest.mark.smoke
 def test_what_is_seen_is_written_down(annotated: Left) -> None:
     process = annotated.process
     assert process["failures"] == []

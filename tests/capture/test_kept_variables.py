@@ -257,6 +257,7 @@ def overridden(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.system
+@pytest.mark.smoke
 def test_a_script_that_exports_flags_does_not_keep_ours_out(overridden: Run) -> None:
     process = overridden.ranks[0].processes[0]
     flags = flags_in(str(process.facts["xla_flags"]))

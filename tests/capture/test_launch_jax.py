@@ -19,8 +19,6 @@ from counterpoint.capture.request import (
 from counterpoint.runs import OutcomeKind, Run
 from counterpoint.runs.reports import effective_flags
 
-pytestmark = pytest.mark.system
-
 pytest.importorskip("jax")
 
 ENVIRONMENT = {
@@ -78,6 +76,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run(tmp_path_factory.mktemp("two"), DISTRIBUTED, ranks=2)
 
 
+@pytest.mark.system
+@pytest.mark.smoke
 class TestOneRank:
     def test_steps_are_seen_by_their_annotations(self, one: Run) -> None:
         assert one.outcome.ok, one.ranks[0].stderr.read_text()
@@ -112,7 +112,9 @@ class TestOneRank:
         assert any(compile_.kind == "backend" for compile_ in one.ranks[0].compiles)
 
 
+@pytest.mark.system
 class TestTwoRanks:
+    @pytest.mark.smoke
     def test_jax_sets_itself_up(self, two: Run) -> None:
         assert two.outcome.ok, two.ranks[0].stderr.read_text()
         last = [rank.stdout.read_text().splitlines()[-1] for rank in two.ranks]
@@ -124,6 +126,7 @@ class TestTwoRanks:
         assert len(explanation.collectives) > 0
 
 
+@pytest.mark.system
 class TestFailures:
     def test_memory_that_there_is_not(self, tmp_path: Path) -> None:
         program = "import jax.numpy as jnp; print(jnp.ones((1 << 24, 1 << 20))[0, 0])"
@@ -154,6 +157,7 @@ class TestFailures:
         assert made.why_no_profile == "the program ended before the steps to profile"
 
 
+@pytest.mark.system
 def test_the_interpreter_behind_a_command(tmp_path: Path) -> None:
     found = find_interpreter((sys.executable, "x.py"), ENVIRONMENT)
     assert found is not None
@@ -183,6 +187,7 @@ def test_whether_the_command_names_its_python(
     assert (named_interpreter(command, ENVIRONMENT) is not None) == named
 
 
+@pytest.mark.system
 def test_flags_of_a_wrapper_are_doubted_and_not_refused(tmp_path: Path) -> None:
     said: list[str] = []
     flags = "--xla_gpu_enable_async_collectives=true"

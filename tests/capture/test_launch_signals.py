@@ -95,7 +95,12 @@ class TestInterrupts:
         return ours, read_run(path), pids
 
     @pytest.mark.parametrize(
-        ("number", "status"), [(signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
+        ("number", "status"),
+        [
+            pytest.param(signal.SIGINT, 130, marks=pytest.mark.smoke),
+            (signal.SIGHUP, 129),
+            (signal.SIGQUIT, 131),
+        ],
     )
     def test_the_whole_group_is_ended(self, tmp_path: Path, number: int, status: int) -> None:
         ours, made, pids = self.interrupted(tmp_path, "signal.default_int_handler", number)

@@ -16,8 +16,6 @@ from counterpoint.capture.request import ProfileSchedule, RunRequest
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import OutcomeKind, Run, read_run
 
-pytestmark = pytest.mark.system
-
 PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
 SLURM_STEP = {
     "SLURM_JOB_ID": "42",
@@ -296,6 +294,7 @@ class TestPods:
             text=True,
         )
 
+    @pytest.mark.system
     def test_profiles_of_all_pods_are_one_run_and_a_restart_is_another(
         self, tmp_path: Path
     ) -> None:

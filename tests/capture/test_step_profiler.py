@@ -43,6 +43,7 @@ print(profiler.state, profiler.reason, profiler.path)
 """
 
 
+@pytest.mark.smoke
 def test_as_a_context(tmp_path: Path) -> None:
     left = alone(tmp_path, LOOP)
     assert left.out == f"done None {tmp_path}/counterpoint-profile\n", left.err

@@ -67,6 +67,7 @@ def waited(for_what: Callable[[], bool], seconds: float = 120.0) -> bool:
     return for_what()
 
 
+@pytest.mark.smoke
 def test_the_step_comes_out_scheduled_for_the_target(lowered: Lowered) -> None:
     compiled = lowered.compile()
     program = compiled.program

@@ -100,7 +100,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "asked", "devices"),
     [
-        ("make_step", 512, 512),
+        pytest.param("make_step", 512, 512, marks=pytest.mark.smoke),
         ("with_names", 64, 64),
         ("whole", 1024, 1024),
         ("without_a_number", 8, 1),
@@ -116,13 +116,13 @@ def test_a_function_is_lowered_for_any_number_of_devices(
     assert b"steps.py" in workload.program
 
 
-@pytest.mark.compiler
+@pytest.mark.system
 def test_a_kernel_of_pallas_is_lowered_without_a_gpu(tmp_path: Path, file: Path) -> None:
     workload = lower_function(f"{file}:kernel", devices=1, directory=tmp_path / "lowered")
     assert b"triton" in workload.program
 
 
-@pytest.mark.compiler
+@pytest.mark.system
 @pytest.mark.skipif(why_none() is not None, reason=str(why_none()))
 def test_the_compiled_program_has_the_order_of_the_mesh(tmp_path: Path, file: Path) -> None:
     in_order = lower_function(f"{file}:make_step", devices=8, directory=tmp_path / "a")

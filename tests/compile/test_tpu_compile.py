@@ -66,7 +66,7 @@ def workload(tmp_path: Path) -> Workload:
 
 
 @needs_libtpu
-@pytest.mark.compiler
+@pytest.mark.system
 @pytest.mark.parametrize("name", ["v4-8", "v5e-4", "v5p-8", "v6e-4", "tpu7x-8"])
 def test_libtpu_compiles_a_step_for_chips_that_are_not_here(workload: Workload, name: str) -> None:
     target = parse_target(name, tpus=True)
@@ -94,7 +94,7 @@ def test_libtpu_compiles_a_step_for_chips_that_are_not_here(workload: Workload, 
 
 
 @needs_libtpu
-@pytest.mark.compiler
+@pytest.mark.system
 def test_an_option_that_libtpu_lacks_is_named(workload: Workload) -> None:
     target = parse_target("v5e-4", tpus=True)
     with pytest.raises(UsageError) as told:
@@ -103,7 +103,7 @@ def test_an_option_that_libtpu_lacks_is_named(workload: Workload) -> None:
 
 
 @needs_libtpu
-@pytest.mark.compiler
+@pytest.mark.system
 def test_the_schedule_alone_is_that_of_the_whole_compile(workload: Workload) -> None:
     target = parse_target("v5e-4", tpus=True)
     whole = compile_workload(workload, target)
@@ -124,7 +124,7 @@ def test_the_schedule_alone_is_that_of_the_whole_compile(workload: Workload) -> 
 
 
 @needs_libtpu
-@pytest.mark.compiler
+@pytest.mark.system
 def test_an_option_that_libtpu_lacks_is_named_before_it_schedules(workload: Workload) -> None:
     task = _only_scheduled(workload, parse_target("v5e-4", tpus=True))
     ((_, told),) = compile_all([replace(task, options={"xla_tpu_no_such_flag": "true"})])
@@ -133,7 +133,7 @@ def test_an_option_that_libtpu_lacks_is_named_before_it_schedules(workload: Work
 
 
 @needs_libtpu
-@pytest.mark.compiler
+@pytest.mark.system
 def test_the_scheduler_shows_its_own_names_and_times(tmp_path: Path) -> None:
     (tmp_path / "step.mlir").write_text(made_of_layers())
     workload = load_workload(tmp_path / "step.mlir")
@@ -151,7 +151,7 @@ def test_the_scheduler_shows_its_own_names_and_times(tmp_path: Path) -> None:
 
 
 @needs_libtpu
-@pytest.mark.compiler
+@pytest.mark.system
 def test_a_profile_moves_gathers_and_the_scheduler_proves_it(tmp_path: Path) -> None:
     (tmp_path / "step.mlir").write_text(made_of_layers())
     workload = load_workload(tmp_path / "step.mlir")
@@ -189,7 +189,7 @@ def _order(program: Program) -> list[tuple[str, list[str]]]:
 
 
 @needs_libtpu
-@pytest.mark.compiler
+@pytest.mark.system
 def test_libtpu_closes_the_rings_of_a_whole_pod(workload: Workload, tmp_path: Path) -> None:
     whole = replace(
         workload, program=workload.program.replace(b"= 4", b"= 256").replace(b"=4", b"=256")
@@ -201,7 +201,7 @@ def test_libtpu_closes_the_rings_of_a_whole_pod(workload: Workload, tmp_path: Pa
 
 
 @needs_libtpu
-@pytest.mark.compiler
+@pytest.mark.system
 def test_a_function_is_lowered_for_tpus(tmp_path: Path) -> None:
     (tmp_path / "step.py").write_text(FUNCTION)
     made = lower_function(f"{tmp_path}/step.py:make_step", devices=1, directory=tmp_path, tpus=True)

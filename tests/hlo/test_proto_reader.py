@@ -26,7 +26,6 @@ def step(packed: bytes) -> Program:
     return read_program(packed)
 
 
-@pytest.mark.system
 def test_the_pax_step_module_is_read_whole(step: Program) -> None:
     assert step.name == "pjit__wrapped_step_fn"
     assert step.program_id == 40

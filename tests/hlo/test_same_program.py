@@ -45,6 +45,7 @@ def test_fixtures_read_the_same_from_proto_and_text(name: str) -> None:
 
 
 @pytest.mark.system
+@pytest.mark.smoke
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
 def test_what_the_installed_jax_compiles_reads_the_same(tmp_path: Path) -> None:
     command = [sys.executable, HERE / "make_fixtures.py", tmp_path]

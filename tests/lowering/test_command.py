@@ -57,6 +57,7 @@ def printed(lowering: Lowering) -> str:
     return (lowering.directory / "stdout").read_text()
 
 
+@pytest.mark.smoke
 def test_the_step_is_lowered_and_nothing_is_trained(tmp_path: Path) -> None:
     said: list[str] = []
     (tmp_path / "train.py").write_text(scripts.TRAINING)

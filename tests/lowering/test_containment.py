@@ -76,6 +76,7 @@ def checkpoint() -> dict[str, str]:
 PRECIOUS = {"latest": "precious\n", "old": "precious\n"}
 
 
+@pytest.mark.smoke
 def test_other_programs_that_a_program_starts_write_to_a_layer_that_is_thrown_away() -> None:
     found = lower(STEP + CHILD + LAST)
 

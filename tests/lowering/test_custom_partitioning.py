@@ -14,7 +14,6 @@ from xla_compiler import why_none
 
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.compiler,
     pytest.mark.skipif(why_none() is not None, reason=why_none() or ""),
 ]
 EMULATOR: Final = Path(counterpoint.lowering.__file__).parent

@@ -42,6 +42,7 @@ def applied(lowered: Lowered, tmp_path_factory: pytest.TempPathFactory) -> Appli
     return applied
 
 
+@pytest.mark.smoke
 def test_log_and_schedule_prove_that_the_profile_was_used(applied: AppliedProfile) -> None:
     assert applied.used
     assert applied.found >= len(applied.profile.costs)
@@ -55,6 +56,7 @@ def test_log_and_schedule_prove_that_the_profile_was_used(applied: AppliedProfil
     assert applied.module.fallback == "SolLatencyEstimator"
 
 
+@pytest.mark.smoke
 def test_the_movement_is_that_of_the_two_schedules(applied: AppliedProfile) -> None:
     """Counted again from the programs, by a walk that knows costs by kind only."""
     assert applied.movement.moved

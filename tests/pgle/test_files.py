@@ -48,7 +48,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("profiles")
 
 
-@pytest.mark.system
 @given(
     costs=st.lists(all_costs, min_size=1),
     latencies=st.lists(latencies),
@@ -110,6 +109,7 @@ print(out.write_bytes(aggregated))
 
 
 @pytest.mark.system
+@pytest.mark.smoke
 def test_jaxlib_reads_what_is_written(tmp_path: Path) -> None:
     twice = [write_profile(BARE, tmp_path / f"{name}.pb") for name in "ab"]
     ask_jax(AGGREGATE, *twice, tmp_path / "jax.pb")

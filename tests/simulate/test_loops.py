@@ -33,7 +33,6 @@ def unrolled(trips: int) -> str:
     return entry(*turns)
 
 
-@pytest.mark.system
 @given(st.integers(0, 6), seconds, seconds, seconds, seconds)
 def test_a_loop_takes_what_its_turns_take_written_out(
     trips: int, gather: float, a: float, b: float, c: float

@@ -127,7 +127,6 @@ def test_what_is_never_waited_for_still_belongs_to_the_step() -> None:
     assert simulate(made, Told({"gather": 9})).step_s == pytest.approx(9)
 
 
-@pytest.mark.system
 def test_thousands_of_launches_may_wait_for_one() -> None:
     names = [f"g{k}" for k in range(3000)]
     made = straight(start("slow"), *map(start, names), done("slow"), *map(done, names))

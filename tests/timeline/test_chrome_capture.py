@@ -15,6 +15,8 @@ from counterpoint.timeline.chrome.reader import read_trace_json
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.xplane.reader import read_xplane
 
+pytestmark = pytest.mark.system
+
 # Waiting after every step keeps the virtual devices, which share a few cores, from starving each
 # other in a collective.
 PROGRAM = """
@@ -62,7 +64,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, Rec
     )
 
 
-@pytest.mark.system
+@pytest.mark.smoke
 def test_spans_agree_to_the_picosecond(recordings: tuple[Recording, Recording]) -> None:
     trace, plane = map(wide, recordings)
     assert len(trace) > 100

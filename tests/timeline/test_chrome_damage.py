@@ -172,12 +172,15 @@ def test_mutated_packed_traces_are_refused_or_read(data: st.DataObject) -> None:
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=5,
+    max_leaves=3,
 )
 event_fields = st.sampled_from(["ph", "pid", "tid", "ts", "dur", "name", "cat", "args"])
 
 
-@given(st.lists(st.dictionaries(event_fields, json_values | st.sampled_from(["X", "B", "E", "M"]))))
+any_event = st.dictionaries(event_fields, json_values | st.sampled_from(["X", "B", "E", "M"]))
+
+
+@given(st.lists(any_event, max_size=4))
 def test_events_of_any_shape_are_refused_or_read(events: list[Event]) -> None:
     check(json.dumps([*EVENTS, *events]).encode())
 

@@ -93,6 +93,7 @@ class TestSideBySide:
                 read(*sorted(hosts.iterdir()), jobs=jobs)
 
     @pytest.mark.system
+    @pytest.mark.smoke
     def test_progress_counts_the_hosts(self, small: Path) -> None:
         for jobs in (1, None, 2):
             told: list[str] = []

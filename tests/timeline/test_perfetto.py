@@ -206,7 +206,9 @@ def test_protobuf_interns_names_and_annotates_slices(tmp_path: Path) -> None:
     assert {words["hlo_module"] for words in ops} == {"jit_step"}
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize(
+    "name", [TRACES[0], *(pytest.param(it, marks=pytest.mark.system) for it in TRACES[1:])]
+)
 def test_a_real_profile_reads_back_as_it_was(shared: Path, tmp_path: Path, name: str) -> None:
     before = opened(shared / "data/traces" / name)
     path = write_perfetto(before, tmp_path / "out.json.gz")

@@ -14,6 +14,8 @@ from counterpoint.diagnose.explanation import explain
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.reading import read
 
+pytestmark = pytest.mark.system
+
 PROGRAM = """
 import os, sys
 rank, port, logdir = int(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -62,7 +64,6 @@ def timeline(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
     return read(*(str(profile) for profile in sorted(Path(logs).rglob("*.xplane.pb"))))
 
 
-@pytest.mark.system
 def test_both_processes_are_there(timeline: Timeline) -> None:
     assert len(timeline.hosts) == 2
     assert len({host.name for host in timeline.hosts}) == 2

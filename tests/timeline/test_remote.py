@@ -205,6 +205,7 @@ def server() -> Iterator[S3Server]:
         yield made
 
 
+@pytest.mark.system
 class TestS3:
     """Against a real server of S3's protocol, through the client that users have."""
 
@@ -215,6 +216,7 @@ class TestS3:
         with s3_bucket(server, "runs", monkeypatch) as system:
             yield system
 
+    @pytest.mark.smoke
     def test_a_log_directory(self, bucket: AbstractFileSystem) -> None:
         for number in range(2):
             name = f"runs/a/plugins/profile/2026_05_06_04_47_3{number}/host-{number}.xplane.pb"

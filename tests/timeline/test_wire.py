@@ -105,7 +105,6 @@ def test_an_entry_that_is_cut_off_is_left(chain: list[bytes], cut: int) -> None:
     assert stop == (whole[-1] + len(chain[len(whole) - 1]) if whole else 0)
 
 
-@pytest.mark.system
 @given(chains(), chains(), st.sampled_from([(9, 5), (11, "name"), (10, -1)]))
 def test_another_field_ends_the_run(
     before: list[bytes], after: list[bytes], other: tuple[int, Value]
