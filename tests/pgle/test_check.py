@@ -16,6 +16,8 @@ from counterpoint.pgle.checking.check import Coverage, CoveredPart, check_profil
 from counterpoint.pgle.lookups import ProfileFit, UnusedReason, xla_lookups
 from counterpoint.pgle.making.samples import MeasuredTimes
 from counterpoint.pgle.profiles.profile import InstructionCost, Latency, Profile
+from golden import Golden
+from golden_cases import cases
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"
 OTHER = "0" * 32
@@ -70,7 +72,7 @@ def test_collectives_named_by_anything_but_their_start_are_told_their_name(step:
     }
     assert set(whys(coverage).values()) == {UnusedReason.COLLECTIVE}
     assert coverage.collectives.found == 0
-    assert any("all-gather should be all-gather-start" in it for it in judge(coverage).reasons)
+    assert any("all-gather-start" in it for it in judge(coverage).reasons)
 
 
 def test_a_collective_may_go_by_the_instruction_inside_its_start(step: Program) -> None:
@@ -158,7 +160,7 @@ def test_without_times_the_share_of_time_is_unknown_and_not_zero(step: Program) 
     refused = judge(coverage, min_time=0.5)
     assert not refused.passed
     assert "unknown" in refused.reasons[0]
-    assert "as --program: only a recording has times" in refused.next
+    assert "--program" in refused.next
 
 
 def test_times_of_another_program_are_unknown(step: Program) -> None:
@@ -173,15 +175,13 @@ def test_judgements_name_each_threshold_that_is_missed(step: Program) -> None:
     assert len(reasons) == 3
     assert "1 of 39 instructions" in reasons[0]
     assert "0 of 6 collectives" in reasons[1]
-    assert "10% of the measured time" in reasons[2]
+    assert "10%" in reasons[2]
     assert judge(coverage, min_coverage=0.0, min_time=0.1).passed
 
 
 def test_latencies_are_told_to_be_left_out(step: Program) -> None:
     profile = replace(flat(named(step)), latencies=(Latency("a", "b", 1.0),))
-    assert any(
-        "ignores its one latency" in it for it in judge(check_profile(profile, step)).remarks
-    )
+    assert any("one latency" in it for it in judge(check_profile(profile, step)).remarks)
 
 
 def test_a_program_that_is_not_scheduled_is_refused(step: Program) -> None:
@@ -225,4 +225,35 @@ def test_a_name_given_after_scheduling_is_told_the_one_that_xla_asks_for() -> No
     measured = MeasuredTimes({"all-gather.10": 40.0}, "a test")
     assert check_profile(flat(["all-gather-start"]), program, measured).time == CoveredPart(
         40.0, 40.0
+    )
+
+
+def test_how_a_judgment_reads(golden: Golden, step: Program) -> None:
+    measured = MeasuredTimes({"custom-call.3": 10.0, "all-gather-start": 90.0}, "a test")
+    whole = flat(named(step))
+    with_latency = replace(whole, latencies=(Latency("a", "b", 1.0),))
+    judgments = {
+        "all that is asked for": judge(check_profile(whole, step)),
+        "a latency": judge(check_profile(with_latency, step)),
+        "a time where none was measured": judge(check_profile(whole, step), min_time=0.5),
+        "little of everything": judge(check_profile(flat(["custom-call.3"]), step, measured)),
+        "collectives under other names": judge(
+            check_profile(flat(["all-gather", "all-reduce-done.1", "reduce-scatter"]), step)
+        ),
+    }
+    golden(
+        "judgments.txt",
+        cases(
+            {
+                name: "\n".join(
+                    [
+                        "passed" if it.passed else "not passed",
+                        *(f"reason: {reason}" for reason in it.reasons),
+                        *(f"remark: {remark}" for remark in it.remarks),
+                        f"next: {it.next}",
+                    ]
+                )
+                for name, it in judgments.items()
+            }
+        ),
     )

@@ -18,7 +18,10 @@ from counterpoint.pgle.profiles import read_profile, write_profile
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from counterpoint.timeline.recording import Recording
+from golden import Golden
+from golden_cases import cases
 from recordings import Span, recording
+from refusals import refusal
 
 CHIP = "NVIDIA A100-SXM4-40GB"
 
@@ -134,9 +137,7 @@ def test_warm_up_counts_when_asked_for_or_when_there_is_nothing_else() -> None:
     assert costs(make_profile(timeline(spans), 100, keep_warmup=True)) == {"fusion.3": 5000}
     once = make_profile(timeline(spans, runs=1))
     assert costs(once) == {"fusion.3": 5000}
-    assert (
-        once.notes[0] == "includes warm-up, because it ran once on each device: 1 module (jit_step)"
-    )
+    assert once.notes[0].startswith("includes warm-up")
 
 
 def test_the_percentile_is_taken_over_runs_and_devices() -> None:
@@ -244,10 +245,7 @@ def test_a_collective_costs_the_stay_of_the_last_to_come() -> None:
     ]
     made = make_profile(timeline(late))
     assert costs(made) == {"all-reduce-start": 30}
-    assert made.notes == (
-        "step 0 is left out of the statistics: it is the profile's first",
-        "step 2 is left out: its end was not recorded",
-    )
+    assert [note[:6] for note in made.notes] == ["step 0", "step 2"]  # left out
     assert made.modules[0].collectives == 1
 
 
@@ -274,14 +272,15 @@ def test_devices_of_one_clock_that_never_met_are_no_group() -> None:
     ]
     made = make_profile(timeline(apart))
     assert costs(made) == {"all-reduce-start": 60}
-    assert made.notes[0].startswith("waiting for late ranks is part of 1 cost")
+    assert made.notes[0].startswith("waiting")
 
 
 def test_waiting_that_can_not_be_told_apart_is_pointed_out() -> None:
     alone = timeline([Span("all-reduce-start", 0, 90), Span("fusion.3", 200, 10)])
     made = make_profile(alone)
     assert costs(made) == {"all-reduce-start": 90, "fusion.3": 10}
-    assert "waiting for late ranks is part of 1 cost (all-reduce-start)" in made.notes[0]
+    assert made.notes[0].startswith("waiting")
+    assert "(all-reduce-start)" in made.notes[0]
     # In a prediction, one device represents all of them.
     predicted = make_profile(replace(alone, basis=Basis.PREDICTED))
     assert not [note for note in predicted.notes if note.startswith(("waiting", "includes"))]
@@ -297,7 +296,7 @@ def test_of_some_ranks_the_last_to_come_waits_least() -> None:
     programs = {"jit_step": EmbeddedProgram("jit_step", text.encode)}
     made = make_profile(timeline(spans, programs))
     assert costs(made) == {"all-reduce-start": 40}
-    assert "waiting for late ranks is part of 1 cost" in made.notes[0]
+    assert made.notes[0].startswith("waiting")
 
 
 def test_a_window_from_start_to_done_is_no_cost() -> None:
@@ -370,14 +369,14 @@ def test_a_profile_says_on_which_devices_it_was_measured() -> None:
 def test_digits_that_two_fingerprints_share_are_refused() -> None:
     near = A[:6] + B[6:]
     two = {"jit_step": hlo(A), "jit_eval": hlo(near, name="jit_eval")}
-    with pytest.raises(UsageError, match="2 fingerprints begin with it"):
+    with pytest.raises(UsageError, match="2 fingerprints"):
         make_profile(timeline(OF_TWO, two), module=A[:5])
     made = make_profile(timeline(OF_TWO, two), module=near[:8])
     assert made.profile.fingerprints == (near,)
 
 
 def test_bare_names_of_two_modules_are_refused() -> None:
-    with pytest.raises(UsageError, match="would mix their costs") as refused:
+    with pytest.raises(UsageError, match="mix their costs") as refused:
         make_profile(timeline(OF_TWO, TWO), bare=True)
     assert "#0 jit_step (01234567), #1 jit_eval (fedcba98)" in str(refused.value)
     with pytest.raises(UsageError, match="no module 'jit_train' ran"):
@@ -386,7 +385,7 @@ def test_bare_names_of_two_modules_are_refused() -> None:
 
 def test_modules_without_fingerprint_are_not_mixed() -> None:
     nameless = timeline(OF_TWO, {})
-    with pytest.raises(InputError, match="known by name only") as refused:
+    with pytest.raises(InputError, match="by name only") as refused:
         make_profile(nameless)
     assert "#0 jit_step, #1 jit_eval" in str(refused.value)
     made = make_profile(nameless, module="jit_eval")
@@ -400,7 +399,7 @@ def test_modules_without_fingerprint_are_not_mixed() -> None:
 def test_a_module_without_fingerprint_beside_one_with_it_is_left_out() -> None:
     made = make_profile(timeline(OF_TWO, {"jit_step": hlo(A)}))
     assert [cost.key for cost in made.profile.costs] == [f"{A}::fusion.3"]
-    assert made.notes[0].startswith("left out, because the profile has no fingerprint")
+    assert made.notes[0].startswith("left out")
 
 
 def hosts_with(other: EmbeddedProgram) -> Timeline:
@@ -418,7 +417,7 @@ def test_builds_of_one_program_pool_what_is_alike() -> None:
         f"{A}::fusion.3": 0.2,
         f"{B}::fusion.3": 0.2,
     }
-    assert any("different fingerprints on different hosts" in note for note in made.notes)
+    assert any("different fingerprints" in note for note in made.notes)
     # Each ran on its own host: device times add up to what ran (two runs each).
     ran = {it.fingerprint: (it.devices, it.hosts, it.device_ms) for it in made.modules}
     assert ran == {A: (1, 1, pytest.approx(2e-4)), B: (1, 1, pytest.approx(6e-4))}
@@ -442,27 +441,27 @@ def test_nothing_is_made_of_what_is_no_gpu_or_tpu() -> None:
     other = replace(made, devices=(Device(ordinal=0, kind="cpu"),))
     with pytest.raises(InputError, match="a profile of 1 CPU"):
         make_profile(other)
-    with pytest.raises(InputError, match="no device time in this profile"):
+    with pytest.raises(InputError, match="no device time"):
         make_profile(assemble([recording([])], ["made"]))
 
 
 def test_kernels_that_name_no_instruction_are_refused() -> None:
     made = timeline([Span("fusion.3", 0, 100)])
     ops = made.ops.with_columns(op=pl.lit(None, pl.String), pair=pl.lit(None, pl.String))
-    with pytest.raises(InputError, match="no kernel names its HLO instruction"):
+    with pytest.raises(InputError, match="no kernel names"):
         make_profile(replace(made, ops=ops))
 
 
 def test_a_module_that_ran_in_a_command_buffer_says_so() -> None:
     made = timeline([OF_TWO[0], Span("cuda-graph", 500, 700, module="jit_eval")], TWO)
-    with pytest.raises(InputError, match="no instruction of jit_eval took time") as refused:
+    with pytest.raises(InputError, match="no instruction of jit_eval") as refused:
         make_profile(made, module="jit_eval")
     assert "--xla_gpu_enable_command_buffer=" in str(refused.value)
 
 
 def test_kernels_without_names_are_pointed_out() -> None:
     made = timeline([Span("fusion.3", 0, 900), Span("cuda-graph", 1000, 100)])
-    assert make_profile(made).notes[0].startswith("10% of the kernel time has no cost")
+    assert make_profile(made).notes[0].startswith("10% of")
 
 
 def test_the_same_recording_gives_the_same_file(tmp_path: Path) -> None:
@@ -473,7 +472,7 @@ def test_the_same_recording_gives_the_same_file(tmp_path: Path) -> None:
         texts.append(write_profile(made.profile, tmp_path / name).read_bytes())
     assert texts[0] == texts[1]
     head = texts[0].decode().splitlines()[:6]
-    assert head[2].startswith("# statistic: median over runs and devices;")
+    assert head[2].startswith("# statistic: median ")
     assert [*head[1:2], *head[3:]] == [
         "# inputs: made.xplane.pb",
         "# jaxlib: 0.10.2",
@@ -481,3 +480,38 @@ def test_the_same_recording_gives_the_same_file(tmp_path: Path) -> None:
         f"# module {A}: jit_step, 2 instructions, 1 run on 1 device",
     ]
     assert read_profile(tmp_path / "a.pbtxt") == made.profile
+
+
+def test_what_is_said(golden: Golden) -> None:
+    alone = timeline([Span("all-reduce-start", 0, 90), Span("cuda-graph", 200, 10)])
+    notes = {
+        "one run, which warms up": timeline([Span("fusion.3", 0, 500)], runs=1),
+        "a collective of one device, and kernels without names": alone,
+        "a module without a fingerprint beside one with it": timeline(OF_TWO, {"jit_step": hlo(A)}),
+        "two builds of one program": hosts_with(hlo(B)),
+    }
+    two, nameless = timeline(OF_TWO, TWO), timeline(OF_TWO, {})
+    near = {"jit_step": hlo(A), "jit_eval": hlo(A[:6] + B[6:], name="jit_eval")}
+    graph = timeline([OF_TWO[0], Span("cuda-graph", 500, 700, module="jit_eval")], TWO)
+    unnamed = alone.ops.with_columns(op=pl.lit(None, pl.String), pair=pl.lit(None, pl.String))
+    on_cpu = replace(alone, devices=(Device(ordinal=0, kind="cpu"),))
+    refused = {
+        "a percentile of 101": lambda: make_profile(two, 101),
+        "digits that two fingerprints share": lambda: make_profile(
+            timeline(OF_TWO, near), module=A[:5]
+        ),
+        "bare names of two modules": lambda: make_profile(two, bare=True),
+        "a module that did not run": lambda: make_profile(two, module="jit_train"),
+        "two modules without a fingerprint": lambda: make_profile(nameless),
+        "a CPU": lambda: make_profile(on_cpu),
+        "no device at all": lambda: make_profile(assemble([recording([])], ["made"])),
+        "kernels that name no instruction": lambda: make_profile(replace(alone, ops=unnamed)),
+        "a module that ran in a command buffer": lambda: make_profile(graph, module="jit_eval"),
+    }
+    golden(
+        "make.txt",
+        cases(
+            {name: "\n".join(make_profile(made).notes) for name, made in notes.items()}
+            | {name: refusal(attempt) for name, attempt in refused.items()}
+        ),
+    )

@@ -69,7 +69,7 @@ def test_bare_names_and_keyed_ones_are_not_mixed() -> None:
         merge_profiles([of(InstructionCost("dot", 1.0)), of(InstructionCost("add", 1.0, A))])
     assert "(dot)" in refused.value.what
     assert f"({A}::add)" in refused.value.what
-    with pytest.raises(InputError, match="no profiles to merge"):
+    with pytest.raises(InputError, match="no profiles"):
         merge_profiles([])
     with pytest.raises(UsageError, match="between 0 and 100"):
         merge_profiles([of(InstructionCost("dot", 1.0))], 101)
@@ -80,7 +80,7 @@ def test_costs_of_two_chips_are_not_merged() -> None:
     one, other, unknown = (
         Profile((InstructionCost("a", 1.0),), origin={"devices": it}) for it in named
     )
-    with pytest.raises(InputError, match="costs of A100 40GB and of H100 SXM are not merged"):
+    with pytest.raises(InputError, match=r"A100 40GB .* H100 SXM"):
         merge_profiles([one, other])
     merged = merge_profiles([one, one, unknown])
     with pytest.raises(InputError):

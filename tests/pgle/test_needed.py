@@ -153,7 +153,7 @@ def test_xla_averages_clones_and_takes_the_last_duplicate(
         write_profile(Profile(given), path)
         log = compiler.with_profile("small", path).log
         shown = re.findall(r'costs \{\s*name: "([^"]+)"\s*cost_us: ([\d.]+)', log)
-        assert shown, "XLA no longer prints the profile"
+        assert shown, "XLA prints none"
         assert {n: float(us) for n, us in shown} == costs_found(given, None)
 
 

@@ -103,7 +103,7 @@ def test_a_file_of_another_ending_is_ignored_in_silence(
     evidence = read_evidence(compilation.log)
     assert evidence.use is ProfileUse.NOT_USED
     assert ".pbtxt" in evidence.reason
-    with pytest.raises(InputError, match="silently ignores every other file"):
+    with pytest.raises(InputError, match="silently ignores"):
         read_profile(path)
 
 
@@ -143,7 +143,7 @@ def test_a_directory_needs_a_file_of_the_modules_fingerprint(
     shutil.copy(good, directory / "step.pbtxt")
     compilation = compiler.with_profile("step", directory)
     assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
-    with pytest.raises(InputError, match="never looks for this file"):
+    with pytest.raises(InputError, match="never looks for"):
         read_profile(directory)
     fingerprint = plain.program.fingerprint
     write_profile(full(plain.program, fingerprint), good.parent / "right")
@@ -191,7 +191,7 @@ def test_an_empty_or_foreign_profile_is_found_and_is_of_no_use(
     else:
         write_profile(foreign, path)
     compilation = compiler.with_profile("step", path)
-    assert "Found profile for module" in compilation.log
+    assert "Found profile" in compilation.log
     assert same_as_without(compiler, compilation, plain)
     assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
     if kind == "foreign":
@@ -226,10 +226,7 @@ def test_latencies_are_left_out(compiler: Compiler, plain: Compilation, tmp_path
     compilation = compiler.with_profile("step", path)
     assert same_as_without(compiler, compilation, plain)
     assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
-    assert any(
-        "ignores its one latency" in it
-        for it in judge(check_profile(profile, plain.program)).remarks
-    )
+    assert any("one latency" in it for it in judge(check_profile(profile, plain.program)).remarks)
 
 
 def test_false_does_not_switch_the_scheduler_off_on_hopper_before_0_12(
@@ -273,7 +270,7 @@ def test_found_profile_is_said_even_where_the_scheduler_is_disabled(
 ) -> None:
     disabled = {"xla_disable_hlo_passes": "latency-hiding-scheduler"}
     compilation = compiler.with_profile("step", good, **disabled)
-    assert "Found profile for module" in compilation.log
+    assert "Found profile" in compilation.log
     assert read_evidence(compilation.log, disabled).use is ProfileUse.NOT_USED
 
 
@@ -329,7 +326,7 @@ def test_jaxs_cache_keys_the_name_of_a_profile_and_not_its_content(tmp_path: Pat
     second = content_addressed(fixed)
     second.write_bytes(new)
     after = cache_keys(fixed, second)
-    assert before[0] == after[0], "the key now knows the content: the trap is gone"
+    assert before[0] == after[0]
     assert before[1] != after[1]
 
 
