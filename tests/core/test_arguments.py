@@ -59,6 +59,5 @@ def test_a_retry_becomes_the_command_with_its_mistake_mended() -> None:
 
 def test_a_retry_that_fits_no_command_is_worded_as_options() -> None:
     error = UsageError("no GPU", next=Retry({"ranks": "N"}))
-    assert with_whole_command(error, ("run",), lambda _: False).next == (
-        "the same command with --ranks N"
-    )
+    worded = with_whole_command(error, ("run",), lambda _: False).next
+    assert str(worded).endswith(" --ranks N")

@@ -103,9 +103,9 @@ def test_as_the_standard_decorator(values: tuple[Any, ...], named: dict[str, Any
 
 def test_values_cannot_be_set_or_deleted() -> None:
     ours = Ours(1)
-    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'x'"):
+    with pytest.raises(FrozenInstanceError, match=r"assign .*'x'"):
         ours.x = 2  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(FrozenInstanceError, match="cannot delete field 'x'"):
+    with pytest.raises(FrozenInstanceError, match=r"delete .*'x'"):
         del ours.x  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(FrozenInstanceError):
         ours.other = 2  # pyright: ignore[reportAttributeAccessIssue]
@@ -191,7 +191,7 @@ def test_what_a_class_defines_itself_is_kept() -> None:
 
 
 def test_mutable_defaults_are_refused() -> None:
-    with pytest.raises(ValueError, match="mutable default of Wrong"):
+    with pytest.raises(ValueError, match="default of Wrong"):
 
         @frozen
         class Wrong:
@@ -199,7 +199,7 @@ def test_mutable_defaults_are_refused() -> None:
 
 
 def test_frozen_data_is_not_extended() -> None:
-    with pytest.raises(TypeError, match="Wider extends frozen data"):
+    with pytest.raises(TypeError, match="Wider extends"):
 
         @frozen
         class Wider(Named):

@@ -75,7 +75,7 @@ def test_counts_below_zero_are_refused() -> None:
             check_parquet(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         except ValueError as error:
             said.add(str(error))
-    assert len([text for text in said if "its counts are damaged: one is -" in text]) >= 2
+    assert len([text for text in said if ": one is -" in text]) >= 2
 
 
 def test_more_than_there_is_memory_for_is_refused_until_it_is_allowed(
@@ -83,7 +83,9 @@ def test_more_than_there_is_memory_for_is_refused_until_it_is_allowed(
 ) -> None:
     data = stored(pl.select(zero=pl.zeros(9_000_000, dtype=pl.Int64)))
     assert len(data) < 1 << 20
-    assert "would take 68 MiB of memory, which is more than 64 MiB" in refused(data)
+    said = refused(data)
+    assert " 68 MiB" in said
+    assert "more than 64 MiB" in said
     monkeypatch.setenv(UNPACK_VARIABLE, "1GiB")
     check_parquet(data)
 
@@ -92,7 +94,7 @@ def test_more_than_there_is_memory_for_is_refused_until_it_is_allowed(
 def test_what_is_no_parquet_is_refused(data: bytes, tmp_path: Path) -> None:
     assert refused(data)
     (tmp_path / "a.parquet").write_bytes(data)
-    with pytest.raises(ValueError, match=r"its end is missing|is empty"):
+    with pytest.raises(ValueError, match=r"end is missing|is empty"):
         check_parquet(tmp_path / "a.parquet")
 
 
@@ -102,7 +104,7 @@ def test_chunks_that_are_all_the_same_pages_are_not_walked_again_and_again() -> 
     group = b"\x19\xfc" + b"\xd0\x0f" + chunk * 2000 + b"\x00"
     footer = b"\x49\x1c" + group + b"\x00"
     data = b"PAR1" + page * 1875 + footer + len(footer).to_bytes(4, "little") + b"PAR1"
-    assert "more pages than there is room for" in refused(data)
+    assert "more pages" in refused(data)
 
 
 @given(

@@ -17,12 +17,12 @@ class Rule:
     CODE: str = "FLAG101"
     NAME: str = "unknown-flag"
     SINCE: str = "0.1"
-    __doc__: str | None = f"A title\nof two lines.\n\n{BODY}".replace("Text on Example.", EXAMPLE)
+    __doc__: str | None = f"Of\ntwo lines.\n\n{BODY}".replace("Text on Example.", EXAMPLE)
 
 
 def test_a_docstring_is_a_title_and_sections_with_blocks() -> None:
     page = read_page(Rule())
-    assert page.title == "A title of two lines."
+    assert page.title == "Of two lines."
     assert tuple(page.sections) == SECTIONS
     (block,) = page.blocks("Example")
     assert (block.language, block.text) == ("sh", "export A=1\n")
@@ -33,7 +33,7 @@ def test_a_docstring_is_a_title_and_sections_with_blocks() -> None:
 def test_a_page_is_drawn_for_a_terminal() -> None:
     page = read_page(Rule())
     text = as_text(page)
-    assert text.startswith("FLAG101 unknown-flag (since 0.1)\n\nA title of two lines.\n")
+    assert text.startswith("FLAG101 unknown-flag (since 0.1)\n\nOf two lines.\n")
     assert "\nExample\n-------\nText on Example.\n\n    export A=1\n" in text
 
 

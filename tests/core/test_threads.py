@@ -32,8 +32,8 @@ def test_results_come_in_the_order_of_the_items() -> None:
 
 def test_threads_work_where_there_are_cores_for_them(available: int) -> None:
     assert set(on_threads(where, range(4))) == {available == 1}
-    assert on_threads(where, [1]) == [True], "one item needs no thread"
-    assert set(on_threads(where, range(4), rows=MANY_ROWS - 1)) == {True}, "nor do few rows"
+    assert on_threads(where, [1]) == [True], "one item"
+    assert set(on_threads(where, range(4), rows=MANY_ROWS - 1)) == {True}, "few rows"
     assert beside(where)() is (available == 1)
 
 

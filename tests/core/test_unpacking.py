@@ -19,6 +19,9 @@ from counterpoint.compile.inputs.artifacts import artifacts
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.unpacking import UNPACK_VARIABLE, member, open_archive, unpack, unpack_limit
 from fuzz.seeds import profiles
+from golden import Golden
+from golden_cases import cases
+from refusals import refusal
 
 PACKERS: tuple[Callable[[bytes], bytes], ...] = (gzip.compress, lzma.compress, bz2.compress)
 NAMES = ("gzip", "xz", "bzip2")
@@ -39,7 +42,7 @@ def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bomb() -> None:
     bomb = gzip.compress(bytes(BOMB))
     tracemalloc.start()
-    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+    with pytest.raises(InputError, match="more than 64 MiB"):
         unpack(bomb, "x")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -51,11 +54,11 @@ def test_a_bomb() -> None:
 def test_a_bomb_as_an_input(small_bomb: bytes, name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(small_bomb)
-    with pytest.raises(InputError, match="unpacks to more than 4 MiB"):
+    with pytest.raises(InputError, match="more than 4 MiB"):
         counterpoint.read(path)
-    with pytest.raises(InputError, match="unpacks to more than 4 MiB"):
+    with pytest.raises(InputError, match="more than 4 MiB"):
         counterpoint.read_program(path)
-    with pytest.raises(InputError, match="unpacks to more than 4 MiB"):
+    with pytest.raises(InputError, match="more than 4 MiB"):
         artifacts(path)[0].read()
 
 
@@ -67,15 +70,15 @@ def test_an_archive_that_unpacks_to_everything(endings: str, tmp_path: Path) -> 
         for number in range(3):  # none of them alone is too large
             archive.writestr(endings if number == 0 else f"{number}", bytes(SMALL_BOMB // 3))
         archive.writestr("rest", bytes(1 << 16))
-    with pytest.raises(InputError, match="unpacks to more than 4 MiB"):
+    with pytest.raises(InputError, match="more than 4 MiB"):
         counterpoint.read(path)
-    with pytest.raises(InputError, match="unpacks to more than 4 MiB"):
+    with pytest.raises(InputError, match="more than 4 MiB"):
         artifacts(path)
 
 
 def test_the_limit_can_be_moved(small_bomb: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(UNPACK_VARIABLE, "4MiB")
-    with pytest.raises(InputError, match="unpacks to more than 4 MiB"):
+    with pytest.raises(InputError, match="more than 4 MiB"):
         unpack(small_bomb, "x")
     monkeypatch.setenv(UNPACK_VARIABLE, "5MiB")
     assert len(unpack(small_bomb, "x")) == SMALL_BOMB
@@ -83,7 +86,7 @@ def test_the_limit_can_be_moved(small_bomb: bytes, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(UNPACK_VARIABLE, text)
         assert unpack_limit(1) == size
     monkeypatch.setenv(UNPACK_VARIABLE, "much")
-    with pytest.raises(UsageError, match=r"=much is not a size"):
+    with pytest.raises(UsageError, match=r"=much is"):
         unpack_limit(1)
 
 
@@ -106,7 +109,7 @@ def test_an_archive_in_an_archive(tmp_path: Path) -> None:
         archive.writestr("x.xplane.pb", b"")
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("y.xplane.pb", inner.getvalue())
-    with pytest.raises(InputError, match="an archive inside an archive"):
+    with pytest.raises(InputError, match="inside an archive"):
         counterpoint.read(tmp_path / "x.zip")
 
 
@@ -114,7 +117,7 @@ def test_an_archive_in_an_archive(tmp_path: Path) -> None:
 def test_damage(pack: Callable[[bytes], bytes]) -> None:
     packed = pack(bytes(range(256)) * 100)
     for damaged in (packed[:-9], packed[:9], packed[: len(packed) // 2]):
-        with pytest.raises(InputError, match="damaged or cut off"):
+        with pytest.raises(InputError, match="damaged or"):
             unpack(damaged, "x")
 
 
@@ -193,3 +196,30 @@ def test_of_members_with_one_name_the_last_is_read(
     whole = ("a.xplane.pb", members[".xplane.pb"])
     (tmp_path / "x.zip").write_bytes(packed(("a.xplane.pb", b"junk"), whole))
     assert len(counterpoint.read(tmp_path / "x.zip").hosts) == 1
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_how_it_is_refused(golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tower = b"HloModule x\n"
+    for _ in range(4):
+        tower = gzip.compress(tower)
+    inner = packed(("x.xplane.pb", b""))
+    stored = io.BytesIO()
+    with zipfile.ZipFile(stored, "w") as archive:
+        archive.writestr("a.xplane.pb", b"content of a")
+    files = {
+        "bomb.xplane.pb.gz": gzip.compress(bytes(SMALL_BOMB)),
+        "bomb.zip": packed(("x.xplane.pb", bytes(SMALL_BOMB))),
+        "tower.xplane.pb.gz": tower,
+        "archive in an archive.zip": packed(("y.xplane.pb", bytes(inner))),
+        "cut off.xplane.pb.gz": gzip.compress(bytes(range(256)))[:-9],
+        "head.zip": b"PK\x03\x04",
+        "wrong sum.zip": stored.getvalue().replace(b"content of a", b"content of b"),
+    }
+    told: dict[str, str] = {}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+        told[name] = refusal(lambda name=name: counterpoint.read(tmp_path / name), tmp_path)
+    monkeypatch.setenv(UNPACK_VARIABLE, "much")
+    told[f"{UNPACK_VARIABLE}=much"] = refusal(lambda: unpack_limit(1))
+    golden("unpacking.txt", cases(told))

@@ -271,7 +271,7 @@ def test_attention_runs_forward_also_where_the_backward_pass_recomputes_it(
 def test_a_product_of_unknown_flops_has_a_bound(price: Pricer) -> None:
     found = price("  %it = bf16[8192,8192]{1,0} dot(%p, %p), lhs_contracting_dims={7}")
     assert found.source is PriceSource.BOUND
-    assert "FLOPs are not known" in found.how
+    assert "FLOPs are not" in found.how
 
 
 def test_a_kernel_of_which_nothing_is_known_has_a_bound(price: Pricer) -> None:
@@ -330,7 +330,7 @@ def test_a_shift_by_one_around_a_ring_goes_to_neighbors(
 ) -> None:
     found = price(permute(shifted(256, 16, by, stride)))
     assert found.seconds == pytest.approx(NEIGHBOR_S)
-    assert "over a link to a neighbor" in found.how
+    assert "to a neighbor" in found.how
 
 
 def test_a_shift_by_more_than_one_shares_the_links_in_between(price: Pricer) -> None:
@@ -347,7 +347,7 @@ def test_a_shift_by_more_than_one_shares_the_links_in_between(price: Pricer) -> 
 def test_a_shift_along_two_axes_uses_links_of_both(price: Pricer) -> None:
     found = price(permute(shifted(256, 16, 1, also=1)))
     assert found.seconds == pytest.approx(NEIGHBOR_S + 1e-6)
-    assert "links of one pair each, 2 hops" in found.how
+    assert "one pair each, 2 hops" in found.how
     mixed = price(permute(shifted(256, 16, 1, also=3)))
     assert mixed.seconds == pytest.approx(3 * SIZE / 45e9 + 6e-6)
 
@@ -379,7 +379,7 @@ def test_devices_of_a_chip_share_its_links(price: Pricer) -> None:
     assert alone.seconds == pytest.approx(SIZE / 90e9 + 3e-6)
     on_chip = price(permute([(0, 1), (2, 3)]), "tpu7x-8")
     assert on_chip.seconds < alone.seconds / 3
-    assert "devices of one chip" in on_chip.how
+    assert "of one chip" in on_chip.how
 
 
 def test_a_permute_between_slices_uses_the_network(price: Pricer) -> None:
@@ -413,7 +413,7 @@ def test_a_product_without_an_estimate_takes_the_rate_of_a_plain_one(price: Pric
     found = price(line, "v6e-8")
     assert found.seconds == pytest.approx(2 * 8192**3 / 646e12)
     assert found.source is PriceSource.ANALYTIC
-    assert "rate that XLA estimates for a plain product" in found.how
+    assert "a plain product" in found.how
     # Of float8, TPU7x multiplies twice as many.
     line = "  %x = f8e4m3fn[8192,8192]{1,0} convert(%p)\n" + line.replace("%p, %p", "%x, %x")
     narrow = price(line.replace("calls=%product", "calls=%narrow_product"), "tpu7x-8")

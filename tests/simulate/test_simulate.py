@@ -167,5 +167,5 @@ def test_a_program_that_launches_nothing_is_refused() -> None:
 
 
 def test_times_that_no_timeline_holds_are_refused() -> None:
-    with pytest.raises(InputError, match="longer than a Timeline can hold"):
+    with pytest.raises(InputError, match="longer than a"):
         simulate(straight(compute("a")), Told({"a": 1e9}))

@@ -11,7 +11,10 @@ from counterpoint.core.errors import InputError
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from counterpoint.timeline.recording import Recording
+from golden import Golden
+from golden_cases import cases
 from recordings import NS, Span, recording
+from refusals import refusal
 
 
 def timeline(*recordings: Recording) -> Timeline:
@@ -85,11 +88,7 @@ class TestSteps:
     def test_neither_the_first_step_counts_nor_the_last_whose_end_was_not_seen(self) -> None:
         made = timeline(recording(four_steps()))
         assert steady(made) == [1, 2]
-        assert any(
-            "step 0 is left out of the statistics: it is the profile's first" in n
-            for n in made.notes
-        )
-        assert "step 3 is left out: its end was not recorded" in made.notes
+        assert [note[:6] for note in made.notes] == ["step 0", "step 3"]
         assert made.steps["whole"].to_list() == [True, True, True, False]
 
     @pytest.mark.parametrize(("runs", "counted"), [(1, []), (2, [0]), (3, [1]), (4, [1, 2])])
@@ -104,14 +103,14 @@ class TestSteps:
         assert steady(timeline(recording(spans))) == [0]
         cut = timeline(recording(spans[2:]))
         assert steady(cut) == []
-        assert "step 0 is left out: the profile begins in the middle of it" in cut.notes
+        assert any(note.startswith("step 0 is left") for note in cut.notes)
 
     def test_nor_does_warm_up_when_enough_remains(self) -> None:
         late = [Span("fusion", start, 20) for start in (0, 100, 300, 400, 500, 600)]
         made = timeline(recording(late))
         # Step 1 takes 200, later ones 100; the last one has no next start.
         assert steady(made) == [2, 3, 4]
-        assert any("step 1 is left out as warm-up" in note for note in made.notes)
+        assert any("step 1" in note and "warm-up" in note for note in made.notes)
 
     def test_the_dominant_program_makes_the_steps(self) -> None:
         spans = four_steps()
@@ -139,7 +138,7 @@ class TestSteps:
         # The first ends with its last kernel, before the step does.
         markers = [(0, 5, 0, 80), (0, 6, 110, 95), (0, 7, 205, 195)]
         made = timeline(recording(four_steps(), markers=markers))
-        assert made.step_rule == "step markers on the devices"
+        assert made.step_rule.startswith("step markers on")
         steps = made.steps.select("step", "start_ps", "end_ps", "whole").rows()
         assert steps == [
             (5, 0, 110 * NS, True),
@@ -160,7 +159,7 @@ class TestSteps:
     def test_a_profile_that_names_no_program_has_no_whole_step(self) -> None:
         made = timeline(recording([Span("k", 5, 10, module=None), Span("k", 40, 2, module=None)]))
         assert made.steps.select("step", "start_ps", "end_ps").rows() == [(0, 5 * NS, 42 * NS)]
-        assert "its steps are unknown" in made.step_rule
+        assert "steps are unknown" in made.step_rule
         assert not made.steps["whole"].any()
 
     def test_kernels_tell_the_markers_steps_apart_where_no_program_is_named(self) -> None:
@@ -213,7 +212,7 @@ class TestMarkersAndRunsThatDoNotMatch:
         assert first == [0, 1, 2, 3, 4, None, None, None, 8, 9, 10, 11, 12, None, None, None]
         lengths = made.steps.select((pl.col("end_ps") - pl.col("start_ps")) // NS).to_series()
         assert set(lengths) == {100}
-        assert any("6 runs of jit_step outside the markers 'train'" in n for n in made.notes)
+        assert any("6 runs of jit_step outside" in n for n in made.notes)
 
     def test_so_they_are_where_the_numbers_would_match(self) -> None:
         made = timeline(marked("te" * 5 + "t"))
@@ -236,15 +235,16 @@ class TestMarkersAndRunsThatDoNotMatch:
     def test_a_program_that_runs_behind_is_not_halved(self) -> None:
         made = timeline(marked(self.NAMES, behind=50))
         assert "16 runs of jit_step and 10 host markers 'train' (steps" in made.step_rule
-        assert "do not match: one run is one step, numbered from 0" in made.step_rule
+        assert "do not match" in made.step_rule
+        assert "numbered from 0" in made.step_rule
         assert made.runs["step"].to_list() == [*range(16)]
-        assert any("each run is taken as a step" in note for note in made.notes)
+        assert any("each run" in note for note in made.notes)
 
     def test_one_that_runs_behind_may_lack_its_first_and_last(self) -> None:
         late = marked("tttttttt", behind=50)
         cut = timeline(replace(late, spans=late.spans[1:-1]))
         assert "8 host markers 'train' (steps 0 to 7), 1 run of jit_step in each" in cut.step_rule
-        assert "runs cannot be assigned to markers" in cut.step_rule
+        assert "cannot be assigned" in cut.step_rule
         assert cut.steps["step"].to_list() == [0, 1, 2, 3, 4, 5]
 
     def test_one_that_runs_behind_has_the_markers_numbers_where_their_counts_agree(self) -> None:
@@ -257,7 +257,7 @@ class TestMarkersAndRunsThatDoNotMatch:
         made = timeline(
             replace(late, markers=late.markers.with_columns(pl.col("start_ps") + 90000))
         )
-        assert "runs cannot be assigned to markers" in made.step_rule
+        assert "cannot be assigned" in made.step_rule
 
 
 class TestHosts:
@@ -274,7 +274,7 @@ class TestHosts:
     ) -> None:
         made = timeline(*two)
         assert [host.clock_offset_ps for host in made.hosts] == [0, 1000 * NS]
-        assert made.notes[0].endswith("differed from the first host's by +0.001 ms")
+        assert made.notes[0].endswith(" +0.001 ms")
         starts = made.spans.join(
             made.ops.with_row_index("row").filter(pl.col("op") == "fusion"),
             left_on="op",
@@ -296,11 +296,11 @@ class TestHosts:
             recording(four_steps(), host="a"), recording(four_steps(start=50), host="b")
         )
         assert [host.clock_offset_ps for host in made.hosts] == [None, None]
-        assert any("could not be aligned" in note for note in made.notes)
+        assert any("not be aligned" in note for note in made.notes)
 
     def test_uneven_runs_are_said(self) -> None:
         made = timeline(recording(four_steps(), host="a"), recording(four_steps()[:8], host="b"))
-        assert any("ran 2 times on some devices and 4 times" in note for note in made.notes)
+        assert any("ran 2 times" in note and " 4 times" in note for note in made.notes)
 
 
 def test_frame_joins_what_is_known_of_a_span() -> None:
@@ -315,12 +315,13 @@ class TestKinship:
     def test_a_copy_is_pointed_out(self) -> None:
         made = timeline(recording(four_steps(), host="a"), recording(four_steps(), host="copy"))
         assert len(made.hosts) == 2
-        assert made.notes[0].startswith("copy.made has exactly the spans of a.made")
+        assert made.notes[0].startswith("copy.made has ")
+        assert "a.made" in made.notes[0]
 
     def test_profiles_without_a_common_program_are_warned_of(self) -> None:
         other = [Span("fusion", 100 * k, 50, module="jit_other") for k in range(3)]
         made = timeline(recording(four_steps(), host="a"), recording(other, host="b"))
-        assert "have different main programs" in made.notes[0]
+        assert "different main programs" in made.notes[0]
 
     @pytest.mark.parametrize(("shared", "related"), [(8, True), (4, False)])
     def test_programs_of_one_name_with_other_ops_are_warned_of(
@@ -332,7 +333,7 @@ class TestKinship:
             return recording(spans, host=name)
 
         notes = timeline(host("a"), host("b")).notes
-        assert any("have different main programs" in note for note in notes) is not related
+        assert any("different main programs" in note for note in notes) is not related
 
     def test_a_host_that_saw_few_ops_ran_the_same_program(self) -> None:
         few = recording(four_steps()[:1], host="b")
@@ -344,14 +345,14 @@ class TestKinship:
         other = [Span("fusion", 100 * k, 50, module="jit_other") for k in range(3)]
         one, two = recording(four_steps(), host="a"), recording(other, host="b")
         chips = [replace(r.devices[0], chip=c) for r, c in ((one, "A100"), (two, "MI300X"))]
-        with pytest.raises(InputError, match="main programs differ") as caught:
+        with pytest.raises(InputError, match="programs differ") as caught:
             timeline(replace(one, devices=(chips[0],)), replace(two, devices=(chips[1],)))
         assert "A100 and MI300X" in str(caught.value)
 
     def test_devices_of_two_kinds_are_refused(self) -> None:
         one, other = recording(four_steps(), host="a"), recording(four_steps(start=7), host="b")
         tpu = replace(other, devices=(Device(ordinal=0, kind="tpu"),))
-        with pytest.raises(InputError, match=r"not of one run: gpu in a.made, tpu in b.made"):
+        with pytest.raises(InputError, match=r"gpu in a\.made, tpu in b\.made"):
             timeline(one, tpu)
 
 
@@ -391,7 +392,7 @@ def test_gradient_accumulation_without_markers_is_pointed_out() -> None:
     spans = [Span("fusion", 50 * k, 40, run=k, module="jit_micro") for k in range(8)]
     spans += [Span("update", 200 * k + 190, 5, run=9 + k, module="jit_apply") for k in range(2)]
     made = timeline(recording(spans))
-    assert any("jit_micro runs 4 times for each run of jit_apply" in note for note in made.notes)
+    assert any("jit_micro runs 4 times" in note for note in made.notes)
 
 
 @pytest.mark.parametrize("first", [0, 1, 3])
@@ -404,7 +405,7 @@ def test_gradient_accumulation_is_seen_where_the_profile_begins_within_a_step(fi
         if 200 * k + 190 < 50 * 14
     ]
     made = timeline(recording(spans))
-    assert any("jit_micro runs 4 times for each run of jit_apply" in note for note in made.notes)
+    assert any("jit_micro runs 4 times" in note for note in made.notes)
 
 
 def test_a_program_that_runs_now_and_then_makes_no_accumulation() -> None:
@@ -413,7 +414,7 @@ def test_a_program_that_runs_now_and_then_makes_no_accumulation() -> None:
         Span("loss", 50 * k + 42, 5, run=20 + k, module="jit_evaluate") for k in (1, 4, 9, 11)
     ]
     made = timeline(recording(spans))
-    assert not any("times for each run" in note for note in made.notes)
+    assert not any("jit_evaluate" in note for note in made.notes)
 
 
 class TestMarks:
@@ -490,3 +491,48 @@ def test_bytes_of_a_kernel_written_by_hand_are_unknown_as_it_may_touch_few_of_it
     made = timeline(recording([Span("cast", 0, 10), Span("RPA", 10, 10)], programs=program))
     moved = dict(made.ops.select("op", "bytes_accessed").rows())
     assert moved == {"cast": (2 + 4) * 1024 * 128, "RPA": None}
+
+
+def test_what_a_timeline_says(golden: Golden) -> None:
+    """Its rule of steps and its notes."""
+    names = TestMarkersAndRunsThatDoNotMatch.NAMES
+    four, late = recording(four_steps(), host="a"), marked("tttttttt", behind=50)
+    micro = [Span("fusion", 50 * k, 40, run=k, module="jit_micro") for k in range(8)]
+    apply = [Span("update", 200 * k + 190, 5, run=9 + k, module="jit_apply") for k in range(2)]
+    other = [Span("fusion", 100 * k, 50, module="jit_other") for k in range(3)]
+    unnamed = [Span("gemm", 10 * k, 8, module=None) for k in range(8)]
+    warming = [Span("fusion", start, 20) for start in (0, 100, 300, 400, 500, 600)]
+    cut = [Span(f"op.{at}", 100 * k + 10 * at, 8, run=k) for k in (0, 1) for at in range(6)][2:]
+    made = {
+        "four steps": timeline(four),
+        "a beginning that was cut off": timeline(recording(cut)),
+        "a step of warm-up": timeline(recording(warming)),
+        "markers on the devices": timeline(
+            recording(four_steps(), markers=[(0, 5, 0, 80), (0, 6, 110, 95), (0, 7, 205, 195)])
+        ),
+        "numbers that come twice": timeline(
+            recording(four_steps(), markers=[(0, k % 2, 100 * k, 90) for k in range(4)])
+        ),
+        "no program is named": timeline(recording(unnamed)),
+        "kernels tell the markers' steps apart": timeline(
+            recording(unnamed, markers=[(None, k, k * 20, 20) for k in range(4)])
+        ),
+        "training and evaluation are marked": timeline(marked(names, devices=2)),
+        "runs behind their markers": timeline(marked(names, behind=50)),
+        "runs behind, without the first and the last": timeline(
+            replace(late, spans=late.spans[1:-1])
+        ),
+        "no collective is shared": timeline(four, recording(four_steps(start=50), host="b")),
+        "uneven runs": timeline(four, recording(four_steps()[:8], host="b")),
+        "a copy": timeline(four, recording(four_steps(), host="copy")),
+        "no program in common": timeline(four, recording(other, host="b")),
+        "gradient accumulation": timeline(recording([*micro, *apply])),
+    }
+    tpu = replace(recording(other, host="b"), devices=(Device(ordinal=0, kind="tpu"),))
+    golden(
+        "assemble.txt",
+        cases(
+            {name: "\n".join([f"steps: {it.step_rule}", *it.notes]) for name, it in made.items()}
+            | {"devices of two kinds": refusal(lambda: timeline(four, tpu))}
+        ),
+    )

@@ -166,7 +166,7 @@ def test_threads_without_xla_names_hold_work_only_where_none_has_such_a_name() -
         ("cpu3", "/device:CPU:3/pool/1", "dot.1"),
         ("tpu0", "/device:TPU:0/XLA Ops", "add.1"),
     ]
-    assert any("left out: Framework Ops, pool/1" in note for note in recording.notes)
+    assert any("Framework Ops, pool/1" in note for note in recording.notes)
 
 
 def test_devices_of_two_hosts_in_one_file_stay_apart() -> None:
@@ -245,7 +245,7 @@ def test_kineto_kernels_are_work_on_gpus_and_profiler_steps_are_markers() -> Non
     assert recording.ops["hint"].to_list() == ["kernel", "gpu_memcpy"]
     assert recording.markers.rows() == [(None, 12, "ProfilerStep#12", 0, 5_000_000)]
     assert [device.chip for device in recording.devices] == ["H100"]
-    assert any("1 events of phase 's'" in note for note in recording.notes)
+    assert any("1 events" in note and "'s'" in note for note in recording.notes)
     assert any("recorded by PyTorch" in note for note in recording.notes)
 
 
@@ -275,7 +275,7 @@ def test_begins_and_ends_are_paired_by_thread() -> None:
         "inner": (2_000_000, 1_000_000),
         "elsewhere": (1_500_000, 500_000),
     }
-    assert any("2 unmatched begin or end events" in note for note in recording.notes)
+    assert any("2 unmatched" in note for note in recording.notes)
     assert any("no device process" in note for note in recording.notes)
 
 

@@ -114,7 +114,7 @@ class TestSideBySide:
         assert "`jobs=1`" in str(failed.value.next)
 
     def test_no_process_reads_nothing(self, small: Path) -> None:
-        with pytest.raises(UsageError, match="`jobs=0`: not a positive number"):
+        with pytest.raises(UsageError, match="`jobs=0`"):
             read(small, jobs=0)
 
     @pytest.mark.system
@@ -176,7 +176,7 @@ class TestWhatHostsShare:
 class TestClocks:
     def test_what_is_left_is_what_clocks_differ_by(self, small: Path) -> None:
         made = read(small)
-        assert "aligned on the ends of at least 7 shared" in noted(made, "clocks are")
+        assert "at least 7 shared" in noted(made, "clocks are")
         ends = made.runs.filter(pl.col("index") == 3)["end_ps"].to_list()
         assert max(ends) - min(ends) < 1e9  # a millisecond: they end together
 
@@ -197,8 +197,9 @@ class TestBadSets:
     def test_missing_hosts_are_counted_and_named(self, hosts: Path) -> None:
         (hosts / "host-02.xplane.pb").unlink()
         made = read(hosts)
-        note = noted(made, "profiles of 3 of 4 hosts were read (without host-02)")
-        assert "the program runs on 8 devices, 6 of them are read" in note
+        note = noted(made, "3 of 4 hosts")
+        assert "host-02" in note
+        assert all(count in note for count in ("8 devices", "6 of them"))
         # A collective of all still ends at once on those that are here.
         assert all(host.clock_offset_ps is not None for host in made.hosts)
         across = explain(made).collectives.filter(pl.col("group_size") < 8)
@@ -226,7 +227,7 @@ class TestBadSets:
         shutil.copy(hosts / "host-01.xplane.pb", hosts / "again.xplane.pb")
         made = read(hosts)
         assert [host.name for host in made.hosts] == ["host-01", "host-00", "host-02", "host-03"]
-        assert "host-01.xplane.pb" in noted(made, "is a copy of")
+        assert "host-01.xplane.pb" in noted(made, "a copy of")
 
     def test_other_chips_are_named_and_utilisation_is_of_all(self, hosts: Path) -> None:
         profile = hosts / "host-01.xplane.pb"
@@ -241,7 +242,7 @@ class TestBadSets:
     def test_gpus_and_tpus_are_refused(self, hosts: Path, tmp_path: Path) -> None:
         tpus = write(replace(SMALL, kind="tpu"), tmp_path / "tpu")
         shutil.copy(tpus / "host-01.xplane.pb", hosts / "host-01.xplane.pb")
-        with pytest.raises(InputError, match=r"not of one run: gpu in .*tpu in"):
+        with pytest.raises(InputError, match=r"gpu in .*tpu in"):
             read(hosts)
 
 

@@ -17,6 +17,9 @@ from counterpoint.core.errors import InputError
 from counterpoint.timeline.nsys.bundle import read_nsys_jax
 from counterpoint.timeline.nsys.sqlite import read_sqlite
 from counterpoint.timeline.reading import read
+from golden import Golden
+from golden_cases import cases
+from refusals import refusal
 
 MAIN = thread(1)
 Damage = list[tuple[float, int]]
@@ -75,7 +78,7 @@ def test_another_database_is_refused(tmp_path: Path) -> None:
         database.execute("CREATE TABLE albums (title TEXT)")
     database.close()
     failure = refused(path)
-    assert "not an SQLite export of Nsight Systems" in failure.what
+    assert "not an SQLite" in failure.what
     assert "albums" in (failure.why or "")
 
 
@@ -83,7 +86,7 @@ def test_another_database_is_refused(tmp_path: Path) -> None:
 def test_a_cut_off_export_is_refused(tmp_path: Path, whole_export: bytes, share: float) -> None:
     path = tmp_path / "cut.sqlite"
     path.write_bytes(whole_export[: int(share * len(whole_export))])
-    assert "not a complete SQLite file" in refused(path).what
+    assert "complete SQLite file" in refused(path).what
 
 
 @pytest.mark.parametrize("column", ["start", "deviceId"])
@@ -91,7 +94,9 @@ def test_a_table_without_what_makes_a_span_is_refused(tmp_path: Path, column: st
     with Export(tmp_path / "a.sqlite") as export:
         fill(export)
         export.execute(f"ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN {column}")
-    assert f"CUPTI_ACTIVITY_KIND_KERNEL has no column {column}" in refused(export.path).what
+    said = refused(export.path).what
+    assert "CUPTI_ACTIVITY_KIND_KERNEL" in said
+    assert said.endswith(f" {column}")
 
 
 @pytest.mark.parametrize(
@@ -138,13 +143,13 @@ def test_texts_where_numbers_belong_make_no_span(tmp_path: Path) -> None:
 def test_what_is_no_zip_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=re.escape(f"{path}: a damaged zip archive")):
+    with pytest.raises(InputError, match=re.escape(f"{path}: a damaged zip")):
         read_nsys_jax(path)
 
 
 def test_a_zip_without_a_trace_is_refused(tmp_path: Path) -> None:
     path = write_zip(tmp_path / "a.zip", {"notes.txt": b"hello"})
-    with pytest.raises(InputError, match="not an nsys-jax bundle") as failure:
+    with pytest.raises(InputError, match="nsys-jax bundle") as failure:
         read_nsys_jax(path)
     assert "notes.txt" in (failure.value.why or "")
 
@@ -153,7 +158,7 @@ def test_a_damaged_trace_is_refused(tmp_path: Path) -> None:
     whole = parquet(to_2024_4([module(1, "m", 0, 1)]))
     for content in (b"", b"PAR1", whole[:-30], whole[40:]):
         path = write_zip(tmp_path / "a.zip", {TRACE: content})
-        with pytest.raises(InputError, match=r"trace\.parquet can't be read"):
+        with pytest.raises(InputError, match=r"trace\.parquet"):
             read_nsys_jax(path)
 
 
@@ -169,7 +174,7 @@ def test_a_file_that_claims_to_unpack_to_everything_is_refused(tmp_path: Path) -
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(TRACE, bytes(80 << 20))
-    with pytest.raises(InputError, match="unpacks to more than 64 MiB"):
+    with pytest.raises(InputError, match="more than 64 MiB"):
         read_nsys_jax(path)
 
 
@@ -213,3 +218,31 @@ def test_a_damaged_bundle_is_refused_or_read(
         return
     assert len(timeline.hosts) == 1
     assert len(timeline.devices) <= 1
+
+
+def test_how_a_file_is_refused(golden: Golden, tmp_path: Path, whole_export: bytes) -> None:
+    with sqlite3.connect(tmp_path / "albums.sqlite") as database:
+        database.execute("CREATE TABLE albums (title TEXT)")
+    database.close()
+    with Export(tmp_path / "columns.sqlite") as export:
+        fill(export)
+        export.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN start")
+    (tmp_path / "cut.sqlite").write_bytes(whole_export[: len(whole_export) // 2])
+    (tmp_path / "page.sqlite").write_bytes(b"<!DOCTYPE html>" * 90)
+    (tmp_path / "page.zip").write_bytes(b"<html>")
+    write_zip(tmp_path / "notes.zip", {"notes.txt": b"hello"})
+    trace = to_2024_4([module(1, "m", 0, 1)])
+    write_zip(tmp_path / "cut.zip", {TRACE: parquet(trace)[:-30]})
+    write_zip(tmp_path / "columns.zip", {TRACE: parquet(trace.drop("Name"))})
+    databases = ("gone", "page", "albums", "cut", "columns")
+    bundles = ("gone", "page", "notes", "cut", "columns")
+    told = {
+        f"{name}.sqlite": refusal(
+            lambda path=tmp_path / f"{name}.sqlite": read_sqlite(path), tmp_path
+        )
+        for name in databases
+    } | {
+        f"{name}.zip": refusal(lambda path=tmp_path / f"{name}.zip": read_nsys_jax(path), tmp_path)
+        for name in bundles
+    }
+    golden("nsys_refused.txt", cases(told))

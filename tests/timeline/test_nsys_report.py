@@ -86,8 +86,8 @@ def test_without_the_tool_the_error_says_how(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError) as failure:
         read_nsys_rep(report)
-    assert "`nsys` is not on PATH" in failure.value.what
-    assert failure.value.next == "nsys export --type sqlite -o 'run 1.sqlite' 'run 1.nsys-rep'"
+    assert "`nsys`" in failure.value.what
+    assert shlex.split(str(failure.value.next))[-3:] == ["-o", "run 1.sqlite", "run 1.nsys-rep"]
 
 
 def test_a_report_that_is_not_there(tmp_path: Path) -> None:

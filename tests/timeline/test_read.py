@@ -15,10 +15,16 @@ import fsspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from riegeli_builder import RiegeliWriter
 
 from counterpoint.core.errors import InputError, UsageError
+from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.reading import read
 from counterpoint.timeline.storage.parquet import write_parquet
+from golden import Golden
+from golden_cases import cases
+from recordings import Span, recording
+from refusals import refusal
 
 GEMM = "jax_gemm_mi300x.xplane.pb"
 
@@ -46,7 +52,7 @@ class TestPlaces:
     def test_a_log_directory_gives_its_newest_run(self, logdir: Path, gemm: Path) -> None:
         made = read(logdir)
         assert made.spans.equals(read(gemm).spans)
-        assert any("2 runs found, the newest is read: 2026_01_02" in note for note in made.notes)
+        assert any("2 runs found" in note and ": 2026_01_02" in note for note in made.notes)
 
     def test_so_does_a_run_directory(self, logdir: Path) -> None:
         assert len(read(logdir / "plugins/profile/2026_01_01_00_00_00").devices) == 1
@@ -157,16 +163,16 @@ class TestRefusals:
     def test_a_truncated_profile(self, tmp_path: Path, gemm: Path) -> None:
         cut = tmp_path / "cut.xplane.pb"
         cut.write_bytes(gemm.read_bytes()[:50_000])
-        with pytest.raises(InputError, match="not a complete XPlane profile"):
+        with pytest.raises(InputError, match="complete XPlane profile"):
             read(cut)
 
     def test_a_profile_that_went_through_a_text_conversion(self, shared: Path) -> None:
-        with pytest.raises(InputError, match="not a complete XPlane profile") as refused:
+        with pytest.raises(InputError, match="complete XPlane profile") as refused:
             read(shared / "data/traces/corrupt_utf8_mangled.xplane.pb")
         assert "text conversion" in (refused.value.why or "")
 
     def test_a_missing_file(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="no such file or directory"):
+        with pytest.raises(InputError, match="no such file"):
             read(tmp_path / "nowhere" / "x.xplane.pb")
 
     def test_where_to_look_for_a_missing_file(
@@ -211,7 +217,7 @@ class TestRefusals:
 
     def test_a_directory_without_profiles(self, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("hello")
-        with pytest.raises(InputError, match=r"directory, which contains notes\.txt"):
+        with pytest.raises(InputError, match=r"notes\.txt"):
             read(tmp_path)
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -226,7 +232,7 @@ class TestRefusals:
     def test_an_archive_without_profiles(self, tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / "x.zip", "w") as packed:
             packed.writestr("readme.txt", "hello")
-        with pytest.raises(InputError, match="no profile in this archive"):
+        with pytest.raises(InputError, match="no profile in"):
             read(tmp_path / "x.zip")
 
     @pytest.mark.parametrize("url", ["memory://nowhere/x.pb", "nosuch://bucket/x.pb"])
@@ -247,3 +253,41 @@ def test_no_bytes_at_all_crash_it(
     path.write_bytes(content)
     with suppress(InputError):
         assert read(path).inputs == (str(path),)
+
+
+def test_how_a_path_is_refused(golden: Golden, tmp_path: Path) -> None:
+    made = assemble([recording([Span("fusion.1", 0, 5, run=0)])], ["made"])
+    for name in ("no manifest.parquet", "no spans.parquet", "spans of another.parquet"):
+        write_parquet(made, tmp_path / name)
+    (tmp_path / "no manifest.parquet" / "timeline.json").write_bytes(b"{")
+    (tmp_path / "no spans.parquet" / "spans.parquet").write_bytes(b"{")
+    six = [Span(f"fusion.{k}", 10 * k, 5, run=k) for k in range(6)]
+    larger = write_parquet(assemble([recording(six)], ["other"]), tmp_path / "larger")
+    shutil.copy(larger / "spans.parquet", tmp_path / "spans of another.parquet")
+    with zipfile.ZipFile(tmp_path / "notes.zip", "w") as packed:
+        packed.writestr("readme.txt", "hello")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "notes.txt").write_text("hello")
+    (tmp_path / "empty.xplane.pb").write_bytes(b"")
+    (tmp_path / "cut.xplane.pb").write_bytes(b"\n\xff\x01cut")
+    for kind, data in (("t", b"b\0"), ("r", b"z\1\0\0"), ("x", b"")):
+        with (tmp_path / f"{kind}.xplane.riegeli").open("wb") as file:
+            RiegeliWriter(file).write_chunk(kind, data, 1, 1)
+    paths = (
+        "gone/x.xplane.pb",
+        "*.nothing",
+        "notes",
+        "notes.zip",
+        "empty.xplane.pb",
+        "cut.xplane.pb",
+        "t.xplane.riegeli",
+        "r.xplane.riegeli",
+        "x.xplane.riegeli",
+        "no manifest.parquet",
+        "no spans.parquet",
+        "spans of another.parquet",
+    )
+    golden(
+        "read_refused.txt",
+        cases({name: refusal(lambda name=name: read(tmp_path / name), tmp_path) for name in paths}),
+    )

@@ -60,7 +60,7 @@ class TestFound:
     def test_hosts_of_one_run_with_a_directory_per_timestamp(self, log: WebStore) -> None:
         made = read(f"{log.base}/log/")
         assert [host.name for host in made.hosts] == ["node-0", "node-1"]
-        assert any("2 sessions are read as one run" in note for note in made.notes)
+        assert any("2 sessions are read" in note for note in made.notes)
 
     def test_a_directory_of_a_web_server_without_its_final_slash(self, log: WebStore) -> None:
         assert read(f"{log.base}/log").spans.equals(read(f"{log.base}/log/").spans)
@@ -162,7 +162,7 @@ class TestFaults:
 
     def test_what_stays_cut_off_is_no_profile(self, web: WebStore, cache: Path) -> None:
         web.faults += ["cut"] * 4
-        with pytest.raises(InputError, match="did not answer, or cut its answer off"):
+        with pytest.raises(InputError, match="cut its answer"):
             read(f"{web.base}/run/host-0.xplane.pb")
         assert not list((cache / "objects").iterdir())
 
@@ -183,7 +183,7 @@ class TestFaults:
         web.files["/run/host-0.xplane.pb"] = b""
         answer = in_process("explain", f"{web.base}/run/host-0.xplane.pb")
         assert answer.returncode == 3
-        assert "the file is empty (0 bytes)" in answer.stderr
+        assert "empty (0 bytes)" in answer.stderr
         assert "capture fewer steps" in answer.stderr
 
     def test_nobody_listens(self) -> None:
@@ -251,6 +251,6 @@ class TestS3:
         server.refused.append(("GET", "host-1", 403))
         made = read("s3://runs/a")
         assert [host.name for host in made.hosts] == ["host-0"]
-        assert any("host-1.xplane.pb: the store refuses access" in note for note in made.notes)
+        assert any("host-1.xplane.pb" in note and "refuses access" in note for note in made.notes)
         alone = in_process("explain", "s3://runs/a/host-1.xplane.pb")
         assert (alone.returncode, "aws sts get-caller-identity" in alone.stderr) == (3, True)

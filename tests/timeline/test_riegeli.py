@@ -137,16 +137,16 @@ class TestDamage:
         made = pieces(data[: second.end - 1])
         assert made.truncated
         assert len(made.spans) == 18
-        assert "cut off or damaged" in made.notes[0]
+        assert "cut off" in made.notes[0]
 
     @pytest.mark.parametrize(
         ("kind", "data", "words"),
         [
-            ("t", b"b\0", "another kind: its records are transposed"),
-            ("r", b"z\1\0\0", "another kind: it is compressed with Zstandard"),
-            ("r", b"s\1\0\0", "another kind: it is compressed with Snappy"),
-            ("r", b"q\1\0\0", "no XPlane profile could be read"),
-            ("x", b"", "no XPlane profile could be read"),
+            ("t", b"b\0", "transposed"),
+            ("r", b"z\1\0\0", "Zstandard"),
+            ("r", b"s\1\0\0", "Snappy"),
+            ("r", b"q\1\0\0", "no XPlane profile"),
+            ("x", b"", "no XPlane profile"),
         ],
     )
     def test_what_xla_does_not_write_is_refused(self, kind: str, data: bytes, words: str) -> None:
@@ -162,7 +162,7 @@ class TestDamage:
         RiegeliWriter(whole).write([bytes(50_000_000)])
         body = whole.getvalue()[64 + 40 :]
         writer.write_chunk("r", body, 1, 1000)
-        with pytest.raises(InputError, match="no XPlane profile could be read"):
+        with pytest.raises(InputError, match="no XPlane profile"):
             pieces(file.getvalue())
 
     @given(st.data())

@@ -28,7 +28,7 @@ def test_hosts_whose_stamps_differ_by_seconds_are_one_run(tmp_path: Path) -> Non
         session(tmp_path, f"2026_01_01_10_00_{second}", host)
     paths, notes = found(tmp_path)
     assert [path.rpartition("/")[2] for path in paths] == ["host-0", "host-1", "host-2"]
-    assert "3 sessions are read as one run" in notes[0]
+    assert "3 sessions" in notes[0]
     assert "within 54 s" in notes[0]
 
 
@@ -39,15 +39,17 @@ def test_a_host_that_comes_twice_is_read_once_from_its_newest(tmp_path: Path) ->
     paths, notes = found(tmp_path)
     assert len(paths) == 2
     assert all("10_02" in path for path in paths)
-    assert notes[1] == "left out, of earlier runs: 2026_01_01_10_00_00"
+    assert notes[1].startswith("left out")
+    assert notes[1].endswith(": 2026_01_01_10_00_00")
 
 
 def test_profiles_of_another_kind_beside_are_left_out_and_named(tmp_path: Path) -> None:
     """One stray XPlane was read in place of all bundles, without a word."""
     for name in ("a.xplane.pb", "a.trace.json.gz", "a.zip", "b.zip", "c.zip", "notes.txt"):
         (tmp_path / name).write_bytes(b"")
-    note = "left out, since only profiles of one kind are read there: b.zip, c.zip"
-    assert found(tmp_path) == (["a"], [note])
+    paths, (note,) = found(tmp_path)
+    assert paths == ["a"]
+    assert note.endswith(": b.zip, c.zip")
 
 
 def test_hours_apart_are_two_runs(tmp_path: Path) -> None:
@@ -55,9 +57,9 @@ def test_hours_apart_are_two_runs(tmp_path: Path) -> None:
     session(tmp_path, "2026_01_01_13_00_00", "host-1")
     paths, notes = found(tmp_path)
     assert paths == ["plugins/profile/2026_01_01_13_00_00/host-1"]
-    assert notes == [
-        "2 runs found, the newest is read: 2026_01_01_13_00_00 (others: 2026_01_01_10_00_00)"
-    ]
+    (note,) = notes
+    assert note.startswith("2 runs found")
+    assert note.endswith(": 2026_01_01_13_00_00 (others: 2026_01_01_10_00_00)")
 
 
 def test_each_host_may_have_a_log_directory_of_its_own(tmp_path: Path) -> None:
