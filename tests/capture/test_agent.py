@@ -64,7 +64,7 @@ def test_steps_of_annotations_are_profiled(annotated: Left) -> None:
 
     timeline = counterpoint.read(str(annotated.rank / "profile"))
 
-    assert timeline.step_rule.startswith("6 host markers 'train'"), "the fifth ends with the sixth"
+    assert timeline.step_rule.startswith("6 host markers 'train'")  # the fifth ends with the sixth
     assert len(timeline.devices) == 8
     assert "jit_train_step" in {program.name for program in timeline.programs}
 
@@ -110,7 +110,7 @@ def test_operation_by_operation_the_window_comes_with_time(tmp_path: Path) -> No
     eager = SHARDED + "def step(): (jnp.tanh(x @ w) / 64).block_until_ready()\n"
     left = run(tmp_path, eager + TIMED, {"quiet_s": 0.5, "seconds": 0.1, "perfetto_link": True})
     assert left.code == 0, left.err
-    assert left.out == "", "no link that stops the program"
+    assert left.out == ""  # a link would stop the program
     assert list(left.rank.glob("profile/plugins/profile/*/perfetto_trace.json.gz"))
     assert left.window["state"] == "done"
     assert left.window["reason"] is None
@@ -216,7 +216,7 @@ for i in range(6):
         assert left.code == code, left.err
         assert message in left.err
         assert left.window["state"] == "done"
-        assert left.window["reason"] == "the program ended inside the window, in step 3 of 10"
+        assert left.window["reason"].endswith("step 3 of 10")
         assert len(counterpoint.read(str(left.rank / "profile")).devices) == 8
 
 
@@ -275,7 +275,7 @@ while undecided():
     done, never = sorted((it["window"] for it in left.processes), key=lambda it: it["state"])
     assert (done["state"], never["state"]) == ("done", "never")
     profiled = next(it["pid"] for it in left.processes if it["window"]["state"] == "done")
-    assert never["reason"] == f"process {profiled} of this rank takes the profile"
+    assert never["reason"].startswith(f"process {profiled} ")
     assert len(left.profiles) == 1
 
 
@@ -338,9 +338,9 @@ jax.profiler.stop_trace()
     )
     assert left.code == 0, left.err
     assert left.window["state"] == "never"
-    assert "another profiler is active in this process" in left.window["reason"]
+    assert "another profiler is" in left.window["reason"]
     assert left.process["own_profiles"] == [str(tmp_path / "own")]
-    assert [line["step"] for line in left.steps] == list(range(6)), "none goes with the window"
+    assert [line["step"] for line in left.steps] == list(range(6))
     assert len(counterpoint.read(str(tmp_path / "own")).devices) == 8
 
 
@@ -365,7 +365,7 @@ for i in range(6):
     )
     assert left.code == 0, left.err
     assert left.window["state"] == "done"
-    assert left.window["reason"].startswith("the program started its own profile")
+    assert left.window["reason"].startswith("the program started")
     assert len(left.profiles) == 1
     assert list(tmp_path.glob("own/plugins/profile/*/*.xplane.pb"))
 
@@ -417,13 +417,13 @@ def test_what_autopgle_says_is_noted_and_still_seen(tmp_path: Path) -> None:
     more = {"JAX_ENABLE_PGLE": "true", "JAX_PGLE_PROFILING_RUNS": "2"}
     left = run(tmp_path, program, {"start_step": 2, "steps": 2}, more=more)
     assert left.code == 0, left.err
-    assert "RuntimeWarning: PGLE collected an empty trace" in left.err
+    assert "collected an empty trace" in left.err
     seen = left.process["autopgle"]
     assert seen["enabled"]
     assert seen["empty_traces"] >= 1
-    assert seen["messages"][0].startswith("PGLE collected an empty trace")
+    assert seen["messages"][0].startswith("PGLE collected an")
     assert left.window["state"] == "failed"
-    assert "AutoPGLE profiles in this process" in left.window["reason"]
+    assert "AutoPGLE profiles" in left.window["reason"]
 
 
 def test_programs_that_autopgle_optimised_are_missed_in_the_cache(tmp_path: Path) -> None:
@@ -439,10 +439,10 @@ def test_programs_that_autopgle_optimised_are_missed_in_the_cache(tmp_path: Path
 
     left = run(tmp_path / "expect", program, more=expecting)
 
-    assert "PERSISTENT CACHE MISS for PGLE-optimized jit_cached" in left.err
+    assert "PGLE-optimized jit_cached" in left.err
     seen = left.process["autopgle"]
     assert seen["expected"]
-    assert any(it.startswith("PERSISTENT CACHE MISS for PGLE-optimized") for it in seen["messages"])
+    assert any("PGLE-optimized jit_cached" in it for it in seen["messages"])
 
 
 def test_a_forked_child_does_nothing(tmp_path: Path) -> None:
@@ -493,7 +493,8 @@ def test_a_directory_that_cannot_be_written_fails_the_window_only(tmp_path: Path
     left = run(tmp_path, ANNOTATED, {"start_step": 4, "steps": 5})
     assert (left.code, left.out, left.err) == (0, "trained\n", "")
     assert left.window["state"] == "failed"
-    assert "rank0/profile can't be written: File exists" in left.window["reason"]
+    assert "rank0/profile" in left.window["reason"]
+    assert "File exists" in left.window["reason"]
 
 
 def test_a_profile_that_does_not_fit_leaves_nothing_half(tmp_path: Path) -> None:
@@ -513,7 +514,8 @@ def test_a_profile_without_its_perfetto_trace_is_kept(tmp_path: Path) -> None:
     )
     assert left.code == 0, left.err
     assert left.window["state"] == "done"
-    assert left.window["reason"].startswith("without a trace for Perfetto: TypeError")
+    assert left.window["reason"].startswith("without a trace")
+    assert "TypeError" in left.window["reason"]
     assert len(left.profiles) == 1
 
 
@@ -590,7 +592,7 @@ def test_a_compile_for_absent_devices_starts_no_backend(tmp_path: Path) -> None:
         {"quiet_s": 0.1, "seconds": 0.1},
     )
     assert left.out == "False\n", left.err
-    assert left.window["reason"].startswith("the program has compiled only for other devices")
+    assert "only for other" in left.window["reason"]
     assert "devices" not in left.process
 
 
@@ -718,7 +720,7 @@ def test_a_step_that_switches_the_check_for_nans_off_is_counted(tmp_path: Path, 
     assert (left.window["start_step"], left.window["steps"]) == (5, 8)
     assert left.window["counted"] == "executions of train_step"
     assert left.process["failures"] == []
-    assert left.out.startswith("None "), "it has come out of JAX again"
+    assert left.out.startswith("None ")  # it has come out of JAX again
     assert "_heard" not in left.out
 
 
@@ -755,7 +757,7 @@ def test_without_any_steps_the_one_that_was_asked_for_comes_by_time(tmp_path: Pa
     left = run(tmp_path, program, {"start_step": 5, "quiet_s": 0.3, "seconds": 0.3})
     assert (left.code, left.err) == (0, "")
     assert left.window["state"] == "done"
-    assert left.window["reason"] == "no step was seen, so the profile was taken by time"
+    assert "by time" in left.window["reason"]
     last_compile = max(line["at_s"] for line in left.compiles)
     assert left.window["opened_s"] - last_compile >= 0.6
 
@@ -766,5 +768,5 @@ def test_steps_that_come_late_are_profiled_as_asked(tmp_path: Path) -> None:
     assert (left.code, left.err) == (0, "")
     assert (left.window["state"], left.window["reason"]) == ("done", None)
     assert (left.window["start_step"], left.window["steps"]) == (4, 5)
-    assert len(left.profiles) == 1, "what came by time made way"
+    assert len(left.profiles) == 1  # what came by time made way
     assert left.process["failures"] == []

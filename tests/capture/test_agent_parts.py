@@ -81,7 +81,8 @@ def test_an_older_python_without_counterpoint_can_run_it(path: Path) -> None:
 
 
 def test_a_foreign_import_is_found() -> None:
-    assert list(foreign("import numpy.linalg\nfrom counterpoint import core\nimport os")) == [
+    source = "import numpy.linalg\nfrom counterpoint import core\nimport os"
+    assert list(foreign(source)) == [
         "numpy.linalg",
         "counterpoint",
     ]
@@ -404,7 +405,7 @@ def test_it_is_quiet_when_nothing_is_under_way_or_just_ended() -> None:
     compiles.began(LOWER)
     assert compiles.busy
     compiles.ended(LOWER, 0.5, "jit(step)")
-    assert not compiles.quiet(1e9, 1.0), "lowered, but nothing compiled"
+    assert not compiles.quiet(1e9, 1.0)
 
     compiles.began(BACKEND)
     assert compiles.ended(BACKEND, 2.0, "jit(step)")
@@ -605,11 +606,11 @@ def test_steps_that_are_only_printed_are_waited_for(tmp_path: Path) -> None:
     assert began is not None
     lines.write_text(f'{{"step": 0, "start_s": {began - 400}}}\n')
     pass_by(100)
-    assert recorder.state == "open", "steps come, and none has come yet"
+    assert recorder.state == "open"
     with lines.open("a") as file:
         file.writelines(f'{{"step": {n}, "start_s": {began + n}}}\n' for n in range(1, 5))
     pass_by(1)
-    assert recorder.state == "done", "three whole steps after a minute"
+    assert recorder.state == "done"
 
 
 def test_a_program_that_counts_and_prints_nothing_is_watched_for_a_minute(tmp_path: Path) -> None:
@@ -633,7 +634,7 @@ def test_memory_that_the_first_runs_take_is_the_programs(tmp_path: Path) -> None
     assert recorder.state == "open"
     more = b"x" * (600 << 20)
     recorder.tick()
-    assert recorder.state == "done", "what is taken later may be the profile"
+    assert recorder.state == "done"
     assert taken[0] == more[0]
 
 
@@ -705,38 +706,38 @@ def test_a_window_waits_until_another_profiler_has_ended(tmp_path: Path) -> None
     recorder = waiting(tmp_path, others, steps=1)
     recorder.tick()
     assert recorder.state == "waiting"
-    assert recorder.reason == "another profiler is active: the program's"
+    assert str(recorder.reason).endswith(": the program's")
     others.clear()
     recorder._tried_s = 0.0
     recorder.tick()
     for turn in range(4):
         recorder.step_begins(CountedStep(TRAIN, turn, leads=True))
     assert recorder.state == "done"
-    assert recorder.reason == "it waited until another profiler in this process had ended"
+    assert "another profiler" in str(recorder.reason)
 
 
 def test_a_window_with_too_few_steps_makes_way_and_comes_again(tmp_path: Path) -> None:
     recorder, _ = by_time(tmp_path, steps=10)
     for turn in range(3):
         recorder.step_begins(CountedStep(TRAIN, turn, leads=True))
-    recorder.give_way("the program started its own profile")
+    recorder.give_way("another one")
     assert recorder.state == "waiting"
     recorder.end(lambda: "not reached")
-    assert (recorder.state, recorder.reason) == ("never", "the program started its own profile")
+    assert (recorder.state, recorder.reason) == ("never", "another one")
 
 
 def test_a_window_with_enough_steps_is_kept_when_it_makes_way(tmp_path: Path) -> None:
     recorder, _ = by_time(tmp_path, steps=10)
     for turn in range(7):
         recorder.step_begins(CountedStep(TRAIN, turn, leads=True))
-    recorder.give_way("the program started its own profile")
+    recorder.give_way("another one")
     assert recorder.state == "done"
-    assert "the recording up to then is kept" in (recorder.reason or "")
+    assert str(recorder.reason).startswith("another one")
 
 
 def test_a_profile_that_the_program_records_itself_is_not_recorded_again(tmp_path: Path) -> None:
-    window = parse_window('{"profile": false, "instead": "it records one itself"}')
+    window = parse_window('{"profile": false, "instead": "its own"}')
     recorder = ProfileRecorder(
         window, AtStep(0), tmp_path, cast("Profiler", None), lambda _: None, lambda: None
     )
-    assert (recorder.state, recorder.reason) == ("never", "it records one itself")
+    assert (recorder.state, recorder.reason) == ("never", "its own")

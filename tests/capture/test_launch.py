@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,10 +16,14 @@ from pathlib import Path
 import pytest
 
 from counterpoint.capture.launch import launch
-from counterpoint.capture.request import RunRequest, refuse_missing
+from counterpoint.capture.ranks import find_world
+from counterpoint.capture.request import ProfileSchedule, RunRequest, refuse_missing
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.runs import OutcomeKind, Run
+from golden import Golden
+from golden_cases import cases
+from refusals import refusal
 
 PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
 """An environment without flags and launchers, whatever the tests run in."""
@@ -201,7 +206,7 @@ class TestGroups:
         )
         made = run(tmp_path, program)
         assert made.outcome.ok
-        assert not slept.exists(), "it was waited for"
+        assert not slept.exists()
         assert not is_alive(int(made.ranks[0].stdout.read_text()))
 
     def test_who_deafened_itself_is_killed(self, tmp_path: Path) -> None:
@@ -218,7 +223,7 @@ class TestRefusals:
     def test_a_second_run_starts_nothing(self, tmp_path: Path) -> None:
         made = run(tmp_path, "pass")
         before = {path: path.read_bytes() for path in made.path.rglob("*") if path.is_file()}
-        with pytest.raises(UsageError, match="it contains a run"):
+        with pytest.raises(UsageError, match="contains a run"):
             run(tmp_path, f"open({str(tmp_path / 'started')!r}, 'w')")
         assert not (tmp_path / "started").exists()
         after = {path: path.read_bytes() for path in made.path.rglob("*") if path.is_file()}
@@ -246,7 +251,7 @@ class TestRefusals:
         Path("train.py").write_text("print('hi')\n")
         with pytest.raises(UsageError, match="is not executable") as refused:
             launch(replace(request(tmp_path, ""), command=("./train.py", "a b")))
-        assert refused.value.next == "counterpoint run -- python ./train.py 'a b'"
+        assert shlex.split(str(refused.value.next))[-3:] == ["python", "./train.py", "a b"]
 
     @pytest.mark.parametrize(
         ("mode", "next_"),
@@ -260,20 +265,20 @@ class TestRefusals:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         Path("train.py").touch(mode)
-        with pytest.raises(UsageError, match=r"train\.py was not found") as refused:
+        with pytest.raises(UsageError, match=r"train\.py") as refused:
             launch(replace(request(tmp_path, ""), command=("train.py", "-x")))
         assert refused.value.next == next_
 
     def test_a_line_for_a_shell_is_not_taken_for_a_script(self) -> None:
         refuse_missing(("bash", "-c", "python gone.py"), os.environ)
-        with pytest.raises(UsageError, match=r"gone\.py was not found"):
+        with pytest.raises(UsageError, match=r"gone\.py"):
             refuse_missing((sys.executable, "-u", "gone.py"), os.environ)
 
     def test_a_file_that_the_kernel_does_not_start(self, tmp_path: Path) -> None:
         script = tmp_path / "train"
         script.write_bytes(b"\x7fELF broken")
         script.chmod(0o755)
-        with pytest.raises(UsageError, match="can't be started: Exec format error"):
+        with pytest.raises(UsageError, match="Exec format error"):
             launch(replace(request(tmp_path, ""), command=(str(script),)))
         assert not (tmp_path / "run").exists()
 
@@ -297,11 +302,59 @@ class TestRefusals:
         assert not (tmp_path / "started").exists()
 
     def test_a_profile_of_a_rank_that_there_is_not(self, tmp_path: Path) -> None:
-        from counterpoint.capture.request import ProfileSchedule
-
         asked = replace(request(tmp_path, "pass"), window=ProfileSchedule(processes=(0, 3)))
         with pytest.raises(UsageError, match="`processes=3`: no such rank"):
             launch(asked)
+
+    def test_how_it_is_refused(
+        self, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("train.py").write_text("print('hi')\n")
+        Path("broken").write_bytes(b"\x7fELF broken")
+        Path("broken").chmod(0o755)
+        for name in ("run", "full"):
+            Path(name).mkdir()
+        Path("full", "thesis.tex").touch()
+        slurm = {"SLURM_PROCID": "x", "SLURM_STEP_ID": "0", "SLURM_NTASKS": "2"}
+        pod = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "3"}
+        plain = request(tmp_path, "pass")
+        requests = {
+            "no command": replace(plain, command=()),
+            "a program that is not there": replace(plain, command=("no-such-program", "x")),
+            "a script that is not there": replace(plain, command=("./missing.py",)),
+            "a script that may not run": replace(plain, command=("./train.py", "a b")),
+            "a script without its directory": replace(plain, command=("train.py", "-x")),
+            "what the kernel does not start": replace(plain, command=("./broken",)),
+            "a directory with other things": replace(plain, directory=Path("full")),
+            "a rank that there is not": replace(plain, window=ProfileSchedule(processes=(0, 3))),
+            "too few steps for the profile": replace(
+                plain, window=ProfileSchedule(start_step=3, steps=3), stop_after_steps=5
+            ),
+            "no steps": replace(plain, stop_after_steps=0),
+            "no ranks": replace(plain, ranks=0),
+            "ranks for GPUs that there are not": replace(
+                plain, per="gpu", environment={"PATH": "/nowhere"}
+            ),
+        }
+        worlds = {
+            "a damaged variable of Slurm": {"SLURM_JOB_ID": "42", **slurm},
+            "ranks that are no number": {**pod, "NNODES": "many"},
+            "a rank beyond them": {**pod, "NNODES": "2"},
+        }
+        golden(
+            "launch.txt",
+            cases(
+                {
+                    name: refusal(lambda asked=asked: launch(asked), tmp_path)
+                    for name, asked in requests.items()
+                }
+                | {
+                    name: refusal(lambda environ=environ: find_world(environ))
+                    for name, environ in worlds.items()
+                }
+            ).replace(sys.executable, "PYTHON"),
+        )
 
 
 class TestNames:
@@ -352,11 +405,9 @@ class TestFullDisk:
         asked = request(small_disk, self.PRINTS + f"raise SystemExit({code})")
         made = launch(asked, say=said.append)
         assert (made.outcome.exit_code, made.outcome.status) == (code, code)
-        cut = "stdout.log is incomplete: No space left on device"
-        assert [line for line in said if "stdout.log" in line] == [
-            f"{cut}; the program continues, and further output is only shown"
-        ]
-        assert cut in made.notes
+        (line,) = (line for line in said if "stdout.log" in line)
+        assert "No space left" in line
+        assert [note for note in made.notes if "stdout.log" in note and line.startswith(note)]
         assert made.ranks[0].stdout.read_bytes()
 
     @pytest.mark.system
@@ -386,7 +437,8 @@ class TestFullDisk:
             resource.setrlimit(resource.RLIMIT_FSIZE, previous)
             signal.signal(signal.SIGXFSZ, handler)
         assert made.outcome.ok
-        assert "stdout.log is incomplete: File too large" in made.notes
+        (note,) = (note for note in made.notes if "stdout.log" in note)
+        assert note.endswith(": File too large")
 
     def test_a_program_that_fills_it_itself(self, small_disk: Path) -> None:
         program = f"open({str(small_disk / 'checkpoint')!r}, 'wb').write(bytes(1 << 20))"
@@ -403,7 +455,7 @@ class TestFullDisk:
 
     def test_one_that_does_not_mind(self, small_disk: Path) -> None:
         made = run(small_disk, self.FILL.format(place=str(small_disk)))
-        assert any("the disk is full" in note for note in made.notes)
+        assert any("disk is full" in note for note in made.notes)
 
     def test_our_own_last_words_are_said_where_they_can_t_be_kept(self, small_disk: Path) -> None:
         program = (
@@ -412,10 +464,10 @@ class TestFullDisk:
         )
         made = run(small_disk, program + self.FILL.format(place=str(small_disk)))
         assert (made.outcome.kind, made.outcome.status) == (OutcomeKind.OK, 0)
-        assert "its outcome can't be recorded: No space left on device" in str(made.notes)
+        assert "No space left" in str(made.notes)
 
     def test_no_room_to_begin_with(self, small_disk: Path) -> None:
         (small_disk / "full").write_bytes(bytes(270 << 10))
-        with pytest.raises(InputError, match="No space left on device"):
+        with pytest.raises(InputError, match="No space left"):
             run(small_disk, "pass")
         assert [path.name for path in small_disk.iterdir()] == ["full"]

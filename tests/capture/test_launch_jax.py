@@ -87,7 +87,7 @@ class TestOneRank:
 
     def test_the_profile_is_read_through_the_run(self, one: Run) -> None:
         timeline = counterpoint.read(one.path)
-        assert timeline.steps["step"].n_unique() == 4, "the third ends where the fourth begins"
+        assert timeline.steps["step"].n_unique() == 4  # the third ends where the fourth begins
         assert counterpoint.read(*one.profiles).steps.equals(timeline.steps)
 
     def test_the_step_s_module_is_kept_before_and_after(self, one: Run) -> None:
@@ -154,7 +154,7 @@ class TestFailures:
         killed = STEPS.replace("range(8)", "range(2)") + "import os, time; time.sleep(1.5);"
         made = run(tmp_path, killed + "os.kill(os.getpid(), 9)")
         assert made.outcome.signal == "SIGKILL"
-        assert made.why_no_profile == "the program ended before the steps to profile"
+        assert "before the steps" in str(made.why_no_profile)
 
 
 @pytest.mark.system

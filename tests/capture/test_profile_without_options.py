@@ -190,11 +190,11 @@ def test_three_long_steps_are_enough(tmp_path: Path) -> None:
     timeline = counterpoint.read(made.path)
     assert "jit_train_step" in timeline.step_rule
     starts = timeline.steps["start_ps"].unique().sort()
-    assert len(starts) >= 2, "the second step is whole: the third begins within the profile"
+    assert len(starts) >= 2  # the second is whole: the third begins in the profile
     window = made.ranks[0].window
     assert window is not None
     assert window.steps == 1
-    assert window.reason == "the program ended after 1 of 10 steps"
+    assert str(window.reason).endswith("1 of 10 steps")
 
 
 def test_the_step_to_start_with_is_counted_by_executions(tmp_path: Path) -> None:
@@ -203,7 +203,8 @@ def test_the_step_to_start_with_is_counted_by_executions(tmp_path: Path) -> None
     )
     assert counterpoint.read(made.path).steps["step"].n_unique() == 5
     (profile,) = (line for line in run_lines(made, made.path) if line.startswith("profile"))
-    assert profile.endswith(", from step 5, counted by executions of train_step")
+    assert ", from step 5," in profile
+    assert profile.endswith(" executions of train_step")
 
 
 def test_where_it_is_over_too_early_the_next_command_gets_a_profile(
@@ -216,7 +217,7 @@ def test_where_it_is_over_too_early_the_next_command_gets_a_profile(
         monkeypatch.setenv(name, value)
     made = launch(RunRequest((sys.executable, "train.py"), Path("first"), echo=False))
     lines = [*run_lines(made, Path("first"))]
-    assert lines[2].startswith("profile  none: the program ended 0.")
+    assert lines[2].startswith("profile  none: ")
     (command,) = (line.removeprefix("next: ") for line in lines if line.startswith("next: "))
     words = shlex.split(command)
     assert words[:6] == ["counterpoint", "run", "--profile-start-step", "0", "-o", "first-2"]

@@ -90,10 +90,10 @@ try:
             step()
             if i == 3: raise ValueError("diverged")
 except ValueError as error:
-    print(error, profiler.state, profiler.reason)
+    print(error, profiler.state, profiler.reason[-11:])
 """,
     )
-    assert left.out == "diverged done the loop ended inside the window, in step 3 of 9\n", left.err
+    assert left.out == "diverged done step 3 of 9\n", left.err
     assert len(profile(tmp_path / "counterpoint-profile").devices) == 8
 
 
@@ -121,11 +121,10 @@ with StepProfiler(): pass
 """,
     )
     assert left.code == 0
-    assert (
-        "UserWarning: StepProfiler took no profile: only 1 step began, "
-        "and the profile was to start with step 5, counted from 0"
-    ) in left.err
-    assert "UserWarning: StepProfiler took no profile: on_step was never called" in left.err
+    late, unused = (line for line in left.err.splitlines() if "UserWarning: StepProfiler" in line)
+    assert ": only 1 step began" in late
+    assert "step 5" in late
+    assert ": on_step was never" in unused
 
 
 def test_other_processes_are_left_in_peace(tmp_path: Path) -> None:
@@ -135,10 +134,10 @@ def test_other_processes_are_left_in_peace(tmp_path: Path) -> None:
 with StepProfiler(start_step=0, num_steps=1, processes=(1, 2)) as profiler:
     for i in range(3):
         profiler.on_step(i)
-print(profiler.state, profiler.reason)
+print(profiler.state, "[1, 2]" in profiler.reason)
 """,
     )
-    assert left.out == "never only processes [1, 2] are to be profiled\n"
+    assert left.out == "never True\n"
     assert left.err == ""
 
 
@@ -199,12 +198,12 @@ with StepProfiler(start_step=2, num_steps=3) as profiler:
         profiler.on_step(i)
         step()
 jax.profiler.stop_trace()
-print("trained", profiler.state, profiler.reason[:28])
+print("trained", profiler.state, profiler.reason[:16])
 """,
     )
-    assert left.out == "trained failed another profiler is active i\n", left.err
+    assert left.out == "trained failed another profiler\n", left.err
     assert left.code == 0
-    assert left.err.count("UserWarning: StepProfiler took no profile: another profiler is") == 1
+    assert left.err.count(": another profiler is") == 1
     assert len(profile(tmp_path / "own").devices) == 8
 
 
@@ -250,7 +249,8 @@ def test_the_command_line_goes_before_the_program(tmp_path: Path) -> None:
 
 def test_a_run_without_profile_has_none(tmp_path: Path) -> None:
     left = under_agent(tmp_path, LOOP, {"profile": False})
-    assert left.out == "never no profile was requested of this process None\n", left.err
+    assert left.out.startswith("never no profile "), left.err
+    assert left.out.endswith(" None\n")
     assert (left.err, left.profiles) == ("", [])
     assert len(left.steps) == 8
 

@@ -87,7 +87,7 @@ def test_a_scheduled_module_is_a_program_as_it_is(lowered: Lowered, tmp_path: Pa
     assert among is not None
     assert (alone.name, alone.is_scheduled, alone.num_partitions) == ("jit_step", True, 8)
     assert among.name == "jit_step"
-    with pytest.raises(UsageError, match="nothing: not a module"):
+    with pytest.raises(UsageError, match="nothing: "):
         load_scheduled(tmp_path, "nothing")
 
 

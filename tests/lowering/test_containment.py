@@ -83,9 +83,9 @@ def test_other_programs_that_a_program_starts_write_to_a_layer_that_is_thrown_aw
     (note,) = (note for note in found.notes if "your files" in note)
     if GUARDED in note:
         pytest.skip(f"no layer: {note}")
-    assert note.startswith(f"the program {ON_LAYER}; its writes were discarded: ")
+    assert note.startswith(f"the program {ON_LAYER}; ")
     assert str(Path("checkpoint/latest").absolute()) in note
-    assert Path("lowered/stdout").read_text() == "['latest', 'new'] 64\n", "it saw what it wrote"
+    assert Path("lowered/stdout").read_text() == "['latest', 'new'] 64\n"  # it saw what it wrote
     assert checkpoint() == PRECIOUS
     assert not Path("lowered", LAYER).exists()
 
@@ -132,7 +132,7 @@ def test_a_program_that_fails_of_the_layer_runs_again_without() -> None:
     )
     found = lower(STEP + shared + LAST)
 
-    assert any("fails on one: Value too large" in note for note in found.notes) or any(
+    assert any("Value too large" in note for note in found.notes) or any(
         GUARDED in note for note in found.notes
     )
 
