@@ -63,6 +63,7 @@ for i in range(8):
         step(jnp.ones((64, 64))).block_until_ready()
 print("pod", os.environ["JAX_PROCESS_ID"])
 """
+WITHOUT_JAX = 'import os; print("pod", os.environ["JAX_PROCESS_ID"])'
 HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "3", "MPI_LOCALRANKID": "0", "PMI_JOBID": "7"}
 
 
@@ -273,7 +274,7 @@ class TestLaunched:
 class TestPods:
     """Pods of one JobSet, on a volume that all of them mount: each is a command of its own."""
 
-    def start(self, cwd: Path, rank: int, *words: str) -> subprocess.Popen[str]:
+    def start(self, cwd: Path, rank: int, program: str, *words: str) -> subprocess.Popen[str]:
         pod = {**TRAINER, "JOB_COMPLETION_INDEX": str(rank), "JAX_PROCESS_ID": str(rank)}
         return subprocess.Popen(
             [
@@ -285,7 +286,7 @@ class TestPods:
                 "--",
                 sys.executable,
                 "-c",
-                TWO_STEPS,
+                program,
             ],
             cwd=cwd,
             env={**os.environ, **pod, "JAX_NUM_PROCESSES": "2", "JAX_PLATFORMS": "cpu"},
@@ -299,15 +300,18 @@ class TestPods:
         self, tmp_path: Path
     ) -> None:
         pytest.importorskip("jax")
-        for name in ("kubernetes-llama", "kubernetes-llama-2"):
-            pods = [self.start(tmp_path, rank) for rank in range(2)]
+        for name, program, *words in (
+            ("kubernetes-llama", TWO_STEPS),
+            ("kubernetes-llama-2", WITHOUT_JAX, "--no-profile"),
+        ):
+            pods = [self.start(tmp_path, rank, program, *words) for rank in range(2)]
             told = [pod.communicate(timeout=240)[0] for pod in pods]
             assert [pod.returncode for pod in pods] == [0, 0], told
             made = read_run(tmp_path / "counterpoint-runs" / name)
             assert (made.launcher, made.job, made.world_size) == ("kubernetes", "llama", 2)
             assert made.outcome.ok
             assert [rank.stdout.read_text() for rank in made.ranks] == ["pod 0\n", "pod 1\n"]
-            assert len(made.profiles) == 2
+            assert len(made.profiles) == (0 if words else 2)
         assert len(list((tmp_path / "counterpoint-runs").iterdir())) == 2
 
     def test_a_job_of_another_size_is_not_joined(self, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import counterpoint
 from agent_process import SHARDED, Left, run
 from counterpoint import StepProfiler, UsageError
 from counterpoint.core.injection import SITE
+from run_directory import RunDirectory
 
 pytestmark = pytest.mark.system
 
@@ -43,29 +47,21 @@ print(profiler.state, profiler.reason, profiler.path)
 """
 
 
-@pytest.mark.smoke
-def test_as_a_context(tmp_path: Path) -> None:
-    left = alone(tmp_path, LOOP)
-    assert left.out == f"done None {tmp_path}/counterpoint-profile\n", left.err
-    timeline = profile(tmp_path / "counterpoint-profile")
-    assert len(timeline.devices) == 8
-    assert set(timeline.runs.filter(device=0)["index"]) >= {0, 1, 2}
-
-
-def test_as_a_decorator_and_as_a_callback(tmp_path: Path) -> None:
-    left = alone(
-        tmp_path,
-        """
+# Each in a directory of its own, one after the other in one program.
+LOOPS = {
+    "context": LOOP,
+    "callback": """
 class Info:
     def __init__(self, step): self.step = step
 
-as_callback = StepProfiler(start_step=1, num_steps=2, log_dir="callback")
+as_callback = StepProfiler(start_step=1, num_steps=2, log_dir="mine")
 for i in range(5):
     as_callback(Info(i))
     step()
 print(as_callback.state)
-
-as_decorator = StepProfiler(start_step=1, num_steps=2, log_dir="decorator")
+""",
+    "decorator": """
+as_decorator = StepProfiler(start_step=1, num_steps=2, log_dir="mine")
 @as_decorator
 def decorated(times, *, word):
     "What it does."
@@ -73,16 +69,7 @@ def decorated(times, *, word):
     return word * times
 print([decorated(2, word="a") for i in range(3)], decorated.__doc__, as_decorator.state)
 """,
-    )
-    assert left.out == "done\n['aa', 'aa', 'aa'] What it does. done\n", left.err
-    for name in ("callback", "decorator"):
-        assert len(profile(tmp_path / name).devices) == 8
-
-
-def test_a_profile_is_kept_when_the_loop_fails(tmp_path: Path) -> None:
-    left = alone(
-        tmp_path,
-        """
+    "failing loop": """
 try:
     with StepProfiler(start_step=1, num_steps=9) as profiler:
         for i in range(5):
@@ -92,53 +79,147 @@ try:
 except ValueError as error:
     print(error, profiler.state, profiler.reason[-11:])
 """,
-    )
-    assert left.out == "diverged done step 3 of 9\n", left.err
-    assert len(profile(tmp_path / "counterpoint-profile").devices) == 8
-
-
-def test_a_profile_is_kept_when_nobody_closes_it(tmp_path: Path) -> None:
-    left = alone(
-        tmp_path,
-        """
-profiler = StepProfiler(start_step=1, num_steps=9)
-for i in range(4):
-    profiler.on_step(i)
-    step()
-""",
-    )
-    assert (left.code, left.err) == (0, "")
-    assert len(profile(tmp_path / "counterpoint-profile").devices) == 8
-
-
-def test_no_profile_is_a_warning(tmp_path: Path) -> None:
-    left = alone(
-        tmp_path,
-        """
+    "no profile": """
 with StepProfiler(start_step=5) as profiler:
     profiler.on_step(0)
 with StepProfiler(): pass
 """,
-    )
-    assert left.code == 0
-    late, unused = (line for line in left.err.splitlines() if "UserWarning: StepProfiler" in line)
-    assert ": only 1 step began" in late
-    assert "step 5" in late
-    assert ": on_step was never" in unused
-
-
-def test_other_processes_are_left_in_peace(tmp_path: Path) -> None:
-    left = alone(
-        tmp_path,
-        """
+    "other processes": """
 with StepProfiler(start_step=0, num_steps=1, processes=(1, 2)) as profiler:
     for i in range(3):
         profiler.on_step(i)
 print(profiler.state, "[1, 2]" in profiler.reason)
 """,
+    "another profiler": """
+jax.profiler.start_trace("own")
+with StepProfiler(start_step=2, num_steps=3) as profiler:
+    for i in range(8):
+        profiler.on_step(i)
+        step()
+jax.profiler.stop_trace()
+print("trained", profiler.state, profiler.reason[:16])
+""",
+    "failed write": """
+import shutil
+profiler = StepProfiler(start_step=0, num_steps=1, log_dir="gone")
+profiler.on_step(0)
+step()
+shutil.rmtree("gone")
+open("gone", "w").close()
+profiler.on_step(1)
+print(profiler.state)
+with jax.profiler.trace("own"):
+    step()
+""",
+    "nobody closes it": """
+profiler = StepProfiler(start_step=1, num_steps=9)
+for i in range(4):
+    profiler.on_step(i)
+    step()
+""",
+}
+ALL_OF_THEM = """
+import contextlib, io, json, warnings
+for name, loop in json.load(open("loops.json")).items():
+    os.mkdir(name)
+    os.chdir(name)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            exec(loop)
+    said = [f"{it.category.__name__}: {it.message}" for it in warned]
+    json.dump({"out": out.getvalue(), "warnings": said}, open("told.json", "w"))
+    os.chdir("..")
+"""
+
+
+def run_loops(directory: Path) -> None:
+    (directory / "loops.json").write_text(json.dumps(LOOPS))
+    left = alone(directory, ALL_OF_THEM)
+    assert (left.code, left.out, left.err) == (0, "", "")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a loop printed, what it was warned of, and where it left its profiles."""
+
+    directory: Path
+    out: str
+    warnings: list[str]
+
+
+@pytest.fixture(scope="module")
+def told(run_directory: RunDirectory) -> Callable[[str], Told]:
+    directory = run_directory.once("step profiler", run_loops)
+    return lambda name: Told(
+        directory / name, **json.loads((directory / name / "told.json").read_text())
     )
-    assert left.out == "never True\n"
-    assert left.err == ""
+
+
+@pytest.mark.smoke
+def test_as_a_context(told: Callable[[str], Told]) -> None:
+    loop = told("context")
+    place = loop.directory / "counterpoint-profile"
+    assert loop.out == f"done None {place}\n"
+    timeline = profile(place)
+    assert len(timeline.devices) == 8
+    assert set(timeline.runs.filter(device=0)["index"]) >= {0, 1, 2}
+
+
+@pytest.mark.smoke
+def test_as_a_decorator_and_as_a_callback(told: Callable[[str], Told]) -> None:
+    callback, decorator = told("callback"), told("decorator")
+    assert callback.out == "done\n"
+    assert decorator.out == "['aa', 'aa', 'aa'] What it does. done\n"
+    for loop in (callback, decorator):
+        assert len(profile(loop.directory / "mine").devices) == 8
+
+
+@pytest.mark.smoke
+def test_a_profile_is_kept_when_the_loop_fails(told: Callable[[str], Told]) -> None:
+    loop = told("failing loop")
+    assert loop.out == "diverged done step 3 of 9\n"
+    assert len(profile(loop.directory / "counterpoint-profile").devices) == 8
+
+
+@pytest.mark.smoke
+def test_a_profile_is_kept_when_nobody_closes_it(told: Callable[[str], Told]) -> None:
+    loop = told("nobody closes it")
+    assert (loop.out, loop.warnings) == ("", [])
+    assert len(profile(loop.directory / "counterpoint-profile").devices) == 8
+
+
+@pytest.mark.smoke
+def test_no_profile_is_a_warning(told: Callable[[str], Told]) -> None:
+    late, unused = told("no profile").warnings
+    assert late.startswith("UserWarning: StepProfiler ")
+    assert ": only 1 step began" in late
+    assert "step 5" in late
+    assert ": on_step was never" in unused
+
+
+@pytest.mark.smoke
+def test_other_processes_are_left_in_peace(told: Callable[[str], Told]) -> None:
+    loop = told("other processes")
+    assert (loop.out, loop.warnings) == ("never True\n", [])
+
+
+@pytest.mark.smoke
+def test_another_profiler_does_not_end_the_training(told: Callable[[str], Told]) -> None:
+    loop = told("another profiler")
+    assert loop.out == "trained failed another profiler\n"
+    (warning,) = loop.warnings
+    assert ": another profiler is" in warning
+    assert len(profile(loop.directory / "own").devices) == 8
+
+
+@pytest.mark.smoke
+def test_a_failed_write_leaves_the_profiler_to_the_program(told: Callable[[str], Told]) -> None:
+    loop = told("failed write")
+    assert loop.out == "failed\n"
+    (warning,) = loop.warnings
+    assert f" {loop.directory}/gone: " in warning
+    assert len(profile(loop.directory / "own").devices) == 8
 
 
 @pytest.mark.parametrize(
@@ -186,48 +267,6 @@ print(profiler.state)
         f"  next: {next}",
         "failed",
     ], left.err
-
-
-def test_another_profiler_does_not_end_the_training(tmp_path: Path) -> None:
-    left = alone(
-        tmp_path,
-        """
-jax.profiler.start_trace("own")
-with StepProfiler(start_step=2, num_steps=3) as profiler:
-    for i in range(8):
-        profiler.on_step(i)
-        step()
-jax.profiler.stop_trace()
-print("trained", profiler.state, profiler.reason[:16])
-""",
-    )
-    assert left.out == "trained failed another profiler\n", left.err
-    assert left.code == 0
-    assert left.err.count(": another profiler is") == 1
-    assert len(profile(tmp_path / "own").devices) == 8
-
-
-def test_a_failed_write_leaves_the_profiler_to_the_program(tmp_path: Path) -> None:
-    left = alone(
-        tmp_path,
-        """
-import shutil
-profiler = StepProfiler(start_step=0, num_steps=1, log_dir="gone")
-profiler.on_step(0)
-step()
-shutil.rmtree("gone")
-open("gone", "w").close()
-profiler.on_step(1)
-print(profiler.state)
-with jax.profiler.trace("own"):
-    step()
-""",
-    )
-    assert left.out == "failed\n", left.err
-    why = f"StepProfiler took no profile: the profile could not be written into {tmp_path}/gone: "
-    assert why in left.err
-    assert left.code == 0, left.err
-    assert len(profile(tmp_path / "own").devices) == 8
 
 
 def test_under_the_agent_the_window_is_handed_over(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -9,9 +12,16 @@ from pathlib import Path
 import pytest
 
 from counterpoint.compile import compile_workload
-from counterpoint.compile.inputs.function_process import lower_function, names_function
+from counterpoint.compile.inputs.function_process import (
+    _environment,
+    _failure,
+    lower_function,
+    names_function,
+)
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
+from golden import Golden
+from golden_cases import cases
 from xla_compiler import why_none
 
 STEPS = """
@@ -140,16 +150,7 @@ def test_the_compiled_program_has_the_order_of_the_mesh(tmp_path: Path, file: Pa
     ("name", "kind", "told"),
     [
         ("broken", InputError, r"steps.py.* in broken[\s\S]*TypeError"),
-        ("refusing", InputError, r"refusing: 4 devices are too few[\s\S]*steps.py:\d+ rejects it"),
-        ("odd", UsageError, "it returns function, not a function with its arguments"),
-        ("no_tuple", UsageError, "the arguments it returns are int"),
-        ("missing", UsageError, r"it has no function missing[\s\S]*next: .*steps.py:\w+"),
         ("brokn", UsageError, r"next: .*steps.py:broken"),
-        ("contextmanagr", UsageError, r"next: .*steps.py:(?!contextmanager)\w+"),  # imported
-        ("unbound", UsageError, r"unbound\(w\)|missing a required argument: 'x'"),
-        ("of_words", UsageError, "neither an array nor a shape"),
-        ("uneven", InputError, r"uneven\(4\): 6 does not divide by 4\n"),
-        ("on_cpus_only", InputError, r"JAX has no schur for cuda\n"),
     ],
 )
 def test_a_function_that_can_not_be_lowered_says_why(
@@ -157,6 +158,57 @@ def test_a_function_that_can_not_be_lowered_says_why(
 ) -> None:
     with pytest.raises(kind, match=told):
         lower_function(f"{file}:{name}", devices=4, directory=tmp_path / "lowered")
+
+
+ALL_OF_THEM = """
+import contextlib, io, json, sys
+from pathlib import Path
+from counterpoint.compile.inputs.function_worker import main
+directory, file, *names = sys.argv[1:]
+told = {}
+for name in names:
+    place = Path(directory, name)
+    place.mkdir()
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
+        code = main(place, file, name, 4)
+    told[name] = [code, errors.getvalue()]
+print(json.dumps(told))
+"""
+REFUSED = {
+    "refusing": (InputError, r"4 devices [\s\S]*steps.py:\d+ "),
+    "odd": (UsageError, "returns function"),
+    "no_tuple": (UsageError, "are int"),
+    "missing": (UsageError, r"function missing[\s\S]*next: .*steps.py:\w+"),
+    "contextmanagr": (UsageError, r"next: .*steps.py:(?!contextmanager)\w+"),  # imported
+    "unbound": (UsageError, r"unbound\(w\)|argument: 'x'"),
+    "of_words": (UsageError, "neither an array"),
+    "uneven": (InputError, r"uneven\(4\): 6 .* 4\n"),
+    "on_cpus_only": (InputError, r"no schur for cuda\n"),
+}
+
+
+@pytest.mark.system
+def test_functions_that_can_not_be_lowered_are_told_apart(
+    golden: Golden, tmp_path: Path, file: Path
+) -> None:
+    """All by one child, which starts JAX once; what is made of its answers is made here."""
+    done = subprocess.run(
+        [sys.executable, "-c", ALL_OF_THEM, str(tmp_path), str(file), *REFUSED],
+        env=_environment(4, None),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    texts: dict[str, str] = {}
+    for name, (code, errors) in json.loads(done.stdout).items():
+        error = _failure(f"{file}:{name}", 4, tmp_path / name, errors)
+        kind, said = REFUSED[name]
+        assert code, name
+        assert type(error) is kind, name
+        assert re.search(said, str(error)), name
+        texts[name] = str(error).replace(str(tmp_path), "DIR")
+    del texts["of_words"]  # in words of JAX's
+    golden("functions.txt", cases(texts))
 
 
 @pytest.mark.system

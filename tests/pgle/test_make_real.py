@@ -7,8 +7,8 @@ nsys-jax zips) and shares no line with the package.
 from __future__ import annotations
 
 import io
+import json
 import re
-import shutil
 import statistics
 import zipfile
 from collections import defaultdict
@@ -23,6 +23,7 @@ from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.reading import read
 from jax_process import ask_jax
 from real_profiles import opened
+from run_directory import RunDirectory
 
 Kernels = dict[tuple[int, int, str], list[tuple[float, float]]]
 
@@ -31,25 +32,44 @@ def keyed(profile: Profile) -> dict[str, float]:
     return {cost.key: cost.us for cost in profile.costs}
 
 
+GEMM = "data/traces/jax_gemm_mi300x.xplane.pb"
+CONVOLUTION = "data/traces/jax_conv_mi300x_8gpu.xplane.pb"
 READ = """
-import json, re, sys
+import json, re, shutil, sys
+from pathlib import Path
+from jax.experimental.profiler import get_profiled_instructions_proto
 from jax.profiler import ProfileData
-found = []
-for plane in ProfileData.from_file(sys.argv[1]).planes:
-    device = re.fullmatch(r"/device:GPU:(\\d+)", plane.name)
-    for event in (event for line in plane.lines for event in line.events) if device else ():
-        stats = dict(event.stats)
-        if "hlo_op" in stats:
-            place = (int(device[1]), int(stats["program_id"]), stats["hlo_op"])
-            found.append((place, event.start_ns / 1e3, event.duration_ns / 1e3))
-print(json.dumps(found))
+
+def kernels(path):
+    for plane in ProfileData.from_file(path).planes:
+        device = re.fullmatch(r"/device:GPU:(\\d+)", plane.name)
+        for event in (event for line in plane.lines for event in line.events) if device else ():
+            stats = dict(event.stats)
+            if "hlo_op" in stats:
+                place = (int(device[1]), int(stats["program_id"]), stats["hlo_op"])
+                yield place, event.start_ns / 1e3, event.duration_ns / 1e3
+
+directory, *paths = sys.argv[1:]
+shutil.copy(paths[0], directory)
+Path(directory, "theirs.pb").write_bytes(get_profiled_instructions_proto(directory))
+Path(directory, "kernels.json").write_text(json.dumps([[*kernels(path)] for path in paths]))
+print("null")
 """
 
 
-def kernels_of(path: Path) -> Kernels:
+@pytest.fixture(scope="module")
+def read_by_jax(shared: Path, run_directory: RunDirectory) -> Path:
+    """Kernels of two profiles, and the costs that JAX's converter makes of the first."""
+    return run_directory.once(
+        "read by JAX", lambda it: ask_jax(READ, it, shared / GEMM, shared / CONVOLUTION)
+    )
+
+
+def kernels_of(read_by_jax: Path, name: str) -> Kernels:
     """Start and duration (us) of every kernel, by device, program id and instruction."""
     found: Kernels = defaultdict(list)
-    for (device, program_id, op), start, duration in ask_jax(READ, path):
+    each = json.loads((read_by_jax / "kernels.json").read_text())
+    for (device, program_id, op), start, duration in each[(GEMM, CONVOLUTION).index(name)]:
         found[device, program_id, op].append((start, duration))
     return {key: sorted(kernels) for key, kernels in found.items()}
 
@@ -63,11 +83,10 @@ def fingerprint_of(timeline: Timeline, program_id: int) -> str:
 
 
 @pytest.mark.system
-def test_gemms_of_five_modules_keep_a_cost_each(shared: Path) -> None:
-    path = shared / "data/traces/jax_gemm_mi300x.xplane.pb"
-    timeline = read(path)
+def test_gemms_of_five_modules_keep_a_cost_each(shared: Path, read_by_jax: Path) -> None:
+    timeline = read(shared / GEMM)
     expected: dict[str, float] = {}
-    for (_, program_id, op), kernels in kernels_of(path).items():
+    for (_, program_id, op), kernels in kernels_of(read_by_jax, GEMM).items():
         times = [duration for _, duration in kernels]
         fingerprint = fingerprint_of(timeline, program_id)
         expected[f"{fingerprint}::{op}"] = statistics.median(times[1:] or times)
@@ -77,22 +96,10 @@ def test_gemms_of_five_modules_keep_a_cost_each(shared: Path) -> None:
     assert max(gemms) > 50 * min(gemms)
 
 
-CONVERT = """
-import sys
-from pathlib import Path
-from jax.experimental.profiler import get_profiled_instructions_proto
-print(Path(sys.argv[2]).write_bytes(get_profiled_instructions_proto(sys.argv[1])))
-"""
-
-
 @pytest.mark.system
-def test_the_converter_of_jax_makes_one_cost_of_them(shared: Path, tmp_path: Path) -> None:
-    path = shared / "data/traces/jax_gemm_mi300x.xplane.pb"
-    shutil.copy(path, tmp_path)
-    theirs = tmp_path / "theirs.pb"
-    ask_jax(CONVERT, tmp_path, theirs)
-    merged = keyed(read_profile(theirs))
-    ours = make_profile(read(path)).profile
+def test_the_converter_of_jax_makes_one_cost_of_them(shared: Path, read_by_jax: Path) -> None:
+    merged = keyed(read_profile(read_by_jax / "theirs.pb"))
+    ours = make_profile(read(shared / GEMM)).profile
     assert set(merged) == {cost.name for cost in ours.costs}  # bare: they match any module
     means = [us for key, us in keyed(ours).items() if key.endswith("::custom-call.1")]
     assert min(means) < 10
@@ -101,9 +108,8 @@ def test_the_converter_of_jax_makes_one_cost_of_them(shared: Path, tmp_path: Pat
 
 
 @pytest.mark.system
-def test_kernels_of_one_instruction_add_up_within_a_run(shared: Path) -> None:
-    path = shared / "data/traces/jax_conv_mi300x_8gpu.xplane.pb"
-    kernels = kernels_of(path)
+def test_kernels_of_one_instruction_add_up_within_a_run(shared: Path, read_by_jax: Path) -> None:
+    kernels = kernels_of(read_by_jax, CONVOLUTION)
     times: dict[str, list[float]] = defaultdict(list)
     launched: set[int] = set()
     for device in range(8):
@@ -116,7 +122,7 @@ def test_kernels_of_one_instruction_add_up_within_a_run(shared: Path) -> None:
                 launched.add(len(inside))
                 times[op] += [sum(inside)] if inside else []  # the profiler lost some
     assert launched == {0, 1, 2}
-    made = make_profile(read(path))
+    made = make_profile(read(shared / CONVOLUTION))
     assert {cost.name: cost.us for cost in made.profile.costs} == pytest.approx(
         {op: statistics.median(of_op) for op, of_op in times.items()}, abs=2e-3
     )
