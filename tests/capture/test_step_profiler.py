@@ -166,7 +166,6 @@ def test_as_a_context(told: Callable[[str], Told]) -> None:
     assert set(timeline.runs.filter(device=0)["index"]) >= {0, 1, 2}
 
 
-@pytest.mark.smoke
 def test_as_a_decorator_and_as_a_callback(told: Callable[[str], Told]) -> None:
     callback, decorator = told("callback"), told("decorator")
     assert callback.out == "done\n"
@@ -175,21 +174,18 @@ def test_as_a_decorator_and_as_a_callback(told: Callable[[str], Told]) -> None:
         assert len(profile(loop.directory / "mine").devices) == 8
 
 
-@pytest.mark.smoke
 def test_a_profile_is_kept_when_the_loop_fails(told: Callable[[str], Told]) -> None:
     loop = told("failing loop")
     assert loop.out == "diverged done step 3 of 9\n"
     assert len(profile(loop.directory / "counterpoint-profile").devices) == 8
 
 
-@pytest.mark.smoke
 def test_a_profile_is_kept_when_nobody_closes_it(told: Callable[[str], Told]) -> None:
     loop = told("nobody closes it")
     assert (loop.out, loop.warnings) == ("", [])
     assert len(profile(loop.directory / "counterpoint-profile").devices) == 8
 
 
-@pytest.mark.smoke
 def test_no_profile_is_a_warning(told: Callable[[str], Told]) -> None:
     late, unused = told("no profile").warnings
     assert late.startswith("UserWarning: StepProfiler ")
@@ -198,13 +194,11 @@ def test_no_profile_is_a_warning(told: Callable[[str], Told]) -> None:
     assert ": on_step was never" in unused
 
 
-@pytest.mark.smoke
 def test_other_processes_are_left_in_peace(told: Callable[[str], Told]) -> None:
     loop = told("other processes")
     assert (loop.out, loop.warnings) == ("never True\n", [])
 
 
-@pytest.mark.smoke
 def test_another_profiler_does_not_end_the_training(told: Callable[[str], Told]) -> None:
     loop = told("another profiler")
     assert loop.out == "trained failed another profiler\n"
@@ -213,7 +207,6 @@ def test_another_profiler_does_not_end_the_training(told: Callable[[str], Told])
     assert len(profile(loop.directory / "own").devices) == 8
 
 
-@pytest.mark.smoke
 def test_a_failed_write_leaves_the_profiler_to_the_program(told: Callable[[str], Told]) -> None:
     loop = told("failed write")
     assert loop.out == "failed\n"

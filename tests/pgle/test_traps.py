@@ -37,6 +37,7 @@ pytestmark = pytest.mark.system
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "reference" / "pgle-traps.md"
 STRICT: dict[str, Option] = {CHECKER_FLAG: "PGLE_STRICTNESS_LEVEL_ERROR"}
+MODEL = "small"  # the smallest whose schedule a profile changes
 SINCE_0_10 = (0, 10)
 SINCE_0_12 = (0, 12)
 
@@ -74,7 +75,7 @@ def same_as_without(compiler: Compiler, compilation: Compilation, plain: Compila
 
 @pytest.fixture(scope="session")
 def plain(compiler: Compiler) -> Compilation:
-    return compiler.compile("step")
+    return compiler.compile(MODEL)
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def good(plain: Compilation, tmp_path: Path) -> Path:
 def test_a_good_profile_changes_the_schedule(
     compiler: Compiler, plain: Compilation, good: Path
 ) -> None:
-    compilation = compiler.with_profile("step", good)
+    compilation = compiler.with_profile(MODEL, good)
     assert schedule(compilation) != schedule(plain)
     assert read_evidence(compilation.log).use is ProfileUse.USED
 
@@ -97,7 +98,7 @@ def test_a_file_of_another_ending_is_ignored_in_silence(
 ) -> None:
     path = good.with_name(name)
     shutil.copy(good, path)
-    compilation = compiler.with_profile("step", path)
+    compilation = compiler.with_profile(MODEL, path)
     assert schedule(compilation) == schedule(plain)
     assert name not in compilation.log
     evidence = read_evidence(compilation.log)
@@ -110,7 +111,7 @@ def test_a_file_of_another_ending_is_ignored_in_silence(
 def test_a_missing_file_fails_nothing(
     compiler: Compiler, plain: Compilation, tmp_path: Path
 ) -> None:
-    compilation = compiler.with_profile("step", tmp_path / "absent.pbtxt", **strict(compiler))
+    compilation = compiler.with_profile(MODEL, tmp_path / "absent.pbtxt", **strict(compiler))
     assert schedule(compilation) == schedule(plain)
     evidence = read_evidence(compilation.log)
     assert evidence.use is ProfileUse.NOT_USED
@@ -126,7 +127,7 @@ def test_a_damaged_file_fails_nothing(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    compilation = compiler.with_profile("step", path, **strict(compiler))
+    compilation = compiler.with_profile(MODEL, path, **strict(compiler))
     assert schedule(compilation) == schedule(plain)
     evidence = read_evidence(compilation.log)
     assert evidence.use is ProfileUse.NOT_USED
@@ -141,14 +142,14 @@ def test_a_directory_needs_a_file_of_the_modules_fingerprint(
     directory = good.parent / "profiles"
     directory.mkdir()
     shutil.copy(good, directory / "step.pbtxt")
-    compilation = compiler.with_profile("step", directory)
+    compilation = compiler.with_profile(MODEL, directory)
     assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
     with pytest.raises(InputError, match="never looks for"):
         read_profile(directory)
     fingerprint = plain.program.fingerprint
     write_profile(full(plain.program, fingerprint), good.parent / "right")
     assert (good.parent / "right" / f"{fingerprint}.pbtxt").is_file()
-    compilation = compiler.with_profile("step", good.parent / "right")
+    compilation = compiler.with_profile(MODEL, good.parent / "right")
     assert read_evidence(compilation.log).use is ProfileUse.USED
 
 
@@ -158,8 +159,8 @@ def test_partial_cover_fails_the_compile_where_errors_are_asked_for(
     costs = full(plain.program).costs
     part = Profile(costs[: len(costs) // 2])
     path = write_profile(part, tmp_path / "part.pbtxt")
-    assert compiler.with_profile("step", path).error is None
-    compilation = compiler.with_profile("step", path, **STRICT)
+    assert compiler.with_profile(MODEL, path).error is None
+    compilation = compiler.with_profile(MODEL, path, **STRICT)
     assert compilation.error is not None
     evidence = read_evidence(f"{compilation.log}\n{compilation.error}")
     assert evidence.use is ProfileUse.FAILED
@@ -170,7 +171,7 @@ def test_partial_cover_fails_the_compile_where_errors_are_asked_for(
 
 
 def test_from_0_12_errors_asked_for_fail_programs_without_any_profile(compiler: Compiler) -> None:
-    compilation = compiler.compile("step", **STRICT)
+    compilation = compiler.compile(MODEL, **STRICT)
     evidence = read_evidence(f"{compilation.log}\n{compilation.error}")
     if compiler.version < SINCE_0_12:
         assert compilation.error is None
@@ -190,7 +191,7 @@ def test_an_empty_or_foreign_profile_is_found_and_is_of_no_use(
         path.write_text("")
     else:
         write_profile(foreign, path)
-    compilation = compiler.with_profile("step", path)
+    compilation = compiler.with_profile(MODEL, path)
     assert "Found profile" in compilation.log
     assert same_as_without(compiler, compilation, plain)
     assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
@@ -209,7 +210,7 @@ def test_collectives_without_start_are_missed_in_silence_of_their_own(
         for cost in full(plain.program).costs
     )
     path = write_profile(Profile(bare), tmp_path / "bare.pbtxt")
-    module = read_evidence(compiler.with_profile("step", path).log).of("jit_step")
+    module = read_evidence(compiler.with_profile(MODEL, path).log).of("jit_loss")
     assert module is not None
     assert set(module.missing_names) == talks
     coverage = check_profile(Profile(bare), plain.program)
@@ -223,7 +224,7 @@ def test_latencies_are_left_out(compiler: Compiler, plain: Compilation, tmp_path
         (Latency("all-gather-start", "all-gather-done", 5000.0),),
     )
     path = write_profile(profile, tmp_path / "latencies.pbtxt")
-    compilation = compiler.with_profile("step", path)
+    compilation = compiler.with_profile(MODEL, path)
     assert same_as_without(compiler, compilation, plain)
     assert read_evidence(compilation.log).use is ProfileUse.NOT_USED
     assert any("one latency" in it for it in judge(check_profile(profile, plain.program)).remarks)
@@ -232,8 +233,8 @@ def test_latencies_are_left_out(compiler: Compiler, plain: Compilation, tmp_path
 def test_false_does_not_switch_the_scheduler_off_on_hopper_before_0_12(
     compiler: Compiler, plain: Compilation
 ) -> None:
-    off = compiler.compile("step", xla_gpu_enable_latency_hiding_scheduler=False)
-    gone = compiler.compile("step", xla_disable_hlo_passes="latency-hiding-scheduler")
+    off = compiler.compile(MODEL, xla_gpu_enable_latency_hiding_scheduler=False)
+    gone = compiler.compile(MODEL, xla_disable_hlo_passes="latency-hiding-scheduler")
     assert schedule(gone) != schedule(plain)
     assert gone.program.fingerprint == plain.program.fingerprint
     assert schedule(off) == schedule(plain if compiler.version < SINCE_0_12 else gone)
@@ -246,7 +247,7 @@ def test_false_does_not_keep_a_profile_out_before_0_12_and_does_from_then_on(
         "xla_gpu_enable_latency_hiding_scheduler": "false",
         "xla_gpu_enable_analytical_sol_latency_estimator": "false",
     }
-    compilation = compiler.with_profile("step", good, **dict.fromkeys(flags, False))
+    compilation = compiler.with_profile(MODEL, good, **dict.fromkeys(flags, False))
     evidence = read_evidence(compilation.log, flags)
     if compiler.version < SINCE_0_12:
         assert evidence.use is ProfileUse.USED
@@ -260,7 +261,7 @@ def test_a_profile_runs_the_scheduler_that_would_not_run_without(
     compiler: Compiler, good: Path
 ) -> None:
     off = {"xla_gpu_enable_analytical_sol_latency_estimator": False}
-    evidence = read_evidence(compiler.with_profile("step", good, **off).log)
+    evidence = read_evidence(compiler.with_profile(MODEL, good, **off).log)
     assert evidence.use is ProfileUse.USED
     assert ComplaintKind.SCHEDULER_ANYWAY in {it.kind for it in evidence.complaints}
 
@@ -269,7 +270,7 @@ def test_found_profile_is_said_even_where_the_scheduler_is_disabled(
     compiler: Compiler, good: Path
 ) -> None:
     disabled = {"xla_disable_hlo_passes": "latency-hiding-scheduler"}
-    compilation = compiler.with_profile("step", good, **disabled)
+    compilation = compiler.with_profile(MODEL, good, **disabled)
     assert "Found profile" in compilation.log
     assert read_evidence(compilation.log, disabled).use is ProfileUse.NOT_USED
 
