@@ -14,11 +14,19 @@ from counterpoint.compile import CompileTask, compile_all, compile_workload
 from counterpoint.compile import cache as kept
 from counterpoint.compile.cache import fingerprint
 from counterpoint.compile.inputs import Workload, load_workload
+from counterpoint.compile.job import ProgramForm
 from counterpoint.core.documents import cache_directory
 from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered
 
 TRITON_GEMM = "xla_gpu_enable_triton_gemm"
+TASK = CompileTask(
+    workload=Workload(
+        name="jit_step", form=ProgramForm.MLIR, program=b"module {}", origin="step.mlir"
+    ),
+    target=H100,
+)
+"""What is never compiled: only its fingerprint is looked at."""
 
 
 @pytest.fixture
@@ -79,12 +87,11 @@ def test_a_directory_that_cannot_be_written_is_done_without(
     assert blocked.read_text() == "no directory"
 
 
-def test_everything_that_a_compile_depends_on_makes_another(
-    plain: CompileTask, tmp_path: Path
-) -> None:
+def test_everything_that_a_compile_depends_on_makes_another(tmp_path: Path) -> None:
     profile = tmp_path / "profile.pbtxt"
     profile.write_text("one")
-    workload, asked = plain.workload, {"xla_gpu_pgle_profile_file_or_directory_path": str(profile)}
+    plain, workload = TASK, TASK.workload
+    asked = {"xla_gpu_pgle_profile_file_or_directory_path": str(profile)}
     tasks = [
         plain,
         replace(plain, options={TRITON_GEMM: "false"}),
@@ -114,9 +121,9 @@ def test_everything_that_a_compile_depends_on_makes_another(
     ids=["dump", "dump by XLA_FLAGS", "other code"],
 )
 def test_what_writes_files_or_runs_other_code_is_not_kept(
-    plain: CompileTask, options: Mapping[str, str], environment: Mapping[str, str]
+    options: Mapping[str, str], environment: Mapping[str, str]
 ) -> None:
-    assert fingerprint(replace(plain, options=options, environment=environment)) is None
+    assert fingerprint(replace(TASK, options=options, environment=environment)) is None
 
 
 def test_the_least_recently_used_go_first(
@@ -147,9 +154,9 @@ def test_where_compiles_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert cache_directory("compile", {}) is None
 
 
-def test_a_workload_of_a_run_has_other_kernels(plain: CompileTask) -> None:
+def test_a_workload_of_a_run_has_other_kernels() -> None:
     """The autotuner's choices count where they are used: on the very same kind of device."""
-    tuned: Workload = replace(plain.workload, autotuned=b"choices", config=H100.config)
-    assert fingerprint(replace(plain, workload=tuned)) != fingerprint(plain)
+    tuned = replace(TASK.workload, autotuned=b"choices", config=H100.config)
+    assert fingerprint(replace(TASK, workload=tuned)) != fingerprint(TASK)
     elsewhere = replace(tuned, config="another")
-    assert fingerprint(replace(plain, workload=elsewhere)) == fingerprint(plain)
+    assert fingerprint(replace(TASK, workload=elsewhere)) == fingerprint(TASK)

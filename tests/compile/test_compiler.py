@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -17,9 +16,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.compile import CompiledProgram, CompileFailed, compile_workload
-from counterpoint.compile.failures import died
 from counterpoint.compile.inputs import Workload, load_workload
-from counterpoint.compile.worker_process import Worker
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo.collectives import collective
@@ -334,27 +331,3 @@ def test_the_stand_in_changes_nothing_against_a_real_toolkit(
         pytest.skip("no CUDA toolkit here to compare with")
     compiled = compile_workload(workload, H100, {"xla_gpu_cuda_data_dir": str(real)})
     assert list(compiled.program.instructions) == list(lowered.compile().program.instructions)
-
-
-@pytest.mark.parametrize(
-    ("status", "outside"), [(None, True), (-signal.SIGKILL, True), (-signal.SIGSEGV, False)]
-)
-def test_who_was_ended_from_outside_proves_nothing(
-    lowered: Lowered, status: int | None, outside: bool
-) -> None:
-    """A profile is blamed for a crash of the compiler, and not for the clock or the memory."""
-    error = died(status, "", load_workload(lowered.ir), 5.0)
-    assert isinstance(error, CompileFailed)
-    assert (error.exit_code, error.from_outside) == (3, outside)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="it looks at /proc")
-def test_a_worker_that_can_not_be_started_leaves_no_pipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    (tmp_path / "job").mkdir()
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    with pytest.raises(FileNotFoundError):
-        Worker(tmp_path / "job", {})
-    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -16,9 +16,13 @@ from counterpoint.compile.inputs.candidates import counts, lowered_flops, symbol
 from counterpoint.compile.job import ProgramForm
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo.wire_schema import message_classes
 from counterpoint.runs import RunSettings
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
-from lowered import Lowered
+
+SCHEDULED = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
+"""A step for eight GPUs, as XLA leaves it."""
+MODULE = message_classes("counterpoint.tests.workload", "Module\n  7 schedule bytes")["Module"]
 
 LITTLE = b"""module @jit_%b attributes {mhlo.num_partitions = 2 : i32} {
   func.func public @main(%%arg0: tensor<%bx4xf32>) -> tensor<%bx4xf32> {
@@ -101,18 +105,26 @@ def test_a_place_without_programs_is_refused(tmp_path: Path) -> None:
             load_workload(path)
 
 
-def test_a_scheduled_module_is_refused_with_what_helps(lowered: Lowered, tmp_path: Path) -> None:
-    compiled = lowered.compile()
+@pytest.fixture(scope="module")
+def proto(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as XLA dumps it before it schedules anything."""
+    module = MODULE.FromString(lzma.decompress(SCHEDULED.read_bytes()))
+    module.ClearField("schedule")
+    path = tmp_path_factory.mktemp("xla") / "module_0001.jit_step.before_optimizations.hlo.pb"
+    path.write_bytes(module.SerializeToString())
+    return path
+
+
+def test_a_scheduled_module_is_refused_with_what_helps(tmp_path: Path) -> None:
     dump = tmp_path / "module_0001.jit_step.sm_9.0_gpu_after_optimizations.hlo.pb"
-    dump.write_bytes(compiled.hlo)
+    dump.write_bytes(lzma.decompress(SCHEDULED.read_bytes()))
     for path in (dump, tmp_path):
         with pytest.raises(InputError, match="already scheduled") as told:
             load_workload(path)
         assert "JAX_DUMP_IR_TO" in str(told.value.next)
 
 
-def test_a_dump_is_read_with_what_lies_beside_the_module(lowered: Lowered, tmp_path: Path) -> None:
-    (proto,) = lowered.xla.glob("*.jit_step.before_optimizations.hlo.pb")
+def test_a_dump_is_read_with_what_lies_beside_the_module(proto: Path, tmp_path: Path) -> None:
     stem = proto.name.removesuffix(".before_optimizations.hlo.pb")
     shutil.copy(proto, tmp_path)
     (tmp_path / f"{stem}.gpu_target_config.pbtxt").write_text(
@@ -137,8 +149,7 @@ def test_a_dump_is_read_with_what_lies_beside_the_module(lowered: Lowered, tmp_p
     assert target.config == workload.config
 
 
-def test_a_dump_of_another_maker_names_its_platform(lowered: Lowered, tmp_path: Path) -> None:
-    (proto,) = lowered.xla.glob("*.jit_step.before_optimizations.hlo.pb")
+def test_a_dump_of_another_maker_names_its_platform(proto: Path, tmp_path: Path) -> None:
     stem = proto.name.removesuffix(".before_optimizations.hlo.pb")
     shutil.copy(proto, tmp_path)
     (tmp_path / f"{stem}.gpu_target_config.pbtxt").write_text('platform_name: "ROCM"\n')
@@ -160,8 +171,7 @@ def test_a_run_gives_what_its_first_rank_lowered(dumped: Path, tmp_path: Path) -
     assert dict(workload.options) == {"xla_gpu_enable_triton_gemm": "false"}
 
 
-def test_a_bundle_is_read_as_it_is(lowered: Lowered, tmp_path: Path) -> None:
-    (proto,) = lowered.xla.glob("*.jit_step.before_optimizations.hlo.pb")
+def test_a_bundle_is_read_as_it_is(proto: Path, tmp_path: Path) -> None:
     bundle = tmp_path / "rank0.zip"
     with zipfile.ZipFile(bundle, "w") as archive:
         archive.writestr(f"dump/{proto.name}.xz", lzma.compress(proto.read_bytes()))

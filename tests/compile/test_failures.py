@@ -1,14 +1,19 @@
-"""Settings that libtpu refuses, in the words of what would help."""
+"""How the compiler refuses and how it ends, in the words of what would help."""
 
 from __future__ import annotations
 
 import re
+import signal
+import sys
+from pathlib import Path
 
 import pytest
 
+from counterpoint.compile import CompileFailed
 from counterpoint.compile.failures import died, refused
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.job import CompileOutcome, FailureKind, ProgramForm
+from counterpoint.compile.worker_process import Worker
 from counterpoint.core import UsageError
 from counterpoint.hardware.targets import parse_target
 from golden import Golden
@@ -49,6 +54,28 @@ def test_a_value_that_libtpu_cannot_parse_is_the_users_error() -> None:
     assert error.what.startswith("xla_tpu_x: ")
     assert error.what.endswith("'bla'")
     assert isinstance(error, UsageError)
+
+
+@pytest.mark.parametrize(
+    ("status", "outside"), [(None, True), (-signal.SIGKILL, True), (-signal.SIGSEGV, False)]
+)
+def test_who_was_ended_from_outside_proves_nothing(status: int | None, outside: bool) -> None:
+    """A profile is blamed for a crash of the compiler, and not for the clock or the memory."""
+    error = died(status, "", STEP, 5.0)
+    assert isinstance(error, CompileFailed)
+    assert (error.exit_code, error.from_outside) == (3, outside)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks at /proc")
+def test_a_worker_that_can_not_be_started_leaves_no_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    (tmp_path / "job").mkdir()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(FileNotFoundError):
+        Worker(tmp_path / "job", {})
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_how_failures_read(golden: Golden) -> None:
