@@ -7,26 +7,21 @@ the device waits at its done for what is left.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from counterpoint.cost import Contention, Price, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import is_done
 from counterpoint.pgle.lookups import cost_name
 from counterpoint.simulate import simulate
-from xla_compiler import Compilation, Compiler, why_none
-
-pytestmark = pytest.mark.system
-
-TOTALS = re.compile(r"Total (wasted )?cycles: ([\d.e+]+)")
+from xla_compiler import Compiler, why_none
+from xla_schedules import LOUD, Schedule, kept, scheduled
 
 
 class Profiled:
@@ -45,55 +40,16 @@ class Profiled:
         return Price(seconds, seconds, seconds, PriceSource.MEASURED, family)
 
 
-@pytest.fixture(scope="module")
-def compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiler]:
-    reason = why_none()
-    if reason:
-        pytest.skip(reason)
-    made = Compiler(
-        tmp_path_factory.mktemp("xla"),
-        {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "latency_hiding_scheduler=1"},
-    )
-    yield made
-    made.close()
-
-
-def compiled(compiler: Compiler, model: str, path: Path) -> tuple[Compilation, Profiled]:
-    """The model under a profile with a cost for everything, much longer than XLA's own counts."""
-    chance = np.random.default_rng(1)
-    us = {
-        cost_name(it): round(float(chance.uniform(300, 3000)), 1)
-        for computation in launched(compiler.compile(model).program)
-        for it in computation.instructions
-        if launches(it) and not is_done(it)
-    }
-    path.write_text("\n".join(f'costs {{ name: "{n}" cost_us: {us[n]} }}' for n in us))
-    return compiler.with_profile(model, path), Profiled(us)
-
-
-def told(log: str) -> list[tuple[float, float]]:
-    """Total and waste of every computation, after scheduling."""
-    found = [(match[1], float(match[2])) for match in TOTALS.finditer(log)]
-    pairs = list(zip(found[::2], found[1::2], strict=True))
-    assert all(wasted[0] and not total[0] for wasted, total in pairs)
-    return [(total[1], wasted[1]) for wasted, total in pairs[len(pairs) // 2 :]]
-
-
-@pytest.mark.parametrize("model", ["small", "unrolled"])
-def test_total_and_waste_are_those_that_xla_logs(
-    compiler: Compiler, model: str, tmp_path: Path
-) -> None:
-    compilation, costs = compiled(compiler, model, tmp_path / "profile.pbtxt")
-    [(total, wasted)] = told(compilation.log)
-    simulation = simulate(compilation.program, costs)
-    counted = 2 * sum(is_done(it) for it in compilation.program.instructions)
+def account_agrees(schedule: Schedule) -> None:
+    [(total, wasted)] = schedule.totals
+    simulation = simulate(schedule.program, Profiled(schedule.us))
+    counted = 2 * sum(is_done(it) for it in schedule.program.instructions)
     assert 1e6 * simulation.step_s == pytest.approx(total, abs=counted)
     assert 1e6 * simulation.exposed_s == pytest.approx(wasted, abs=counted)
 
 
-def test_so_are_those_of_the_bodies_of_loops(compiler: Compiler, tmp_path: Path) -> None:
-    compilation, costs = compiled(compiler, "step", tmp_path / "profile.pbtxt")
-    program = compilation.program
+def accounts_of_loops_agree(schedule: Schedule) -> None:
+    program, costs = schedule.program, Profiled(schedule.us)
     ours: list[tuple[float, float]] = []
     for computation in launched(program):
         if (
@@ -102,9 +58,36 @@ def test_so_are_those_of_the_bodies_of_loops(compiler: Compiler, tmp_path: Path)
         ):
             alone = simulate(replace(program, entry=computation.name, answers={}), costs)
             ours.append((1e6 * alone.step_s, 1e6 * alone.exposed_s))
-    theirs = [pair for pair in told(compilation.log) if pair[1]]
+    theirs = [pair for pair in schedule.totals if pair[1]]
     assert len(ours) == len(theirs) == 2
     for (total, wasted), (mine, waited) in zip(sorted(theirs), sorted(ours), strict=True):
         # A copy of a loop's counter is made or removed after scheduling.
         assert mine == pytest.approx(total, rel=0.02)
         assert waited == pytest.approx(wasted, abs=6)
+
+
+@pytest.mark.parametrize("model", ["small", "unrolled"])
+def test_total_and_waste_are_those_that_xla_logs(model: str) -> None:
+    account_agrees(kept(model))
+
+
+def test_so_are_those_of_the_bodies_of_loops() -> None:
+    accounts_of_loops_agree(kept("step"))
+
+
+@pytest.mark.system
+def test_the_installed_compiler_agrees_too(tmp_path: Path) -> None:
+    reason = why_none()
+    if reason:
+        pytest.skip(reason)
+    compiler = Compiler(tmp_path, LOUD)
+    try:
+        small, step = (
+            scheduled(compiler, model, tmp_path / f"{model}.pbtxt") for model in ("small", "step")
+        )
+    finally:
+        compiler.close()
+    account_agrees(small)
+    accounts_of_loops_agree(step)
+    if compiler.jax == "0.10.2":  # which the files were written with
+        assert (small.us, small.totals) == (kept("small").us, kept("small").totals)
