@@ -185,6 +185,7 @@ class TestOutcomes:
         program = "import time\nfor i in range(8): print(i); time.sleep(0.15)"
         assert run(tmp_path, program, hang_after_s=0.8).outcome.ok
 
+    @pytest.mark.system  # it waits for three seconds
     def test_what_the_agent_writes_is_a_sign_of_life(self, tmp_path: Path) -> None:
         program = (
             "import os, time\nagent = os.environ['COUNTERPOINT_AGENT_DIR'] + '/agent'\n"
@@ -209,6 +210,7 @@ class TestGroups:
         assert not slept.exists()
         assert not is_alive(int(made.ranks[0].stdout.read_text()))
 
+    @pytest.mark.system  # it waits for five seconds
     def test_who_deafened_itself_is_killed(self, tmp_path: Path) -> None:
         program = (
             "import signal, time\n"
