@@ -57,7 +57,7 @@ class Shifts:
     told_by: str
 
 
-LAST: Final = "their order, backward from the last"
+LAST: Final = "in their order, backward from the last"
 
 
 def find_shifts(hosts: dict[int, HostRuns], *, one_origin: bool) -> Shifts:
