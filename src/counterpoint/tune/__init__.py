@@ -6,6 +6,12 @@
 A Study consists of its journal and nothing else. The next move follows from the journal alone, so
 a tune that was killed continues where it stopped.
 
+Read request.py and plan.py, which say what a user can ask for, then session.py, which takes a study
+from its start to its conclusion. The parts of the picture follow in its order: arm.py and space/
+(what can be tried), search/ (what is predicted to be faster), race/ (what is measured next, and
+what drops out), executors/ (where a trial runs), trial/ (what one run shows), statistics/ (what
+several runs show), conclusion/ (what the user is told), and study/ (the journal and its directory).
+
     from counterpoint.tune import TuneRequest, Budget, StudyPlan, tune
 
     request = TuneRequest(

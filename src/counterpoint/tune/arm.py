@@ -1,4 +1,4 @@
-"""Arm: Settings to try, expressed as changes to the base."""
+"""Arm: Settings to try, expressed as changes to the base, and the words in which they are shown."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Recalibrate: fit the cost model to the steps that a study measured.
+"""Recalibration: the cost model is fitted to the steps that a study measured.
 
 Each arm that ran left its scheduled program in its Run, and the median of its runs is its step
 time. That is one number per arm for five scalars, so each scalar moves no further than its own
-uncertainty makes likely (`step_fit.py`).
+uncertainty makes likely (workflow/calibration/step_fit.py).
 """
 
 from __future__ import annotations

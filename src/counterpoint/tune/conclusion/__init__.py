@@ -1,4 +1,7 @@
-"""The conclusion of a study: the verdict in one sentence, a row for each arm, and caveats."""
+"""The conclusion of a study: the verdict in one sentence, a row for each arm, and caveats.
+
+Read conclusion.py first, which has the records, then conclude.py, which fills them in.
+"""
 
 from counterpoint.tune.conclusion.conclude import BY_USER as BY_USER
 from counterpoint.tune.conclusion.conclude import FAILURES as FAILURES

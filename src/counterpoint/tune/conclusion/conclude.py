@@ -1,7 +1,8 @@
 """`conclude`: the conclusion of a study, done or not, from its records alone.
 
 If there is a confirmation, a gain is claimed from it alone; otherwise from the race, whose rate of
-false positives is shared among all arms and looks. The conclusion then says it is not confirmed.
+false positives is shared among all arms and looks. The conclusion then says that the gain is not
+confirmed.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _foretold(study: Study, best: Arm | None) -> Iterator[Ablated]:
 
 
 def _left(rows: tuple[ArmRow, ...]) -> Iterator[str]:
-    """TrialReport arms that were never predicted, and how to include them."""
+    """Report the arms that were never predicted, and say how to include them."""
     statuses = [row.status for row in rows]
     left, silent = statuses.count(NOT_LOOKED_AT), statuses.count(NOT_PREDICTABLE)
     if left:
@@ -232,7 +233,7 @@ def _open(
 
 
 def _ruled_out(found: StudyResults, rows: tuple[ArmRow, ...]) -> str:
-    """Return which gains the undecided arms can't have, and of how many arms that is known."""
+    """Return which gains the undecided arms can't have, and for how many arms that is known."""
     undecided = [it.range for it in found.raced.values() if it.verdict is ArmVerdict.OPEN]
     widest = max((reach.high for reach in undecided if isinstance(reach, Range)), default=None)
     if widest is None:
@@ -392,9 +393,9 @@ def predicted_sentence(state: RaceState) -> str:
 
 
 def remedy(state: RaceState, noise: RunNoise | None, estimate: GainEstimate, looks: int = 1) -> str:
-    """Advise how many rows are needed and, if the budget is too small, which one suffices.
+    """Say how many rows would decide and, if the budget has no room for them, which budget has.
 
-    Those of a second look are at least twice as many as of the first, whose rows count.
+    A second look takes at least twice the rows of the first, which are among them.
     """
     needed = _rows_needed(state.plan, noise, estimate.gain, looks)
     if needed is None:

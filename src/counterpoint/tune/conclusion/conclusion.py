@@ -156,7 +156,7 @@ def _row(state: RaceState, arm: Arm, found: StudyResults) -> ArmRow:
 
 
 def _off(study: Study, arm: Arm, step: float | None) -> float | None:
-    """Return None also if the runs used other devices than the prediction's."""
+    """Return measured over predicted step, less one; None if the two can't be compared."""
     if step is None or arm.predicted is None or foreign_devices(study) is not None:
         return None
     return step / arm.predicted.step_s - 1

@@ -231,7 +231,7 @@ def _reports(study: Study, name: str) -> tuple[TrialReport, ...]:
 
 
 def _remat(study: Study, found: StudyResults) -> Iterator[str]:
-    """TrialReport recomputation in only one of arm and base: it outweighs most settings."""
+    """Report recomputation for only the arm or only the base: it outweighs most settings."""
     base = {report.remat for report in _reports(study, BASE)} - {None}
     for name, estimate in found.raced.items():
         own = {report.remat for report in _reports(study, name)} - {None}
@@ -263,7 +263,7 @@ def _numbers(study: Study) -> Iterator[str]:
 
 
 def _shorter(study: Study) -> Iterator[str]:
-    """TrialReport arms that ended successfully but made fewer steps than the base."""
+    """Report arms that ended successfully but ran fewer steps than the base."""
     base = [report.steps_seen for report in _reports(study, BASE) if report.steps_seen is not None]
     if not base:
         return
@@ -303,7 +303,7 @@ def _others(study: Study, found: StudyResults) -> Iterator[str]:
 
 
 def _not_tried(study: Study) -> Iterator[str]:
-    """TrialReport arms without budget, separately for those that never ran and those that did."""
+    """Report arms that the budget had no room for: those that never ran, then those that did."""
     out = [drop.arm for drop in study.dropped.values() if drop.kind == NO_BUDGET]
     ran = [name for name in out if study.trials_of(name)]
     for names, room in (
@@ -322,7 +322,7 @@ def _of_trials(study: Study) -> Iterator[str]:
 
 
 TELLS_NOTHING: Final = 0.05
-"""DecisionRule of thumb: if an effect this large can't be ruled out, "no effect" is not claimed."""
+"""Rule of thumb: if an effect this large can't be ruled out, "no effect" is not claimed."""
 NOISY: Final = "too noisy to tell"
 
 

@@ -1,6 +1,6 @@
 """Executor: the contract of all places where trials run.
 
-    Executor.open() ──► Allocation.start(Job) ──► Gang.poll() ──► Ended
+    Executor.open() ──► Allocation.start(TrialJob) ──► Gang.poll() ──► GangEnd
 
 No executor waits for a Gang: `wait_for` polls it, enforces its time limit, and kills it as a whole.
 Each rank is a `counterpoint run` (`rank_command`), so a Run has the same files wherever it ran.
@@ -182,7 +182,7 @@ class PlaceRequest:
     Args:
         shape: The nodes of a trial, and the processes on each.
         options: Values of the executor's own options, in the user's words.
-        environ: The environment in which the executor was asked for.
+        environ: The environment in which the executor was requested.
         say: Receives reports while nodes are waited for.
         stopped: Ends such a wait once it is true.
         ending: How long processes have that are asked to end.
@@ -231,7 +231,7 @@ class ExecutorKind:
 def wait_for(
     gang: Gang, limits: TrialLimits, stop: Callable[[], bool], *, grace_s: float = _GRACE_S
 ) -> GangEnd:
-    """Wait for the end of a gang. It is killed when `stop` is true, and long after its time limit.
+    """Wait for the end of a gang; kill it when `stop` is true, or `grace_s` after its time limit.
 
     Time in a scheduler's queue doesn't count. Any exception meanwhile, such as Ctrl-C, kills the
     gang, too.

@@ -1,4 +1,4 @@
-"""Requests to the API server of a cluster, through the official client; errors in words."""
+"""Requests to the API server of a cluster, through the official client; its errors explained."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _POD: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Refused(UsageError):
-    """The API server answers a request with an error, or does not answer it."""
+    """The API server answers a request with an error, or does not answer it.
+
+    `may_pass` is true if the same request may succeed later.
+    """
 
     may_pass: bool = False
 

@@ -1,4 +1,4 @@
-"""Local: trials on this machine, as processes of ours, on the GPUs and CPUs they may use."""
+"""Local: trials on this machine, as child processes, on the GPUs and CPUs that they may use."""
 
 from __future__ import annotations
 

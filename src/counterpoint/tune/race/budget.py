@@ -49,7 +49,7 @@ def reserve(total: float, rows: int) -> int:
 
 
 def fitting(wanted: int, room: float) -> int:
-    """Return as many pairs of trials as there is room for; 0 if too few to confirm anything."""
+    """Return how many of the wanted trials fit, in pairs; 0 if too few to confirm anything."""
     fits = int(min(wanted, max(room, 0))) // 2 * 2
     return fits if fits >= 2 * FEWEST_CONFIRM_ROWS else 0
 

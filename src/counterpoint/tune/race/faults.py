@@ -1,4 +1,4 @@
-"""Failed trials, and arms that equal another or compute something else: the resulting moves."""
+"""Faults: failed trials, arms that equal another one, arms that compute something else."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _sets(arm: Arm) -> object:
 def _twins(state: RaceState) -> Iterator[Drop]:
     """Drop arms that act only on the schedule and compile to the program of the base or another.
 
-    So is an arm of flags by hand, if XLA also reports the base's options for its program.
+    An arm of flags set by hand is dropped, too, if XLA reports the base's options for its program.
     """
     study = state.study
     of_base = _programs(study, BASE)

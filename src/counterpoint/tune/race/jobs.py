@@ -130,7 +130,7 @@ def _silence(rank: Rank, wall_s: float) -> float:
 
 
 def _window(study: Study, limits: TrialLimits) -> tuple[ProfileSchedule, TrialLimits]:
-    """Return a window of a few steps after warm-up; by the clock if only log lines name steps."""
+    """Return which steps to profile: a few after warm-up; by the clock if only logs name steps."""
     steady = next(
         (
             trial.report.steady

@@ -1,4 +1,4 @@
-"""The race: the next move of a study. Pure and total.
+"""The race: the next move of a study, which depends on its records alone.
 
     base twice ──► all arms, two rows ──► those that may be faster, until decided
                                               │ if several are: all combined in one arm
@@ -43,7 +43,7 @@ NOTHING = "nothing to try"
 
 
 def next_move(study: Study, plan: StudyPlan) -> Move:
-    """Return the next move; it depends on the records alone."""
+    """Return the next move; there always is one, until the study has ended."""
     if study.ended is not None:
         return Finish(study.ended.why)
     state = RaceState(study, plan)

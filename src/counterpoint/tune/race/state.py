@@ -119,14 +119,14 @@ class RaceState:
     def confirmed(self) -> Mapping[str, GainEstimate]:
         """Estimates from the fresh runs alone, without any run of the race.
 
-        Who asks for more of them after a verdict has looked twice, so the looks share the rate.
+        A user who asks for more of them after a verdict looks twice, so the looks share the rate.
         """
         rate = (1 - self.plan.rule.confidence) / max(map(self.looks, self.fresh_starts), default=1)
         rule = replace(self.plan.rule, confidence=1 - rate)
         return _estimated_once(self.rows.observations(CONFIRM), rule, BASE)
 
     def looks(self, name: str) -> int:
-        """Return how often an arm's fresh runs were judged: at each end that more came after."""
+        """Return how often an arm's fresh runs were judged: now, and before each continuation."""
         at = [
             at
             for at, trial in enumerate(self.study.trials)
@@ -193,7 +193,7 @@ class RaceState:
     def late(self) -> frozenset[str]:
         """The arms that had no race row when the first fresh runs began.
 
-        The budget had no room for them then and now has. Estimates of the other arms stand.
+        The budget had no room for them then, but has now. Estimates of the other arms stand.
         """
         if not self.fresh_starts:
             return frozenset()
@@ -280,7 +280,7 @@ class RaceState:
     def undecided(self) -> tuple[Arm, ...]:
         """The arms whose next rows are worth their time.
 
-        An arm that had its fresh runs takes no more part in the race.
+        An arm that had its fresh runs no longer takes part in the race.
         """
         began = next((row.before for row in Rows(self.study) if row.number == self.before), None)
         return tuple(

@@ -136,7 +136,7 @@ class _Tuner:
             case RunTrial():
                 self.run_trial(move)
             case Pause() | Finish():
-                raise AssertionError("these are no acts")
+                raise AssertionError("go_on handles these")
 
     def open(self, number: int) -> None:
         self.say(f"requesting nodes: {self.executor.describe()}")

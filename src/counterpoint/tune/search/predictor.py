@@ -137,7 +137,7 @@ class _PendingArm:
 class Predictor:
     """Predicts arms relative to its base; use it in one thread.
 
-        Arm ──► Task ──► Pool (worker processes) ──► Compiled ──► schedule hash ──► Forecast
+        Arm ──► CompileTask ──► Pool (worker processes) ──► CompiledProgram ──► Forecast
 
     Several arms are always in progress, so that no worker waits. Results are used in the order in
     which the arms were requested, whichever compile ends first. Candidates in the journal are not
@@ -283,7 +283,8 @@ class Predictor:
         about = f"{program.name} on {self._pricing.target}"
         profile = synthetic_profile(program, self._pricing.model(), about)
         place = write_profile(profile, self._scratch / f"predicted{self._numbers}.pbtxt")
-        # A profile makes the scheduler run where it would not otherwise, as in gain.py.
+        # A profile makes the scheduler run where it would not otherwise; `predict` does the same
+        # (workflow/prediction/gain.py).
         options = {**dict(scheduler_on()), **wanted.task.options, PROFILE: str(place)}
         return replace(wanted, task=replace(wanted.task, options=options))
 
@@ -324,7 +325,7 @@ class Predictor:
         """Return the result of an earlier compile with the same inputs."""
         found = self._by_key.get(one.key) if one.key is not None else None
         if found is None:
-            raise LookupError(f"{one.arm.name} was asked for before what it equals")
+            raise LookupError(f"{one.arm.name} was answered before the arm that it equals")
         arm = replace(one.arm, predicted=found.arm.predicted)
         same = found.same_as or found.arm.name
         return CandidateSeen(arm=arm, failure=found.failure, same_as=same, at=stamp())

@@ -58,10 +58,10 @@ def search(  # noqa: PLR0913
     """Predict candidates, and record the shortlist.
 
     It ends when `plan.candidates` were compiled or nothing new is left. If `stopped` returns true,
-    it ends without a SearchEnded, and the next call continues. `made` is the base's prediction, if
-    available. With `confirm`, that many arms are listed in addition to those named by the user.
-    `keep` is the study's directory, for the Timelines of the best steps. If the base fails, the
-    CounterpointError of `predict` is raised.
+    it ends without recording a SearchEnded, and the next call continues. `made` is the base's
+    prediction, if available. With `confirm`, that many arms are listed in addition to those named
+    by the user. `keep` is the study's directory, for the Timelines of the best steps. If the base
+    fails, the CounterpointError of `predict` is raised.
     """
     if ledger.study.search is not None:
         return

@@ -1,4 +1,9 @@
-"""The search space: dimensions with their choices, the constraints on combining them, and arms."""
+"""The search space: dimensions with their choices, the constraints on combining them, and arms.
+
+Read space.py first, then make.py, which makes a Space from three sources: dimensions.toml
+(dimensions.py), recipes (arms.py), and the user's file and arms (space_file.py, hand_arms.py).
+situation.py has what is known of the base, the devices and the program, which decides what applies.
+"""
 
 from counterpoint.tune.space.hand_arms import is_label as is_label
 from counterpoint.tune.space.space import Dimension as Dimension

@@ -15,8 +15,7 @@ from counterpoint.flags import Channel, Layout, Settings
 from counterpoint.flags.catalogue import libtpu_flag
 from counterpoint.flags.lines import OWN_PREFIX, is_variable, load_settings
 from counterpoint.flags.recipe import Recipe, recipes
-from counterpoint.flags.recommendation import RecommendationRequest as Asked
-from counterpoint.flags.recommendation import recommend
+from counterpoint.flags.recommendation import RecommendationRequest, recommend
 from counterpoint.flags.text import parse_xla_flags, render_xla_flags
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Per
 from counterpoint.tune.space.dimensions import builtin_dimensions
@@ -212,7 +211,7 @@ def recommended(here: SpaceContext) -> Settings:
     kinds = facts.kinds if facts else frozenset({"all-gather", "all-reduce"})
     workloads = [name for name, shown in _WORKLOADS if kinds & set(shown)]
     found = recommend(
-        Asked(
+        RecommendationRequest(
             workloads=tuple(workloads or ["dp"]),
             goal="speed",
             release=here.release,

@@ -1,4 +1,4 @@
-"""Draft: a dimension as written, before checking whether it exists and matters here.
+"""Drafts: dimensions as written in a file, before checking whether they exist and matter here.
 
 dimensions.toml, a user's file ──► Drafts ──release, chip, program──► Dimensions, or why not
 
@@ -47,8 +47,8 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 class Pick:
     """One way to write a choice: the first one whose condition holds is used.
 
-    `undo` reverts what the base sets, and is a choice only there. `most_trips`: only if no loop
-    runs more often.
+    `undo` marks one that reverts what the base sets, and is a choice only if the base sets it. With
+    `most_trips`, it is a choice only if no loop runs more often.
     """
 
     settings: Settings = field(default_factory=Settings)

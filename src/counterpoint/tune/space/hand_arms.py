@@ -1,4 +1,10 @@
-"""Manual arms: from a user's file and the command line, as arms of a study."""
+"""Manual arms: from a user's file and the command line, as arms of a study.
+
+A manual arm may be written as its label, the name under which a table shows it: it is parsed back
+into what it sets.
+
+    all-gather threshold 512 MiB + overlap limit 2 + NCCL_BUFFSIZE 1048576
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _NO_MERGE: Final = "no threshold merges differently from the base"
 
 @frozen(kw_only=True)
 class Selected:
-    """The result for a draft. `met`: the base has one of its choices, which satisfies `needs`."""
+    """The result for a draft; `met` is true if the base has one of its choices, as `needs` asks."""
 
     draft: Draft
     dimension: Dimension | None = None
@@ -102,7 +102,7 @@ def beside_the_point(draft: Draft, here: SpaceContext) -> str | None:
 
 
 def acts_of(draft: Draft) -> Acts:
-    """Return where a draft takes effect: as written, or derived; runtime if any of its names is."""
+    """Return where a draft takes effect: as written, or at run time if any of its names does."""
     if draft.acts is not None:
         return draft.acts
     acts = builtin_dimensions().acts
@@ -145,9 +145,9 @@ def _choices(draft: Draft, here: SpaceContext) -> Mapping[str, tuple[Pick, ...]]
 def _change(
     draft: Draft, name: str, picks: Sequence[Pick], here: SpaceContext
 ) -> tuple[ArmChange | None, str | None, bool]:
-    """Return a choice as a Change, or why it is none, and whether the base already has it.
+    """Return a choice as an ArmChange, or why it is left out, and whether the base already has it.
 
-    A choice that only reverts a setting the base does not have is none, and needs no reason.
+    A choice that only reverts a setting that the base does not have is left out without a reason.
     """
     reason: str | None = None
     for pick in picks:

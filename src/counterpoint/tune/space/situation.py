@@ -53,9 +53,9 @@ class RunFacts:
 class SpaceContext:
     """Everything that decides which choices are valid.
 
-    `platform` None: unknown. `shape` None: nothing is run. `sure`: the version is the workload's
-    and is in the catalogue; otherwise it is a guess. `inherited` is the environment that the
-    command inherits; the base is applied after it.
+    `platform` is None if it is unknown, `shape` if nothing is run. `sure` is true if the version is
+    the workload's and is in the catalogue; otherwise it is a guess. `inherited` is the environment
+    that the command inherits; the base is applied after it.
     """
 
     base: Settings

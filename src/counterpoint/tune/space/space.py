@@ -46,7 +46,7 @@ class Dimension:
 
 @frozen
 class LeftOut:
-    """A dimension or an arm that is not tried, and why; `named`: the user requested that arm."""
+    """A dimension or an arm that is not tried, and why; `named` means that the user wants it."""
 
     name: str
     why: str
@@ -207,7 +207,7 @@ def point_of(space: Space, arm: Arm) -> Mapping[str, str] | None:
 def single_points(space: Space) -> Iterator[Mapping[str, str]]:
     """Yield each valid choice alone, with the first choices of what it needs.
 
-    Of several with the same outcome on this base, only the first.
+    Of several with the same outcome on this base, only the first is yielded.
     """
     seen = {outcome(space.base, ())}
     for dimension in space.dimensions:

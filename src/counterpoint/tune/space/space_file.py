@@ -66,7 +66,7 @@ class HandArm:
 
 @frozen(kw_only=True)
 class SpaceFile:
-    """The contents of a file. `only` None: all dimensions and recipes."""
+    """The contents of a file; `only` is None if all dimensions and recipes are tried."""
 
     file: str
     fix: Mapping[str, str] = field(default_factory=dict[str, str])

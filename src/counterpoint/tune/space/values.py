@@ -1,4 +1,7 @@
-"""Place: the position of a value in a file or on the command line, with type checks."""
+"""Values that a user wrote: each has a place, in a file or on the command line, that errors name.
+
+`ValuePlace` checks types and names; `settings_of_table` and `settings_of_line` read Settings.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from counterpoint.flags.text import Pairs, parse_xla_flags
 class ValuePlace:
     """A file, and the keys that lead to a value in it.
 
-    `typed`: the value is a command-line argument, which `file` repeats; there is no file.
+    If `typed`, the value is a command-line argument, which `file` repeats; there is no file.
     """
 
     file: str

@@ -1,4 +1,8 @@
-"""Statistics of runs; the unit of observation is the run, never the step."""
+"""Statistics of runs; the unit of observation is the run, never the step.
+
+estimate.py has the records, and how error rates are shared between looks and arms; fit.py estimates
+the noise and the gains from the runs.
+"""
 
 from counterpoint.tune.statistics.estimate import ArmVerdict as ArmVerdict
 from counterpoint.tune.statistics.estimate import DecisionRule as DecisionRule

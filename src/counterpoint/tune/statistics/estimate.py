@@ -5,6 +5,8 @@ has a share of the rate, which it alone can use, and arms share that by Holm's p
 add up to the rate, which therefore holds whatever stops the study and however looks depend on each
 other (Bonferroni). Boundaries that use the correlation of looks would save a few percent of the
 runs, but need a known noise and arms that are never dropped. See docs/concepts/statistics.md.
+
+`judge` makes a verdict of the ranges; `rows_needed` says how many rows a gain takes to be detected.
 """
 
 from __future__ import annotations
@@ -59,9 +61,9 @@ class GainEstimate:
     from `pairs` alone: 1 - `step_s` / `base_s`, their geometric means, which is the mean of the
     logarithms of their ratios.
 
-    `range` holds with the study's confidence for all arms and looks together. `rows` counts the
-    pairs. `p` is adjusted in the same way. An arm without a common row with the base has a gain of
-    NaN, and its range has the reason. `why` explains the verdict in a few words, or is empty.
+    `range` and `p` hold with the study's confidence for all arms and looks together. `rows` counts
+    the pairs. An arm without a common row with the base has a gain of NaN, and its range has the
+    reason. `why` explains the verdict in a few words, or is empty.
     """
 
     arm: str
@@ -129,6 +131,8 @@ class GainRanges:
 
 @frozen
 class ArmDecision:
+    """The verdict on an arm after a look, and whether the arm is decided by it."""
+
     verdict: ArmVerdict
     decided: bool
     why: str = ""
@@ -239,7 +243,8 @@ def rows_needed(
     """Return the number of rows after which a gain is detected in nine of ten studies.
 
     This is at the last look of the rule, for an arm that shares the rate with `rule.arms` arms, and
-    by its own pairs alone. For a confirmation, use `Rule(looks=(), arms=1)`. Unknown beyond `most`.
+    by its own pairs alone. For a confirmation, use `DecisionRule(looks=(), arms=1)`. Unknown beyond
+    `most`.
     """
     if isinstance(noise.sigma, Unknown):
         return noise.sigma

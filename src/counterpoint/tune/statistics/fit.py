@@ -60,7 +60,7 @@ class Contrast:
 
 @frozen(eq=False)
 class Blocks:
-    """A fit. `counts` are the runs by row and arm, `means` their mean logarithms (0 for none).
+    """The fit. `counts` are the runs by row and arm, `means` their mean logarithms (0 for none).
 
     `residuals` are one per observation, in their order; `leverages` are the weight of each
     observation in its own fitted value.

@@ -1,4 +1,8 @@
-"""The state of a study, the journal that it is read from, and the study directory."""
+"""The state of a study, the journal that it is read from, and the study directory.
+
+records.py lists all that can happen to a study, study.py has the state that records add up to,
+journal.py keeps them in a file, and directory.py creates and opens a study.
+"""
 
 from counterpoint.tune.study.directory import JOURNAL as JOURNAL
 from counterpoint.tune.study.directory import is_study as is_study

@@ -254,7 +254,7 @@ def line_of(record: Record, number: int) -> bytes:
 def read_lines(data: bytes) -> JournalContents:
     """Return all complete records.
 
-    Raises Damaged or Newer, with the number of the line.
+    Raises DamagedLine or NewerFormat, with the number of the line.
     """
     records: list[Record] = []
     size = 0

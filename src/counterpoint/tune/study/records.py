@@ -65,7 +65,7 @@ class SpaceMade:
 
 @frozen(kw_only=True)
 class CandidateSeen:
-    """Search: an arm was predicted, or why not. `same_as` names an arm with the same program."""
+    """Search: an arm was predicted, or failed. `same_as` names an arm with the same program."""
 
     arm: Arm  # with its prediction, if any
     failure: str | None = None
@@ -124,6 +124,8 @@ class ArmDropped:
 
 @frozen(kw_only=True)
 class AllocationOpened:
+    """An executor has got nodes; `identity` is what `Executor.sweep` finds them by."""
+
     number: int
     executor: str
     identity: str
@@ -133,13 +135,15 @@ class AllocationOpened:
 
 @frozen(kw_only=True)
 class AllocationClosed:
+    """The nodes are released."""
+
     number: int
     at: str
 
 
 @frozen(kw_only=True)
 class TrialStarted:
-    """Written before the gang starts, so that its processes can always be found."""
+    """A trial is about to start: recorded before its gang, so that no process is ever unknown."""
 
     number: int
     arm: str
@@ -152,7 +156,7 @@ class TrialStarted:
 
 @frozen(kw_only=True)
 class GangStarted:
-    """The identity by which `Executor.sweep` finds the trial's processes."""
+    """A trial's processes have started; `identity` is what `Executor.sweep` finds them by."""
 
     number: int
     identity: str
@@ -161,6 +165,8 @@ class GangStarted:
 
 @frozen(kw_only=True)
 class TrialEnded:
+    """A trial is over, whether it succeeded or failed; `wall_s` is what it cost."""
+
     number: int
     report: TrialReport
     wall_s: float

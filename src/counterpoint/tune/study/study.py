@@ -1,4 +1,7 @@
-"""Study: the state that a journal adds up to. Pure: `fold` takes records; no files, no clocks."""
+"""Study: the state that a journal adds up to, and the Ledger that changes both together.
+
+`fold` and `follow` compute a state from records alone, without files or clocks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials without a step time, and the reasons.
+"""Failures: why a trial has no step time.
 
 The machine comes first: a job that was preempted, or whose node failed, may have printed anything
 before it ended. Then comes the Run, which names a cause if some text gives one. A run whose end
@@ -25,6 +25,8 @@ _XIDS: Final = "48|63|64|74|79|94|95|119|120"
 
 @frozen
 class _Sign:
+    """A line of output which shows that a machine failed."""
+
     pattern: re.Pattern[str]
     why_not_with: str = ""  # settings of variables with this prefix may cause it
     needs_lost_rank: bool = False

@@ -107,7 +107,7 @@ def _value(found: re.Match[str] | None) -> float | None:
 
 
 def of_mapping(values: Mapping[str, object]) -> LoggedValues | None:
-    """Return the same from a line of JSON."""
+    """Return the training loss and the gradient norm in a line of JSON; None if it has neither."""
     loss = _first(values, _is_loss)
     norm = _first(values, _is_norm)
     about = " ".join(str(values[name]) for name in _WHERE if name in values)
@@ -308,8 +308,8 @@ def check_losses(
     with the steps, as the effect of rounding in another order does.
 
     Args:
-        base: Of the base's runs.
-        arm: Of one run of the arm.
+        base: The losses of the base's runs.
+        arm: The losses of one run of the arm.
         tolerance: A share by which they may differ; None to derive it from the base's runs.
     """
     if arm is None or not arm.steps:
@@ -362,7 +362,7 @@ def _compared(
     found, limit, step = float(off[at]), float(allowed[at]), steps[at]
     if found > limit:
         fact = f"its {what} are {found:.1%} off the base's at step {step}, where {limit:.1%}"
-        why = f"{fact} would be no wonder"
+        why = f"{fact} is the most to be expected"
         return LossCheck(kind="other", deviation=found, tolerance=limit, step=step, why=why)
     why = f"{what} of {len(steps)} steps match the base's"
     return LossCheck(kind="same", deviation=found, tolerance=limit, step=step, why=why)

@@ -1,4 +1,4 @@
-"""Report: the results of one run of one arm: its speed, program, memory and losses."""
+"""TrialReport: the results of one run of one arm: its speed, program, memory and losses."""
 
 from __future__ import annotations
 
