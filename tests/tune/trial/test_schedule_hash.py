@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.hlo import Program, read_program
-from counterpoint.tune.arm import schedule_hash
+from counterpoint.tune.schedule_hash import schedule_hash
 from counterpoint.workflow.forecast.ranking import same_schedule
 from lowered import Lowered
 from timelines import HLO

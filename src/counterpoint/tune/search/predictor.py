@@ -21,7 +21,8 @@ from counterpoint.hlo import Program
 from counterpoint.pgle.profiles import write_profile
 from counterpoint.simulate import Simulation
 from counterpoint.timeline.storage import write_parquet
-from counterpoint.tune.arm import BASE, Arm, ArmOrigin, Predicted, schedule_hash
+from counterpoint.tune.arm import BASE, Arm, ArmOrigin, Predicted
+from counterpoint.tune.schedule_hash import schedule_hash
 from counterpoint.tune.study.directory import step_path
 from counterpoint.tune.study.records import CandidateSeen
 from counterpoint.tune.study.study import Ledger, stamp

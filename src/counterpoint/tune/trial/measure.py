@@ -26,8 +26,8 @@ from counterpoint.runs import (
 )
 from counterpoint.runs.reports import effective_flags
 from counterpoint.runs.scores import disturbances, score, undisturbed
-from counterpoint.tune.arm import schedule_hash
 from counterpoint.tune.executors.executor import GangEnd
+from counterpoint.tune.schedule_hash import schedule_hash
 from counterpoint.tune.trial.arrival import why_not_applied
 from counterpoint.tune.trial.failures import FailureCause, why_failed, why_no_run
 from counterpoint.tune.trial.losses import read_losses
