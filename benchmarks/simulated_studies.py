@@ -15,6 +15,7 @@ import numpy as np
 from scipy import stats
 
 from counterpoint.tune.arm import BASE
+from counterpoint.tune.race.rows import row_order
 from counterpoint.tune.statistics.estimate import (
     ArmVerdict,
     DecisionRule,
@@ -23,7 +24,7 @@ from counterpoint.tune.statistics.estimate import (
     looks,
     rows_needed,
 )
-from counterpoint.tune.statistics.fit import confirmed, estimates, noise, row_order
+from counterpoint.tune.statistics.fit import confirmed, estimates, noise
 from simulated_runs import Allocation, Floats, Machine, allocation
 
 FEWEST: Final = 2  # arms that halving leaves

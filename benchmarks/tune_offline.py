@@ -32,14 +32,15 @@ from counterpoint.flags import Settings
 from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import ArmOrigin
 from counterpoint.tune.plan import StudyPlan
-from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid
+from counterpoint.tune.search.leaderboard import Board
 from counterpoint.tune.search.predictor import Predictor
 from counterpoint.tune.search.search import search
 from counterpoint.tune.space.make import make_space
 from counterpoint.tune.space.space import Space
+from counterpoint.tune.study.ledger import Ledger
 from counterpoint.tune.study.records import FORMAT, CandidateSeen, Record, StudyBegan
-from counterpoint.tune.study.study import Ledger, Study
+from counterpoint.tune.study.study import Study
 from counterpoint.workflow.forecast.forecast import (
     ForecastBatch,
     PredictionInputs,

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 from itertools import islice
 
-from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
+from counterpoint.tune.search.leaderboard import Board
 
 
 def drawn_at_random(grid: Grid, board: Board, seed: int, count: int) -> Iterator[Point]:

@@ -6,8 +6,8 @@ from typing import Final
 
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, ArmOrigin
+from counterpoint.tune.dryrun import DryRun
 from counterpoint.tune.race.budget import StudyCost
-from counterpoint.tune.session import DryRun
 from counterpoint.tune.space.space import Dimension, LeftOut, Space
 from tune_conclusions import NVLS, PIPELINED, THRESHOLD, arm
 

@@ -8,8 +8,9 @@ from counterpoint.core.basis import Range
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.space.space import Dimension, Space
+from counterpoint.tune.study.ledger import Ledger
 from counterpoint.tune.study.records import FORMAT, CandidateSeen, StudyBegan
-from counterpoint.tune.study.study import Ledger, Study
+from counterpoint.tune.study.study import Study
 
 NO_NEEDS: Mapping[str, str] = {}
 

@@ -10,8 +10,8 @@ from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.tune.executors.executor import ProcessShape
+from counterpoint.tune.space.context import Platform, RunFacts
 from counterpoint.tune.space.make import make_space
-from counterpoint.tune.space.situation import Platform, RunFacts
 from counterpoint.tune.space.space import Dimension, Space
 from counterpoint.tune.space.space_file import parse_space
 

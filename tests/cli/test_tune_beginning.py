@@ -12,7 +12,8 @@ from counterpoint.cli.tune import beginning
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
 from counterpoint.cli.tune_request import TuneOptions, read_request
 from counterpoint.core import UsageError
-from counterpoint.tune.request import TuneRequest, began
+from counterpoint.tune.first_record import began
+from counterpoint.tune.request import TuneRequest
 from counterpoint.tune.study.directory import open_study
 from counterpoint.tune.study.records import StudyEnded
 from counterpoint.tune.trial.report import Purpose, TrialFailure

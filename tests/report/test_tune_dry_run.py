@@ -12,9 +12,9 @@ from counterpoint.report.terminal import plain_text
 from counterpoint.report.tune.dry_run import dry_run_document
 from counterpoint.report.tune.tune_json import dry_run_json
 from counterpoint.tune.arm import Acts, ArmChange, ArmOrigin
+from counterpoint.tune.dryrun import DryRun
 from counterpoint.tune.plan import Budget
 from counterpoint.tune.race.budget import StudyCost
-from counterpoint.tune.session import DryRun
 from golden import Golden
 from golden_cases import cases
 from tune_conclusions import arm

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.tune.session import own_gpus
+from counterpoint.tune.target import own_gpus
 
 LISTS = """#!/bin/sh
 printf '%s'

@@ -19,8 +19,10 @@ from counterpoint.report.tune.tune_json import tune_json
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import Conclusion
 from counterpoint.tune.executors.executor import ProcessShape, TrialLimits
+from counterpoint.tune.first_record import began
+from counterpoint.tune.named_arms import list_arms
 from counterpoint.tune.plan import Budget, StudyPlan
-from counterpoint.tune.request import TuneRequest, began, check, list_arms
+from counterpoint.tune.request import TuneRequest, check
 from counterpoint.tune.session import conclusion_of, dry_run, tune
 from counterpoint.tune.statistics.estimate import ArmVerdict, DecisionRule
 from counterpoint.tune.study.directory import open_study, read_study

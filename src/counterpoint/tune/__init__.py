@@ -7,10 +7,11 @@ A Study consists of its journal and nothing else. The next move follows from the
 a tune that was killed continues where it stopped.
 
 Read request.py and plan.py, which say what a user can ask for, then session.py, which takes a study
-from its start to its conclusion. The parts of the picture follow in its order: arm.py and space/
-(what can be tried), search/ (what is predicted to be faster), race/ (what is measured next, and
-what drops out), executors/ (where a trial runs), trial/ (what one run shows), statistics/ (what
-several runs show), conclusion/ (what the user is told), and study/ (the journal and its directory).
+from its start to its conclusion (dryrun.py says what it would do). The parts follow in the order of
+the picture: arm.py and space/ (what can be tried), search/ (what is predicted to be faster), race/
+(what is measured next, and what drops out), executors/ (where a trial runs), trial/ (what one run
+shows), statistics/ (what several runs show), conclusion/ (what the user is told), and study/ (the
+journal and its directory).
 
     from counterpoint.tune import TuneRequest, Budget, StudyPlan, tune
 
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
     from counterpoint.tune.arm import Arm as Arm
     from counterpoint.tune.arm import ArmOrigin as ArmOrigin
     from counterpoint.tune.arm import share_text as share_text
+    from counterpoint.tune.dryrun import DryRun as DryRun
     from counterpoint.tune.plan import Budget as Budget
     from counterpoint.tune.plan import StudyPlan as StudyPlan
     from counterpoint.tune.request import TuneRequest as TuneRequest
-    from counterpoint.tune.session import DryRun as DryRun
     from counterpoint.tune.session import conclusion_of as conclusion_of
     from counterpoint.tune.session import dry_run as dry_run
     from counterpoint.tune.session import tune as tune

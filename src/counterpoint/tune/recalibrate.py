@@ -20,8 +20,9 @@ from counterpoint.hardware import Target, find_chip
 from counterpoint.hlo import Program, read_program
 from counterpoint.runs import Run, read_run
 from counterpoint.tune.arm import Arm
+from counterpoint.tune.study.ledger import stamp
 from counterpoint.tune.study.records import ModelFitted
-from counterpoint.tune.study.study import Study, Trial, stamp
+from counterpoint.tune.study.study import Study, Trial
 from counterpoint.tune.trial.report import Purpose
 from counterpoint.workflow.calibration import (
     Calibration,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.tune.arm import BASE
-from counterpoint.tune.conclusion.results import foreign_devices
+from counterpoint.tune.conclusion.caveats import foreign_devices
 from counterpoint.tune.trial.report import Purpose
 from tune_studies import Made, report
 

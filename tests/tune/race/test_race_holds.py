@@ -15,9 +15,9 @@ from counterpoint.tune.race.budget import ONE_ARM
 from counterpoint.tune.race.drop_rules import rows_to_next_look
 from counterpoint.tune.race.moves import Drop, Enter, Finish, Move, Pause, RunTrial
 from counterpoint.tune.race.race import SPENT, next_move
+from counterpoint.tune.race.rows import row_order
 from counterpoint.tune.race.state import RaceState
 from counterpoint.tune.statistics.estimate import DecisionRule
-from counterpoint.tune.statistics.fit import row_order
 from counterpoint.tune.study.records import AllocationClosed, TrialEnded
 from counterpoint.tune.study.study import fold
 from counterpoint.tune.trial.report import Purpose, TrialFailure, TrialReport

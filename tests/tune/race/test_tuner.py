@@ -22,8 +22,9 @@ from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.tuner import run_study
 from counterpoint.tune.statistics.estimate import DecisionRule
 from counterpoint.tune.study.directory import open_study, read_study
+from counterpoint.tune.study.ledger import Ledger
 from counterpoint.tune.study.records import FORMAT, CandidateSeen, SearchEnded, StudyBegan
-from counterpoint.tune.study.study import Ledger, Study
+from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose, TrialFailure
 from tune_programs import program
 from tune_studies import AT

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.tune.arm import Arm, ArmOrigin
-from counterpoint.tune.search.candidates import MinimalWinner, minimal
 from counterpoint.tune.search.grid import Grid
+from counterpoint.tune.search.minimal_winner import MinimalWinner, minimal
 from counterpoint.tune.study.records import CandidateSeen
 from tune_search_spaces import dimension, figures, space
 

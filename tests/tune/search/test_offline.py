@@ -22,8 +22,9 @@ from counterpoint.tune.search.stages import remedies
 from counterpoint.tune.session import dry_run
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.study.directory import step_path
+from counterpoint.tune.study.ledger import Ledger
 from counterpoint.tune.study.records import CandidateSeen
-from counterpoint.tune.study.study import Ledger, Study
+from counterpoint.tune.study.study import Study
 from counterpoint.workflow.forecast.forecast import (
     PredictionInputs,
     PredictionOptions,

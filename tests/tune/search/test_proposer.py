@@ -8,8 +8,8 @@ from statistics import mean
 import pytest
 
 from counterpoint.tune.arm import ArmOrigin
-from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
+from counterpoint.tune.search.leaderboard import Board
 from counterpoint.tune.search.proposer import Proposer
 from counterpoint.tune.study.records import CandidateSeen
 from random_points import drawn_at_random

@@ -6,7 +6,7 @@ import pytest
 
 from counterpoint.core.basis import Range
 from counterpoint.tune.arm import BASE, ArmOrigin
-from counterpoint.tune.search.candidates import Shortlist, shortlist
+from counterpoint.tune.search.shortlist import Shortlist, shortlist
 from counterpoint.tune.study.records import CandidateSeen
 from tune_search_spaces import seen
 

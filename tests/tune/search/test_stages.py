@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, merged
-from counterpoint.tune.search.candidates import Board
-from counterpoint.tune.search.grid import Grid, Point
-from counterpoint.tune.search.proposer import with_seed_choices
+from counterpoint.tune.search.grid import Grid, Point, with_seed_choices
+from counterpoint.tune.search.leaderboard import Board
 from counterpoint.tune.search.stages import climbing, lively, profiled, singles, stacks
 from tune_search_spaces import dimension, seen, space
 

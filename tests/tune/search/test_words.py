@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from counterpoint.core.basis import Range
 from counterpoint.tune.arm import BASE, ArmOrigin
-from counterpoint.tune.search.candidates import Board, shortlist
+from counterpoint.tune.search.leaderboard import Board
 from counterpoint.tune.search.search import why_ended
+from counterpoint.tune.search.shortlist import shortlist
 from tune_search_spaces import seen
 
 

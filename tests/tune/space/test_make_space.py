@@ -11,7 +11,7 @@ from counterpoint.flags.catalogue import libtpu_flag
 from counterpoint.hlo import read_program
 from counterpoint.tune.arm import Acts
 from counterpoint.tune.executors.executor import ProcessShape
-from counterpoint.tune.space.situation import Platform
+from counterpoint.tune.space.context import Platform
 from counterpoint.tune.space.space import Space
 from golden import Golden
 from tune_spaces import alone, choices, gathers, named, space_of, why_out

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from counterpoint.tune.arm import BASE
+from counterpoint.tune.statistics.alarms import alarms
 from counterpoint.tune.statistics.estimate import Observation
-from counterpoint.tune.statistics.fit import alarms
 
 
 def runs(rows: int, arms: int, *, drift: float = 0.0) -> list[Observation]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.tune.arm import BASE
+from counterpoint.tune.race.rows import row_order
 from counterpoint.tune.statistics.estimate import DecisionRule, Observation
-from counterpoint.tune.statistics.fit import estimates, row_order
+from counterpoint.tune.statistics.fit import estimates
 
 
 def test_two_rows_of_one_arm_are_abba() -> None:

@@ -21,15 +21,8 @@ from counterpoint.core.records import to_plain
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Arm, ArmChange, Predicted
 from counterpoint.tune.study.directory import JOURNAL
-from counterpoint.tune.study.journal import (
-    DamagedLine,
-    Journal,
-    NewerFormat,
-    Unwritable,
-    line_of,
-    read_journal,
-    read_lines,
-)
+from counterpoint.tune.study.journal import Journal, Unwritable, read_journal
+from counterpoint.tune.study.lines import DamagedLine, NewerFormat, line_of, read_lines
 from counterpoint.tune.study.records import (
     FORMAT,
     ArmEntered,

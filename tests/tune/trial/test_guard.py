@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from counterpoint.tune.trial.losses import LEAST, check_losses
+from counterpoint.tune.trial.loss_check import LEAST, check_losses
 from counterpoint.tune.trial.report import Losses
 
 STEPS = tuple(range(40))

@@ -9,7 +9,8 @@ from counterpoint.core import Range, Unknown, as_html
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, Predicted
-from counterpoint.tune.conclusion.results import NOISY, StudyResults, foreign_devices
+from counterpoint.tune.conclusion.caveats import foreign_devices
+from counterpoint.tune.conclusion.results import NOISY, StudyResults
 from counterpoint.tune.race.drop_rules import rows_to_next_look
 from counterpoint.tune.race.race import DECIDED, SPENT
 from counterpoint.tune.race.state import RaceState
@@ -18,6 +19,14 @@ from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate, RunN
 from counterpoint.tune.study.records import Ablated, CandidateSeen
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose
+
+WINNER = "winner"
+NOT_CONFIRMED = "not confirmed"
+NOT_PREDICTABLE = "not predictable"
+NOT_LOOKED_AT = "not looked at"
+NOT_TRIED = "not tried"
+WORTH_A_TRIAL = "worth a trial"
+_ORDER = (WINNER, "base", str(ArmVerdict.FASTER), NOT_CONFIRMED, str(ArmVerdict.OPEN))
 
 
 @frozen(kw_only=True)
@@ -97,15 +106,6 @@ class Conclusion:
 
     def _repr_html_(self) -> str | None:
         return as_html(self)
-
-
-WINNER = "winner"
-NOT_CONFIRMED = "not confirmed"
-NOT_PREDICTABLE = "not predictable"
-NOT_LOOKED_AT = "not looked at"
-NOT_TRIED = "not tried"
-WORTH_A_TRIAL = "worth a trial"
-_ORDER = (WINNER, "base", str(ArmVerdict.FASTER), NOT_CONFIRMED, str(ArmVerdict.OPEN))
 
 
 def arm_rows(state: RaceState, found: StudyResults) -> tuple[ArmRow, ...]:

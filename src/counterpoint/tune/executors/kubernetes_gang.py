@@ -48,6 +48,7 @@ _DISRUPTIONS: Final[Mapping[str, tuple[GangEndKind, str]]] = {
     "DeletionByTaintManager": (GangEndKind.NODE_FAULT, "a node does not answer Kubernetes"),
     "DeletionByPodGC": (GangEndKind.NODE_FAULT, "a node has left the cluster"),
 }
+_PREFIX: Final = "counterpoint-"
 
 
 @frozen(kw_only=True)
@@ -297,9 +298,6 @@ def sweep(identity: str) -> None:
     namespace, _, name = rest.partition(":")
     if executor == "kubernetes" and name.startswith(_PREFIX):
         _end_pods(Cluster(namespace), name)
-
-
-_PREFIX: Final = "counterpoint-"
 
 
 def _new_mark() -> str:

@@ -30,6 +30,10 @@ INTERRUPT: Final = {"exec": {"command": ["sh", "-c", "kill -INT 1"]}}
 At Kubernetes' own SIGTERM it would wait for a checkpoint, which no trial needs.
 """
 _INDEX: Final = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+_OTHER_FILE: Final = Retry({"job_template": "FILE"}, remark="with the JobSet that you train with")
+_SHOWN: Final = 40
+_OF_ONE_POD: Final = ("emptyDir", "configMap", "secret", "downwardAPI", "projected")
+"""Volumes that no other machine sees, or that pods can't write to."""
 
 
 @frozen(kw_only=True)
@@ -128,9 +132,6 @@ def read_template(path: Path, nodes: int, study: Path | None = None) -> JobTempl
     return _checked(path, found[0], nodes, study)
 
 
-_OTHER_FILE: Final = Retry({"job_template": "FILE"}, remark="with the JobSet that you train with")
-
-
 def _reason(failure: Exception) -> str:
     if isinstance(failure, OSError):
         return failure.strerror or str(failure)
@@ -222,9 +223,6 @@ class TemplateField:
         )
 
 
-_SHOWN: Final = 40
-
-
 def _checked(
     path: Path, manifest: Mapping[str, Any], nodes: int, study: Path | None
 ) -> JobTemplate:
@@ -305,10 +303,6 @@ def _check_pods(path: Path, job: TemplateField, container: TemplateField, nodes:
             f"{path}: {nodes} pods can't be divided among the {jobs} Jobs of {replicas.name}",
             next=Retry({"nodes": jobs}),
         )
-
-
-_OF_ONE_POD: Final = ("emptyDir", "configMap", "secret", "downwardAPI", "projected")
-"""Volumes that no other machine sees, or that pods can't write to."""
 
 
 def _check_mounts(path: Path, pod: TemplateField, container: TemplateField, study: Path) -> None:

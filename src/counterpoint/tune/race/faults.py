@@ -11,7 +11,7 @@ from counterpoint.tune.race.moves import CloseAllocation, Drop, Finish, Move, Pa
 from counterpoint.tune.race.state import SAME_PROGRAM, RaceState
 from counterpoint.tune.study.study import BASE_FAILS, Study, Trial
 from counterpoint.tune.trial.arrival import changes_of, is_reported
-from counterpoint.tune.trial.losses import check_losses
+from counterpoint.tune.trial.loss_check import check_losses
 from counterpoint.tune.trial.measure import NONE_SEEN
 from counterpoint.tune.trial.report import Losses, Purpose, TrialFailure
 

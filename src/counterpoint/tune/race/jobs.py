@@ -1,9 +1,8 @@
-"""The job of one trial, its PGLE profile, and cleanup after a tuner that died."""
+"""Jobs: the job of one trial, with its limits, and the PGLE profile made from a profiled one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,22 +13,17 @@ from counterpoint.core import CounterpointError, InputError
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.versions import LHS, PROFILE
-from counterpoint.runs import OutcomeKind, Rank, is_run, read_run
+from counterpoint.runs import Rank, read_run
 from counterpoint.tune.arm import BASE, Arm
 from counterpoint.tune.executors.executor import (
-    Executor,
-    GangEnd,
-    GangEndKind,
     ProcessShape,
     TrialJob,
     TrialLimits,
 )
 from counterpoint.tune.plan import StudyPlan
-from counterpoint.tune.study.records import AllocationClosed, TrialEnded
-from counterpoint.tune.study.study import Ledger, Study, Trial, stamp
+from counterpoint.tune.study.study import Study, Trial
 from counterpoint.tune.trial.arrival import changes_of
-from counterpoint.tune.trial.measure import measure
-from counterpoint.tune.trial.report import Purpose, TrialFailure, TrialReport
+from counterpoint.tune.trial.report import Purpose, TrialFailure
 from counterpoint.workflow.feedback import COMMAND_BUFFERS_OFF, NO_CACHE
 
 _TIMES_AS_LONG: Final = 5
@@ -40,6 +34,7 @@ _UNKNOWN_SILENCE_S: Final = 7200.0
 _PROFILED_STEPS: Final = 5
 _AFTER_QUIET_S: Final = 20.0
 """A profile taken by the clock opens and closes within this time after the last compile."""
+PROFILES: Final = "profiles"
 
 
 @frozen
@@ -158,9 +153,6 @@ def _name(number: int, arm: Arm) -> str:
     return f"{number:04d}-{ascii_only[:60].strip('-.') or 'arm'}"
 
 
-PROFILES: Final = "profiles"
-
-
 def profiled_settings(arm: Arm, run: Path, study: Path) -> Settings:
     """Return the arm's settings with a profile made from that Run.
 
@@ -187,62 +179,6 @@ def profiled_settings(arm: Arm, run: Path, study: Path) -> Settings:
     return arm.settings.merged(Settings((*lhs, (PROFILE, str(path)))))
 
 
-_NOT_BY_ITSELF: Final = (OutcomeKind.RUNNING, OutcomeKind.LOST, OutcomeKind.INTERRUPTED)
-
-
-def end_leftovers(
-    ledger: Ledger, executor: Executor, where: Path, say: Callable[[str], None]
-) -> None:
-    """End gangs and allocations that a previous tuner left open, if any."""
-    study = ledger.study
-    whole = {
-        trial.started.number: _report(where / trial.started.directory, changes_in(study, trial))
-        for trial in study.running
-    }
-    for trial in study.running:
-        say(f"ending the leftover processes of trial {trial.started.number}")
-        if trial.gang is not None:
-            executor.sweep(trial.gang)
-    for allocation in study.allocations:
-        if allocation.number in study.open_allocations:
-            executor.sweep(allocation.identity)
-    for trial in study.running:
-        report = whole[trial.started.number]
-        wall_s = _wall(where, trial) if report is not None else None
-        interrupted = TrialReport(
-            failure=TrialFailure.INTERRUPTED, detail="the tuner ended before the trial"
-        )
-        ledger.add(
-            TrialEnded(
-                number=trial.started.number,
-                report=report if report is not None and wall_s is not None else interrupted,
-                wall_s=wall_s or 0.0,
-                at=stamp(),
-            )
-        )
-    for number in ledger.study.open_allocations:
-        ledger.add(AllocationClosed(number=number, at=stamp()))
-
-
 def changes_in(study: Study, trial: Trial) -> Settings:
     """Return the settings in which a trial's arm differs from the base."""
     return changes_of(study.arm(trial.started.arm).settings, study.arm(BASE).settings)
-
-
-def _report(directory: Path, changes: Settings) -> TrialReport | None:
-    """Return the report of a Run that ended without the tuner; call it before anything is swept."""
-    try:
-        outcome = read_run(directory).outcome if is_run(directory) else None
-    except CounterpointError:
-        return None
-    if outcome is None or outcome.kind in _NOT_BY_ITSELF:
-        return None
-    ended = GangEnd(kind=GangEndKind.EXITED, exit_code=outcome.status)
-    return measure(directory, ended, changes)
-
-
-def _wall(where: Path, trial: Trial) -> float | None:
-    run = read_run(where / trial.started.directory)
-    if run.ended is None:
-        return None
-    return max((run.ended - run.started).total_seconds(), 0.0)  # the clock may have been set back

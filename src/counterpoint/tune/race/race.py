@@ -29,9 +29,8 @@ from counterpoint.tune.race.moves import (
     OpenAllocation,
     RunTrial,
 )
-from counterpoint.tune.race.rows import CONFIRM, RACE, RaceRow
+from counterpoint.tune.race.rows import CONFIRM, RACE, RaceRow, row_order
 from counterpoint.tune.race.state import RaceState
-from counterpoint.tune.statistics.fit import row_order
 from counterpoint.tune.study.study import NO_BUDGET, Study
 from counterpoint.tune.trial.report import Purpose
 

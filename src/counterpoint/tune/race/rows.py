@@ -1,8 +1,8 @@
-"""Rows: passes through the base and the arms in the race."""
+"""Rows: passes through the base and the arms in the race, and the order of the runs in a row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -85,3 +85,13 @@ class Rows:
     def noise_known(self) -> bool:
         """True if the base ran twice in a row."""
         return any(row.purpose is Purpose.NOISE and row.counted(BASE) > 1 for row in self)
+
+
+def row_order(arms: Sequence[str], row: int) -> tuple[str, ...]:
+    """Return the base, then the arms; every second row in reverse.
+
+    For one arm two rows are ABBA. For several they are a palindrome: each arm is as far from the
+    base before it in one row as it is after it in the next, so a steady drift cancels.
+    """
+    forwards = (BASE, *(arm for arm in arms if arm != BASE))
+    return forwards[::-1] if row % 2 else forwards

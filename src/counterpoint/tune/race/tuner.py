@@ -23,13 +23,8 @@ from counterpoint.tune.executors.executor import (
     wait_for,
 )
 from counterpoint.tune.plan import StudyPlan
-from counterpoint.tune.race.jobs import (
-    changes_in,
-    end_leftovers,
-    job_of,
-    place_of,
-    profiled_settings,
-)
+from counterpoint.tune.race.jobs import changes_in, job_of, place_of, profiled_settings
+from counterpoint.tune.race.leftovers import end_leftovers
 from counterpoint.tune.race.moves import (
     CloseAllocation,
     Drop,
@@ -42,6 +37,7 @@ from counterpoint.tune.race.moves import (
     RunTrial,
 )
 from counterpoint.tune.race.race import next_move
+from counterpoint.tune.study.ledger import Ledger, stamp
 from counterpoint.tune.study.records import (
     AllocationClosed,
     AllocationOpened,
@@ -54,7 +50,7 @@ from counterpoint.tune.study.records import (
     TrialEnded,
     TrialStarted,
 )
-from counterpoint.tune.study.study import Ledger, Trial, stamp
+from counterpoint.tune.study.study import Trial
 from counterpoint.tune.trial.measure import measure
 from counterpoint.tune.trial.report import TrialFailure, TrialReport
 

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import TypeAlias
 
 from counterpoint.core.frozen import frozen
-from counterpoint.tune.arm import Acts, Arm, ArmOrigin
+from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.space.space import (
     ANYTHING,
     Dimension,
@@ -164,3 +164,35 @@ class Grid:
         return any(
             needed not in kept or wanted not in (ANYTHING, kept[needed]) for needed, wanted in needs
         )
+
+
+def with_seed_choices(space: Space) -> Space:
+    """Return the space with the seeds' changes to the schedule added as choices.
+
+    A recipe may owe its gain to a setting that no dimension has, or to another value of one. Such
+    settings are worth trying with the recipe's other changes, and without them.
+    """
+    dimensions = {dimension.name: dimension for dimension in space.dimensions}
+    for arm in space.seeds:
+        for change in arm.changes:
+            if change.acts is Acts.SCHEDULE:
+                dimensions[change.dimension] = _with(
+                    dimensions.get(change.dimension), change, arm.name
+                )
+    return replace(space, dimensions=tuple(dimensions.values()))
+
+
+def _with(dimension: Dimension | None, change: ArmChange, source: str) -> Dimension:
+    if dimension is None:
+        return Dimension(
+            name=change.dimension,
+            choices=(change,),
+            acts=change.acts,
+            why=f"{source} changes it",
+            source=source,
+        )
+    known = any(
+        choice.choice == change.choice or choice.settings == change.settings
+        for choice in dimension.choices
+    )
+    return dimension if known else replace(dimension, choices=(*dimension.choices, change))

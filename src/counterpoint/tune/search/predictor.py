@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,96 +12,33 @@ from typing import Final, TypeAlias
 
 from counterpoint.compile import CompiledProgram, CompileResult, CompileTask, Pool
 from counterpoint.compile.inputs import Workload
-from counterpoint.core import CounterpointError, InputError, Range
-from counterpoint.core.frozen import frozen
-from counterpoint.cost import PriceFamily
+from counterpoint.core import CounterpointError, InputError
 from counterpoint.flags import Settings
 from counterpoint.flags.versions import PROFILE, scheduler_on
 from counterpoint.hlo import Program
 from counterpoint.pgle.profiles import write_profile
-from counterpoint.simulate import Simulation
 from counterpoint.timeline.storage import write_parquet
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin, Predicted
 from counterpoint.tune.schedule_hash import schedule_hash
+from counterpoint.tune.search.predicted_step import predicted, same_program
 from counterpoint.tune.study.directory import step_path
+from counterpoint.tune.study.ledger import Ledger, stamp
 from counterpoint.tune.study.records import CandidateSeen
-from counterpoint.tune.study.study import Ledger, stamp
 from counterpoint.workflow import Variant
 from counterpoint.workflow.forecast import (
     CompileRequest,
     ForecastBatch,
-    MemoryFit,
     PredictionInputs,
     PricingContext,
     communication_streams,
     compile_request,
     forecast,
     memory_fit,
-    step_range,
 )
 from counterpoint.workflow.prediction import (
-    INDIFFERENCE,
     Forecast,
-    UncertainStep,
-    difference,
     synthetic_profile,
 )
-
-
-@frozen
-class PredictedStep:
-    """A predicted step, with what it takes to compare it with another."""
-
-    step_s: float
-    reach_s: Mapping[PriceFamily, tuple[float, float]]
-
-
-def predicted(base: UncertainStep, made: Simulation, memory: MemoryFit, program: str) -> Predicted:
-    """Return the prediction of one simulated step, relative to the base's."""
-    saves = difference(base, made)
-    return Predicted(
-        step_s=made.step_s,
-        range_s=step_range(made),
-        gain=1 - made.step_s / base.step_s,
-        gain_range=Range(saves.low / base.step_s, min(saves.high / base.step_s, 1.0)),
-        program=program,
-        exposed_s=made.exposed_s,
-        peak_bytes=memory.peak_bytes,
-        limit_bytes=memory.available_bytes,
-        fits=memory.fits,
-        reach=tuple((str(family), low, high) for family, (low, high) in made.reach_s.items()),
-    )
-
-
-def same_program(one: Predicted, memory: MemoryFit) -> Predicted:
-    """Return the prediction for the same program with another memory limit."""
-    return replace(
-        one,
-        peak_bytes=memory.peak_bytes,
-        limit_bytes=memory.available_bytes,
-        fits=memory.fits,
-    )
-
-
-def step_of(one: Predicted) -> PredictedStep:
-    """Return the simulated step, from the parts of it that are stored."""
-    return PredictedStep(
-        one.step_s, {PriceFamily(name): (low, high) for name, low, high in one.reach}
-    )
-
-
-def behind(one: Predicted, other: Predicted) -> Range:
-    """Return by how many seconds the first step is longer: a range, less shared errors."""
-    return difference(step_of(one), step_of(other))
-
-
-def are_tied(one: Predicted, best: Predicted) -> bool:
-    """Return whether the difference may be too small to matter."""
-    reach = behind(one, best)
-    band = INDIFFERENCE * best.step_s
-    runs = (one.fits is False) == (best.fits is False)
-    return runs and reach.low <= band and reach.high >= -band
-
 
 Identity: TypeAlias = tuple[str, Settings, bool]
 """Identity of an arm: name, settings, and whether a profile is added."""

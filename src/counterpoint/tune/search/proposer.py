@@ -10,16 +10,14 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
-from counterpoint.tune.arm import Acts, ArmChange
-from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
-from counterpoint.tune.space.space import Dimension, Space
+from counterpoint.tune.search.leaderboard import Board
+from counterpoint.tune.space.space import Dimension
 from counterpoint.tune.study.records import CandidateSeen
 
 if TYPE_CHECKING:
@@ -191,35 +189,3 @@ def _sampler(seed: int) -> optuna.samplers.BaseSampler:
             constant_liar=True,
             constraints_func=lambda trial: (trial.user_attrs.get(_OVER, 0.0),),
         )
-
-
-def with_seed_choices(space: Space) -> Space:
-    """Return the space with the seeds' changes to the schedule added as choices.
-
-    A recipe may owe its gain to a setting that no dimension has, or to another value of one. Such
-    settings are worth trying with the recipe's other changes, and without them.
-    """
-    dimensions = {dimension.name: dimension for dimension in space.dimensions}
-    for arm in space.seeds:
-        for change in arm.changes:
-            if change.acts is Acts.SCHEDULE:
-                dimensions[change.dimension] = _with(
-                    dimensions.get(change.dimension), change, arm.name
-                )
-    return replace(space, dimensions=tuple(dimensions.values()))
-
-
-def _with(dimension: Dimension | None, change: ArmChange, source: str) -> Dimension:
-    if dimension is None:
-        return Dimension(
-            name=change.dimension,
-            choices=(change,),
-            acts=change.acts,
-            why=f"{source} changes it",
-            source=source,
-        )
-    known = any(
-        choice.choice == change.choice or choice.settings == change.settings
-        for choice in dimension.choices
-    )
-    return dimension if known else replace(dimension, choices=(*dimension.choices, change))

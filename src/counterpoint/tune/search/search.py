@@ -25,14 +25,16 @@ from counterpoint.core.scratch import scratch_directory
 from counterpoint.diagnose import explain
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin
 from counterpoint.tune.plan import StudyPlan
-from counterpoint.tune.search.candidates import Board, Shortlist, minimal, shortlist
 from counterpoint.tune.search.grid import Grid, Point
+from counterpoint.tune.search.leaderboard import Board
+from counterpoint.tune.search.minimal_winner import minimal
 from counterpoint.tune.search.predictor import Predictor, SearchStopped
 from counterpoint.tune.search.proposer import Proposer, require_optuna
+from counterpoint.tune.search.shortlist import Shortlist, shortlist
 from counterpoint.tune.search.stages import climbing, lively, profiled, remedies, singles, stacks
 from counterpoint.tune.space.space import Dimension, Space, distinct, same_as
+from counterpoint.tune.study.ledger import Ledger, stamp
 from counterpoint.tune.study.records import Ablated, CandidateSeen, SearchEnded, SpaceMade
-from counterpoint.tune.study.study import Ledger, stamp
 from counterpoint.workflow.forecast import ForecastBatch, PredictionInputs, forecasts
 
 Say = Callable[[str], None]

@@ -13,8 +13,8 @@ from counterpoint.diagnose import Finding
 from counterpoint.flags import Settings
 from counterpoint.flags.lines import write_line
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin
-from counterpoint.tune.search.candidates import Board
 from counterpoint.tune.search.grid import Grid, Point
+from counterpoint.tune.search.leaderboard import Board
 from counterpoint.tune.space.dimensions import builtin_dimensions
 from counterpoint.tune.space.space import Dimension, distinct, same_as
 

@@ -41,6 +41,18 @@ ANY = "any"
 """The kind that stands for any collective."""
 
 _NONE: Mapping[str, str] = MappingProxyType({})
+KINDS: Final = (
+    *("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "ragged-all-to-all"),
+    *("collective-permute", "collective-broadcast", "send", "recv", ANY),
+)
+_CONDITION: Final = ("since", "before", "chips", "not_chips", "hosts", "needed")
+_PICK: Final = (*KEYS, "undo", "profile", "per", "most_trips", *_CONDITION)
+_DRAFT: Final = (
+    *("why", "source", "acts", "kinds", "loop", "combine", "needs", "excludes", "choices"),
+    *_CONDITION,
+)
+_EXAMPLE: Final = 'choices = { on = "--xla_gpu_enable_triton_gemm=false" }'
+FILE: Final = "dimensions.toml"
 
 
 @frozen(kw_only=True)
@@ -85,19 +97,6 @@ class Draft:
     needs: Mapping[str, str] = field(default_factory=lambda: _NONE)
     excludes: tuple[str, ...] = ()
     by_hand: bool = False
-
-
-KINDS: Final = (
-    *("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "ragged-all-to-all"),
-    *("collective-permute", "collective-broadcast", "send", "recv", ANY),
-)
-_CONDITION: Final = ("since", "before", "chips", "not_chips", "hosts", "needed")
-_PICK: Final = (*KEYS, "undo", "profile", "per", "most_trips", *_CONDITION)
-_DRAFT: Final = (
-    *("why", "source", "acts", "kinds", "loop", "combine", "needs", "excludes", "choices"),
-    *_CONDITION,
-)
-_EXAMPLE: Final = 'choices = { on = "--xla_gpu_enable_triton_gemm=false" }'
 
 
 def read_draft(name: str, value: object, place: ValuePlace, *, by_hand: bool = True) -> Draft:
@@ -199,9 +198,6 @@ def _text(table: Mapping[str, Any], key: str, place: ValuePlace) -> str:
 def _needs(value: object, place: ValuePlace) -> Mapping[str, str]:
     table = place.table(value, 'needs = { "overlap limit" = "on" }')
     return MappingProxyType({key: place.at(key).text(choice) for key, choice in table.items()})
-
-
-FILE: Final = "dimensions.toml"
 
 
 @frozen

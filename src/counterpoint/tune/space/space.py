@@ -19,6 +19,11 @@ from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, merged
 from counterpoint.tune.space.values import nearest
 
 _NONE: Mapping[str, str] = MappingProxyType({})
+ANYTHING: Final = "on"
+"""In `needs`: any choice of that dimension."""
+_CRASHES: Final = frozenset({"FLAG405"})
+"""Rules that only warn, because some programs survive; a search skips what may crash."""
+_PLACE: Final = Location("arm")
 
 
 @frozen(kw_only=True)
@@ -103,10 +108,6 @@ def same_as(base: Settings, arm: Arm, others: Iterable[Arm]) -> Arm | None:
 def _of_arm(base: Settings, arm: Arm) -> Hashable:
     """Return the outcome of an arm: from its changes, or from its settings if it has none."""
     return outcome(base, arm.changes) if arm.changes else outcome(arm.settings, ())
-
-
-ANYTHING: Final = "on"
-"""In `needs`: any choice of that dimension."""
 
 
 def dimension_of(space: Space, name: str) -> Dimension:
@@ -246,12 +247,6 @@ def completed(space: Space, point: Mapping[str, str]) -> Mapping[str, str] | Non
 
 def _joined(point: Mapping[str, str]) -> str:
     return " + ".join(f"{name} {choice}" for name, choice in point.items())
-
-
-_CRASHES: Final = frozenset({"FLAG405"})
-"""Rules that only warn, because some programs survive; a search skips what may crash."""
-
-_PLACE: Final = Location("arm")
 
 
 def new_fault(base: Settings, settings: Settings, version: str | None, chip: str | None) -> str:

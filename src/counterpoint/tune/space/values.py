@@ -16,6 +16,10 @@ from counterpoint.flags import Settings, why_invalid
 from counterpoint.flags.lines import OWN_PREFIX, read_line, refuse_bare_flag
 from counterpoint.flags.text import Pairs, parse_xla_flags
 
+KEYS: Final = ("xla_flags", "env", "options")
+"""The keys of a table that hold settings."""
+EXAMPLE: Final = '"--xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0"'
+
 
 @frozen
 class ValuePlace:
@@ -116,12 +120,6 @@ def shown(value: object) -> str:
     """Format a value for an error message: short, and on one line."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-KEYS: Final = ("xla_flags", "env", "options")
-"""The keys of a table that hold settings."""
-
-EXAMPLE: Final = '"--xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0"'
 
 
 def settings_of_table(table: Mapping[str, Any], place: ValuePlace) -> Settings:

@@ -1,7 +1,7 @@
 """Statistics of runs; the unit of observation is the run, never the step.
 
 estimate.py has the records, and how error rates are shared between looks and arms; fit.py estimates
-the noise and the gains from the runs.
+the noise and the gains from the runs; alarms.py looks for signs that the measurements are doubtful.
 """
 
 from counterpoint.tune.statistics.estimate import ArmVerdict as ArmVerdict

@@ -22,6 +22,12 @@ from counterpoint.core import Range, Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import gain_text
 
+_POWER: Final = 2
+"""After a share t of the rows, t**2 of the error rate is spent: little on the first looks."""
+_TIE: Final = 1e-9
+POWER: Final = 0.9
+_MOST: Final = 1000
+
 
 @frozen
 class Observation:
@@ -180,11 +186,6 @@ def _at_most(reach: Range) -> str:
     return f"no effect beyond {max(-reach.low, reach.high):.2%}"
 
 
-_POWER: Final = 2
-"""After a share t of the rows, t**2 of the error rate is spent: little on the first looks."""
-_TIE: Final = 1e-9
-
-
 @frozen
 class HolmStep:
     """An arm's step in Holm's order: its adjusted p, and the number of arms sharing the rate."""
@@ -231,10 +232,6 @@ def shared_as(steps: Sequence[HolmStep], rate: float) -> tuple[int, ...]:
     undecided = [step.among for step in steps if step.p > rate]
     most = max(undecided, default=0)
     return tuple(max(step.among, most) if step.p > rate else step.among for step in steps)
-
-
-POWER: Final = 0.9
-_MOST: Final = 1000
 
 
 def rows_needed(

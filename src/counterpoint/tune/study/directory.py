@@ -22,13 +22,15 @@ from counterpoint.core.records import RecordError, from_plain, to_plain
 from counterpoint.tune.arm import Predicted
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.study.journal import Disk, Journal, read_journal
+from counterpoint.tune.study.ledger import Ledger, stamp
 from counterpoint.tune.study.records import Record, Resumed, StudyBegan
-from counterpoint.tune.study.study import Ledger, Study, fold, follow, stamp
+from counterpoint.tune.study.study import Study, fold, follow
 
 JOURNAL: Final = "journal.jsonl"
 RUNS: Final = "runs"
 _COMMAND: Final = "the command"
 _REAL: Final = Disk()
+PLAN: Final = "plan"
 
 
 def is_study(path: Path) -> bool:
@@ -180,9 +182,6 @@ def _unwritable(path: Path, failure: OSError) -> UsageError:
         f"can't write to {path}: {failure.strerror or failure}",
         next="choose a writable directory with -o",
     )
-
-
-PLAN: Final = "plan"
 
 
 def options_of(

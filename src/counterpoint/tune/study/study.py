@@ -1,13 +1,9 @@
-"""Study: the state that a journal adds up to, and the Ledger that changes both together.
-
-`fold` and `follow` compute a state from records alone, without files or clocks.
-"""
+"""Study: the state that a journal adds up to, computed from its records without files or clocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
-from datetime import UTC, datetime
 from functools import singledispatch
 from types import MappingProxyType
 from typing import Final
@@ -294,28 +290,3 @@ def _(record: Resumed, study: Study) -> Study:
 @_follow.register
 def _(record: StudyEnded, study: Study) -> Study:
     return replace(study, ended=record, ends=(*study.ends, len(study.trials)))
-
-
-class Ledger:
-    """The only mutable state of a tuning session.
-
-    Args:
-        study: The state of the journal when it was opened.
-        append: Writes a record to disk, and returns when it is there; raises if it cannot.
-    """
-
-    def __init__(self, study: Study, append: Callable[[Record], None]) -> None:
-        self.study = study
-        self._append = append
-
-    def add(self, record: Record) -> Study:
-        """Write a record to the journal, then apply it to the study."""
-        after = follow(self.study, record)
-        self._append(record)
-        self.study = after
-        return after
-
-
-def stamp() -> str:
-    """Return the current time in the format of the records."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

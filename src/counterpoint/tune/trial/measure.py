@@ -36,6 +36,13 @@ from counterpoint.tune.trial.steady import FEWEST, steady
 
 _UNCHANGED: Final = Settings()
 NONE_SEEN: Final = "no steps were recorded"
+_REMAT_TRIED: Final = "by rematerialization; only reduced to"
+"""Message of XLA's hlo_rematerialization.cc if recomputation could not save enough."""
+_COMPARED: Final = 8
+"""Maximum number of ranks whose programs are compared, including the first."""
+_NEAR: Final = 0.5
+"""Share of the longest compile time above which a module may be the step."""
+_MOST_NOTES: Final = 6
 
 
 @frozen
@@ -88,15 +95,6 @@ def _own(
         if after.seconds is not None
         and not any(start < after.start_s and end > before.start_s for start, end in spans)
     )
-
-
-_REMAT_TRIED: Final = "by rematerialization; only reduced to"
-"""Message of XLA's hlo_rematerialization.cc if recomputation could not save enough."""
-_COMPARED: Final = 8
-"""Maximum number of ranks whose programs are compared, including the first."""
-_NEAR: Final = 0.5
-"""Share of the longest compile time above which a module may be the step."""
-_MOST_NOTES: Final = 6
 
 
 def measure(directory: Path, ended: GangEnd, changes: Settings = _UNCHANGED) -> TrialReport:

@@ -11,140 +11,20 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from counterpoint.core.frozen import frozen
-from counterpoint.flags import Channel, Layout, Settings
+from counterpoint.flags import Channel, Settings
 from counterpoint.flags.catalogue import libtpu_flag
-from counterpoint.flags.lines import OWN_PREFIX, is_variable, load_settings
+from counterpoint.flags.lines import load_settings
 from counterpoint.flags.recipe import Recipe, recipes
 from counterpoint.flags.recommendation import RecommendationRequest, recommend
 from counterpoint.flags.text import parse_xla_flags, render_xla_flags
-from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Per
+from counterpoint.tune.arm import Arm, ArmOrigin
+from counterpoint.tune.space.changes import changes_of, changes_something
+from counterpoint.tune.space.context import SpaceContext
+from counterpoint.tune.space.current_settings import refused
 from counterpoint.tune.space.dimensions import builtin_dimensions
-from counterpoint.tune.space.situation import TWINS, SpaceContext, name_of, refused, says
 from counterpoint.tune.space.space import Dimension, LeftOut, new_fault, same_as
 
 _LIBTPU: Final = "LIBTPU_INIT_ARGS"
-_ON: Final = {"true": "on", "false": "off", "": "empty"}
-_NEW: Final = {old: new for new, old in TWINS.items()}
-_Name = tuple[str, str]
-
-
-def changes_of(
-    settings: Settings, dimensions: Sequence[Dimension], here: SpaceContext
-) -> tuple[ArmChange, ...]:
-    """Return every change that settings make to the base, in dimension order, then as written.
-
-    This lets an ablation show what each part of a recipe gains, and makes equal parts of different
-    recipes the same change.
-    """
-    left: dict[_Name, str] = {("xla", name): value for name, value in settings.flags.items()}
-    left |= {("env", name): value for name, value in settings.variables.items()}
-    left |= {("options", name): value for name, value in settings.options}
-    found: dict[str, ArmChange] = {}
-    for change in _largest_first(dimensions):
-        if change.dimension not in found and _within(change, left, here):
-            found[change.dimension] = change
-            for name in _pairs(change.settings):
-                del left[name]
-    chosen = (found[dimension.name] for dimension in dimensions if dimension.name in found)
-    rest = (pair for pair in left.items() if not _is_idle(pair[0], pair[1], here))
-    alone = (_alone(way, name, value) for (way, name), value in rest)
-    return (*chosen, *alone, *_layout(settings.layout, here))
-
-
-def _largest_first(dimensions: Sequence[Dimension]) -> list[ArmChange]:
-    """Return all choices, those that set several names before those that set one of them."""
-    every = [change for dimension in dimensions for change in dimension.choices]
-    return sorted(every, key=lambda change: -len(_pairs(change.settings)))
-
-
-def named_per(per: Per) -> str:
-    """Return the choice of the `processes` dimension for this layout."""
-    return f"one per {'GPU' if per == 'gpu' else 'node'}"
-
-
-def _layout(layout: Layout | None, here: SpaceContext) -> tuple[ArmChange, ...]:
-    """Return the change to one process per GPU, if the base has another layout."""
-    if layout is None:
-        return ()
-    per: Per | None = "gpu" if layout.gpus_per_process == 1 else None
-    per = per if per != here.per and here.per is not None else None
-    return (
-        ArmChange(
-            dimension="processes",
-            choice=named_per(per or "gpu"),
-            settings=Settings(layout=layout),
-            acts=Acts.RUNTIME,
-            per=per,
-        ),
-    )
-
-
-def _within(change: ArmChange, left: dict[_Name, str], here: SpaceContext) -> bool:
-    pairs = _pairs(change.settings)
-    same = all(_same(name, left.get(name), value, here) for name, value in pairs.items())
-    return bool(pairs) and not (change.profile or change.per) and same
-
-
-def _same(name: _Name, one: str | None, other: str, here: SpaceContext) -> bool:
-    if one is None:
-        return False
-    flag = here.release.flags.get(name[1])
-    if flag is None or flag.meaning(one) is None:
-        return one == other
-    return flag.meaning(one) == flag.meaning(other)
-
-
-def _pairs(settings: Settings) -> dict[_Name, str]:
-    found = {("xla", name): value for name, value in settings.xla}
-    found |= {("env", name): value for name, value in settings.env}
-    return found | {("options", name): value for name, value in settings.options}
-
-
-def _is_idle(name: _Name, value: str, here: SpaceContext) -> bool:
-    """Return True if the setting repeats the current value; compile options never do."""
-    return name[0] != "options" and says(name[1], value, here)
-
-
-def _alone(way: str, name: str, value: str) -> ArmChange:
-    pair = ((name, value),)
-    settings = Settings(
-        xla=pair if way == "xla" else (),
-        env=pair if way == "env" else (),
-        options=pair if way == "options" else (),
-    )
-    dimension, choice = _spoken(name, value)
-    if way == "env" and dimension == name and not is_variable(name):
-        dimension = f"{OWN_PREFIX}{name}"
-    of_libtpu = way == "options" and libtpu_flag(name) is not None
-    acts = Acts.SCHEDULE if of_libtpu else builtin_dimensions().acts.get(name, Acts.RUNTIME)
-    return ArmChange(dimension=dimension, choice=choice, settings=settings, acts=acts)
-
-
-def _spoken(name: str, value: str) -> tuple[str, str]:
-    """Return the dimension and choice that are about this name alone, or the name and value."""
-    new = _NEW.get(name, name)
-    for draft in builtin_dimensions().drafts.values():
-        picks = [pick.settings for variants in draft.choices.values() for pick in variants]
-        if any(
-            [_NEW.get(key, key) for key, _ in (*pick.xla, *pick.env)] != [new] for pick in picks
-        ):
-            continue
-        if draft.combine and value.isdigit():
-            return draft.name, name_of(int(value))
-        named = (
-            choice
-            for choice, variants in draft.choices.items()
-            for pick in variants
-            if value in dict((*pick.settings.xla, *pick.settings.env)).values()
-        )
-        return draft.name, next(named, value)
-    return name, _ON.get(value, value)
-
-
-def changes_something(settings: Settings, here: SpaceContext) -> bool:
-    """Return True if any of the settings differs from what is in effect already."""
-    names = (*settings.flags.items(), *settings.variables.items())
-    return bool(settings.options) or any(not says(name, value, here) for name, value in names)
 
 
 RECOMMENDED: Final = "recommended"

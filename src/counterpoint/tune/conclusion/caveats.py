@@ -1,0 +1,212 @@
+"""Caveats of a conclusion: noise, drift, other machines, memory, and what was not tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from counterpoint.core import CounterpointError, Unknown
+from counterpoint.core.printable import counted_noun as several
+from counterpoint.core.printable import some
+from counterpoint.flags.versions import PROFILE
+from counterpoint.hardware import find_chip
+from counterpoint.hardware.targets import parse_target
+from counterpoint.tune.arm import (
+    BASE,
+    Arm,
+    share_text,
+    what_text,
+)
+from counterpoint.tune.conclusion.results import StudyResults
+from counterpoint.tune.race.rows import CONFIRM, RACE
+from counterpoint.tune.race.state import RaceState
+from counterpoint.tune.statistics.estimate import (
+    ArmVerdict,
+    RunNoise,
+    estimate_text,
+)
+from counterpoint.tune.study.study import NO_BUDGET, Study
+from counterpoint.tune.trial.report import TrialReport
+
+WITHOUT_PGLE = (
+    "without PGLE: the gain was predicted with a profile of predicted costs;"
+    " a profile must be measured"
+)
+_CPU: Final = "cpu"  # as JAX calls it
+_NEAR_THE_LIMIT = 0.95
+_AS_FAR = 0.9
+"""Share of the base's steps: an arm may fall a bit short if the program trains for a fixed time."""
+
+
+def lacks_profile(arm: Arm) -> bool:
+    """Return whether the arm was predicted with a PGLE profile that was not measured yet."""
+    return arm.profile and PROFILE not in arm.settings.flags
+
+
+def settings_caveats(arm: Arm) -> tuple[str, ...]:
+    """Return caveats about an arm's settings, one line each."""
+    caveats: list[str] = []
+    if lacks_profile(arm):
+        caveats.append(WITHOUT_PGLE)
+    if arm.per is not None:
+        caveats.append(f"it needs one process per {arm.per}; no setting does this")
+    return tuple(caveats)
+
+
+def foreign_devices(study: Study) -> str | None:
+    """Return the device of the runs if it is certainly not the target's chip."""
+    if study.began.target is None:
+        return None
+    seen = {device for trial in study.trials if trial.report for device in trial.report.devices}
+    if not seen:
+        return None
+    try:
+        wanted = parse_target(study.began.target).chip.name
+    except CounterpointError:  # a target file that no longer exists
+        return None
+    return min((device for device in seen if _is_another(device, wanted)), default=None)
+
+
+def _is_another(device: str, wanted: str) -> bool:
+    """Return whether the device is not the wanted chip; False for unknown GPUs."""
+    if device.lower() == _CPU:
+        return True
+    chip = find_chip(device)
+    return chip is not None and chip.name != wanted
+
+
+def doubts(state: RaceState, found: StudyResults, noise: RunNoise | None) -> tuple[str, ...]:
+    """Return all caveats once, the most important first."""
+    study = state.study
+    notes = [
+        *_remat(study, found),
+        *_memory(study, found),
+        *_numbers(study),
+        *_shorter(study),
+        *_noise(state.plan.rule.indifferent, noise),
+        *_alarms(state),
+        *_others(study, found),
+        *_not_tried(study),
+        *_of_trials(study),
+        *(study.space.notes if study.space else ()),
+        *_model(study),
+    ]
+    return tuple(dict.fromkeys(notes))
+
+
+def _model(study: Study) -> Iterator[str]:
+    """Yield how the study changed the cost model."""
+    fitted = study.fitted
+    device = foreign_devices(study)
+    if device is not None:
+        yield (
+            f"it ran on {device}, but the prediction is for {study.began.target}: their steps are"
+            " not compared, and the cost model is not fitted"
+        )
+        return
+    if fitted is None:
+        return
+    if fitted.path is None:
+        yield f"the cost model was not fitted: {fitted.why}"
+    elif fitted.error_before is not None and fitted.error_after is not None:
+        yield (
+            f"the cost model was fitted to {several(fitted.arms, 'arm')} ({fitted.path}): its error"
+            f" is {fitted.error_after:.1%}, and was {fitted.error_before:.1%} before"
+        )
+
+
+def _reports(study: Study, name: str) -> tuple[TrialReport, ...]:
+    return tuple(
+        trial.report for trial in study.trials_of(name) if trial.counts and trial.report is not None
+    )
+
+
+def _remat(study: Study, found: StudyResults) -> Iterator[str]:
+    """Report recomputation for only the arm or only the base: it outweighs most settings."""
+    base = {report.remat for report in _reports(study, BASE)} - {None}
+    for name, estimate in found.raced.items():
+        own = {report.remat for report in _reports(study, name)} - {None}
+        if not base or not own or own == base or estimate.verdict is ArmVerdict.SAME:
+            continue
+        which, other = (name, "the base") if True in own else ("the base", name)
+        yield (
+            f"XLA rematerializes to save memory in {which}, but not in {other}: part of their"
+            " difference comes from memory"
+        )
+
+
+def _memory(study: Study, found: StudyResults) -> Iterator[str]:
+    if found.winner is None:
+        return
+    for report in _reports(study, found.winner.name):
+        if not report.peak_bytes or not report.limit_bytes:
+            continue
+        share = report.peak_bytes / report.limit_bytes
+        if share >= _NEAR_THE_LIMIT:
+            yield f"{found.winner.name} uses {share:.0%} of the available memory"
+            return
+
+
+def _numbers(study: Study) -> Iterator[str]:
+    base = _reports(study, BASE)
+    if base and not any(report.losses and report.losses.values for report in base):
+        yield "the program prints no losses, so the results of the arms are not compared"
+
+
+def _shorter(study: Study) -> Iterator[str]:
+    """Report arms that ended successfully but ran fewer steps than the base."""
+    base = [report.steps_seen for report in _reports(study, BASE) if report.steps_seen is not None]
+    if not base:
+        return
+    for arm in study.arms:
+        own = [
+            report.steps_seen
+            for report in _reports(study, arm.name)
+            if report.steps_seen is not None
+        ]
+        if not arm.is_base and own and min(own) < _AS_FAR * min(base):
+            yield f"{arm.name} ran {min(own)} steps, and the base {min(base)}: see its logs"
+
+
+def _noise(indifferent: float, noise: RunNoise | None) -> Iterator[str]:
+    if noise is None or isinstance(noise.sigma, Unknown) or noise.floor <= indifferent:
+        return
+    floor = share_text(noise.floor)
+    yield f"identical runs differ by up to {floor} here: smaller effects can't be seen"
+
+
+def _alarms(state: RaceState) -> Iterator[str]:
+    from counterpoint.tune.statistics.alarms import alarms
+
+    yield from alarms(state.rows.observations(RACE))
+    for note in alarms(state.rows.observations(CONFIRM)):
+        yield f"in the confirmation, {note}"
+
+
+def _others(study: Study, found: StudyResults) -> Iterator[str]:
+    for name, estimate in found.raced.items():
+        if name in study.dropped:
+            continue
+        if estimate.verdict is ArmVerdict.FASTER and (
+            found.winner is None or name != found.winner.name
+        ):
+            yield f"{name} was also faster: {estimate_text(estimate)} in the race"
+
+
+def _not_tried(study: Study) -> Iterator[str]:
+    """Report arms that the budget had no room for: those that never ran, then those that did."""
+    out = [drop.arm for drop in study.dropped.values() if drop.kind == NO_BUDGET]
+    ran = [name for name in out if study.trials_of(name)]
+    for names, room in (
+        ([name for name in out if name not in ran], "room for"),
+        (ran, "room for more runs of"),
+    ):
+        if names:
+            first = some([what_text(study.arm(name)) for name in names], 3)
+            yield f"the budget had no {room} {several(len(names), 'arm')}: {first}"
+
+
+def _of_trials(study: Study) -> Iterator[str]:
+    for trial in study.trials:
+        if trial.report is not None:
+            yield from trial.report.notes
