@@ -143,7 +143,7 @@ def measure(target: str, candidates: int, seeds: int, options: argparse.Namespac
 def searched(work: PredictionInputs, space: Space, plan: StudyPlan, made: ForecastBatch) -> Study:
     """What the search comes to."""
     ledger = new_ledger()
-    search(work, space, plan, ledger, made=made)
+    search(work, space, plan, ledger, base_forecast=made)
     return ledger.study
 
 

@@ -91,8 +91,8 @@ def space_of(
         target=parse_target(target, tpus=platform == "tpu") if target else None,
         program=program,
         version=version,
-        asked=None if asked is None else parse_space(asked, file),
-        running=RunFacts(shape=shape, platform=platform, inherited=inherited or {}),
+        space_file=None if asked is None else parse_space(asked, file),
+        run_facts=RunFacts(shape=shape, platform=platform, inherited=inherited or {}),
         arms=arms,
     )
 

@@ -12,7 +12,7 @@ from counterpoint.cli.tune import beginning
 from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptions, TriedOptions
 from counterpoint.cli.tune_request import TuneOptions, read_request
 from counterpoint.core import UsageError
-from counterpoint.tune.first_record import began
+from counterpoint.tune.first_record import first_record
 from counterpoint.tune.request import TuneRequest
 from counterpoint.tune.study.directory import open_study
 from counterpoint.tune.study.records import StudyEnded
@@ -80,7 +80,7 @@ def test_a_place_that_is_refused_is_not_announced(run: Run, tmp_path: Path) -> N
 
 
 def test_a_study_that_somebody_works_at_is_not_announced(run: Run) -> None:
-    first = began(asked(), "local", Path.cwd())
+    first = first_record(asked(), "local", Path.cwd())
     with open_study(Path("s"), first):
         code, _, err = run("-o", "s")
     assert code

@@ -108,7 +108,7 @@ def test_a_command_with_a_target_is_predicted_and_run() -> None:
     made = asked(*TRAIN, search=SearchOptions(target="2x8xH100"), race=RaceOptions(confirm=4))
     assert (made.measure, made.predicts, made.workload, made.confirm) == (True, True, None, 4)
     assert made.command == TRAIN
-    assert made.question is not None
+    assert made.prediction is not None
 
 
 def test_a_command_alone_is_run_and_a_workload_alone_predicted(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from counterpoint.report.tune.tune_json import tune_json
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import Conclusion
 from counterpoint.tune.executors.executor import ProcessShape, TrialLimits
-from counterpoint.tune.first_record import began
+from counterpoint.tune.first_record import first_record
 from counterpoint.tune.named_arms import list_arms
 from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.request import TuneRequest, check
@@ -186,7 +186,7 @@ def test_a_flag_that_does_not_exist_is_refused_before_anything_is_written(tmp_pa
 def test_another_study_of_the_same_name_says_what_of_it_is_another(tmp_path: Path) -> None:
     space = tmp_path / "space.toml"
     space.write_text("only = []")
-    first = began(asked(tmp_path, "env:SAVES=0.2"), "local", tmp_path)
+    first = first_record(asked(tmp_path, "env:SAVES=0.2"), "local", tmp_path)
     longer = replace(
         PLAN, limits=TrialLimits(steps=30), shape=ProcessShape(nodes=2), space_file=space
     )
@@ -196,12 +196,12 @@ def test_another_study_of_the_same_name_says_what_of_it_is_another(tmp_path: Pat
         (asked(tmp_path, "env:SAVES=0.2", plan=longer), {"`steps=`", "`nodes=`", "`space=`"}),
         (
             replace(
-                asked(tmp_path, "env:SAVES=0.2"), question=PredictionOptions(schedule_only=True)
+                asked(tmp_path, "env:SAVES=0.2"), prediction=PredictionOptions(schedule_only=True)
             ),
             {"`schedule_only=`"},
         ),
     ):
-        second = began(other, "local", tmp_path)
+        second = first_record(other, "local", tmp_path)
         assert second.question != first.question
         told = [name for name, it in second.parts if dict(first.parts)[name] != it]
         assert len(told) == len(parts)
@@ -222,7 +222,7 @@ def test_an_arm_that_was_named_and_takes_no_part_is_in_the_report_with_why(tmp_p
         tmp_path, "env:SAVES=0.2", "env:OTHER=name", "env:SAVES=0.2 env:SAVES=0.2", "env:ZERO=0"
     )
     study = replace(study, base=Settings(env=(("ZERO", "0"),)))
-    with open_study(study.directory, began(study, "local", tmp_path)) as ledger:
+    with open_study(study.directory, first_record(study, "local", tmp_path)) as ledger:
         list_arms(study, ledger)
         made = conclude(ledger.study, PLAN)
     told = {

@@ -111,7 +111,7 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
     """Return the request that the options form; conflicts between options are rejected."""
     from counterpoint.hardware.targets import parse_target
     from counterpoint.tune import TuneRequest
-    from counterpoint.tune.executors import named_here
+    from counterpoint.tune.executors import runs_here
 
     words, predict = tuple(command), given.search.predict
     if len(words) == 1 and shutil.which(words[0]) is None:  # it is no program to run
@@ -123,7 +123,7 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
     measure = _measures(workload, words, given)
     _refuse_idle(given, predicts=given.search.target is not None, measure=measure)
     lowered = workload is None and given.search.target is not None
-    here = named_here(given.place.executor) and not _executor_options(given.place)
+    here = runs_here(given.place.executor) and not _executor_options(given.place)
     if words and here and (lowered or measure):
         _refuse_missing(words)
     if out is not None:
@@ -140,7 +140,7 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
         directory=out or _directory(workload, words),
         base=base,
         plan=plan,
-        question=_question(given, base) if target is not None else None,
+        prediction=_prediction(given, base) if target is not None else None,
         executor=given.place.executor,
         executor_options=_executor_options(given.place),
         arms=given.tried.arm,
@@ -355,7 +355,7 @@ def _executor_options(place: PlaceOptions) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _question(given: TuneOptions, base: Settings) -> PredictionOptions:
+def _prediction(given: TuneOptions, base: Settings) -> PredictionOptions:
     from counterpoint.workflow.prediction import PredictionOptions
 
     search = given.search

@@ -152,7 +152,7 @@ def share_text(share: float) -> str:
     return f"{100 * share + 0.04999:.1f}%"
 
 
-def hidden_text(reaches: Sequence[Range]) -> str:
+def possible_effects_text(reaches: Sequence[Range]) -> str:
     """Describe the effects that ranges leave possible; a gain is at most the whole step."""
     gain = min(max(reach.high for reach in reaches), 1.0)
     loss = max(-reach.low for reach in reaches)
@@ -161,7 +161,7 @@ def hidden_text(reaches: Sequence[Range]) -> str:
     return " and ".join(parts) or "effects"
 
 
-def what_text(arm: Arm) -> str:
+def changes_text(arm: Arm) -> str:
     """Describe what an arm changes: `all-gather threshold 512 MiB + pipelined all-gather`."""
     if arm.origin is ArmOrigin.HAND:
         return arm.name

@@ -56,62 +56,66 @@ class DryRun:
         return self.cost.expected_seconds * self.nodes / 3600
 
 
-def plan_study(asked: TuneRequest, say: Say) -> DryRun:
+def plan_study(request: TuneRequest, say: Say) -> DryRun:
     """Plan a study without running it; a workload is lowered and its base compiled."""
     base_step_s = None
-    executor = _dry_executor(asked)  # refuse a wrong executor before any work
-    if asked.predicts:
+    executor = _dry_executor(request)  # refuse a wrong executor before any work
+    if request.predicts:
         with scratch_directory("tune") as scratch:
-            ground = prepare_search(asked, scratch, say)
-            base_step_s = _base_step_s(ground)
-        space = ground.space
+            inputs = prepare_search(request, scratch, say)
+            base_step_s = _base_step_s(inputs)
+        space = inputs.space
         alone = (arm_of(space, point, ArmOrigin.SPACE) for point in single_points(space))
         arms = tuple(distinct(space.base, (*space.seeds, *alone)))
     else:
-        space, arms = named_arms(asked)
-    trial_s = _trial_s(asked.directory)
+        space, arms = named_arms(request)
+    trial_s = _trial_s(request.directory)
     return DryRun(
-        workload=asked.name,
-        target=str(asked.target) if asked.predicts else None,
+        workload=request.name,
+        target=str(request.target) if request.predicts else None,
         executor=executor,
         space=space,
         arms=arms,
-        compiles=_compiles(asked, arms),
-        cost=_cost(asked, arms, trial_s),
+        compiles=_compiles(request, arms),
+        cost=_cost(request, arms, trial_s),
         trial_s=trial_s,
-        nodes=asked.plan.shape.nodes,
+        nodes=request.plan.shape.nodes,
         base_step_s=base_step_s,
     )
 
 
-def _base_step_s(ground: SearchInputs) -> float:
+def _base_step_s(inputs: SearchInputs) -> float:
     """Compile the base again if the user's file fixes some of its settings."""
-    predicted = ground.made
+    predicted = inputs.base_forecast
     if predicted is None:
-        question = replace(ground.work.question, settings=ground.space.base, candidates=())
-        predicted = forecasts(replace(ground.work, question=question))
+        question = replace(inputs.work.question, settings=inputs.space.base, candidates=())
+        predicted = forecasts(replace(inputs.work, question=question))
     return predicted.base.step_s
 
 
-def _dry_executor(asked: TuneRequest) -> str | None:
-    if not asked.measure:
+def _dry_executor(request: TuneRequest) -> str | None:
+    if not request.measure:
         return None
-    options, environ = asked.executor_options, asked.inherited
-    return choose_executor(asked.executor, asked.plan.shape, options, environ=environ).describe()
+    options, environ = request.executor_options, request.inherited
+    return choose_executor(
+        request.executor, request.plan.shape, options, environ=environ
+    ).describe()
 
 
-def _compiles(asked: TuneRequest, arms: tuple[Arm, ...]) -> int:
+def _compiles(request: TuneRequest, arms: tuple[Arm, ...]) -> int:
     """Count compiles; changes that act only at run time share one."""
-    if not asked.predicts:
+    if not request.predicts:
         return 0
     compiled = [arm for arm in arms if arm.shows]
-    return asked.plan.candidates if len(compiled) > 1 else len(compiled) + 1
+    return request.plan.candidates if len(compiled) > 1 else len(compiled) + 1
 
 
-def _cost(asked: TuneRequest, arms: tuple[Arm, ...], trial_s: float | Unknown) -> StudyCost | None:
-    if not asked.measure:
+def _cost(
+    request: TuneRequest, arms: tuple[Arm, ...], trial_s: float | Unknown
+) -> StudyCost | None:
+    if not request.measure:
         return None
-    return cost(arms, asked.online_plan, None if isinstance(trial_s, Unknown) else trial_s)
+    return cost(arms, request.online_plan, None if isinstance(trial_s, Unknown) else trial_s)
 
 
 def _trial_s(directory: Path) -> float | Unknown:

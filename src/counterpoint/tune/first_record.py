@@ -35,7 +35,7 @@ def file_parts(command: Sequence[str]) -> Iterator[tuple[str, str]]:
                 yield f"{_FILE}{word}", hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def edited(first: StudyBegan, now: StudyBegan) -> str | None:
+def changed_files_note(first: StudyBegan, now: StudyBegan) -> str | None:
     """Return a note that names the files that were changed; None if none was.
 
     This is not an error: a study is identified by its command, and the change may be harmless.
@@ -54,78 +54,78 @@ def edited(first: StudyBegan, now: StudyBegan) -> str | None:
     )
 
 
-def began(asked: TuneRequest, executor: str | None, cwd: Path) -> StudyBegan:
+def first_record(request: TuneRequest, executor: str | None, cwd: Path) -> StudyBegan:
     """Return the first record of the journal."""
-    target = None if asked.target is None else str(asked.target)
+    target = None if request.target is None else str(request.target)
     return StudyBegan(
         format=FORMAT,
         version=__version__,
-        question=_question(asked, target, executor, cwd),
-        workload=asked.name,
-        command=asked.command if asked.measure else (),
+        question=_question(request, target, executor, cwd),
+        workload=request.name,
+        command=request.command if request.measure else (),
         target=target,
         executor=executor,
-        base=asked.base,
-        options=options_of(asked.plan, _said(asked)),
+        base=request.base,
+        options=options_of(request.plan, _other_options(request)),
         at=stamp(),
         cwd=str(cwd),
-        words=asked.words,
-        parts=_parts(asked),
+        words=request.words,
+        parts=_parts(request),
     )
 
 
-def _said(asked: TuneRequest) -> dict[str, str]:
-    options = {f"executor {name}": value for name, value in asked.executor_options.items()}
-    if asked.confirm is not None:
-        options["confirm"] = str(asked.confirm)
+def _other_options(request: TuneRequest) -> dict[str, str]:
+    options = {f"executor {name}": value for name, value in request.executor_options.items()}
+    if request.confirm is not None:
+        options["confirm"] = str(request.confirm)
     return options
 
 
-def _question(asked: TuneRequest, target: str | None, executor: str | None, cwd: Path) -> str:
+def _question(request: TuneRequest, target: str | None, executor: str | None, cwd: Path) -> str:
     """Return a hash of what makes measurements comparable, and the search the same.
 
     Budgets, time limits and the number of arms may change from one session to the next.
     """
-    plan, priced = asked.plan, asked.question or PredictionOptions()
+    plan, prediction = request.plan, request.prediction or PredictionOptions()
     question: dict[str, Any] = {
-        "workload": asked.workload,
-        "program": asked.program,
-        "command": asked.command,
+        "workload": request.workload,
+        "program": request.program,
+        "command": request.command,
         "cwd": str(cwd),
         "target": target,
         "executor": executor,
-        "measure": asked.measure,
-        "base": to_plain(asked.base),
-        "arms": asked.arms,
+        "measure": request.measure,
+        "base": to_plain(request.base),
+        "arms": request.arms,
         "space": _content(plan.space_file),
         "shape": to_plain(plan.shape),
         "steps": plan.limits.steps,
-        "prices": [_content(path) for path in _price_files(priced)],
-        **({"schedule_only": True} if priced.schedule_only else {}),
+        "prices": [_content(path) for path in _price_files(prediction)],
+        **({"schedule_only": True} if prediction.schedule_only else {}),
     }
     return _hash(question)[:16]
 
 
-def _parts(asked: TuneRequest) -> tuple[tuple[str, str], ...]:
+def _parts(request: TuneRequest) -> tuple[tuple[str, str], ...]:
     """Return hashes of the parts of the question that the first record does not contain in full.
 
     Each names its arguments, so that a report of a difference says what to change.
     """
-    plan, priced = asked.plan, asked.question or PredictionOptions()
+    plan, prediction = request.plan, request.prediction or PredictionOptions()
     parts: dict[str, object] = {
-        "the program (`program=`)": asked.program,
-        "the command": asked.command,
-        "whether anything is measured": asked.measure,
-        "the arms (`arm=`)": asked.arms,
+        "the program (`program=`)": request.program,
+        "the command": request.command,
+        "whether anything is measured": request.measure,
+        "the arms (`arm=`)": request.arms,
         "the space file (`space=`)": _content(plan.space_file),
         "the process layout (`nodes=`, `per=`, `ranks_per_node=`)": to_plain(plan.shape),
         "the length of a trial (`steps=`)": plan.limits.steps,
         "the prices of the prediction (tables, `profile=`, `calibration=`)": [
-            _content(path) for path in _price_files(priced)
+            _content(path) for path in _price_files(prediction)
         ],
-        "how far libtpu compiles (`schedule_only=`)": priced.schedule_only,
+        "how far libtpu compiles (`schedule_only=`)": prediction.schedule_only,
     }
-    files = file_parts(asked.command) if asked.measure else ()
+    files = file_parts(request.command) if request.measure else ()
     return (*((name, _hash(part)[:8]) for name, part in parts.items()), *files)
 
 
@@ -133,13 +133,13 @@ def _hash(plain: object) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-def _price_files(question: PredictionOptions) -> list[Path | str | None]:
+def _price_files(options: PredictionOptions) -> list[Path | str | None]:
     return [
-        *question.nccl_tables,
-        question.gemm_table,
-        question.kernel_table,
-        question.calibration,
-        question.profile,
+        *options.nccl_tables,
+        options.gemm_table,
+        options.kernel_table,
+        options.calibration,
+        options.profile,
     ]
 
 

@@ -46,7 +46,7 @@ class Recalibrated:
     error_after: float
 
 
-def fitted(
+def fit_model(
     study: Study, directory: Path, target: Target, start: Scalars | None = None
 ) -> ModelFitted:
     """Recalibrate, and return the result as a record of the study."""

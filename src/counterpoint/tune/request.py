@@ -42,7 +42,7 @@ class TuneRequest:
         directory: Directory of the study.
         base: The settings that all arms change.
         plan: How the study proceeds.
-        question: What prices a prediction.
+        prediction: The options of the prediction, such as what prices it; None for the defaults.
         executor: One of `executors.EXECUTORS` by name; None to detect it.
         executor_options: The executor's own options, in the user's words.
         arms: Settings by hand, as `predict --candidate` takes them.
@@ -60,7 +60,7 @@ class TuneRequest:
     directory: Path
     base: Settings = field(default_factory=Settings)
     plan: StudyPlan = field(default_factory=StudyPlan)
-    question: PredictionOptions | None = None
+    prediction: PredictionOptions | None = None
     executor: str | None = None
     executor_options: Mapping[str, str] = field(default_factory=lambda: _NONE)
     arms: tuple[str, ...] = ()
@@ -92,31 +92,31 @@ class TuneRequest:
         return self.target is not None
 
 
-def check(asked: TuneRequest) -> None:
+def check(request: TuneRequest) -> None:
     """Refuse what can't be tuned, before anything is written or run."""
-    if asked.workload is None and not asked.command:
+    if request.workload is None and not request.command:
         raise UsageError(
             "nothing to tune: no command and no workload",
             next="counterpoint tune --target 8xH100 -- python train.py",
         )
-    if asked.measure and not asked.command:
+    if request.measure and not request.command:
         raise UsageError(
-            f"{asked.workload} can be predicted but not run",
+            f"{request.workload} can be predicted but not run",
             why="measuring needs a command that trains",
             next=Retry(without=("confirm",)),
         )
-    if not asked.measure and asked.target is None:
+    if not request.measure and request.target is None:
         raise UsageError("a prediction requires `target=`", next=Retry({"target": "8xH100"}))
-    if asked.target is not None:
-        (asked.question or PredictionOptions()).refuse_those_of_others(asked.target)
-        _refuse_trials_on_tpus(asked, asked.target)
-    if asked.command and not _may_run_elsewhere(asked):
-        refuse_unknown(asked.base, asked.command, asked.inherited)
+    if request.target is not None:
+        (request.prediction or PredictionOptions()).refuse_those_of_others(request.target)
+        _refuse_trials_on_tpus(request, request.target)
+    if request.command and not _may_run_elsewhere(request):
+        refuse_unknown(request.base, request.command, request.inherited)
 
 
-def _refuse_trials_on_tpus(asked: TuneRequest, target: Target) -> None:
+def _refuse_trials_on_tpus(request: TuneRequest, target: Target) -> None:
     """Refuse trials, which pass flags to GPUs only."""
-    if asked.measure and target.tpu is not None:
+    if request.measure and target.tpu is not None:
         raise UsageError(
             f"trials run on GPUs only, and {target} has TPUs",
             why="a search for TPUs predicts; measure its best settings with `counterpoint run`",
@@ -124,9 +124,11 @@ def _refuse_trials_on_tpus(asked: TuneRequest, target: Target) -> None:
         )
 
 
-def _may_run_elsewhere(asked: TuneRequest) -> bool:
+def _may_run_elsewhere(request: TuneRequest) -> bool:
     """True if nodes may have another Python than the one found on this machine."""
-    return executor_kind(asked.executor, asked.executor_options, asked.inherited).has_own_python
+    return executor_kind(
+        request.executor, request.executor_options, request.inherited
+    ).has_own_python
 
 
 def refuse_unknown(base: Settings, command: Sequence[str], inherited: Mapping[str, str]) -> None:
@@ -170,11 +172,11 @@ def _rejections(answer: ProbeResult, some: Sequence[RejectedFlag]) -> Iterator[s
             yield f"jaxlib {answer.version} does not accept {rejected.name}={rejected.value or ''}"
 
 
-def running(asked: TuneRequest) -> RunFacts:
+def run_facts(request: TuneRequest) -> RunFacts:
     """Return what is known about the runs, from which the space is made."""
-    if not asked.measure:
+    if not request.measure:
         return RunFacts()
-    return RunFacts(shape=asked.plan.shape, inherited=asked.inherited)
+    return RunFacts(shape=request.plan.shape, inherited=request.inherited)
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from counterpoint.core.frozen import frozen
 from counterpoint.cost import Scalars, default_scalars, read_scalars
 from counterpoint.flags.jaxlib import installed_version
 from counterpoint.hardware import Target
-from counterpoint.tune.request import Say, TuneRequest, in_words_of_tune, running
+from counterpoint.tune.request import Say, TuneRequest, in_words_of_tune, run_facts
 from counterpoint.tune.search.grid import with_seed_choices
-from counterpoint.tune.space.make import make_space, refuse_odd
+from counterpoint.tune.space.make import make_space, refuse_wrong_names
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.space.space_file import read_space
 from counterpoint.workflow import (
@@ -39,87 +39,90 @@ class SearchInputs:
 
     work: PredictionInputs
     space: Space
-    made: ForecastBatch | None  # the base's prediction
+    base_forecast: (
+        ForecastBatch | None
+    )  # the base's prediction; None if the user's file changes the base
 
 
-def prepare_search(asked: TuneRequest, scratch: Path, say: Say) -> SearchInputs:
+def prepare_search(request: TuneRequest, scratch: Path, say: Say) -> SearchInputs:
     """Lower the workload, compile it under the base's settings, and make the space."""
-    if asked.target is None:
+    if request.target is None:
         raise ValueError("a prediction is for a target")
-    tpus = asked.target.tpu is not None
+    tpus = request.target.tpu is not None
     require_compiler(tpus=tpus)
-    space_file = None if asked.plan.space_file is None else read_space(asked.plan.space_file)
-    refuse_odd(installed_version(), asked.target, space_file, asked.arms)
+    space_file = None if request.plan.space_file is None else read_space(request.plan.space_file)
+    refuse_wrong_names(installed_version(), request.target, space_file, request.arms)
     with in_words_of_tune():
-        subject = _subject(asked, asked.target, scratch, say)
+        subject = _subject(request, request.target, scratch, say)
     if subject.workload is None:
         raise InputError(
             f"{subject.origin} is already scheduled, so no setting can change it",
             why="XLA can't compile a scheduled program again",
             next="pass the program from before XLA's passes: JAX_DUMP_IR_TO=ir, or -- CMD",
         )
-    check_devices(subject, asked.target)
-    work = PredictionInputs(subject, _pricing(asked, asked.target), _question(asked), say)
+    check_devices(subject, request.target)
+    pricing, options = _pricing(request, request.target), _prediction_options(request)
+    work = PredictionInputs(subject, pricing, options, say)
     predicted = forecasts(work)  # of the base alone
     compiled = predicted.base.compiled
     space = make_space(
         predicted.base.settings,
-        target=asked.target,
+        target=request.target,
         program=predicted.base.program,
         version=compiled.versions.get("jaxlib") if compiled else None,
-        asked=space_file,
-        running=running(asked),
-        arms=asked.arms,
+        space_file=space_file,
+        run_facts=run_facts(request),
+        arms=request.arms,
     )
-    same = space.base == predicted.base.settings  # the user's file may fix some settings
+    same = space.base == predicted.base.settings
     return SearchInputs(work, with_seed_choices(space), predicted if same else None)
 
 
-def _subject(asked: TuneRequest, target: Target, scratch: Path, say: Say) -> PredictionSubject:
-    question = asked.question or PredictionOptions()
-    devices = question.devices or target.devices
-    if asked.workload is None:
-        say(f"lowering {asked.name}")
+def _subject(request: TuneRequest, target: Target, scratch: Path, say: Say) -> PredictionSubject:
+    options = request.prediction or PredictionOptions()
+    devices = options.devices or target.devices
+    if request.workload is None:
+        say(f"lowering {request.name}")
         return run_subject(
-            asked.command,
+            request.command,
             target=target,
-            devices=question.devices,
+            devices=options.devices,
             directory=scratch,
-            program=asked.program,
-            timeout_s=question.timeout_s,
+            program=request.program,
+            timeout_s=options.timeout_s,
             say=say,
         )
-    if is_function(asked.workload):
-        say(f"lowering {asked.workload}")
+    if is_function(request.workload):
+        say(f"lowering {request.workload}")
         return lower_subject(
-            asked.workload,
+            request.workload,
             devices=devices,
             directory=scratch,
-            timeout_s=question.timeout_s,
+            timeout_s=options.timeout_s,
             tpus=target.tpu is not None,
         )
-    return find_subject(asked.workload, asked.program, tpus=target.tpu is not None)
+    return find_subject(request.workload, request.program, tpus=target.tpu is not None)
 
 
-def _question(asked: TuneRequest) -> PredictionOptions:
-    question = asked.question or PredictionOptions()
-    return replace(question, settings=asked.base, candidates=(), jobs=asked.plan.jobs)
+def _prediction_options(request: TuneRequest) -> PredictionOptions:
+    options = request.prediction or PredictionOptions()
+    return replace(options, settings=request.base, candidates=(), jobs=request.plan.jobs)
 
 
-def start_scalars(asked: TuneRequest) -> Scalars | None:
+def start_scalars(request: TuneRequest) -> Scalars | None:
     """Return the scalars of the user's calibration; None for the defaults."""
-    question = asked.question or PredictionOptions()
-    if question.calibration is None or asked.target is None:
+    options = request.prediction or PredictionOptions()
+    if options.calibration is None or request.target is None:
         return None
-    return read_scalars(question.calibration).over(
-        default_scalars(asked.target.gpu), asked.target.gpu
+    return read_scalars(options.calibration).over(
+        default_scalars(request.target.gpu), request.target.gpu
     )
 
 
-def _pricing(asked: TuneRequest, target: Target) -> PricingContext:
-    question = asked.question or PredictionOptions()
+def _pricing(request: TuneRequest, target: Target) -> PricingContext:
+    options = request.prediction or PredictionOptions()
     return PricingContext(
         target=target,
-        scalars=start_scalars(asked),
-        tables=read_tables(question.nccl_tables, question.gemm_table, question.kernel_table),
+        scalars=start_scalars(request),
+        tables=read_tables(options.nccl_tables, options.gemm_table, options.kernel_table),
     )

@@ -14,10 +14,10 @@ from counterpoint.tune.conclusion.conclusion import Conclusion
 from counterpoint.tune.dryrun import DryRun, plan_study
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.executors.executor import Executor
-from counterpoint.tune.first_record import began, edited
+from counterpoint.tune.first_record import changed_files_note, first_record
 from counterpoint.tune.named_arms import list_arms
 from counterpoint.tune.race.tuner import run_study
-from counterpoint.tune.recalibrate import fitted
+from counterpoint.tune.recalibrate import fit_model
 from counterpoint.tune.request import Say, TuneRequest
 from counterpoint.tune.search.search import search
 from counterpoint.tune.search_inputs import prepare_search, start_scalars
@@ -32,7 +32,7 @@ Opened: TypeAlias = Callable[[TuneRequest, Study], None]
 
 
 def tune(
-    asked: TuneRequest,
+    request: TuneRequest,
     say: Say = lambda _: None,
     stopped: Stopped = lambda: False,
     opened: Opened = lambda _request, _study: None,
@@ -44,22 +44,22 @@ def tune(
     study as found, once its journal is locked. Each part looks in the study for what is done
     already, so starting and continuing are the same code.
     """
-    asked = resolve_target(asked, say)
-    executor = _executor(asked, say, stopped)
-    first = began(asked, executor.name if executor else None, Path.cwd())
-    with open_study(asked.directory, first) as ledger:
-        opened(asked, ledger.study)
-        if (note := edited(ledger.study.began, first)) is not None:
+    request = resolve_target(request, say)
+    executor = _executor(request, say, stopped)
+    first = first_record(request, executor.name if executor else None, Path.cwd())
+    with open_study(request.directory, first) as ledger:
+        opened(request, ledger.study)
+        if (note := changed_files_note(ledger.study.began, first)) is not None:
             say(note)
         if ledger.study.ended is None:
-            _go_on(asked, ledger, executor, say, stopped)
-        conclusion = conclude(ledger.study, asked.plan)
+            _go_on(request, ledger, executor, say, stopped)
+        conclusion = conclude(ledger.study, request.plan)
         return conclusion if note is None else replace(conclusion, notes=(note, *conclusion.notes))
 
 
-def dry_run(asked: TuneRequest, say: Say = lambda _: None) -> DryRun:
+def dry_run(request: TuneRequest, say: Say = lambda _: None) -> DryRun:
     """Return what a study would try, and its maximum cost."""
-    return plan_study(resolve_target(asked, say), say)
+    return plan_study(resolve_target(request, say), say)
 
 
 def conclusion_of(directory: Path) -> Conclusion:
@@ -68,53 +68,57 @@ def conclusion_of(directory: Path) -> Conclusion:
     return conclude(study, plan_of(study))
 
 
-def _executor(asked: TuneRequest, say: Say, stopped: Stopped) -> Executor | None:
-    if not asked.measure:
+def _executor(request: TuneRequest, say: Say, stopped: Stopped) -> Executor | None:
+    if not request.measure:
         return None
     return choose_executor(
-        asked.executor,
-        asked.plan.shape,
-        asked.executor_options,
-        environ=asked.inherited,
+        request.executor,
+        request.plan.shape,
+        request.executor_options,
+        environ=request.inherited,
         say=say,
         stopped=stopped,
     )
 
 
 def _go_on(
-    asked: TuneRequest, ledger: Ledger, executor: Executor | None, say: Say, stopped: Stopped
+    request: TuneRequest, ledger: Ledger, executor: Executor | None, say: Say, stopped: Stopped
 ) -> None:
     if ledger.study.search is None:
-        if asked.predicts:
-            predict_arms(asked, ledger, say, stopped)
+        if request.predicts:
+            predict_arms(request, ledger, say, stopped)
         else:
-            list_arms(asked, ledger)
+            list_arms(request, ledger)
     if ledger.study.search is None:
         ledger.add(Paused(why="stopped", at=stamp()))
         return
     if executor is None:
         ledger.add(StudyEnded(why=ledger.study.search.why, at=stamp()))
         return
-    run_study(ledger, asked.online_plan, executor, asked.directory, say, stopped)
-    if asked.target is None or ledger.study.ended is None:
+    run_study(ledger, request.online_plan, executor, request.directory, say, stopped)
+    if request.target is None or ledger.study.ended is None:
         return
     if foreign_devices(ledger.study) is None:
         say("fitting the cost model to the measurements")
-        ledger.add(fitted(ledger.study, asked.directory, asked.target, start_scalars(asked)))
+        ledger.add(
+            fit_model(ledger.study, request.directory, request.target, start_scalars(request))
+        )
 
 
-def predict_arms(asked: TuneRequest, ledger: Ledger, say: Say, stopped: Callable[[], bool]) -> None:
+def predict_arms(
+    request: TuneRequest, ledger: Ledger, say: Say, stopped: Callable[[], bool]
+) -> None:
     """Search, and record the shortlist in the study."""
     with scratch_directory("tune") as scratch:
-        ground = prepare_search(asked, scratch, say)
+        inputs = prepare_search(request, scratch, say)
         search(
-            ground.work,
-            ground.space,
-            asked.plan,
+            inputs.work,
+            inputs.space,
+            request.plan,
             ledger,
             say,
             stopped,
-            made=ground.made,
-            confirm=asked.confirm,
-            keep=asked.directory,
+            base_forecast=inputs.base_forecast,
+            confirm=request.confirm,
+            keep=request.directory,
         )

@@ -12,7 +12,7 @@ from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.hardware import Target, find_described, find_gpu
 from counterpoint.hardware.targets import parse_target
-from counterpoint.tune.executors.choose import executor_kind, named_here
+from counterpoint.tune.executors.choose import executor_kind, runs_here
 from counterpoint.tune.executors.executor import PlaceRequest
 from counterpoint.tune.race.budget import refuse_small
 from counterpoint.tune.request import (
@@ -62,38 +62,38 @@ def target_of(names: list[str], shown: str | None) -> Target | None:
     return replace(parse_target(f"1x{kinds.pop()}"), gpus_per_host=count) if count else None
 
 
-def resolve_target(asked: TuneRequest, say: Say) -> TuneRequest:
+def resolve_target(request: TuneRequest, say: Say) -> TuneRequest:
     """Check the request; set the target to this machine's GPUs if nothing else was named."""
-    check(asked)
-    if asked.workload is not None:
+    check(request)
+    if request.workload is not None:
         with in_words_of_tune():
-            require_source(asked.workload)
-    if asked.measure:
-        refuse_small(asked.online_plan)
-    elsewhere = _gpus_elsewhere(asked)
-    by_hand = asked.arms or asked.plan.space_file is not None
-    if elsewhere is not None and asked.target is None and not by_hand:
-        raise _nothing_for_the_cluster(asked.plan.shape.nodes, elsewhere)
-    if asked.target is not None or by_hand or not named_here(asked.executor):
-        return asked
-    gpus = own_gpus(asked.inherited)
+            require_source(request.workload)
+    if request.measure:
+        refuse_small(request.online_plan)
+    elsewhere = _gpus_elsewhere(request)
+    by_hand = request.arms or request.plan.space_file is not None
+    if elsewhere is not None and request.target is None and not by_hand:
+        raise _nothing_for_the_cluster(request.plan.shape.nodes, elsewhere)
+    if request.target is not None or by_hand or not runs_here(request.executor):
+        return request
+    gpus = own_gpus(request.inherited)
     if gpus is None:
         raise UsageError(
             "nothing to try: neither settings nor a target were given",
             why="this machine has no GPUs that Counterpoint knows, and there is no `arm=`",
-            next=Retry({"target": example_target(asked.plan.shape.nodes)}),
+            next=Retry({"target": example_target(request.plan.shape.nodes)}),
         )
     say(f"using this machine's GPUs as the target: {gpus}")
-    return replace(asked, target=gpus)
+    return replace(request, target=gpus)
 
 
-def _gpus_elsewhere(asked: TuneRequest) -> int | None:
+def _gpus_elsewhere(request: TuneRequest) -> int | None:
     """Check the options of the place; return the GPUs of a node if trials do not run on these."""
-    if not asked.measure:
+    if not request.measure:
         return None
-    options, environ = asked.executor_options, asked.inherited
-    kind = executor_kind(asked.executor, options, environ)
-    shape, study = asked.plan.shape, asked.directory
+    options, environ = request.executor_options, request.inherited
+    kind = executor_kind(request.executor, options, environ)
+    shape, study = request.plan.shape, request.directory
     return kind.gpus_elsewhere(
         PlaceRequest(shape=shape, options=options, environ=environ, study=study)
     )

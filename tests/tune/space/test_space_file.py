@@ -14,7 +14,7 @@ from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin
 from counterpoint.tune.executors.executor import ProcessShape
-from counterpoint.tune.space.make import refuse_odd
+from counterpoint.tune.space.make import refuse_wrong_names
 from counterpoint.tune.space.space import Space
 from counterpoint.tune.space.space_file import parse_space, read_space
 from tune_spaces import choices, gathers, named, space_of, why_out
@@ -184,7 +184,7 @@ def test_a_flag_of_the_command_line_that_does_not_exist_is_refused(
     assert next_ in str(refused.value.next or "")
     # Before anything is lowered, too.
     with pytest.raises(UsageError, match="`arm="):
-        refuse_odd("0.10.2", None, None, (arm,))
+        refuse_wrong_names("0.10.2", None, None, (arm,))
     # Where nobody knows the release it is tried, with a word of warning.
     (made,) = space_of(version=None, arms=(arm,)).seeds[:1]
     assert made.origin is ArmOrigin.HAND

@@ -14,8 +14,8 @@ from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import (
     BASE,
     Arm,
+    changes_text,
     share_text,
-    what_text,
 )
 from counterpoint.tune.conclusion.results import StudyResults
 from counterpoint.tune.race.rows import CONFIRM, RACE
@@ -64,10 +64,10 @@ def foreign_devices(study: Study) -> str | None:
         wanted = parse_target(study.began.target).chip.name
     except CounterpointError:  # a target file that no longer exists
         return None
-    return min((device for device in seen if _is_another(device, wanted)), default=None)
+    return min((device for device in seen if _is_another_chip(device, wanted)), default=None)
 
 
-def _is_another(device: str, wanted: str) -> bool:
+def _is_another_chip(device: str, wanted: str) -> bool:
     """Return whether the device is not the wanted chip; False for unknown GPUs."""
     if device.lower() == _CPU:
         return True
@@ -75,19 +75,19 @@ def _is_another(device: str, wanted: str) -> bool:
     return chip is not None and chip.name != wanted
 
 
-def doubts(state: RaceState, found: StudyResults, noise: RunNoise | None) -> tuple[str, ...]:
+def caveats(state: RaceState, found: StudyResults, noise: RunNoise | None) -> tuple[str, ...]:
     """Return all caveats once, the most important first."""
     study = state.study
     notes = [
         *_remat(study, found),
         *_memory(study, found),
-        *_numbers(study),
-        *_shorter(study),
+        *_uncompared_losses(study),
+        *_fewer_steps(study),
         *_noise(state.plan.rule.indifferent, noise),
         *_alarms(state),
-        *_others(study, found),
-        *_not_tried(study),
-        *_of_trials(study),
+        *_also_faster(study, found),
+        *_without_budget(study),
+        *_notes_of_trials(study),
         *(study.space.notes if study.space else ()),
         *_model(study),
     ]
@@ -147,13 +147,13 @@ def _memory(study: Study, found: StudyResults) -> Iterator[str]:
             return
 
 
-def _numbers(study: Study) -> Iterator[str]:
+def _uncompared_losses(study: Study) -> Iterator[str]:
     base = _reports(study, BASE)
     if base and not any(report.losses and report.losses.values for report in base):
         yield "the program prints no losses, so the results of the arms are not compared"
 
 
-def _shorter(study: Study) -> Iterator[str]:
+def _fewer_steps(study: Study) -> Iterator[str]:
     """Report arms that ended successfully but ran fewer steps than the base."""
     base = [report.steps_seen for report in _reports(study, BASE) if report.steps_seen is not None]
     if not base:
@@ -183,7 +183,7 @@ def _alarms(state: RaceState) -> Iterator[str]:
         yield f"in the confirmation, {note}"
 
 
-def _others(study: Study, found: StudyResults) -> Iterator[str]:
+def _also_faster(study: Study, found: StudyResults) -> Iterator[str]:
     for name, estimate in found.raced.items():
         if name in study.dropped:
             continue
@@ -193,7 +193,7 @@ def _others(study: Study, found: StudyResults) -> Iterator[str]:
             yield f"{name} was also faster: {estimate_text(estimate)} in the race"
 
 
-def _not_tried(study: Study) -> Iterator[str]:
+def _without_budget(study: Study) -> Iterator[str]:
     """Report arms that the budget had no room for: those that never ran, then those that did."""
     out = [drop.arm for drop in study.dropped.values() if drop.kind == NO_BUDGET]
     ran = [name for name in out if study.trials_of(name)]
@@ -202,11 +202,11 @@ def _not_tried(study: Study) -> Iterator[str]:
         (ran, "room for more runs of"),
     ):
         if names:
-            first = some([what_text(study.arm(name)) for name in names], 3)
+            first = some([changes_text(study.arm(name)) for name in names], 3)
             yield f"the budget had no {room} {several(len(names), 'arm')}: {first}"
 
 
-def _of_trials(study: Study) -> Iterator[str]:
+def _notes_of_trials(study: Study) -> Iterator[str]:
     for trial in study.trials:
         if trial.report is not None:
             yield from trial.report.notes

@@ -13,7 +13,7 @@ from typing import Final
 from counterpoint.core import Range
 from counterpoint.core.printable import counted_noun as several
 from counterpoint.tune.arm import Arm
-from counterpoint.tune.conclusion.caveats import doubts
+from counterpoint.tune.conclusion.caveats import caveats
 from counterpoint.tune.conclusion.conclusion import (
     NOT_LOOKED_AT,
     NOT_PREDICTABLE,
@@ -26,7 +26,7 @@ from counterpoint.tune.conclusion.results import (
     StudyResults,
     measured_ablation,
     study_results,
-    without_vain_claims,
+    without_unproven_no_effect,
 )
 from counterpoint.tune.conclusion.sentence import (
     measured_sentence,
@@ -53,7 +53,7 @@ def conclude(study: Study, plan: StudyPlan) -> Conclusion:
     state = RaceState(study, plan)
     if not any(trial.report is not None for trial in study.trials):
         return _predicted(state)
-    found = without_vain_claims(study_results(state))
+    found = without_unproven_no_effect(study_results(state))
     noise = _noise(state)
     rows = arm_rows(state, found)
     claim = found.claimed
@@ -69,8 +69,8 @@ def conclude(study: Study, plan: StudyPlan) -> Conclusion:
         rows=rows,
         noise=noise,
         spent=spent(state),
-        ablation=(*measured_ablation(state, found), *_foretold(study, found.winner)),
-        notes=doubts(state, found, noise),
+        ablation=(*measured_ablation(state, found), *_predicted_ablation(study, found.winner)),
+        notes=caveats(state, found, noise),
         left_out=_left_out(study),
     )
 
@@ -89,8 +89,8 @@ def _predicted(state: RaceState) -> Conclusion:
         range=prediction.gain_range if prediction is not None else None,
         rows=rows,
         spent=spent(state) if study.trials else None,
-        ablation=tuple(_foretold(study, best)),
-        notes=tuple(_left(rows)),
+        ablation=tuple(_predicted_ablation(study, best)),
+        notes=tuple(_never_predicted(rows)),
         left_out=_left_out(study),
     )
 
@@ -100,12 +100,12 @@ def _left_out(study: Study) -> tuple[LeftOut, ...]:
     return () if study.space is None else tuple(item for item in study.space.left_out if item.named)
 
 
-def _foretold(study: Study, best: Arm | None) -> Iterator[Ablated]:
+def _predicted_ablation(study: Study, best: Arm | None) -> Iterator[Ablated]:
     """Return the predicted ablation of the recommended arm only."""
     return (ablated for ablated in study.ablation if best is not None and ablated.arm == best.name)
 
 
-def _left(rows: tuple[ArmRow, ...]) -> Iterator[str]:
+def _never_predicted(rows: tuple[ArmRow, ...]) -> Iterator[str]:
     """Report the arms that were never predicted, and say how to include them."""
     statuses = [row.status for row in rows]
     left, silent = statuses.count(NOT_LOOKED_AT), statuses.count(NOT_PREDICTABLE)

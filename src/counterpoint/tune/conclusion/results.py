@@ -13,7 +13,7 @@ from counterpoint.tune.arm import (
     BASE,
     Arm,
     ArmOrigin,
-    hidden_text,
+    possible_effects_text,
 )
 from counterpoint.tune.race.combinations import left_out, without_each
 from counterpoint.tune.race.rows import ABLATE
@@ -25,7 +25,7 @@ from counterpoint.tune.statistics.estimate import (
 from counterpoint.tune.study.records import Ablated
 from counterpoint.tune.study.study import Study
 
-TELLS_NOTHING: Final = 0.05
+WIDEST_NO_EFFECT: Final = 0.05
 """Rule of thumb: if an effect this large can't be ruled out, "no effect" is not claimed."""
 NOISY: Final = "too noisy to tell"
 
@@ -127,20 +127,24 @@ def _loses(
     return -estimate.gain * share, -reach.high * share, -reach.low * share
 
 
-def without_vain_claims(found: StudyResults) -> StudyResults:
+def without_unproven_no_effect(found: StudyResults) -> StudyResults:
     """Return the findings, with "no effect" changed to open where the range is too wide."""
     return replace(
         found,
-        raced={name: _without_vain_claim(estimate) for name, estimate in found.raced.items()},
-        fresh={name: _without_vain_claim(estimate) for name, estimate in found.fresh.items()},
+        raced={
+            name: _without_unproven_no_effect(estimate) for name, estimate in found.raced.items()
+        },
+        fresh={
+            name: _without_unproven_no_effect(estimate) for name, estimate in found.fresh.items()
+        },
     )
 
 
-def _without_vain_claim(estimate: GainEstimate) -> GainEstimate:
+def _without_unproven_no_effect(estimate: GainEstimate) -> GainEstimate:
     if estimate.verdict is not ArmVerdict.SAME or not isinstance(estimate.range, Range):
         return estimate
     most = max(abs(estimate.range.low), abs(estimate.range.high))
-    if most <= TELLS_NOTHING:
+    if most <= WIDEST_NO_EFFECT:
         return estimate
-    why = f"{NOISY}: {hidden_text([estimate.range])} can't be seen here"
+    why = f"{NOISY}: {possible_effects_text([estimate.range])} can't be seen here"
     return replace(estimate, verdict=ArmVerdict.OPEN, why=why)

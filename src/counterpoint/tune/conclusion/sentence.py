@@ -8,7 +8,14 @@ from dataclasses import replace
 
 from counterpoint.core import Range
 from counterpoint.core.printable import counted_noun as several
-from counterpoint.tune.arm import Arm, ArmOrigin, gain_text, hidden_text, share_text, what_text
+from counterpoint.tune.arm import (
+    Arm,
+    ArmOrigin,
+    changes_text,
+    gain_text,
+    possible_effects_text,
+    share_text,
+)
 from counterpoint.tune.conclusion.conclusion import (
     NOT_TRIED,
     ArmRow,
@@ -17,7 +24,7 @@ from counterpoint.tune.conclusion.results import (
     NOISY,
     StudyResults,
 )
-from counterpoint.tune.executors.choose import named_here
+from counterpoint.tune.executors.choose import runs_here
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.race import SPENT
 from counterpoint.tune.race.rows import RACE
@@ -49,7 +56,7 @@ def measured_sentence(
     others = [*_others(rows, found.winner or found.refuted), *_not_run(state, rows)]
     claim = found.claimed
     if found.winner is not None and claim is not None:
-        head = f"{estimate_text(claim)} from {what_text(found.winner)}"
+        head = f"{estimate_text(claim)} from {changes_text(found.winner)}"
         return "; ".join([f"{head} ({_how(state, found)})", *others])
     if found.refuted is not None:
         return "; ".join([_refuted(state, found, found.refuted, noise), *others])
@@ -58,7 +65,7 @@ def measured_sentence(
 
 def _how(state: RaceState, found: StudyResults) -> str:
     if found.confirmed:
-        local = named_here(state.study.began.executor)
+        local = runs_here(state.study.began.executor)
         return "measured, confirmed " + ("by fresh runs" if local else "in a fresh allocation")
     if not state.plan.confirm_rows:
         return "measured, not confirmed: no fresh runs were requested"
@@ -73,9 +80,9 @@ def _refuted(state: RaceState, found: StudyResults, arm: Arm, noise: RunNoise | 
     slower = after.verdict is ArmVerdict.SLOWER
     outcome = f"{'slower in' if slower else 'not confirmed by'} fresh runs, {estimate_text(after)}"
     if after.gain > state.plan.rule.indifferent:  # then its range is too wide to tell
-        outcome += remedy(state, noise, after, looks=state.looks(arm.name) + 1)
+        outcome += rows_advice(state, noise, after, looks=state.looks(arm.name) + 1)
     race = f"{gain_text(before.gain)} in the race, " if before is not None else ""
-    return f"no gain is certain: {what_text(arm)}: {race}{outcome}"
+    return f"no gain is certain: {changes_text(arm)}: {race}{outcome}"
 
 
 def _without_a_winner(
@@ -120,8 +127,8 @@ def _open(
             return "nothing is decided yet"
         return f"inconclusive: no gain was found{_ruled_out(found, rows)}"
     estimate = found.raced[best.name]
-    head = f"not decided: {what_text(best)} may save {estimate_text(estimate)}"
-    return head + remedy(state, noise, estimate)
+    head = f"not decided: {changes_text(best)} may save {estimate_text(estimate)}"
+    return head + rows_advice(state, noise, estimate)
 
 
 def _ruled_out(found: StudyResults, rows: tuple[ArmRow, ...]) -> str:
@@ -145,7 +152,7 @@ def _cannot_be_seen(found: StudyResults) -> str | None:
     """Return the largest effects that the noise may hide, if any arm was too noisy."""
     noisy = [estimate.range for estimate in found.raced.values() if estimate.why.startswith(NOISY)]
     reaches = [reach for reach in noisy if isinstance(reach, Range)]
-    return hidden_text(reaches) if reaches else None
+    return possible_effects_text(reaches) if reaches else None
 
 
 def _nothing(ended: StudyEnded | None, rows: tuple[ArmRow, ...]) -> str:
@@ -244,7 +251,7 @@ def predicted_best(state: RaceState) -> Arm | None:
     return min((predicted[0], *tied), key=lambda arm: len(arm.changes) or math.inf)
 
 
-def same_program(one: Arm, other: Arm) -> bool:
+def have_same_program(one: Arm, other: Arm) -> bool:
     """Return whether two arms are predicted to have the same program; an arm equals itself."""
     if one.predicted is None or other.predicted is None:
         return one.name == other.name
@@ -277,14 +284,16 @@ def predicted_sentence(state: RaceState) -> str:
     figures = best.predicted
     text = gain_text(figures.gain, figures.gain_range).replace("%", "% predicted", 1)
     tied = [seen.arm for seen in candidates if seen.arm.predicted and seen.arm.predicted.tied]
-    others = sum(not same_program(arm, best) for arm in tied)
+    others = sum(not have_same_program(arm, best) for arm in tied)
     small = start is not None and not large and figures.gain <= state.plan.rule.indifferent
     names = [*(["the base"] if small else []), *([several(others, "other")] if others else [])]
     ties = f"; tied with {' and '.join(names)}" if names else ""
-    return f"{text} from {what_text(best)}{ties}; confirm it by a measurement"
+    return f"{text} from {changes_text(best)}{ties}; confirm it by a measurement"
 
 
-def remedy(state: RaceState, noise: RunNoise | None, estimate: GainEstimate, looks: int = 1) -> str:
+def rows_advice(
+    state: RaceState, noise: RunNoise | None, estimate: GainEstimate, looks: int = 1
+) -> str:
     """Say how many rows would decide and, if the budget has no room for them, which budget has.
 
     A second look takes at least twice the rows of the first, which are among them.

@@ -80,8 +80,8 @@ def executor_kind(
     return next((kind for kind in EXECUTORS if _fits(kind, options, variables)), EXECUTORS[0])
 
 
-def named_here(name: str | None) -> bool:
-    """Return False if an executor is named whose trials run on other machines."""
+def runs_here(name: str | None) -> bool:
+    """Return whether trials run on this machine; without a name, they may."""
     return name is None or executor_kind(name).is_here
 
 

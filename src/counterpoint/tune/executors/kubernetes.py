@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from counterpoint.tune.executors.kubernetes_template import JobTemplate
 
 
-def _make(asked: PlaceRequest) -> Executor:
-    template = _template(asked)
+def _make(request: PlaceRequest) -> Executor:
+    template = _template(request)
     if find_spec("kubernetes") is None:
         raise UsageError(
             "`executor=kubernetes`: the Kubernetes client is not installed here",
@@ -35,17 +35,17 @@ def _make(asked: PlaceRequest) -> Executor:
 
     made = Kubernetes(
         name=KUBERNETES.name,
-        shape=asked.shape,
+        shape=request.shape,
         template=template,
-        say=asked.say,
+        say=request.say,
     )
     made.refuse_what_the_cluster_would()
     return made
 
 
-def _template(asked: PlaceRequest) -> JobTemplate:
-    refuse_shape(asked.shape)
-    path = asked.options.get("job-template")
+def _template(request: PlaceRequest) -> JobTemplate:
+    refuse_shape(request.shape)
+    path = request.options.get("job-template")
     if path is None:
         raise UsageError(
             "`executor=kubernetes`: `job_template=` is missing",
@@ -54,11 +54,11 @@ def _template(asked: PlaceRequest) -> JobTemplate:
         )
     from counterpoint.tune.executors.kubernetes_template import read_template
 
-    return read_template(Path(path), asked.shape.nodes, asked.study)
+    return read_template(Path(path), request.shape.nodes, request.study)
 
 
-def _gpus_of_a_node(asked: PlaceRequest) -> int:
-    return _template(asked).gpus
+def _gpus_of_a_node(request: PlaceRequest) -> int:
+    return _template(request).gpus
 
 
 def refuse_shape(shape: ProcessShape) -> None:

@@ -245,14 +245,14 @@ def read_cpus(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _make(asked: PlaceRequest) -> Local:
-    refuse_nodes(asked.shape)
-    gpus, cpus = asked.options.get("gpus"), asked.options.get("cpus")
+def _make(request: PlaceRequest) -> Local:
+    refuse_nodes(request.shape)
+    gpus, cpus = request.options.get("gpus"), request.options.get("cpus")
     return Local(
-        shape=asked.shape,
-        gpus=None if gpus is None else read_gpus(gpus, asked.environ),
+        shape=request.shape,
+        gpus=None if gpus is None else read_gpus(gpus, request.environ),
         cpus=None if cpus is None else read_cpus(cpus),
-        ending=asked.ending,
+        ending=request.ending,
     )
 
 

@@ -13,7 +13,7 @@ from counterpoint.core import UsageError
 from counterpoint.tune.executors.executor import Executor, ExecutorKind, PlaceRequest
 
 
-def _make(asked: PlaceRequest) -> Executor:
+def _make(request: PlaceRequest) -> Executor:
     if find_spec("ray") is None:
         raise UsageError(
             "`executor=ray`: Ray is not installed here",
@@ -24,11 +24,11 @@ def _make(asked: PlaceRequest) -> Executor:
 
     return Ray(
         name=RAY.name,
-        shape=asked.shape,
-        address=asked.options.get("ray-address"),
-        say=asked.say,
-        stopped=asked.stopped,
-        ending=asked.ending,
+        shape=request.shape,
+        address=request.options.get("ray-address"),
+        say=request.say,
+        stopped=request.stopped,
+        ending=request.ending,
     )
 
 

@@ -405,24 +405,24 @@ def _refuse_job_around(job: str, shape: ProcessShape, variables: Mapping[str, st
     read_grant(job, variables).ranks_per_node(shape)
 
 
-def _make(asked: PlaceRequest) -> Slurm:
-    within = asked.environ.get("SLURM_JOB_ID")
-    refuse_missing_tools(asked.environ, "srun" if within else "salloc")
-    if within is not None and asked.options.get("slurm"):
+def _make(request: PlaceRequest) -> Slurm:
+    within = request.environ.get("SLURM_JOB_ID")
+    refuse_missing_tools(request.environ, "srun" if within else "salloc")
+    if within is not None and request.options.get("slurm"):
         raise UsageError(
-            f"`slurm={asked.options['slurm']!r}`: Slurm job {within} is already allocated",
+            f"`slurm={request.options['slurm']!r}`: Slurm job {within} is already allocated",
             why="trials run as steps of it",
             next="remove it, or start outside of the allocation",
         )
     if within is not None:
-        _refuse_job_around(within, asked.shape, asked.environ)
+        _refuse_job_around(within, request.shape, request.environ)
     return Slurm(
-        shape=asked.shape,
+        shape=request.shape,
         within=within,
-        options=() if within else submit_options(asked),
-        say=asked.say,
-        stopped=asked.stopped,
-        ending=asked.ending,
+        options=() if within else submit_options(request),
+        say=request.say,
+        stopped=request.stopped,
+        ending=request.ending,
     )
 
 

@@ -247,10 +247,10 @@ def batch_script(job: TrialJob, ending: EndingTimes) -> str:
     )
 
 
-def _make(asked: PlaceRequest) -> SlurmBatch:
-    refuse_missing_tools(asked.environ, "sbatch")
-    options = submit_options(asked)
-    return SlurmBatch(shape=asked.shape, options=options, say=asked.say, ending=asked.ending)
+def _make(request: PlaceRequest) -> SlurmBatch:
+    refuse_missing_tools(request.environ, "sbatch")
+    options = submit_options(request)
+    return SlurmBatch(shape=request.shape, options=options, say=request.say, ending=request.ending)
 
 
 SLURM_BATCH: Final = ExecutorKind(

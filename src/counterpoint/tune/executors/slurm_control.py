@@ -375,15 +375,15 @@ def outside(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def submit_options(asked: PlaceRequest) -> tuple[str, ...]:
+def submit_options(request: PlaceRequest) -> tuple[str, ...]:
     """Split --slurm into options for salloc or sbatch; raise a UsageError if Slurm rejects them."""
-    text = asked.options.get("slurm", "")
+    text = request.options.get("slurm", "")
     try:
         words = tuple(shlex.split(text))
     except ValueError as damage:
         raise UsageError(f"`slurm={text!r}` can't be split into words: {damage}") from None
-    _refuse_options(words, asked.shape)
-    _refuse_rejected(words, asked.shape, outside(asked.environ))
+    _refuse_options(words, request.shape)
+    _refuse_rejected(words, request.shape, outside(request.environ))
     return words
 
 

@@ -45,10 +45,10 @@ def reserve(total: float, rows: int) -> int:
     wanted = 2 * rows
     if math.isinf(total):
         return wanted
-    return fitting(wanted, total - LEAST)
+    return whole_pairs(wanted, total - LEAST)
 
 
-def fitting(wanted: int, room: float) -> int:
+def whole_pairs(wanted: int, room: float) -> int:
     """Return how many of the wanted trials fit, in pairs; 0 if too few to confirm anything."""
     fits = int(min(wanted, max(room, 0))) // 2 * 2
     return fits if fits >= 2 * FEWEST_CONFIRM_ROWS else 0

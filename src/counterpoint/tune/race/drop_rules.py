@@ -36,7 +36,7 @@ def look(state: RaceState) -> Drop | None:
     )
 
 
-def screening_fits(state: RaceState) -> Drop | None:
+def drop_unaffordable(state: RaceState) -> Drop | None:
     """Return a Drop of the last new arm if the budget can't pay for the first two rows of all.
 
     Arms are in order of promise, so the last one is the least promising.
@@ -57,7 +57,7 @@ def screening_fits(state: RaceState) -> Drop | None:
     if len(new) == 1 and have[out.name]:
         return None  # already measured: its estimate stands
     arms = counted_noun(len(new), "arm")
-    why = f"{need} trials would be needed for {arms}, and {_left(remaining)}"
+    why = f"{need} trials would be needed for {arms}, and {_left_text(remaining)}"
     return Drop(out.name, NO_BUDGET, why)
 
 
@@ -134,12 +134,12 @@ def _by_budget(state: RaceState) -> Drop | None:
     out = doubtful[-1]
     why = (
         f"{_after(state.raced[out.name])}: {need} trials would be needed to tell {len(arms)} arms "
-        f"apart, and {_left(remaining)}"
+        f"apart, and {_left_text(remaining)}"
     )
     return Drop(out.name, NO_BUDGET, why)
 
 
-def _left(there: RemainingBudget) -> str:
+def _left_text(there: RemainingBudget) -> str:
     reserved = f": {there.reserve} more are kept for the confirmation" if there.reserve else ""
     return f"{there.for_the_race:g} are left{reserved}"
 

@@ -18,14 +18,14 @@ from counterpoint.tune.trial.report import Losses, Purpose, TrialFailure
 _SAME_OPTIONS: Final = "XLA compiles it to the base's program with the base's options"
 OTHER_NUMBERS: Final = "other numbers"
 _CHANCES: Final = 2
-OF_NO_USE: Final = frozenset({TrialFailure.NO_STEPS, TrialFailure.UNSTEADY})
+NO_MATTER_WHEN_PROFILING: Final = frozenset({TrialFailure.NO_STEPS, TrialFailure.UNSTEADY})
 """Failures that do not matter in a profiled run, which needs no step times."""
 _AGAIN: Final = frozenset({TrialFailure.UNSTEADY, TrialFailure.HANG, TrialFailure.NO_STEPS})
 """Failures that may be chance even in the first run, or that a profile may resolve."""
 _BY_THE_USER: Final = frozenset({TrialFailure.INTERRUPTED, TrialFailure.DISK_FULL})
 _OF_NODES: Final = frozenset({TrialFailure.NODE_FAULT, TrialFailure.PREEMPTED})
 
-_MEND: Final = {
+_FIXES: Final = {
     TrialFailure.UNKNOWN_FLAG: "fix XLA_FLAGS: counterpoint flags check",
     TrialFailure.NOT_APPLIED: "start the program so that it inherits the environment",
     TrialFailure.OUT_OF_MEMORY: "make it fit first: a smaller batch, or more recomputation",
@@ -41,25 +41,28 @@ def fault(state: RaceState) -> Move | None:
     """Return the move that follows from how trials ended, if any."""
     study = state.study
     return (
-        _of_the_base(study)
-        or next(_of_arms(study), None)
+        _base_fault(study)
+        or next(_arm_faults(study), None)
         or next(_other_numbers(study, state.plan.loss_tolerance), None)
         or next(_same_settings(study), None)
-        or next(_twins(state), None)
-        or _of_nodes(study, state.plan.retries)
+        or next(_equal_programs(state), None)
+        or _node_faults(study, state.plan.retries)
     )
 
 
-def blamed(trial: Trial) -> bool:
+def may_blame_arm(trial: Trial) -> bool:
     """Return whether the trial failed through what may be the arm's fault."""
     if trial.failure is None or not trial.failure.blames_the_arm:
         return False
-    return trial.started.purpose is not Purpose.PROFILE or trial.failure not in OF_NO_USE
+    return (
+        trial.started.purpose is not Purpose.PROFILE
+        or trial.failure not in NO_MATTER_WHEN_PROFILING
+    )
 
 
-def _of_the_base(study: Study) -> Finish | None:
+def _base_fault(study: Study) -> Finish | None:
     """End the study if the base fails: without it there is nothing to compare with."""
-    trials = [trial for trial in study.trials_of(BASE) if trial.counts or blamed(trial)]
+    trials = [trial for trial in study.trials_of(BASE) if trial.counts or may_blame_arm(trial)]
     of_now = {trial.started.number for trial in study.trials[study.before :]}
     streak = 0
     for trial in reversed(trials):
@@ -69,23 +72,23 @@ def _of_the_base(study: Study) -> Finish | None:
     if not streak:
         return None
     failure = trials[-1].failure
-    assert failure is not None  # noqa: S101  # blamed
+    assert failure is not None  # noqa: S101  # by may_blame_arm
     at_once = failure.is_certain or (streak == len(trials) and failure not in _AGAIN)
     if streak < _CHANCES and not at_once:
         return None
     detail = trials[-1].report.detail if trials[-1].report else ""
     why = f"{BASE_FAILS}: {failure}" + (f", {detail}" if detail else "")
-    mend = _MEND.get(failure, "" if "see " in detail else f"see {trials[-1].started.directory}")
+    mend = _FIXES.get(failure, "" if "see " in detail else f"see {trials[-1].started.directory}")
     if failure is TrialFailure.NO_STEPS and not detail.startswith(NONE_SEEN):
         mend = "make it print each step immediately, or train longer"
     return Finish(f"{why}; {mend}" if mend else why)
 
 
-def _of_arms(study: Study) -> Iterator[Drop]:
+def _arm_faults(study: Study) -> Iterator[Drop]:
     for arm in study.arms:
         if arm.is_base or arm.name in study.dropped:
             continue
-        bad = [trial for trial in study.trials_of(arm.name) if blamed(trial)]
+        bad = [trial for trial in study.trials_of(arm.name) if may_blame_arm(trial)]
         certain = next(
             (trial for trial in bad if trial.failure is not None and trial.failure.is_certain), None
         )
@@ -137,7 +140,7 @@ def _sets(arm: Arm) -> object:
     return named, of.layout, arm.per, arm.profile
 
 
-def _twins(state: RaceState) -> Iterator[Drop]:
+def _equal_programs(state: RaceState) -> Iterator[Drop]:
     """Drop arms that act only on the schedule and compile to the program of the base or another.
 
     An arm of flags set by hand is dropped, too, if XLA reports the base's options for its program.
@@ -160,10 +163,10 @@ def _twins(state: RaceState) -> Iterator[Drop]:
                 twin = before[program].name
                 yield Drop(arm.name, SAME_PROGRAM, f"XLA compiles it to the same program as {twin}")
             before[program] = arm
-    yield from _twins_of_winner(study)
+    yield from _ablations_without_effect(study)
 
 
-def _twins_of_winner(study: Study) -> Iterator[Drop]:
+def _ablations_without_effect(study: Study) -> Iterator[Drop]:
     """Drop ablations whose program is the winner's: the omitted change has no effect."""
     against = {
         trial.started.arm for trial in study.trials if trial.started.purpose is Purpose.ABLATE
@@ -208,7 +211,7 @@ def _sets_flags_only(arm: Arm, base: Arm) -> bool:
     return all(map(is_reported, changes.flags))
 
 
-def _of_nodes(study: Study, retries: int) -> Move | None:
+def _node_faults(study: Study, retries: int) -> Move | None:
     """React to trials that fail through no fault of an arm: retry, change nodes, then pause.
 
     If the nodes themselves are lost, change them at once, as no trial could succeed there.

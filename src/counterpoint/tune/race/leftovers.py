@@ -21,7 +21,7 @@ from counterpoint.tune.study.study import Trial
 from counterpoint.tune.trial.measure import measure
 from counterpoint.tune.trial.report import TrialFailure, TrialReport
 
-_NOT_BY_ITSELF: Final = (OutcomeKind.RUNNING, OutcomeKind.LOST, OutcomeKind.INTERRUPTED)
+_NOT_ENDED_BY_ITSELF: Final = (OutcomeKind.RUNNING, OutcomeKind.LOST, OutcomeKind.INTERRUPTED)
 
 
 def end_leftovers(
@@ -64,7 +64,7 @@ def _report(directory: Path, changes: Settings) -> TrialReport | None:
         outcome = read_run(directory).outcome if is_run(directory) else None
     except CounterpointError:
         return None
-    if outcome is None or outcome.kind in _NOT_BY_ITSELF:
+    if outcome is None or outcome.kind in _NOT_ENDED_BY_ITSELF:
         return None
     ended = GangEnd(kind=GangEndKind.EXITED, exit_code=outcome.status)
     return measure(directory, ended, changes)

@@ -18,8 +18,8 @@ from counterpoint.tune.arm import BASE, Arm, ArmOrigin
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.budget import NOISE_TRIALS, ONE_ARM, SCREEN_ROWS
 from counterpoint.tune.race.combinations import combined, without_each
-from counterpoint.tune.race.drop_rules import look, rows_to_next_look, screening_fits
-from counterpoint.tune.race.faults import OF_NO_USE, fault
+from counterpoint.tune.race.drop_rules import drop_unaffordable, look, rows_to_next_look
+from counterpoint.tune.race.faults import NO_MATTER_WHEN_PROFILING, fault
 from counterpoint.tune.race.moves import (
     CloseAllocation,
     Enter,
@@ -36,9 +36,9 @@ from counterpoint.tune.trial.report import Purpose
 
 DECIDED = "every arm is decided"
 SPENT = "the budget is spent"
-REACHED = "the target gain is reached"
-NOBODY = "no arm is left"
-NOTHING = "nothing to try"
+TARGET_REACHED = "the target gain is reached"
+NO_ARM_LEFT = "no arm is left"
+NOTHING_TO_TRY = "nothing to try"
 
 
 def next_move(study: Study, plan: StudyPlan) -> Move:
@@ -55,7 +55,7 @@ def next_move(study: Study, plan: StudyPlan) -> Move:
         or _combine(state)
         or _confirm(state)
         or _ablate(state)
-        or _return(state)
+        or _reenter(state)
         or Finish(_why_done(state))
     )
 
@@ -104,16 +104,16 @@ def _noise(state: RaceState) -> Move | None:
     """Run the base twice in a row first, to measure how much identical runs differ."""
     if state.rows.noise_known or not state.racers:
         return None
-    return screening_fits(state) or _begin(state, Purpose.NOISE, (BASE,))
+    return drop_unaffordable(state) or _begin(state, Purpose.NOISE, (BASE,))
 
 
 def _race(state: RaceState) -> Move | None:
     """Look at the results if due; then begin a row if the rows to the next look are affordable."""
     if not state.racers:
         return None
-    if _through(state):
+    if _is_over(state):
         return look(state) if state.late else None
-    if (move := screening_fits(state) or look(state)) is not None:
+    if (move := drop_unaffordable(state) or look(state)) is not None:
         return move
     roster = state.race_roster
     if not roster or state.target_reached:
@@ -125,7 +125,7 @@ def _race(state: RaceState) -> Move | None:
     return _begin(state, Purpose.RACE if screened else Purpose.SCREEN, roster)
 
 
-def _through(state: RaceState) -> bool:
+def _is_over(state: RaceState) -> bool:
     """Return whether the race is over: fresh runs have begun, and no late arm is undecided."""
     purposes = {row.purpose for row in state.rows}
     if Purpose.ABLATE in purposes:
@@ -140,7 +140,7 @@ def _combine(state: RaceState) -> Enter | None:
     if state.target_reached or any(arm.origin is ArmOrigin.COMBINED for arm in state.study.arms):
         return None
     faster = state.faster(state.raced)
-    if _through(state) and not state.late & {arm.name for arm in faster}:
+    if _is_over(state) and not state.late & {arm.name for arm in faster}:
         return None
     refuted = state.had_fresh_runs - {estimate.arm for estimate in state.shown}
     faster = [arm for arm in faster if arm.name not in refuted]
@@ -177,7 +177,7 @@ def _ablate(state: RaceState) -> Move | None:
     return _begin(state, Purpose.ABLATE, roster)
 
 
-def _return(state: RaceState) -> Enter | None:
+def _reenter(state: RaceState) -> Enter | None:
     """Re-enter an arm that the budget had no room for, if a reserve was left unused."""
     if state.fresh_starts or state.undecided or not state.rows.noise_known:
         return None
@@ -214,7 +214,7 @@ def _profile(state: RaceState, roster: Sequence[str]) -> Move | None:
         for trial in state.study.trials_of(arm.name):
             if trial.started.purpose is not Purpose.PROFILE or trial.report is None:
                 continue
-            if trial.failure is None or trial.failure in OF_NO_USE:
+            if trial.failure is None or trial.failure in NO_MATTER_WHEN_PROFILING:
                 return MakeProfile(arm.name, trial.started.number)
         return _trial(state, arm.name, Purpose.PROFILE, -1)
     return None
@@ -228,11 +228,11 @@ def _trial(state: RaceState, arm: str, purpose: Purpose, row: int) -> RunTrial |
 
 def _why_done(state: RaceState) -> str:
     if len(state.study.arms) < 2:
-        return NOTHING
+        return NOTHING_TO_TRY
     unaffordable = any(drop.kind == NO_BUDGET for drop in state.study.dropped.values())
     if not state.racers:
-        return SPENT if unaffordable else NOBODY
+        return SPENT if unaffordable else NO_ARM_LEFT
     if state.target_reached:
-        return REACHED if not state.plan.confirm_rows or state.shown else SPENT
+        return TARGET_REACHED if not state.plan.confirm_rows or state.shown else SPENT
     waiting = unaffordable or state.undecided or state.confirm_roster
     return SPENT if waiting else DECIDED

@@ -23,8 +23,8 @@ from counterpoint.tune.race.budget import (
     ONE_ARM,
     SCREEN_ROWS,
     RemainingBudget,
-    fitting,
     reserve,
+    whole_pairs,
 )
 from counterpoint.tune.race.combinations import without_each
 from counterpoint.tune.race.rows import ABLATE, CONFIRM, RACE, Rows
@@ -407,7 +407,7 @@ class RaceState:
         # Once the race began, others may use the reserve until an arm is due for it.
         raced = any(trial.started.purpose in (Purpose.SCREEN, Purpose.RACE) for trial in trials)
         others = best is None and raced and not self.fresh_starts
-        reserved = fitting(reserved, left - ONE_ARM if others else left)
+        reserved = whole_pairs(reserved, left - ONE_ARM if others else left)
         return RemainingBudget(max(left, 0.0), reserved)
 
 

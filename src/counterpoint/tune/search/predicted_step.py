@@ -32,20 +32,22 @@ class PredictedStep:
     reach_s: Mapping[PriceFamily, tuple[float, float]]
 
 
-def predicted(base: UncertainStep, made: Simulation, memory: MemoryFit, program: str) -> Predicted:
+def predicted(
+    base: UncertainStep, simulation: Simulation, memory: MemoryFit, program: str
+) -> Predicted:
     """Return the prediction of one simulated step, relative to the base's."""
-    saves = difference(base, made)
+    saves = difference(base, simulation)
     return Predicted(
-        step_s=made.step_s,
-        range_s=step_range(made),
-        gain=1 - made.step_s / base.step_s,
+        step_s=simulation.step_s,
+        range_s=step_range(simulation),
+        gain=1 - simulation.step_s / base.step_s,
         gain_range=Range(saves.low / base.step_s, min(saves.high / base.step_s, 1.0)),
         program=program,
-        exposed_s=made.exposed_s,
+        exposed_s=simulation.exposed_s,
         peak_bytes=memory.peak_bytes,
         limit_bytes=memory.available_bytes,
         fits=memory.fits,
-        reach=tuple((str(family), low, high) for family, (low, high) in made.reach_s.items()),
+        reach=tuple((str(family), low, high) for family, (low, high) in simulation.reach_s.items()),
     )
 
 

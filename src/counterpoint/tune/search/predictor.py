@@ -83,7 +83,7 @@ class Predictor:
 
     Args:
         work: The workload, its target, and the options of each prediction.
-        made: The base's prediction, and what prices instructions.
+        base_forecast: The base's prediction, and what prices instructions.
         ledger: Where candidates are recorded, and found when a search continues.
         pool: The compiler.
         scratch: A directory for profiles.
@@ -94,7 +94,7 @@ class Predictor:
     def __init__(
         self,
         work: PredictionInputs,
-        made: ForecastBatch,
+        base_forecast: ForecastBatch,
         ledger: Ledger,
         pool: Pool,
         *,
@@ -102,12 +102,12 @@ class Predictor:
         keep: Path | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.base: Forecast = made.base
+        self.base: Forecast = base_forecast.base
         self.asked = 0  # compiles, including those in the journal
         self.answered = 0  # of `compile_request`
         self.ahead = max(LEAST_AHEAD, 2 * pool.jobs)
         self._work = work
-        self._pricing: PricingContext = made.pricing
+        self._pricing: PricingContext = base_forecast.pricing
         self._ledger = ledger
         self._pool = pool
         self._scratch = scratch
@@ -240,22 +240,22 @@ class Predictor:
         arm = replace(one.arm, predicted=figures)
         return CandidateSeen(arm=arm, same_as=same.arm.name, at=stamp())
 
-    def _candidate(self, arm: Arm, made: Forecast, program: str) -> CandidateSeen:
-        figures = predicted(self.base.simulation, made.simulation, made.memory, program)
+    def _candidate(self, arm: Arm, result: Forecast, program: str) -> CandidateSeen:
+        figures = predicted(self.base.simulation, result.simulation, result.memory, program)
         if self._study is not None:
-            self._keep_step(self._study, figures, made)
+            self._keep_step(self._study, figures, result)
         seen = CandidateSeen(arm=replace(arm, predicted=figures), at=stamp())
         return self._first_of(seen)
 
-    def _keep_step(self, study: Path, figures: Predicted, made: Forecast) -> None:
+    def _keep_step(self, study: Path, figures: Predicted, result: Forecast) -> None:
         """Keep the Timeline of the step if it is the base's or among the best that fit."""
         path = step_path(study, figures)
-        if made is self.base:
+        if result is self.base:
             self._base_step = path
         ranked = sorted({path, *path.parent.glob("*")} - {self._base_step})
-        if made is self.base or (figures.fits is not False and path in ranked[:_KEPT]):
+        if result is self.base or (figures.fits is not False and path in ranked[:_KEPT]):
             with suppress(InputError):  # of a full disk, which the journal reports
-                write_parquet(made.simulation.timeline, path, overwrite=True)
+                write_parquet(result.simulation.timeline, path, overwrite=True)
         for worse in ranked[_KEPT:]:
             rmtree(worse, ignore_errors=True)
 

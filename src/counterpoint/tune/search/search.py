@@ -53,17 +53,17 @@ def search(  # noqa: PLR0913
     say: Say = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
     *,
-    made: ForecastBatch | None = None,
+    base_forecast: ForecastBatch | None = None,
     confirm: int | None = None,
     keep: Path | None = None,
 ) -> None:
     """Predict candidates, and record the shortlist.
 
     It ends when `plan.candidates` were compiled or nothing new is left. If `stopped` returns true,
-    it ends without recording a SearchEnded, and the next call continues. `made` is the base's
-    prediction, if available. With `confirm`, that many arms are listed in addition to those named
-    by the user. `keep` is the study's directory, for the Timelines of the best steps. If the base
-    fails, the CounterpointError of `predict` is raised.
+    it ends without recording a SearchEnded, and the next call continues. `base_forecast` is the
+    base's prediction, if available. With `confirm`, that many arms are listed in addition to those
+    named by the user. `keep` is the study's directory, for the Timelines of the best steps. If the
+    base fails, the CounterpointError of `predict` is raised.
     """
     if ledger.study.search is not None:
         return
@@ -71,16 +71,18 @@ def search(  # noqa: PLR0913
     started = time.monotonic()
     if ledger.study.space is None:
         ledger.add(SpaceMade.of(space, stamp()))
-    if made is None:
-        made = forecasts(_base_alone(work, space))
+    if base_forecast is None:
+        base_forecast = forecasts(_base_alone(work, space))
     jobs = plan.jobs or work.question.jobs
     with scratch_directory("tune") as scratch, Pool(jobs) as pool:
-        predictor = Predictor(work, made, ledger, pool, scratch=scratch, keep=keep, stopped=stopped)
+        predictor = Predictor(
+            work, base_forecast, ledger, pool, scratch=scratch, keep=keep, stopped=stopped
+        )
         board = Board(predictor.begin(space.base))
         say("explaining the base's predicted step")
         recorded = (seen.arm for seen in ledger.study.candidates)
         shortened = tuple(arm for arm in recorded if _MARK.search(arm.name))
-        grid = Grid(_with_remedies(replace(space, recorded=shortened), work, made, say))
+        grid = Grid(_with_remedies(replace(space, recorded=shortened), work, base_forecast, say))
         searcher = _Search(grid, plan, predictor, board, say, started)
         try:
             ended = searcher.run(ledger, confirm)
@@ -90,9 +92,11 @@ def search(  # noqa: PLR0913
     say(ended.why)
 
 
-def _with_remedies(space: Space, work: PredictionInputs, made: ForecastBatch, say: Say) -> Space:
+def _with_remedies(
+    space: Space, work: PredictionInputs, base_forecast: ForecastBatch, say: Say
+) -> Space:
     """Put the remedies that `explain` names for the base's losses before all other seeds."""
-    base = made.base
+    base = base_forecast.base
     explained = explain(
         base.simulation.timeline, target=work.pricing.target, settings=base.settings
     )

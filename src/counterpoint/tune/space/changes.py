@@ -14,13 +14,13 @@ from counterpoint.flags.catalogue import libtpu_flag
 from counterpoint.flags.lines import OWN_PREFIX, is_variable
 from counterpoint.tune.arm import Acts, ArmChange, Per
 from counterpoint.tune.space.context import SpaceContext
-from counterpoint.tune.space.current_settings import TWINS, says
+from counterpoint.tune.space.current_settings import OLD_NAMES, is_in_effect
 from counterpoint.tune.space.dimensions import builtin_dimensions
 from counterpoint.tune.space.space import Dimension
-from counterpoint.tune.space.thresholds import name_of
+from counterpoint.tune.space.thresholds import threshold_name
 
-_ON: Final = {"true": "on", "false": "off", "": "empty"}
-_NEW: Final = {old: new for new, old in TWINS.items()}
+_CHOICE_NAMES: Final = {"true": "on", "false": "off", "": "empty"}
+_NEW_NAMES: Final = {old: new for new, old in OLD_NAMES.items()}
 _Name = tuple[str, str]
 
 
@@ -98,7 +98,7 @@ def _pairs(settings: Settings) -> dict[_Name, str]:
 
 def _is_idle(name: _Name, value: str, here: SpaceContext) -> bool:
     """Return True if the setting repeats the current value; compile options never do."""
-    return name[0] != "options" and says(name[1], value, here)
+    return name[0] != "options" and is_in_effect(name[1], value, here)
 
 
 def _alone(way: str, name: str, value: str) -> ArmChange:
@@ -108,7 +108,7 @@ def _alone(way: str, name: str, value: str) -> ArmChange:
         env=pair if way == "env" else (),
         options=pair if way == "options" else (),
     )
-    dimension, choice = _spoken(name, value)
+    dimension, choice = _dimension_and_choice(name, value)
     if way == "env" and dimension == name and not is_variable(name):
         dimension = f"{OWN_PREFIX}{name}"
     of_libtpu = way == "options" and libtpu_flag(name) is not None
@@ -116,17 +116,18 @@ def _alone(way: str, name: str, value: str) -> ArmChange:
     return ArmChange(dimension=dimension, choice=choice, settings=settings, acts=acts)
 
 
-def _spoken(name: str, value: str) -> tuple[str, str]:
+def _dimension_and_choice(name: str, value: str) -> tuple[str, str]:
     """Return the dimension and choice that are about this name alone, or the name and value."""
-    new = _NEW.get(name, name)
+    new = _NEW_NAMES.get(name, name)
     for draft in builtin_dimensions().drafts.values():
         picks = [pick.settings for variants in draft.choices.values() for pick in variants]
         if any(
-            [_NEW.get(key, key) for key, _ in (*pick.xla, *pick.env)] != [new] for pick in picks
+            [_NEW_NAMES.get(key, key) for key, _ in (*pick.xla, *pick.env)] != [new]
+            for pick in picks
         ):
             continue
         if draft.combine and value.isdigit():
-            return draft.name, name_of(int(value))
+            return draft.name, threshold_name(int(value))
         named = (
             choice
             for choice, variants in draft.choices.items()
@@ -134,10 +135,12 @@ def _spoken(name: str, value: str) -> tuple[str, str]:
             if value in dict((*pick.settings.xla, *pick.settings.env)).values()
         )
         return draft.name, next(named, value)
-    return name, _ON.get(value, value)
+    return name, _CHOICE_NAMES.get(value, value)
 
 
 def changes_something(settings: Settings, here: SpaceContext) -> bool:
     """Return True if any of the settings differs from what is in effect already."""
     names = (*settings.flags.items(), *settings.variables.items())
-    return bool(settings.options) or any(not says(name, value, here) for name, value in names)
+    return bool(settings.options) or any(
+        not is_in_effect(name, value, here) for name, value in names
+    )

@@ -24,7 +24,7 @@ from counterpoint.tune.executors.executor import ProcessShape
 
 Platform: TypeAlias = Literal["gpu", "cpu", "tpu"]
 
-_SPOKEN: Final = {"cpu": "a CPU", "tpu": "a TPU"}
+_PLATFORM_NAMES: Final = {"cpu": "a CPU", "tpu": "a TPU"}
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -129,7 +129,7 @@ class SpaceContext:
             return None
         if self.platform is None:
             return "for GPUs, but none are known: name them with `target=`"
-        return f"for GPUs, not for {_SPOKEN[self.platform]}"
+        return f"for GPUs, not for {_PLATFORM_NAMES[self.platform]}"
 
     def unmet(self, condition: Condition) -> str | None:
         """Return why a condition does not hold here; None if it does."""
@@ -152,7 +152,7 @@ def space_context(
     version: str | None,
     target: Target | None,
     program: Program | None,
-    running: RunFacts,
+    run_facts: RunFacts,
 ) -> SpaceContext:
     """Collect what is known; a target implies its platform."""
     meant = version or installed_version()
@@ -162,11 +162,11 @@ def space_context(
         release=found,
         version=meant,
         sure=version is not None and found.exact,
-        platform=running.platform or _platform(target),
+        platform=run_facts.platform or _platform(target),
         target=target,
         program=program,
-        shape=running.shape,
-        inherited=running.inherited,
+        shape=run_facts.shape,
+        inherited=run_facts.inherited,
     )
 
 

@@ -18,10 +18,10 @@ from counterpoint.flags.lines import OWN_PREFIX, is_flag, is_variable, load_sett
 from counterpoint.flags.recipe import recipes
 from counterpoint.tune.arm import Per
 from counterpoint.tune.space.context import SpaceContext
-from counterpoint.tune.space.current_settings import fitted
+from counterpoint.tune.space.current_settings import adapted
 from counterpoint.tune.space.dimensions import Draft, Pick
 from counterpoint.tune.space.recipe_arms import RECOMMENDED, recommended
-from counterpoint.tune.space.thresholds import size_of
+from counterpoint.tune.space.thresholds import threshold_bytes
 from counterpoint.tune.space.values import ValuePlace
 
 _SHORTENED: Final = "\N{HORIZONTAL ELLIPSIS}"
@@ -77,7 +77,7 @@ def _part(part: str, drafts: Mapping[str, Draft], here: SpaceContext) -> LabelSe
     picks = draft.choices.get(choice, ())
     pick = next((candidate for candidate in picks if here.unmet(candidate.condition) is None), None)
     if pick is not None:
-        return LabelSettings(fitted(pick.settings, here), pick.profile, pick.per)
+        return LabelSettings(adapted(pick.settings, here), pick.profile, pick.per)
     return LabelSettings(_value(draft, choice, here))
 
 
@@ -91,10 +91,10 @@ def _value(draft: Draft, choice: str, here: SpaceContext) -> Settings:
             f"{draft.name} has no choice {choice} here", why=f"its choices are {choices}"
         )
     ((way, name),) = names
-    size = size_of(choice) if draft.combine else None
+    size = threshold_bytes(choice) if draft.combine else None
     value = str(size) if size is not None else _VALUES.get(choice, choice)
     pair = ((name, value),)
-    return fitted(Settings(pair) if way == "xla" else Settings(env=pair), here)
+    return adapted(Settings(pair) if way == "xla" else Settings(env=pair), here)
 
 
 def _pairs(settings: Settings) -> list[tuple[str, str, str]]:

@@ -21,12 +21,17 @@ from counterpoint.tune.space.context import RunFacts, SpaceContext, space_contex
 from counterpoint.tune.space.dimensions import Draft
 from counterpoint.tune.space.hand_arms import hand_arms, typed_arms, warnings
 from counterpoint.tune.space.recipe_arms import RECOMMENDED, recipe_arms
-from counterpoint.tune.space.selection import Selected, selected
+from counterpoint.tune.space.selection import DraftSelection, select
 from counterpoint.tune.space.space import Dimension, LeftOut, Space
-from counterpoint.tune.space.space_edits import checked, drafts_for, fixed, wanted
+from counterpoint.tune.space.space_edits import (
+    drafts_for,
+    flag_hints,
+    wanted_choices,
+    with_fixed_settings,
+)
 from counterpoint.tune.space.space_file import SpaceFile
 
-_NOTHING: Final = SpaceFile(file="")
+_NO_FILE: Final = SpaceFile(file="")
 _NOT_RUN: Final = RunFacts()
 
 
@@ -46,8 +51,8 @@ def make_space(
     target: Target | None = None,
     program: Program | None = None,
     version: str | None = None,
-    asked: SpaceFile | None = None,
-    running: RunFacts = _NOT_RUN,
+    space_file: SpaceFile | None = None,
+    run_facts: RunFacts = _NOT_RUN,
     arms: Sequence[str] = (),
 ) -> Space:
     """Make the space of everything that may be tried on top of the base.
@@ -57,25 +62,25 @@ def make_space(
         target: The GPUs; None if unknown.
         program: The compiled base; None if not compiled: it may then have any collective.
         version: The workload's jaxlib; None for the one installed here.
-        asked: The user's file.
-        running: What is known of the runs.
+        space_file: The user's file.
+        run_facts: What is known of the runs.
         arms: More manual arms, as `predict --candidate` takes them.
     """
-    request = asked or _NOTHING
+    space_file = space_file or _NO_FILE
     here = space_context(
         base,
         version=version,
         target=target,
         program=program,
-        running=running,
+        run_facts=run_facts,
     )
-    drafts = drafts_for(request)
+    drafts = drafts_for(space_file)
     typed = typed_arms(arms, drafts, here)
-    notes = checked(request, typed, here)
-    here = replace(here, base=fixed(request, drafts, here))
-    dimensions, left_out = _dimensions(drafts, request, here)
-    by_hand = hand_arms((*request.arms, *typed), dimensions, here)
-    unwanted = _unwanted(request, {arm.name for arm in by_hand.arms})
+    notes = flag_hints(space_file, typed, here)
+    here = replace(here, base=with_fixed_settings(space_file, drafts, here))
+    dimensions, left_out = _dimensions(drafts, space_file, here)
+    by_hand = hand_arms((*space_file.arms, *typed), dimensions, here)
+    unwanted = _unwanted(space_file, {arm.name for arm in by_hand.arms})
     found = recipe_arms(dimensions, here, unwanted, by_hand.arms)
     hint = hint_of(here.version)
     return Space(
@@ -89,29 +94,31 @@ def make_space(
     )
 
 
-def refuse_odd(
-    version: str | None, target: Target | None, asked: SpaceFile | None, arms: Sequence[str]
+def refuse_wrong_names(
+    version: str | None, target: Target | None, space_file: SpaceFile | None, arms: Sequence[str]
 ) -> None:
-    """Raise the errors that making the space would, before the workload is lowered."""
-    request = asked or _NOTHING
-    here = space_context(Settings(), version=version, target=target, program=None, running=_NOT_RUN)
-    checked(request, typed_arms(arms, drafts_for(request), here), here)
+    """Raise the errors of the user's file and arms early, before the workload is lowered."""
+    space_file = space_file or _NO_FILE
+    here = space_context(
+        Settings(), version=version, target=target, program=None, run_facts=_NOT_RUN
+    )
+    flag_hints(space_file, typed_arms(arms, drafts_for(space_file), here), here)
 
 
 def _dimensions(
-    drafts: Mapping[str, Draft], wishes: SpaceFile, here: SpaceContext
+    drafts: Mapping[str, Draft], space_file: SpaceFile, here: SpaceContext
 ) -> tuple[tuple[Dimension, ...], tuple[LeftOut, ...]]:
     left_out: list[LeftOut] = []
-    chosen: dict[str, Selected] = {}
+    chosen: dict[str, DraftSelection] = {}
     for name, draft in drafts.items():
-        why = _not_wanted(name, wishes)
+        why = _not_wanted(name, space_file)
         # The base may have a choice of a dimension that is not wanted, and others may need it.
-        selection = selected(draft, here, wanted(draft, wishes))
+        selection = select(draft, here, wanted_choices(draft, space_file))
         if why is not None:
-            fixed_ = name in wishes.fix
+            is_fixed = name in space_file.fix
             left = (LeftOut(name, why),)
             selection = replace(
-                selection, dimension=None, left_out=left, met=selection.met or fixed_
+                selection, dimension=None, left_out=left, met=selection.met or is_fixed
             )
         left_out += selection.left_out
         chosen[name] = selection
@@ -128,19 +135,19 @@ def _dimensions(
     ), tuple(left_out)
 
 
-def _not_wanted(name: str, wishes: SpaceFile) -> str | None:
-    if name in wishes.fix:
-        return f"fixed to {wishes.fix[name]} by {wishes.file}"
-    if name in wishes.drop:
-        return f"dropped by {wishes.file}"
-    own = name in {draft.name for draft in wishes.drafts}
-    if wishes.only is not None and name not in wishes.only and not own:
-        return f"not selected by {wishes.file}"
+def _not_wanted(name: str, space_file: SpaceFile) -> str | None:
+    if name in space_file.fix:
+        return f"fixed to {space_file.fix[name]} by {space_file.file}"
+    if name in space_file.drop:
+        return f"dropped by {space_file.file}"
+    own = name in {draft.name for draft in space_file.drafts}
+    if space_file.only is not None and name not in space_file.only and not own:
+        return f"not selected by {space_file.file}"
     return None
 
 
 def _lacking(
-    dimensions: Mapping[str, Dimension], chosen: Mapping[str, Selected]
+    dimensions: Mapping[str, Dimension], chosen: Mapping[str, DraftSelection]
 ) -> list[tuple[str, str]]:
     """Return the dimensions with unmet `needs`, directly or indirectly, each with the reason."""
     left = dict(dimensions)
@@ -160,7 +167,7 @@ def _lacking(
 
 
 def _closed(
-    one: Dimension, dimensions: Mapping[str, Dimension], chosen: Mapping[str, Selected]
+    one: Dimension, dimensions: Mapping[str, Dimension], chosen: Mapping[str, DraftSelection]
 ) -> Dimension:
     """Drop the `needs` that are met already, and make `excludes` symmetric."""
     needs = {name: choice for name, choice in one.needs.items() if not chosen[name].met}
@@ -173,14 +180,14 @@ def _closed(
     return replace(one, needs=needs, excludes=apart, choices=choices)
 
 
-def _unwanted(wishes: SpaceFile, taken: set[str]) -> Mapping[str, str]:
+def _unwanted(space_file: SpaceFile, taken: set[str]) -> Mapping[str, str]:
     """Return the recipes that the user's file excludes as arms, each with the reason."""
     found: dict[str, str] = {}
     for name in (*recipes(), RECOMMENDED):
         if name in taken:
             found[name] = "one of your arms has this name"
-        elif name in wishes.drop:
-            found[name] = f"dropped by {wishes.file}"
-        elif wishes.only is not None and name not in wishes.only:
-            found[name] = f"not selected by {wishes.file}"
+        elif name in space_file.drop:
+            found[name] = f"dropped by {space_file.file}"
+        elif space_file.only is not None and name not in space_file.only:
+            found[name] = f"not selected by {space_file.file}"
     return found

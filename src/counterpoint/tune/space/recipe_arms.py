@@ -20,7 +20,7 @@ from counterpoint.flags.text import parse_xla_flags, render_xla_flags
 from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.space.changes import changes_of, changes_something
 from counterpoint.tune.space.context import SpaceContext
-from counterpoint.tune.space.current_settings import refused
+from counterpoint.tune.space.current_settings import why_refused
 from counterpoint.tune.space.dimensions import builtin_dimensions
 from counterpoint.tune.space.space import Dimension, LeftOut, new_fault, same_as
 
@@ -126,12 +126,12 @@ def _why_not(name: str, settings: Settings, here: SpaceContext) -> str | None:
         return _nothing(recipe, here)
     why = _other_devices(settings, here)
     if why is None and recipe is not None:
-        why = _beside_the_point(recipe, here)
+        why = _why_irrelevant(recipe, here)
     if why is not None:
         return why
     if settings.layout is not None and not _names(settings):
         return _layout_why_not(here)
-    why = refused(settings, here)
+    why = why_refused(settings, here)
     if why is None and not changes_something(settings, here):
         why = "the base has it already"
     whole = here.before.merged(settings)
@@ -168,7 +168,7 @@ def _layout_why_not(here: SpaceContext) -> str | None:
     return None
 
 
-def _beside_the_point(recipe: Recipe, here: SpaceContext) -> str | None:
+def _why_irrelevant(recipe: Recipe, here: SpaceContext) -> str | None:
     """Return why none of the recipe's lines can matter for this program and these devices."""
     where = here.target.tpu if here.target is not None else None
     if "multislice" in recipe.workloads and where is not None and where.slices == 1:

@@ -12,7 +12,12 @@ from counterpoint.core.frozen import frozen
 from counterpoint.flags.versions import PROFILE
 from counterpoint.tune.arm import Acts, ArmChange
 from counterpoint.tune.space.context import SpaceContext
-from counterpoint.tune.space.current_settings import fitted, is_said, refused, says_all
+from counterpoint.tune.space.current_settings import (
+    adapted,
+    are_in_effect,
+    base_sets_any,
+    why_refused,
+)
 from counterpoint.tune.space.dimensions import ANY, Draft, Pick, builtin_dimensions, names_of
 from counterpoint.tune.space.space import Dimension, LeftOut
 from counterpoint.tune.space.thresholds import break_points
@@ -23,7 +28,7 @@ _NO_MERGE: Final = "no threshold merges differently from the base"
 
 
 @frozen(kw_only=True)
-class Selected:
+class DraftSelection:
     """The result for a draft; `met` is true if the base has one of its choices, as `needs` asks."""
 
     draft: Draft
@@ -32,9 +37,9 @@ class Selected:
     met: bool = False
 
 
-def selected(draft: Draft, here: SpaceContext, only: Sequence[str] | None = None) -> Selected:
+def select(draft: Draft, here: SpaceContext, only: Sequence[str] | None = None) -> DraftSelection:
     """Make the dimension with the choices that are valid here, limited to those in `only`."""
-    why = beside_the_point(draft, here)
+    why = why_irrelevant(draft, here)
     if why is not None:
         return _dropped(draft, why)
     choices = _choices(draft, here) if only is None else draft.choices
@@ -55,7 +60,7 @@ def selected(draft: Draft, here: SpaceContext, only: Sequence[str] | None = None
     if not found:
         met |= any(here.is_default(pick.condition) for name in reasons for pick in choices[name])
         return _dropped(draft, "; ".join(dict.fromkeys(reasons.values())) or _ALREADY, met=met)
-    return Selected(
+    return DraftSelection(
         draft=draft,
         dimension=Dimension(
             name=draft.name,
@@ -71,7 +76,7 @@ def selected(draft: Draft, here: SpaceContext, only: Sequence[str] | None = None
     )
 
 
-def beside_the_point(draft: Draft, here: SpaceContext) -> str | None:
+def why_irrelevant(draft: Draft, here: SpaceContext) -> str | None:
     """Return why the dimension cannot matter, whatever its settings are."""
     why = None if draft.by_hand and here.platform is None else here.no_gpu()
     own = draft.condition.chips == _TPUS or (draft.by_hand and not _is_for_gpus(draft))
@@ -137,13 +142,18 @@ def _change(
             break
     else:
         return None, None if all(pick.undo for pick in picks) else reason, False
-    settings = fitted(pick.settings, here)
-    if pick.undo and not is_said(settings, here):
+    settings = adapted(pick.settings, here)
+    if pick.undo and not base_sets_any(settings, here):
         return None, None, False
-    why = refused(settings, here) or _trips(pick, here) or _profile(pick, here) or _per(pick, here)
+    why = (
+        why_refused(settings, here)
+        or _trips(pick, here)
+        or _profile(pick, here)
+        or _per(pick, here)
+    )
     if why is not None:
         return None, why, False
-    if says_all(settings, here) and not (pick.profile or pick.per):
+    if are_in_effect(settings, here) and not (pick.profile or pick.per):
         return None, None if pick.undo else _ALREADY, not pick.undo
     if pick.per is not None and pick.per == here.per:
         return None, None, False
@@ -190,5 +200,5 @@ def _per(pick: Pick, here: SpaceContext) -> str | None:
     return "a node has one GPU" if here.gpus_per_host < 2 else None
 
 
-def _dropped(draft: Draft, why: str, *, met: bool = False) -> Selected:
-    return Selected(draft=draft, left_out=(LeftOut(draft.name, why),), met=met)
+def _dropped(draft: Draft, why: str, *, met: bool = False) -> DraftSelection:
+    return DraftSelection(draft=draft, left_out=(LeftOut(draft.name, why),), met=met)

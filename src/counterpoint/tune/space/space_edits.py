@@ -11,60 +11,62 @@ from counterpoint.flags.lifecycle import UNKNOWN_TO_ALL, unknown_hint
 from counterpoint.flags.recipe import recipes
 from counterpoint.flags.values import refusal
 from counterpoint.tune.space.context import SpaceContext
-from counterpoint.tune.space.current_settings import fitted
+from counterpoint.tune.space.current_settings import adapted
 from counterpoint.tune.space.dimensions import Draft, Pick, builtin_dimensions
 from counterpoint.tune.space.recipe_arms import RECOMMENDED
 from counterpoint.tune.space.space_file import HandArm, SpaceFile
-from counterpoint.tune.space.thresholds import name_of, picks, size_of
+from counterpoint.tune.space.thresholds import threshold_bytes, threshold_choices, threshold_name
 from counterpoint.tune.space.values import (
     ValuePlace,
     settings_of_line,
 )
 
 
-def drafts_for(asked: SpaceFile) -> Mapping[str, Draft]:
+def drafts_for(space_file: SpaceFile) -> Mapping[str, Draft]:
     """Return all dimensions with the user's own, narrowed as requested; reject unknown names."""
-    drafts = {**builtin_dimensions().drafts, **{draft.name: draft for draft in asked.drafts}}
-    place = asked.place
+    drafts = {**builtin_dimensions().drafts, **{draft.name: draft for draft in space_file.drafts}}
+    place = space_file.place
     arms = (*drafts, *recipes(), RECOMMENDED)
     neither = "it is neither a dimension nor a recipe"
-    _require(asked.drop, arms, place.at("drop"), neither)
-    _require(asked.only or (), arms, place.at("only"), neither)
-    _require(asked.fix, drafts, place.at("fix"))
-    _require(asked.choices, drafts, place.at("choices"))
-    for draft in asked.drafts:
+    _require(space_file.drop, arms, place.at("drop"), neither)
+    _require(space_file.only or (), arms, place.at("only"), neither)
+    _require(space_file.fix, drafts, place.at("fix"))
+    _require(space_file.choices, drafts, place.at("choices"))
+    for draft in space_file.drafts:
         own = place.at("dimension").at(draft.name)
         _require(draft.needs, drafts, own.at("needs"))
         _require(draft.excludes, drafts, own.at("excludes"))
-    return {name: _narrowed(draft, asked) for name, draft in drafts.items()}
+    return {name: _narrowed(draft, space_file) for name, draft in drafts.items()}
 
 
 def _require(
-    names: Iterable[str], known_: Iterable[str], place: ValuePlace, why: str | None = None
+    names: Iterable[str], known: Iterable[str], place: ValuePlace, why: str | None = None
 ) -> None:
-    words = tuple(known_)
+    words = tuple(known)
     for name in names:
         if name not in words:
             raise place.unknown(name, words, why=why)
 
 
-def wanted(draft: Draft, asked: SpaceFile) -> tuple[str, ...] | None:
+def wanted_choices(draft: Draft, space_file: SpaceFile) -> tuple[str, ...] | None:
     """Return the choices of the draft that the user selected; None for all."""
-    names = asked.choices.get(draft.name)
+    names = space_file.choices.get(draft.name)
     if names is None or not draft.combine:
         return names
-    return tuple(name_of(size) for name in names if (size := size_of(name)) is not None)
+    return tuple(
+        threshold_name(size) for name in names if (size := threshold_bytes(name)) is not None
+    )
 
 
-def _narrowed(draft: Draft, asked: SpaceFile) -> Draft:
+def _narrowed(draft: Draft, space_file: SpaceFile) -> Draft:
     """Apply the user's own thresholds; reject a choice that does not exist."""
-    names = asked.choices.get(draft.name)
+    names = space_file.choices.get(draft.name)
     if names is None:
         return draft
-    place = asked.place.at("choices").at(draft.name)
+    place = space_file.place.at("choices").at(draft.name)
     if draft.combine:
         sizes = [_size(name, place) for name in names]
-        return replace(draft, choices=picks(_flag(draft), sizes))
+        return replace(draft, choices=threshold_choices(_flag(draft), sizes))
     for name in names:
         if name not in draft.choices:
             raise place.unknown(name, draft.choices)
@@ -78,7 +80,7 @@ def _flag(draft: Draft) -> str:
 
 
 def _size(text: str, place: ValuePlace) -> int:
-    size = size_of(text)
+    size = threshold_bytes(text)
     if size is None:
         raise place.wrong(
             f"`{text}` is not a size", why="a threshold is in bytes", next='"512 MiB"'
@@ -86,13 +88,15 @@ def _size(text: str, place: ValuePlace) -> int:
     return size
 
 
-def fixed(asked: SpaceFile, drafts: Mapping[str, Draft], here: SpaceContext) -> Settings:
+def with_fixed_settings(
+    space_file: SpaceFile, drafts: Mapping[str, Draft], here: SpaceContext
+) -> Settings:
     """Return the base with what the user fixed."""
     base = here.base
-    for name, value in asked.fix.items():
-        place = asked.place.at("fix").at(name)
+    for name, value in space_file.fix.items():
+        place = space_file.place.at("fix").at(name)
         settings = _fixed(drafts[name], value, place, here)
-        for _ in hints(settings, place, here):
+        for _ in settings_hints(settings, place, here):
             pass  # hints are reported where the space is made; here only errors count
         base = base.merged(settings)
     return base
@@ -114,8 +118,8 @@ def _fixed(draft: Draft, value: str, place: ValuePlace, here: SpaceContext) -> S
                 why="the base has only settings; processes and profiles are options of the study",
                 next=f'drop = ["{draft.name}"], and pass it to `counterpoint tune` instead',
             )
-        return fitted(pick.settings, here)
-    if draft.combine and (size := size_of(value)) is not None:
+        return adapted(pick.settings, here)
+    if draft.combine and (size := threshold_bytes(value)) is not None:
         return Settings(((_flag(draft), str(size)),))
     if "=" in value:
         return settings_of_line(value, place)
@@ -126,25 +130,27 @@ def _holding(several: tuple[Pick, ...], here: SpaceContext) -> Pick | None:
     return next((pick for pick in several if here.unmet(pick.condition) is None), None)
 
 
-def checked(asked: SpaceFile, typed: Sequence[HandArm], here: SpaceContext) -> tuple[str, ...]:
+def flag_hints(
+    space_file: SpaceFile, typed: Sequence[HandArm], here: SpaceContext
+) -> tuple[str, ...]:
     """Return hints about flags that the user named; raise an error for one that does not exist."""
     found: list[str] = []
-    for draft in asked.drafts:
-        place = asked.place.at("dimension").at(draft.name).at("choices")
+    for draft in space_file.drafts:
+        place = space_file.place.at("dimension").at(draft.name).at("choices")
         for name, variants in draft.choices.items():
             pick = _holding(variants, here)
             if pick is not None:
-                found += hints(pick.settings, place.at(name), here)
-    for name, value in asked.fix.items():
+                found += settings_hints(pick.settings, place.at(name), here)
+    for name, value in space_file.fix.items():
         if "=" in value:
-            place = asked.place.at("fix").at(name)
-            found += hints(settings_of_line(value, place), place, here)
-    for arm in (*asked.arms, *typed):
-        found += hints(arm.settings, arm.place, here)
+            place = space_file.place.at("fix").at(name)
+            found += settings_hints(settings_of_line(value, place), place, here)
+    for arm in (*space_file.arms, *typed):
+        found += settings_hints(arm.settings, arm.place, here)
     return tuple(found)
 
 
-def hints(settings: Settings, place: ValuePlace, here: SpaceContext) -> Iterator[str]:
+def settings_hints(settings: Settings, place: ValuePlace, here: SpaceContext) -> Iterator[str]:
     """Yield what is odd about a user's flags; raise an error if the release is known for sure."""
     version = here.release.version
     ways = ((settings.xla, Channel.XLA_FLAGS), (settings.options, Channel.COMPILER_OPTIONS))
@@ -163,8 +169,8 @@ def hints(settings: Settings, place: ValuePlace, here: SpaceContext) -> Iterator
             elif (why := refusal(flag, value, channel)) is not None:
                 what = f"jaxlib {version} does not accept {name}={value}"
                 if here.sure:
-                    next_ = f"{name}={why.meant}" if why.meant else None
-                    raise place.wrong(what, why=f"it accepts {why.takes}", next=next_)
+                    suggestion = f"{name}={why.meant}" if why.meant else None
+                    raise place.wrong(what, why=f"it accepts {why.takes}", next=suggestion)
                 yield f"{place}: {what}: it accepts {why.takes}"
 
 

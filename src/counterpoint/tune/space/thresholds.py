@@ -14,10 +14,10 @@ from counterpoint.flags import Settings
 from counterpoint.flags.combiner import DEFAULT
 from counterpoint.flags.thresholds import KindThresholds, ThresholdResult
 from counterpoint.tune.space.context import SpaceContext
-from counterpoint.tune.space.current_settings import given
+from counterpoint.tune.space.current_settings import base_value
 from counterpoint.tune.space.dimensions import Pick
 
-MOST: Final = 4
+MOST_THRESHOLDS: Final = 4
 _KIB: Final = 1024
 _SIZE: Final = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "b": 1, "kib": _KIB, "mib": _KIB**2, "gib": _KIB**3}
@@ -29,7 +29,7 @@ def break_points(combining: KindThresholds, here: SpaceContext) -> Mapping[str, 
     First come the least that merges all of a loop's body, and the default if the base has another
     value; then nothing merged, all merged, and those between.
     """
-    current = given(combining.flag, here)
+    current = base_value(combining.flag, here)
     now = int(current) if current is not None and current.strip().isdigit() else DEFAULT
     powers = [candidate.threshold for candidate in combining.candidates]
     wanted = [
@@ -43,23 +43,23 @@ def break_points(combining: KindThresholds, here: SpaceContext) -> Mapping[str, 
     seen = {_outcome(now, combining)}
     for threshold in wanted:
         outcome = _outcome(threshold, combining)
-        if outcome not in seen and len(found) < MOST:
+        if outcome not in seen and len(found) < MOST_THRESHOLDS:
             seen.add(outcome)
             found[outcome] = threshold
-    return picks(combining.flag, sorted(found.values()))
+    return threshold_choices(combining.flag, sorted(found.values()))
 
 
-def picks(flag: str, thresholds: Iterable[int]) -> Mapping[str, tuple[Pick, ...]]:
+def threshold_choices(flag: str, thresholds: Iterable[int]) -> Mapping[str, tuple[Pick, ...]]:
     """Make a choice of each threshold."""
     return MappingProxyType(
         {
-            name_of(threshold): (Pick(settings=Settings(((flag, str(threshold)),))),)
+            threshold_name(threshold): (Pick(settings=Settings(((flag, str(threshold)),))),)
             for threshold in thresholds
         }
     )
 
 
-def name_of(threshold: int) -> str:
+def threshold_name(threshold: int) -> str:
     """Format a threshold: `512 MiB`; `default`; exact bytes if it is not a round number."""
     if threshold == DEFAULT:
         return "default"
@@ -69,7 +69,7 @@ def name_of(threshold: int) -> str:
     return f"{threshold} B" if threshold else "0"
 
 
-def size_of(text: str) -> int | None:
+def threshold_bytes(text: str) -> int | None:
     """Parse `512 MiB`, `536870912` or `default` as bytes; None for anything else."""
     if text.strip().casefold() == "default":
         return DEFAULT

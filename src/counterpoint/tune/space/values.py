@@ -101,10 +101,10 @@ class ValuePlace:
         """Make the error for an unknown word, suggesting the closest known one."""
         words = tuple(known)
         near = nearest(word, words)
-        known_ = f"known names: {', '.join(words)}" if words else "no name is known here"
+        allowed = f"known names: {', '.join(words)}" if words else "no name is known here"
         return self.wrong(
             f"unknown name `{word}`",
-            why=f"{why}; {known_}" if why else known_,
+            why=f"{why}; {allowed}" if why else allowed,
             next=f"did you mean `{near}`?" if near else None,
         )
 

@@ -64,11 +64,11 @@ def _outliers(fit: Blocks, observations: Sequence[Observation]) -> tuple[str, ..
         others = max((total - residual**2 / left) / freedom, 1e-12)
         p = 2 * float(stdtr(freedom, -abs(residual) / math.sqrt(others * left)))
         if p * len(observations) < _LEVEL:
-            notes[_standing_out(run, residual / left, fit)] = None
+            notes[_outlier_note(run, residual / left, fit)] = None
     return tuple(notes)
 
 
-def _standing_out(run: Observation, log: float, fit: Blocks) -> str:
+def _outlier_note(run: Observation, log: float, fit: Blocks) -> str:
     in_row = fit.counts[fit.rows.index(run.row)]
     others = [arm for arm, count in zip(fit.arms, in_row, strict=True) if count and arm != run.arm]
     if len(others) == 1 and in_row.sum() == 2:  # it is one of the two, and which one is unknown

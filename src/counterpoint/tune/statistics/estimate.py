@@ -22,10 +22,10 @@ from counterpoint.core import Range, Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import gain_text
 
-_POWER: Final = 2
+_SPENDING_EXPONENT: Final = 2
 """After a share t of the rows, t**2 of the error rate is spent: little on the first looks."""
 _TIE: Final = 1e-9
-POWER: Final = 0.9
+WANTED_POWER: Final = 0.9
 _MOST: Final = 1000
 
 
@@ -202,7 +202,7 @@ def looks(rule: DecisionRule) -> tuple[int, ...]:
 def share(rule: DecisionRule, rows: int) -> float:
     """Return the part of the rate for a look after so many rows; between looks, the next look's."""
     planned = looks(rule)
-    ends = [0.0, *((look / rule.cap) ** _POWER for look in planned)]
+    ends = [0.0, *((look / rule.cap) ** _SPENDING_EXPONENT for look in planned)]
     parts = [after - before for before, after in pairwise(ends)]
     return next(
         (part for look, part in zip(planned, parts, strict=True) if rows <= look), parts[-1]
@@ -250,7 +250,7 @@ def rows_needed(
     level = (1 - rule.confidence) * share(rule, rule.cap) / max(rule.arms, 1)
     size = abs(math.log1p(-gain)) / noise.sigma
     for rows in range(2, most + 1):
-        if _power(rows, size, level) >= POWER:
+        if _power(rows, size, level) >= WANTED_POWER:
             return rows
     return Unknown(f"to show {gain:.2%} here takes more than {most} rows")
 

@@ -189,7 +189,7 @@ def estimates(
         for contrast, n in zip(contrasts, rows, strict=True)
     ]
     steps = holm(ps, rule.arms)
-    floor = _usual(fit, rule.indifferent)
+    floor = _usual_difference(fit, rule.indifferent)
     found: list[GainEstimate] = []
     for arm, contrast, both, step, among in zip(
         arms, contrasts, pairs, steps, shared_as(steps, rate), strict=True
@@ -252,7 +252,7 @@ def _noise(fit: Blocks, indifferent: float) -> RunNoise:
     return RunNoise(sigma=sigma, freedom=fit.freedom, floor=floor)
 
 
-def _usual(fit: Blocks, indifferent: float) -> float:
+def _usual_difference(fit: Blocks, indifferent: float) -> float:
     """Return the range of an arm without effect: two sigmas, whatever the degrees of freedom.
 
     Student's t belongs in the report of the noise. Here it would mean that the less is known of the

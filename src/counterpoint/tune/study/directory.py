@@ -42,7 +42,7 @@ def is_study(path: Path) -> bool:
 
 
 @contextmanager
-def open_study(path: Path, asked: StudyBegan, disk: Disk = _REAL) -> Generator[Ledger]:
+def open_study(path: Path, first: StudyBegan, disk: Disk = _REAL) -> Generator[Ledger]:
     """Begin a study, or resume one that has the same question.
 
     Raises a UsageError if the directory holds anything else: nothing is overwritten. A study that
@@ -50,14 +50,14 @@ def open_study(path: Path, asked: StudyBegan, disk: Disk = _REAL) -> Generator[L
     the corrected command can use the directory.
     """
     made = [place for place in (path, *path.parents) if not lexists(place)]
-    journal = _open(path, asked, disk)
+    journal = _open(path, first, disk)
     with journal:
-        study = fold(journal.records or (asked,))
+        study = fold(journal.records or (first,))
         waiting: list[Record] = []
         if not journal.records:
-            journal.append(asked)
-        elif study.options != asked.options or (len(journal.records) > 1 and not study.is_done):
-            again = Resumed(options=asked.options, version=asked.version, at=stamp())
+            journal.append(first)
+        elif study.options != first.options or (len(journal.records) > 1 and not study.is_done):
+            again = Resumed(options=first.options, version=first.version, at=stamp())
             study = follow(study, again)
             waiting.append(again)
         ledger = Ledger(study, partial(_append, journal, waiting))
@@ -104,20 +104,20 @@ def _append(journal: Journal, waiting: list[Record], *records: Record) -> None:
         journal.append(record)
 
 
-def _open(path: Path, asked: StudyBegan, disk: Disk) -> Journal:
+def _open(path: Path, first: StudyBegan, disk: Disk) -> Journal:
     if is_study(path):
         journal = Journal.open(path / JOURNAL, disk)
         try:
-            _refuse_other(path, journal, asked)
+            _refuse_other(path, journal, first)
         except BaseException:
             journal.close()
             raise
         return journal
     _claim(path)
     try:
-        return Journal.create(path / JOURNAL, asked, disk)
+        return Journal.create(path / JOURNAL, first, disk)
     except FileExistsError:  # another process was faster
-        return _open(path, asked, disk)
+        return _open(path, first, disk)
     except OSError as failure:
         raise _unwritable(path, failure) from None
 
@@ -147,33 +147,32 @@ def _withdraw(path: Path, made: list[Path]) -> None:
             place.rmdir()
 
 
-def _refuse_other(path: Path, journal: Journal, asked: StudyBegan) -> None:
-    first = journal.records[0] if journal.records else None
-    if not isinstance(first, StudyBegan) or first.question == asked.question:
+def _refuse_other(path: Path, journal: Journal, first: StudyBegan) -> None:
+    recorded = journal.records[0] if journal.records else None
+    if not isinstance(recorded, StudyBegan) or recorded.question == first.question:
         return
-    differs = "; ".join(_differences(first, asked))
+    differs = "; ".join(_differences(recorded, first))
     raise UsageError(
-        f"{path} holds another study: {first.workload}",
+        f"{path} holds another study: {recorded.workload}",
         why=f"{differs}: its measurements can't be compared with new ones",
         next=Retry({"out": unused_path(path)}),
     )
 
 
-def _differences(first: StudyBegan, asked: StudyBegan) -> list[str]:
+def _differences(recorded: StudyBegan, first: StudyBegan) -> list[str]:
     pairs = (
-        ("the workload", first.workload, asked.workload),
-        ("the target", first.target, asked.target),
-        ("the executor", first.executor, asked.executor),
-        ("the working directory", first.cwd, asked.cwd),
+        ("the workload", recorded.workload, first.workload),
+        ("the target", recorded.target, first.target),
+        ("the executor", recorded.executor, first.executor),
+        ("the working directory", recorded.cwd, first.cwd),
     )
     found = [f"{what} changed from {old} to {new}" for what, old, new in pairs if old != new]
-    if first.base != asked.base:
+    if recorded.base != first.base:
         found.append("the base's settings changed")
-    then = dict(first.parts)
-    parts = [part for part, now in asked.parts if part in then and then[part] != now]
-    found += [
-        f"{part} changed" for part in parts if part != _COMMAND or first.workload == asked.workload
-    ]
+    then = dict(recorded.parts)
+    parts = [part for part, now in first.parts if part in then and then[part] != now]
+    same_workload = recorded.workload == first.workload  # else the command is named above
+    found += [f"{part} changed" for part in parts if part != _COMMAND or same_workload]
     return found or ["the space or the process layout changed"]
 
 
