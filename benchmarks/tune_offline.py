@@ -33,7 +33,7 @@ from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import ArmOrigin
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search.grid import Grid
-from counterpoint.tune.search.leaderboard import Board
+from counterpoint.tune.search.leaderboard import Leaderboard
 from counterpoint.tune.search.predictor import Predictor
 from counterpoint.tune.search.search import search
 from counterpoint.tune.space.make import make_space
@@ -152,7 +152,7 @@ def by_chance(work: PredictionInputs, space: Space, plan: StudyPlan, made: Forec
     grid = Grid(space)
     with tempfile.TemporaryDirectory() as scratch, Pool(plan.jobs) as pool:
         predictor = Predictor(work, made, new_ledger(), pool, scratch=Path(scratch))
-        board = Board(predictor.begin(space.base))
+        board = Leaderboard(predictor.begin(space.base))
         points = drawn_at_random(grid, board, plan.seed, plan.candidates)
         arms = (grid.arm(it, ArmOrigin.SEARCH) for it in points)
         return best_gain(list(predictor.outcomes(arms)), lambda _: True)

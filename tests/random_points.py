@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 from counterpoint.tune.search.grid import Grid, Point
-from counterpoint.tune.search.leaderboard import Board
+from counterpoint.tune.search.leaderboard import Leaderboard
 
 
-def drawn_at_random(grid: Grid, board: Board, seed: int, count: int) -> Iterator[Point]:
+def drawn_at_random(grid: Grid, board: Leaderboard, seed: int, count: int) -> Iterator[Point]:
     """Yield `count` new points."""
     chance = random.Random(seed)  # noqa: S311  nothing secret
     known = set(board.points)

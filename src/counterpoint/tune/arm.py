@@ -110,7 +110,7 @@ class Arm:
         return Acts.SCHEDULE if known else Acts.RUNTIME
 
     @property
-    def shows(self) -> bool:
+    def is_worth_compiling(self) -> bool:
         """True if a change acts on the schedule, or sets flags by hand: worth compiling.
 
         The run-time effect of other flags is unknown, but their effect on the schedule can be seen.
@@ -123,8 +123,8 @@ class Arm:
     @property
     def per(self) -> Per | None:
         """The distribution of processes, by the last change that sets it."""
-        dealt: list[Per] = [change.per for change in self.changes if change.per is not None]
-        return dealt[-1] if dealt else None
+        layouts: list[Per] = [change.per for change in self.changes if change.per is not None]
+        return layouts[-1] if layouts else None
 
     @property
     def profile(self) -> bool:

@@ -106,7 +106,7 @@ def _compiles(request: TuneRequest, arms: tuple[Arm, ...]) -> int:
     """Count compiles; changes that act only at run time share one."""
     if not request.predicts:
         return 0
-    compiled = [arm for arm in arms if arm.shows]
+    compiled = [arm for arm in arms if arm.is_worth_compiling]
     return request.plan.candidates if len(compiled) > 1 else len(compiled) + 1
 
 

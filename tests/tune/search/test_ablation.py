@@ -9,7 +9,7 @@ import pytest
 
 from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.search.grid import Grid
-from counterpoint.tune.search.minimal_winner import MinimalWinner, minimal
+from counterpoint.tune.search.minimal_winner import MinimalWinner, minimal_winner
 from counterpoint.tune.study.records import CandidateSeen
 from tune_search_spaces import dimension, figures, space
 
@@ -34,7 +34,7 @@ def taken_apart(gains: Mapping[str, float]) -> MinimalWinner:
     point = GRID.canonical(dict.fromkeys(gains, "on"))
     predict = worth(gains)
     (winner,) = predict([GRID.arm(point, ArmOrigin.SEARCH)])
-    return minimal(GRID, BASE, winner, predict)
+    return minimal_winner(GRID, BASE, winner, predict)
 
 
 def changes(found: MinimalWinner) -> list[str]:
@@ -82,5 +82,5 @@ def test_a_winner_that_fits_only_with_a_change_keeps_it() -> None:
             yield CandidateSeen(arm=replace(arm, predicted=figures(0.05, arm.name, fits=fits)))
 
     (winner,) = predict([GRID.arm(point, ArmOrigin.SEARCH)])
-    found = minimal(GRID, BASE, winner, predict)
+    found = minimal_winner(GRID, BASE, winner, predict)
     assert "b" in changes(found)

@@ -9,7 +9,7 @@ import pytest
 
 from counterpoint.tune.arm import ArmOrigin
 from counterpoint.tune.search.grid import Grid, Point
-from counterpoint.tune.search.leaderboard import Board
+from counterpoint.tune.search.leaderboard import Leaderboard
 from counterpoint.tune.search.proposer import Proposer
 from counterpoint.tune.study.records import CandidateSeen
 from random_points import drawn_at_random
@@ -32,8 +32,8 @@ def told(point: Point) -> CandidateSeen:
     return seen(str(point), gain, *point, program=str(point))
 
 
-def board() -> Board:
-    return Board(seen("base", 0.0, origin=ArmOrigin.BASE))
+def board() -> Leaderboard:
+    return Leaderboard(seen("base", 0.0, origin=ArmOrigin.BASE))
 
 
 def searched(grid: Grid, seed: int, most: int) -> list[Point]:

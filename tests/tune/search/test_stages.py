@@ -5,8 +5,14 @@ from __future__ import annotations
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, merged
 from counterpoint.tune.search.grid import Grid, Point, with_seed_choices
-from counterpoint.tune.search.leaderboard import Board
-from counterpoint.tune.search.stages import climbing, lively, profiled, singles, stacks
+from counterpoint.tune.search.leaderboard import Leaderboard
+from counterpoint.tune.search.stages import (
+    climbing,
+    effective_dimensions,
+    profiled,
+    singles,
+    stacks,
+)
 from tune_search_spaces import dimension, seen, space
 
 A, B, C = dimension("a"), dimension("b", "1", "2"), dimension("c")
@@ -20,9 +26,9 @@ RECIPE = Arm(
 GRID = Grid(with_seed_choices(space(A, B, C, dimension("PGLE", profile=True), seeds=(RECIPE,))))
 
 
-def board(**gains: float) -> Board:
+def board(**gains: float) -> Leaderboard:
     """Single choices as they were predicted: `b2` is choice 2 of b; what gains 0 is the base."""
-    found = Board(seen("base", 0.0, program="base", origin=ArmOrigin.BASE))
+    found = Leaderboard(seen("base", 0.0, program="base", origin=ArmOrigin.BASE))
     for point in singles(GRID):
         ((name, choice),) = point
         gain = gains.get(name + choice.replace("on", ""), 0.0)
@@ -52,7 +58,8 @@ def test_stacks_are_recipes_and_the_best_choices_together() -> None:
 
 def test_choices_that_made_the_program_of_another_are_not_lively() -> None:
     found = {
-        it.name: [one.choice for one in it.choices] for it in lively(GRID, board(a=0.01, b2=0.03))
+        it.name: [one.choice for one in it.choices]
+        for it in effective_dimensions(GRID, board(a=0.01, b2=0.03))
     }
     assert found == {"a": ["on"], "b": ["2"]}
 

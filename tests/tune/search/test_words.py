@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from counterpoint.core.basis import Range
 from counterpoint.tune.arm import BASE, ArmOrigin
-from counterpoint.tune.search.leaderboard import Board
+from counterpoint.tune.search.leaderboard import Leaderboard
 from counterpoint.tune.search.search import why_ended
 from counterpoint.tune.search.shortlist import shortlist
 from tune_search_spaces import seen
 
 
 def test_programs_and_copies_add_up_to_the_base_and_the_arms() -> None:
-    board = Board(seen(BASE, 0.0, origin=ArmOrigin.BASE, program="p"))
+    board = Leaderboard(seen(BASE, 0.0, origin=ArmOrigin.BASE, program="p"))
     best = seen("best", 0.1, ("a", "on"), program="q")
     others = [seen(f"arm {at}", 0.0, (at, "on"), program="p") for at in "bcde"]
     for one in (best, seen("new", 0.05, ("f", "on"), program="r")):
@@ -27,7 +27,7 @@ def test_programs_and_copies_add_up_to_the_base_and_the_arms() -> None:
 
 
 def test_what_is_predicted_within_the_indifferent_is_tied_as_in_the_report() -> None:
-    board = Board(seen(BASE, 0.0, origin=ArmOrigin.BASE, program="p"))
+    board = Leaderboard(seen(BASE, 0.0, origin=ArmOrigin.BASE, program="p"))
     best = seen("best", 0.003, ("a", "on"), program="q", gain_range=Range(-0.002, 0.008))
     board.add(best, None)
     listed = shortlist(board.base, board.candidates, best, most=4, indifferent=0.005)

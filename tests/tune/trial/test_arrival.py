@@ -19,7 +19,7 @@ from counterpoint.tune.executors.executor import GangEnd, GangEndKind
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.moves import Drop, Finish
 from counterpoint.tune.race.race import next_move
-from counterpoint.tune.trial.arrival import changes_of, is_reported
+from counterpoint.tune.trial.applied_settings import changed_settings, is_reported
 from counterpoint.tune.trial.measure import measure
 from counterpoint.tune.trial.report import Purpose, TrialFailure, TrialReport
 from tune_studies import Made, arm, change, report
@@ -92,7 +92,7 @@ def test_changes_are_what_differs_from_the_base() -> None:
     changed = base.merged(
         Settings((("xla_b", "3"),), (("NCCL_ALGO", "Ring"), ("NCCL_PROTO", "LL")))
     )
-    assert changes_of(changed, base) == Settings((("xla_b", "3"),), (("NCCL_PROTO", "LL"),))
+    assert changed_settings(changed, base) == Settings((("xla_b", "3"),), (("NCCL_PROTO", "LL"),))
 
 
 def test_lists_are_not_reported_in_full() -> None:

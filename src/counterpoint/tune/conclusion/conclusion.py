@@ -221,7 +221,7 @@ def _predicted_only(state: RaceState, seen: CandidateSeen) -> ArmRow:
         return ArmRow(arm=seen.arm, status=WORTH_A_TRIAL)
     if seen.arm.predicted is not None:
         return ArmRow(arm=seen.arm, status="predicted")
-    if seen.arm.shows:
+    if seen.arm.is_worth_compiling:
         return ArmRow(arm=seen.arm, status=NOT_LOOKED_AT, why="the search ended before its turn")
     why = "it acts at run time, and the shortlist had no room for it"
     return ArmRow(arm=seen.arm, status=NOT_PREDICTABLE, why=why)

@@ -77,7 +77,7 @@ _ABOUT_US: Final = (
     *("SLURM_JOB_CPUS", "SLURM_CPUS_ON", "SLURM_LAUNCH_", "SRUN_CPUS_PER_TASK", "SLURM_RESTART"),
 )
 """Prefixes of variables that describe the tuner's own task; srun takes some as its options."""
-_STEPS_OF_SLURM_S_OWN: Final = 0xFFFFFFF0
+_FIRST_INTERNAL_STEP: Final = 0xFFFFFFF0
 """Steps from here on are not steps of srun: those of batch scripts, and of salloc's shell."""
 
 
@@ -395,7 +395,7 @@ def _end_steps(
 def _refuse_job_around(job: str, shape: ProcessShape, variables: Mapping[str, str]) -> None:
     """Reject the job around us if we are a step of it, or if it is over or too small."""
     step = variables.get("SLURM_STEP_ID", "")
-    if step.isdecimal() and int(step) < _STEPS_OF_SLURM_S_OWN:
+    if step.isdecimal() and int(step) < _FIRST_INTERNAL_STEP:
         raise UsageError(
             f"tune runs in Slurm's step {job}.{step}, which holds the resources that trials need",
             why="srun started the tuner, and a step within a step waits forever",

@@ -10,7 +10,7 @@ from counterpoint.tune.executors.choose import executor_kind
 from counterpoint.tune.race.moves import CloseAllocation, Drop, Finish, Move, Pause
 from counterpoint.tune.race.state import SAME_PROGRAM, RaceState
 from counterpoint.tune.study.study import BASE_FAILS, Study, Trial
-from counterpoint.tune.trial.arrival import changes_of, is_reported
+from counterpoint.tune.trial.applied_settings import changed_settings, is_reported
 from counterpoint.tune.trial.loss_check import check_losses
 from counterpoint.tune.trial.measure import NONE_SEEN
 from counterpoint.tune.trial.report import Losses, Purpose, TrialFailure
@@ -63,10 +63,10 @@ def may_blame_arm(trial: Trial) -> bool:
 def _base_fault(study: Study) -> Finish | None:
     """End the study if the base fails: without it there is nothing to compare with."""
     trials = [trial for trial in study.trials_of(BASE) if trial.counts or may_blame_arm(trial)]
-    of_now = {trial.started.number for trial in study.trials[study.before :]}
+    of_this_session = {trial.started.number for trial in study.trials[study.earlier_trials :]}
     streak = 0
     for trial in reversed(trials):
-        if trial.counts or trial.started.number not in of_now:
+        if trial.counts or trial.started.number not in of_this_session:
             break
         streak += 1
     if not streak:
@@ -205,7 +205,7 @@ def _compiled(study: Study, name: str) -> frozenset[str]:
 
 def _sets_flags_only(arm: Arm, base: Arm) -> bool:
     """Return whether an arm differs from the base in flags that XLA reports, and nothing else."""
-    changes = changes_of(arm.settings, base.settings)
+    changes = changed_settings(arm.settings, base.settings)
     if changes.variables or arm.per is not None or arm.profile:
         return False
     return all(map(is_reported, changes.flags))

@@ -22,7 +22,7 @@ from counterpoint.tune.executors.executor import (
 )
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.study.study import Study, Trial
-from counterpoint.tune.trial.arrival import changes_of
+from counterpoint.tune.trial.applied_settings import changed_settings
 from counterpoint.tune.trial.report import Purpose, TrialFailure
 from counterpoint.workflow.feedback import COMMAND_BUFFERS_OFF, NO_CACHE
 
@@ -51,14 +51,14 @@ def place_of(study: Study, arm: Arm) -> TrialPlace:
     return TrialPlace(number, f"runs/{_name(number, arm)}")
 
 
-def job_of(study: Study, plan: StudyPlan, trial: Trial, where: Path) -> TrialJob:
+def job_of(study: Study, plan: StudyPlan, trial: Trial, study_directory: Path) -> TrialJob:
     """Return the job for a trial that was recorded as started."""
     arm = study.arm(trial.started.arm)
     profiled = trial.started.purpose is Purpose.PROFILE
     settings = Settings(env=NO_CACHE).merged(arm.settings)
     if profiled:
         settings = settings.merged(Settings((COMMAND_BUFFERS_OFF,)))
-    limits = limits_of(study, plan, where)
+    limits = limits_of(study, plan, study_directory)
     window = None
     if profiled:
         window, limits = _window(study, limits)
@@ -67,7 +67,7 @@ def job_of(study: Study, plan: StudyPlan, trial: Trial, where: Path) -> TrialJob
     return TrialJob(
         name=_name(trial.started.number, arm),
         command=study.began.command,
-        directory=where / trial.started.directory,
+        directory=study_directory / trial.started.directory,
         settings=settings,
         shape=_shape(plan.shape, arm),
         limits=limits,
@@ -80,7 +80,7 @@ def counts_no_steps(study: Study) -> bool:
     return any(trial.failure is TrialFailure.NO_STEPS for trial in study.trials_of(BASE))
 
 
-def limits_of(study: Study, plan: StudyPlan, where: Path) -> TrialLimits:
+def limits_of(study: Study, plan: StudyPlan, study_directory: Path) -> TrialLimits:
     """Return the requested limits; by default 5 times the base's duration, 10 times its silence."""
     limits = plan.limits
     first = next((trial for trial in study.trials_of(BASE) if trial.counts), None)
@@ -89,7 +89,7 @@ def limits_of(study: Study, plan: StudyPlan, where: Path) -> TrialLimits:
         return replace(limits, hang_after_s=hang)
     learned = max(_AT_LEAST_S, _TIMES_AS_LONG * first.wall_s)
     timeout = limits.timeout_s if limits.timeout_s is not None else learned
-    silent = longest_silence(where / first.started.directory, first.wall_s)
+    silent = longest_silence(study_directory / first.started.directory, first.wall_s)
     hang = max(_AT_LEAST_S, min(_TIMES_AS_SILENT * silent, timeout))
     return TrialLimits(
         timeout_s=timeout,
@@ -181,4 +181,4 @@ def profiled_settings(arm: Arm, run: Path, study: Path) -> Settings:
 
 def changes_in(study: Study, trial: Trial) -> Settings:
     """Return the settings in which a trial's arm differs from the base."""
-    return changes_of(study.arm(trial.started.arm).settings, study.arm(BASE).settings)
+    return changed_settings(study.arm(trial.started.arm).settings, study.arm(BASE).settings)

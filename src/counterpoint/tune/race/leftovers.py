@@ -25,12 +25,14 @@ _NOT_ENDED_BY_ITSELF: Final = (OutcomeKind.RUNNING, OutcomeKind.LOST, OutcomeKin
 
 
 def end_leftovers(
-    ledger: Ledger, executor: Executor, where: Path, say: Callable[[str], None]
+    ledger: Ledger, executor: Executor, study_directory: Path, say: Callable[[str], None]
 ) -> None:
     """End gangs and allocations that a previous tuner left open, if any."""
     study = ledger.study
     whole = {
-        trial.started.number: _report(where / trial.started.directory, changes_in(study, trial))
+        trial.started.number: _report(
+            study_directory / trial.started.directory, changes_in(study, trial)
+        )
         for trial in study.running
     }
     for trial in study.running:
@@ -42,7 +44,7 @@ def end_leftovers(
             executor.sweep(allocation.identity)
     for trial in study.running:
         report = whole[trial.started.number]
-        wall_s = _wall(where, trial) if report is not None else None
+        wall_s = _wall(study_directory, trial) if report is not None else None
         interrupted = TrialReport(
             failure=TrialFailure.INTERRUPTED, detail="the tuner ended before the trial"
         )
@@ -70,8 +72,8 @@ def _report(directory: Path, changes: Settings) -> TrialReport | None:
     return measure(directory, ended, changes)
 
 
-def _wall(where: Path, trial: Trial) -> float | None:
-    run = read_run(where / trial.started.directory)
+def _wall(study_directory: Path, trial: Trial) -> float | None:
+    run = read_run(study_directory / trial.started.directory)
     if run.ended is None:
         return None
     return max((run.ended - run.started).total_seconds(), 0.0)  # the clock may have been set back

@@ -112,7 +112,7 @@ def _race(state: RaceState) -> Move | None:
     if not state.racers:
         return None
     if _is_over(state):
-        return look(state) if state.late else None
+        return look(state) if state.late_arms else None
     if (move := drop_unaffordable(state) or look(state)) is not None:
         return move
     roster = state.race_roster
@@ -132,7 +132,7 @@ def _is_over(state: RaceState) -> bool:
         return True
     if Purpose.CONFIRM not in purposes or state.falls_short:
         return False
-    return not state.late & {arm.name for arm in state.undecided}
+    return not state.late_arms & {arm.name for arm in state.undecided}
 
 
 def _combine(state: RaceState) -> Enter | None:
@@ -140,9 +140,9 @@ def _combine(state: RaceState) -> Enter | None:
     if state.target_reached or any(arm.origin is ArmOrigin.COMBINED for arm in state.study.arms):
         return None
     faster = state.faster(state.raced)
-    if _is_over(state) and not state.late & {arm.name for arm in faster}:
+    if _is_over(state) and not state.late_arms & {arm.name for arm in faster}:
         return None
-    refuted = state.had_fresh_runs - {estimate.arm for estimate in state.shown}
+    refuted = state.had_fresh_runs - {estimate.arm for estimate in state.confirmed_faster}
     faster = [arm for arm in faster if arm.name not in refuted]
     faster.sort(key=lambda arm: -state.raced[arm.name].gain)
     others = tuple(arm for arm in state.study.arms if not arm.is_base)
@@ -233,6 +233,6 @@ def _why_done(state: RaceState) -> str:
     if not state.racers:
         return SPENT if unaffordable else NO_ARM_LEFT
     if state.target_reached:
-        return TARGET_REACHED if not state.plan.confirm_rows or state.shown else SPENT
+        return TARGET_REACHED if not state.plan.confirm_rows or state.confirmed_faster else SPENT
     waiting = unaffordable or state.undecided or state.confirm_roster
     return SPENT if waiting else DECIDED

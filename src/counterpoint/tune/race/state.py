@@ -112,7 +112,7 @@ class RaceState:
         study = self.study
         names = tuple(study.dropped)
         earlier = {arm: study.dropped[arm] for arm in names[: names.index(name)]}
-        then = replace(study, trials=study.trials[: study.out[name]], dropped=earlier)
+        then = replace(study, trials=study.trials[: study.dropped_after[name]], dropped=earlier)
         return RaceState(then, self.plan).raced.get(name)
 
     @cached_property
@@ -172,7 +172,7 @@ class RaceState:
     @cached_property
     def next_finalists(self) -> tuple[Arm, ...]:
         """Finalists without fresh runs whose gain exceeds every gain confirmed so far."""
-        best = max((estimate.gain for estimate in self.shown), default=-math.inf)
+        best = max((estimate.gain for estimate in self.confirmed_faster), default=-math.inf)
         return tuple(
             arm
             for arm in self.finalists
@@ -190,7 +190,7 @@ class RaceState:
         return found
 
     @cached_property
-    def late(self) -> frozenset[str]:
+    def late_arms(self) -> frozenset[str]:
         """The arms that had no race row when the first fresh runs began.
 
         The budget had no room for them then, but has now. Estimates of the other arms stand.
@@ -201,7 +201,7 @@ class RaceState:
         return frozenset(arm.name for arm in self.racers if not first.rows.count(arm.name, RACE))
 
     @cached_property
-    def begun(self) -> tuple[Arm, ...]:
+    def being_confirmed(self) -> tuple[Arm, ...]:
         """The arms whose fresh runs have begun and are not complete."""
         return tuple(
             arm
@@ -238,7 +238,7 @@ class RaceState:
         return max(wanted, rule.cap if isinstance(needed, Unknown) else needed)
 
     @cached_property
-    def shown(self) -> tuple[GainEstimate, ...]:
+    def confirmed_faster(self) -> tuple[GainEstimate, ...]:
         """The estimates of arms that are faster by their completed fresh runs."""
         through = self.had_fresh_runs
         if not through:
@@ -258,7 +258,7 @@ class RaceState:
         target = self.plan.target_gain
         if target is None:
             return False
-        if any(estimate.gain >= target for estimate in self.shown):
+        if any(estimate.gain >= target for estimate in self.confirmed_faster):
             return True
         best = next((arm for arm in self.finalists if arm.name not in self.had_fresh_runs), None)
         if best is None:
@@ -270,9 +270,9 @@ class RaceState:
     def falls_short(self) -> bool:
         """True if the race ended for the target gain but fresh runs did not confirm it."""
         target = self.plan.target_gain
-        if target is None or self.begun or not self.had_fresh_runs:
+        if target is None or self.being_confirmed or not self.had_fresh_runs:
             return False
-        return all(estimate.gain < target for estimate in self.shown)
+        return all(estimate.gain < target for estimate in self.confirmed_faster)
 
     # The arms of the next row.
 
@@ -317,14 +317,14 @@ class RaceState:
         """
         if not self.plan.confirm_rows:
             return ()
-        names = {arm.name for arm in self.begun or self._best_two}
+        names = {arm.name for arm in self.being_confirmed or self._best_two}
         return (BASE, *(arm.name for arm in self.study.arms if arm.name in names)) if names else ()
 
     @property
     def _best_two(self) -> tuple[Arm, ...]:
         best = self.next_finalists
         if self.had_fresh_runs and not self.falls_short:
-            best = tuple(arm for arm in best if arm.name in self.late)
+            best = tuple(arm for arm in best if arm.name in self.late_arms)
         best = best[:2]
         available = RaceState(self.study, self.plan).remaining.left
         if self.before is not None:

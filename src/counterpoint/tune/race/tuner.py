@@ -63,7 +63,7 @@ def run_study(
     ledger: Ledger,
     plan: StudyPlan,
     executor: Executor,
-    where: Path,
+    directory: Path,
     say: Say,
     stopped: Callable[[], bool],
 ) -> None:
@@ -72,21 +72,21 @@ def run_study(
     If `stopped` returns true or KeyboardInterrupt is raised, the running trial is killed and the
     study is recorded as paused. KeyboardInterrupt is raised again.
     """
-    end_leftovers(ledger, executor, where, say)
-    tuner = _Tuner(ledger, plan, executor, where, say, stopped)
+    end_leftovers(ledger, executor, directory, say)
+    tuner = _Tuner(ledger, plan, executor, directory, say, stopped)
     try:
         why = tuner.go_on()
     except KeyboardInterrupt:
-        tuner.leave("interrupted")
+        tuner.pause("interrupted")
         raise
     except CounterpointError as error:
-        tuner.leave(error.what)
+        tuner.pause(error.what)
         raise
     except BaseException:
-        tuner.let_go()
+        tuner.release_nodes()
         raise
     if why is not None:
-        tuner.leave(why)
+        tuner.pause(why)
 
 
 @dataclass
@@ -96,10 +96,10 @@ class _Tuner:
     ledger: Ledger
     plan: StudyPlan
     executor: Executor
-    where: Path
+    directory: Path
     say: Say
     stopped: Callable[[], bool]
-    nodes: dict[int, Allocation] = field(default_factory=dict[int, Allocation])
+    allocations: dict[int, Allocation] = field(default_factory=dict[int, Allocation])
 
     def go_on(self) -> str | None:
         """Execute move after move. Return None if the study is done, else why it pauses."""
@@ -110,7 +110,7 @@ class _Tuner:
             if isinstance(move, Pause):
                 return move.why
             if isinstance(move, Finish):
-                self.close()
+                self.close_allocations()
                 if self.ledger.study.ended is None:
                     self.ledger.add(StudyEnded(why=move.why, at=stamp()))
                 return None
@@ -124,9 +124,9 @@ class _Tuner:
                 self.say(f"dropped {arm} ({kind}): {why}")
                 self.ledger.add(ArmDropped(arm=arm, kind=kind, why=why, at=stamp()))
             case OpenAllocation(number):
-                self.open(number)
+                self.open_allocation(number)
             case CloseAllocation(number):
-                self.give_back(number)
+                self.close_allocation(number)
             case MakeProfile(arm, trial):
                 self.make_profile(arm, trial)
             case RunTrial():
@@ -134,27 +134,27 @@ class _Tuner:
             case Pause() | Finish():
                 raise AssertionError("go_on handles these")
 
-    def open(self, number: int) -> None:
+    def open_allocation(self, number: int) -> None:
         self.say(f"requesting nodes: {self.executor.describe()}")
         try:
-            nodes = self.executor.open()
+            allocation = self.executor.open()
         except StoppedWaiting:
             return  # `stopped` is checked before the next move
-        self.nodes[number] = nodes
+        self.allocations[number] = allocation
         self.ledger.add(
             AllocationOpened(
                 number=number,
                 executor=self.executor.name,
-                identity=nodes.identity,
-                nodes=nodes.nodes,
+                identity=allocation.identity,
+                nodes=allocation.nodes,
                 at=stamp(),
             )
         )
 
-    def give_back(self, number: int) -> None:
-        nodes = self.nodes.pop(number, None)
-        if nodes is not None:
-            nodes.close()
+    def close_allocation(self, number: int) -> None:
+        allocation = self.allocations.pop(number, None)
+        if allocation is not None:
+            allocation.close()
         self.ledger.add(AllocationClosed(number=number, at=stamp()))
 
     def run_trial(self, move: RunTrial) -> None:
@@ -176,12 +176,12 @@ class _Tuner:
         self.say(f"trial {place.number}: {move.arm} ({move.purpose})")
         began = time.monotonic()
         try:
-            report = self.report_of(trial)
+            report = self.execute(trial)
         except BaseException:
             with suppress(CounterpointError):
-                self.end(trial, TrialReport(failure=TrialFailure.INTERRUPTED), began)
+                self.record_end(trial, TrialReport(failure=TrialFailure.INTERRUPTED), began)
             raise
-        self.end(trial, report, began)
+        self.record_end(trial, report, began)
         if report.failure is TrialFailure.DISK_FULL:
             raise InputError(
                 f"the disk is full: trial {place.number} could not write its results",
@@ -189,20 +189,22 @@ class _Tuner:
                 next="free some space, and repeat the command to continue",
             )
 
-    def report_of(self, trial: Trial) -> TrialReport:
-        job = job_of(self.ledger.study, self.plan, trial, self.where)
+    def execute(self, trial: Trial) -> TrialReport:
+        """Run a trial's job to its end."""
+        job = job_of(self.ledger.study, self.plan, trial, self.directory)
         try:
-            gang = self.nodes[trial.started.allocation].start(job)
+            gang = self.allocations[trial.started.allocation].start(job)
         except CounterpointError as error:
             if not self.has_run(trial.started.allocation):
                 raise
             # Trials have started here before, so the nodes are at fault, not the arm.
             return TrialReport(failure=TrialFailure.NODE_FAULT, detail=error.what)
-        return self.watched(trial, gang, job.directory, job.limits)
+        return self.wait_for_report(trial, gang, job.directory, job.limits)
 
-    def watched(
+    def wait_for_report(
         self, trial: Trial, gang: Gang, directory: Path, limits: TrialLimits
     ) -> TrialReport:
+        """Wait for the end of a gang, and measure; kill it if anything goes wrong meanwhile."""
         try:
             number = trial.started.number
             self.ledger.add(GangStarted(number=number, identity=gang.identity, at=stamp()))
@@ -222,7 +224,7 @@ class _Tuner:
             for trial in self.ledger.study.trials
         )
 
-    def end(self, trial: Trial, report: TrialReport, began: float) -> None:
+    def record_end(self, trial: Trial, report: TrialReport, began: float) -> None:
         self.ledger.add(
             TrialEnded(
                 number=trial.started.number,
@@ -238,7 +240,7 @@ class _Tuner:
         self.say(f"making the PGLE profile of {name}")
         try:
             settings = profiled_settings(
-                study.arm(name), self.where / trial.started.directory, self.where
+                study.arm(name), self.directory / trial.started.directory, self.directory
             )
         except CounterpointError as error:
             why = f"{error.what}: {error.why}" if error.why else error.what
@@ -246,23 +248,23 @@ class _Tuner:
             return
         self.ledger.add(ArmProfiled(arm=name, settings=settings, at=stamp()))
 
-    def leave(self, why: str) -> None:
+    def pause(self, why: str) -> None:
         """Release everything, and record why, if the journal can be written."""
-        self.let_go()
+        self.release_nodes()
         with suppress(CounterpointError):
             self.ledger.add(Paused(why=why, at=stamp()))
 
-    def close(self) -> None:
-        for number in tuple(self.nodes):
-            self.give_back(number)
+    def close_allocations(self) -> None:
+        for number in tuple(self.allocations):
+            self.close_allocation(number)
 
-    def let_go(self) -> None:
+    def release_nodes(self) -> None:
         """Close all allocations, even if the journal can't be written.
 
         Allocations that can't be closed stay open in the journal, so a later session sweeps them.
         """
-        for number in tuple(self.nodes):
+        for number in tuple(self.allocations):
             try:
-                self.give_back(number)
+                self.close_allocation(number)
             except CounterpointError as error:
                 self.say(f"releasing nodes: {error.what}")

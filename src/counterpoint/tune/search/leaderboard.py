@@ -12,7 +12,7 @@ from counterpoint.tune.study.records import CandidateSeen
 
 
 @dataclass(slots=True)
-class Board:
+class Leaderboard:
     """All candidates so far; `base` is the first. `points` omits arms outside the grid."""
 
     base: CandidateSeen
@@ -30,12 +30,12 @@ class Board:
 
     def best(self) -> CandidateSeen:
         """Return the shortest step that fits, with the fewest changes, or the base."""
-        return min((self.base, *self.candidates), key=place)
+        return min((self.base, *self.candidates), key=rank)
 
     def best_points(self) -> list[Point]:
         """Return one point per distinct program, best first, including the base."""
         found: dict[str, Point] = {}
-        for point, seen in sorted(self.points.items(), key=lambda item: place(item[1])):
+        for point, seen in sorted(self.points.items(), key=lambda item: rank(item[1])):
             if seen.arm.predicted is not None and seen.arm.predicted.fits is not False:
                 found.setdefault(seen.arm.predicted.program, point)
         return list(found.values())
@@ -71,7 +71,7 @@ class Board:
                 yield seen.arm.predicted
 
 
-def place(seen: CandidateSeen) -> tuple[bool, float, int]:
+def rank(seen: CandidateSeen) -> tuple[bool, float, int]:
     """Sort key: candidates that fit first, then shorter steps, then fewer changes."""
     figures = seen.arm.predicted
     if figures is None:

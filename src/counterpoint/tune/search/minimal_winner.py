@@ -16,7 +16,7 @@ from counterpoint.tune.space.space import arm_with
 from counterpoint.tune.study.ledger import stamp
 from counterpoint.tune.study.records import Ablated, CandidateSeen
 
-NOTHING: Final = 0.001
+NEGLIGIBLE_LOSS: Final = 0.001
 """Share of the base's step below which a change is not worth including."""
 Predict: TypeAlias = Callable[[Iterable[Arm]], Iterator[CandidateSeen]]
 
@@ -29,7 +29,9 @@ class MinimalWinner:
     ablated: tuple[Ablated, ...] = ()
 
 
-def minimal(grid: Grid, base: Predicted, winner: CandidateSeen, predict: Predict) -> MinimalWinner:
+def minimal_winner(
+    grid: Grid, base: Predicted, winner: CandidateSeen, predict: Predict
+) -> MinimalWinner:
     """Return the winner without changes that gain nothing; `predict` is called without each.
 
     Such a change shortens no step, and is one more thing that may go wrong.
@@ -47,10 +49,10 @@ def minimal(grid: Grid, base: Predicted, winner: CandidateSeen, predict: Predict
         )
         if not idle:
             return MinimalWinner(winner, tuple(_ablated(base, winner, rows)))
-        winner = _less(grid, base, winner, idle, predict)
+        winner = _without_idle(grid, base, winner, idle, predict)
 
 
-def _less(
+def _without_idle(
     grid: Grid,
     base: Predicted,
     winner: CandidateSeen,
@@ -102,7 +104,7 @@ def _is_idle(base: Predicted, winner: Predicted, less: CandidateSeen) -> bool:
         return False
     if figures.program == winner.program and figures.step_s == winner.step_s:
         return True
-    return _loses(base, winner, figures) <= NOTHING and are_tied(figures, winner)
+    return _loses(base, winner, figures) <= NEGLIGIBLE_LOSS and are_tied(figures, winner)
 
 
 def _loses(base: Predicted, winner: Predicted, less: Predicted) -> float:

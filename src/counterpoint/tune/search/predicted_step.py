@@ -51,7 +51,7 @@ def predicted(
     )
 
 
-def same_program(one: Predicted, memory: MemoryFit) -> Predicted:
+def with_other_memory(one: Predicted, memory: MemoryFit) -> Predicted:
     """Return the prediction for the same program with another memory limit."""
     return replace(
         one,

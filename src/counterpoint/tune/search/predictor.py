@@ -20,7 +20,7 @@ from counterpoint.pgle.profiles import write_profile
 from counterpoint.timeline.storage import write_parquet
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin, Predicted
 from counterpoint.tune.schedule_hash import schedule_hash
-from counterpoint.tune.search.predicted_step import predicted, same_program
+from counterpoint.tune.search.predicted_step import predicted, with_other_memory
 from counterpoint.tune.study.directory import step_path
 from counterpoint.tune.study.ledger import Ledger, stamp
 from counterpoint.tune.study.records import CandidateSeen
@@ -49,7 +49,7 @@ LEAST_AHEAD: Final = 8
 """Arms in progress: enough that up to four workers make the same search as one."""
 
 # Prefixes of variables that libraries read at run time; they do not affect the compile.
-_AT_RUN: Final = ("NCCL_", "CUDA_", "RCCL_", "UCX_", "OMPI_", "FI_")
+_RUN_PREFIXES: Final = ("NCCL_", "CUDA_", "RCCL_", "UCX_", "OMPI_", "FI_")
 _POLL_S: Final = 0.2
 _KEPT: Final = 8  # predicted steps that can be looked at later, besides the base's
 
@@ -103,7 +103,7 @@ class Predictor:
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.base: Forecast = base_forecast.base
-        self.asked = 0  # compiles, including those in the journal
+        self.requested = 0  # compiles, including those in the journal
         self.answered = 0  # of `compile_request`
         self.ahead = max(LEAST_AHEAD, 2 * pool.jobs)
         self._work = work
@@ -130,7 +130,7 @@ class Predictor:
         recorded = self._recorded.get(_identity(arm))
         if recorded is None:
             self._ledger.add(candidate)
-        elif recorded.arm.predicted and not _agree(recorded, candidate):
+        elif recorded.arm.predicted and not _have_same_program(recorded, candidate):
             raise InputError(
                 "the base is scheduled differently than when the study began",
                 why="the workload now gives another program (its code, jaxlib, or variables that it"
@@ -166,13 +166,15 @@ class Predictor:
         try:
             wanted = self._request(variant)
         except CounterpointError as error:  # an invalid value
-            return _PendingArm(arm, failure=_said(error))
+            return _PendingArm(arm, failure=_error_text(error))
         key = _key(wanted.task, profile=arm.profile)
-        entry = _PendingArm(arm, key, replace(wanted, task=_bare(wanted.task)), first=arm.profile)
+        entry = _PendingArm(
+            arm, key, replace(wanted, task=_without_run_variables(wanted.task)), first=arm.profile
+        )
         entry.known = self._recorded.get(_identity(arm))
         if key in self._by_key:
             return entry
-        self.asked += 1
+        self.requested += 1
         entry.counts = True
         self._by_key[key] = None
         if entry.known is None:
@@ -181,16 +183,16 @@ class Predictor:
 
     def _answer(self, one: _PendingArm) -> CandidateSeen:
         if one.number is None and one.failure is None and one.known is None:
-            return self._keep(one, self._twin(one))
+            return self._record(one, self._equal_compile(one))
         while one.number is not None and one.number not in self._results:
             self._take()
         if one.known is not None:
-            return self._know(one, one.known)
+            return self._reuse(one, one.known)
         result = self._results.pop(one.number) if one.number is not None else None
         if isinstance(result, CompiledProgram) and one.wanted is not None:
-            return self._keep(one, self._predicted(one, one.wanted, result))
-        failure = _said(result) if isinstance(result, CounterpointError) else one.failure
-        return self._keep(one, CandidateSeen(arm=one.arm, failure=failure, at=stamp()))
+            return self._record(one, self._predicted(one, one.wanted, result))
+        failure = _error_text(result) if isinstance(result, CounterpointError) else one.failure
+        return self._record(one, CandidateSeen(arm=one.arm, failure=failure, at=stamp()))
 
     def _take(self) -> None:
         """Wait for a compile; if a profile is made from it, start the compile with the profile."""
@@ -236,7 +238,7 @@ class Predictor:
         variables = wanted.variant.settings.variables
         fraction = wanted.assumed.memory_fraction
         fit = memory_fit(compiled.memory, self._pricing.target, variables, fraction)
-        figures = same_program(same.arm.predicted, fit)
+        figures = with_other_memory(same.arm.predicted, fit)
         arm = replace(one.arm, predicted=figures)
         return CandidateSeen(arm=arm, same_as=same.arm.name, at=stamp())
 
@@ -245,7 +247,7 @@ class Predictor:
         if self._study is not None:
             self._keep_step(self._study, figures, result)
         seen = CandidateSeen(arm=replace(arm, predicted=figures), at=stamp())
-        return self._first_of(seen)
+        return self._remember_program(seen)
 
     def _keep_step(self, study: Path, figures: Predicted, result: Forecast) -> None:
         """Keep the Timeline of the step if it is the base's or among the best that fit."""
@@ -259,7 +261,7 @@ class Predictor:
         for worse in ranked[_KEPT:]:
             rmtree(worse, ignore_errors=True)
 
-    def _twin(self, one: _PendingArm) -> CandidateSeen:
+    def _equal_compile(self, one: _PendingArm) -> CandidateSeen:
         """Return the result of an earlier compile with the same inputs."""
         found = self._by_key.get(one.key) if one.key is not None else None
         if found is None:
@@ -268,19 +270,19 @@ class Predictor:
         same = found.same_as or found.arm.name
         return CandidateSeen(arm=arm, failure=found.failure, same_as=same, at=stamp())
 
-    def _know(self, one: _PendingArm, known: CandidateSeen) -> CandidateSeen:
+    def _reuse(self, one: _PendingArm, known: CandidateSeen) -> CandidateSeen:
         """Reuse a candidate from the journal, without recording it again."""
         if one.key is not None and self._by_key.get(one.key) is None:
             self._by_key[one.key] = known
-        return self._first_of(known) if known.same_as is None else known
+        return self._remember_program(known) if known.same_as is None else known
 
-    def _keep(self, one: _PendingArm, seen: CandidateSeen) -> CandidateSeen:
+    def _record(self, one: _PendingArm, seen: CandidateSeen) -> CandidateSeen:
         self._ledger.add(seen)
         if one.key is not None and self._by_key.get(one.key) is None:
             self._by_key[one.key] = seen
         return seen
 
-    def _first_of(self, seen: CandidateSeen) -> CandidateSeen:
+    def _remember_program(self, seen: CandidateSeen) -> CandidateSeen:
         if seen.arm.predicted is not None:
             streams = communication_streams(self._in_full(seen.arm.settings))
             self._by_program.setdefault((seen.arm.predicted.program, streams), seen)
@@ -316,24 +318,26 @@ def _identity(arm: Arm) -> Identity:
     return arm.name, arm.settings, arm.profile
 
 
-def _bare(task: CompileTask) -> CompileTask:
+def _without_run_variables(task: CompileTask) -> CompileTask:
     """Remove variables that no compile reads, because a worker would be restarted for them."""
     environment = {
-        name: value for name, value in task.environment.items() if not name.startswith(_AT_RUN)
+        name: value
+        for name, value in task.environment.items()
+        if not name.startswith(_RUN_PREFIXES)
     }
     return replace(task, environment=environment)
 
 
 def _key(task: CompileTask, *, profile: bool) -> Key:
-    bare = _bare(task)
+    bare = _without_run_variables(task)
     return frozenset(bare.options.items()), frozenset(bare.environment.items()), profile
 
 
-def _said(error: CounterpointError) -> str:
+def _error_text(error: CounterpointError) -> str:
     return error.what if error.why is None else f"{error.what}: {error.why}"
 
 
-def _agree(one: CandidateSeen, other: CandidateSeen) -> bool:
+def _have_same_program(one: CandidateSeen, other: CandidateSeen) -> bool:
     programs = {
         seen.arm.predicted.program for seen in (one, other) if seen.arm.predicted is not None
     }

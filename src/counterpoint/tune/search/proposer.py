@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
 from counterpoint.tune.search.grid import Grid, Point
-from counterpoint.tune.search.leaderboard import Board
+from counterpoint.tune.search.leaderboard import Leaderboard
 from counterpoint.tune.space.space import Dimension
 from counterpoint.tune.study.records import CandidateSeen
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import optuna
 
 
-_ALONE: Final = "as the base has it"
+_UNCHANGED: Final = "as the base has it"
 _MOST_ASKS: Final = 24
 _MOST_DRAWS: Final = 400
 _MOST_LISTED: Final = 4096  # largest space that is enumerated
 _BEST: Final = 4  # points whose neighbors are proposed
 _WORST: Final = 1.0  # a step that is twice the base's
-_OVER: Final = "counterpoint: bytes over the limit"  # as a share: above zero, it does not fit
+_OVER_LIMIT: Final = "counterpoint: bytes over the limit"  # as a share: above zero, it does not fit
 
 
 class Proposer:
@@ -44,18 +44,18 @@ class Proposer:
     """
 
     def __init__(
-        self, grid: Grid, dimensions: Sequence[Dimension], board: Board, seed: int
+        self, grid: Grid, dimensions: Sequence[Dimension], board: Leaderboard, seed: int
     ) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._grid = grid
         self._choices = {
-            dimension.name: (_ALONE, *(choice.choice for choice in dimension.choices))
+            dimension.name: (_UNCHANGED, *(choice.choice for choice in dimension.choices))
             for dimension in dimensions
         }
         self._board = board
-        self.asked: set[Point] = set()  # from any source
+        self.proposed: set[Point] = set()  # points, whatever their source
         self._trials: dict[Point, optuna.trial.Trial] = {}
         self._random = random.Random(seed)  # noqa: S311  nothing secret
         self._distributions: dict[str, optuna.distributions.BaseDistribution] = {
@@ -72,7 +72,7 @@ class Proposer:
             point = self._next()
             if point is None:
                 return
-            self.asked.add(point)
+            self.proposed.add(point)
             yield point
 
     def tell(self, point: Point, seen: CandidateSeen) -> None:
@@ -127,7 +127,7 @@ class Proposer:
         return next((point for point in drawn if self._is_new(point)), None)
 
     def _is_new(self, point: Point) -> bool:
-        known = point in self.asked or point in self._board.points
+        known = point in self.proposed or point in self._board.points
         return not known and self._grid.why_not(point) is None
 
     def _is_mine(self, point: Point) -> bool:
@@ -135,11 +135,11 @@ class Proposer:
 
     def _point(self, parameters: Mapping[str, str]) -> Point:
         return self._grid.canonical(
-            {name: choice for name, choice in parameters.items() if choice != _ALONE}
+            {name: choice for name, choice in parameters.items() if choice != _UNCHANGED}
         )
 
     def _parameters(self, point: Point) -> dict[str, str]:
-        return {**dict.fromkeys(self._choices, _ALONE), **dict(point)}
+        return {**dict.fromkeys(self._choices, _UNCHANGED), **dict(point)}
 
     def _remember(self, point: Point, seen: CandidateSeen) -> None:
         """Report an earlier result to the sampler as if it had proposed the point."""
@@ -153,7 +153,7 @@ class Proposer:
         over = 0.0 if figures is not None else 1.0
         if figures is not None and figures.fits is False:
             over = (figures.peak_bytes or 2) / (figures.limit_bytes or 1) - 1
-        trial.set_user_attr(_OVER, over)
+        trial.set_user_attr(_OVER_LIMIT, over)
         self._study.tell(trial, -figures.gain if figures is not None else _WORST)
 
 
@@ -187,5 +187,5 @@ def _sampler(seed: int) -> optuna.samplers.BaseSampler:
             n_startup_trials=0,
             multivariate=True,
             constant_liar=True,
-            constraints_func=lambda trial: (trial.user_attrs.get(_OVER, 0.0),),
+            constraints_func=lambda trial: (trial.user_attrs.get(_OVER_LIMIT, 0.0),),
         )

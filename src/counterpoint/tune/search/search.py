@@ -26,12 +26,19 @@ from counterpoint.diagnose import explain
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search.grid import Grid, Point
-from counterpoint.tune.search.leaderboard import Board
-from counterpoint.tune.search.minimal_winner import minimal
+from counterpoint.tune.search.leaderboard import Leaderboard
+from counterpoint.tune.search.minimal_winner import minimal_winner
 from counterpoint.tune.search.predictor import Predictor, SearchStopped
 from counterpoint.tune.search.proposer import Proposer, require_optuna
 from counterpoint.tune.search.shortlist import Shortlist, shortlist
-from counterpoint.tune.search.stages import climbing, lively, profiled, remedies, singles, stacks
+from counterpoint.tune.search.stages import (
+    climbing,
+    effective_dimensions,
+    profiled,
+    remedies,
+    singles,
+    stacks,
+)
 from counterpoint.tune.space.space import Dimension, Space, distinct, same_as
 from counterpoint.tune.study.ledger import Ledger, stamp
 from counterpoint.tune.study.records import Ablated, CandidateSeen, SearchEnded, SpaceMade
@@ -39,10 +46,13 @@ from counterpoint.workflow.forecast import ForecastBatch, PredictionInputs, fore
 
 Say = Callable[[str], None]
 
-_MARK: Final = re.compile(r" #[0-9a-f]{6}$")
-_ALONE: Final = 0.6  # maximum share of single choices among all candidates
-_PROFILED: Final = 4  # at most one in so many candidates is reserved for profiles
-_AT_RUN: Final = 4  # one in so many places of the shortlist is for arms that can't be predicted
+_SHORTENED_NAME: Final = re.compile(r" #[0-9a-f]{6}$")
+"""The end of an arm's name that an earlier version shortened."""
+_MOST_SINGLES: Final = 0.6  # maximum share of single choices among all candidates
+_PROFILE_SHARE: Final = 4  # at most one in so many candidates is reserved for profiles
+_RUNTIME_SHARE: Final = (
+    4  # one in so many places of the shortlist is for arms that can't be predicted
+)
 
 
 def search(  # noqa: PLR0913
@@ -78,10 +88,10 @@ def search(  # noqa: PLR0913
         predictor = Predictor(
             work, base_forecast, ledger, pool, scratch=scratch, keep=keep, stopped=stopped
         )
-        board = Board(predictor.begin(space.base))
+        board = Leaderboard(predictor.begin(space.base))
         say("explaining the base's predicted step")
         recorded = (seen.arm for seen in ledger.study.candidates)
-        shortened = tuple(arm for arm in recorded if _MARK.search(arm.name))
+        shortened = tuple(arm for arm in recorded if _SHORTENED_NAME.search(arm.name))
         grid = Grid(_with_remedies(replace(space, recorded=shortened), work, base_forecast, say))
         searcher = _Search(grid, plan, predictor, board, say, started)
         try:
@@ -120,7 +130,7 @@ class _Search:
         grid: Grid,
         plan: StudyPlan,
         predictor: Predictor,
-        board: Board,
+        board: Leaderboard,
         say: Say,
         started: float,
     ) -> None:
@@ -131,14 +141,14 @@ class _Search:
         self._say = say
         self._started = started
         self._known = {board.base.arm.name: board.base}
-        self._reserve = min(3 * len(grid.profiled), plan.candidates // _PROFILED)
+        self._reserve = min(3 * len(grid.profiled), plan.candidates // _PROFILE_SHARE)
 
     def run(self, ledger: Ledger, confirm: int | None) -> SearchEnded:
         """Run all stages, and return their result."""
-        self._look_alone()
+        self._try_singles()
         self._combine()
-        self._look(self._arms(profiled(self._grid, self._board), ArmOrigin.SEARCH), 0)
-        end = f"{self._predictor.asked} compiled"
+        self._try(self._arms(profiled(self._grid, self._board), ArmOrigin.SEARCH), 0)
+        end = f"{self._predictor.requested} compiled"
         if not self._is_full(self._reserve):
             end += ", and nothing new is left"
         best, ablated = self._minimal(ledger)
@@ -150,7 +160,7 @@ class _Search:
             self._board.base,
             self._board.candidates,
             best,
-            most=places - min(len(unpredicted), max(by_hand, places // _AT_RUN)),
+            most=places - min(len(unpredicted), max(by_hand, places // _RUNTIME_SHARE)),
             indifferent=self._plan.rule.indifferent,
             weights=self._weights(ablated),
         )
@@ -178,7 +188,7 @@ class _Search:
         if base is None or best.arm.is_base:
             return best, ()
         self._say(f"leaving out each change of {best.arm.name}")
-        found = minimal(self._grid, base, best, self._predict)
+        found = minimal_winner(self._grid, base, best, self._predict)
         recorded = {(entry.arm, entry.dimension) for entry in ledger.study.ablation}
         for entry in found.ablated:
             if (entry.arm, entry.dimension) not in recorded:
@@ -194,33 +204,33 @@ class _Search:
                 found[point[0]] = gain
         return {**found, **{(entry.dimension, entry.choice): entry.loses for entry in ablated}}
 
-    def _look_alone(self) -> None:
+    def _try_singles(self) -> None:
         """Try remedies, arms named by the user, and every choice by itself."""
-        seeds = (arm for arm in self._grid.space.seeds if arm.shows)
+        seeds = (arm for arm in self._grid.space.seeds if arm.is_worth_compiling)
         # Points already tried as named arms.
         seeded = {self._grid.point_of(arm) for arm in self._grid.space.seeds}
         points = (point for point in singles(self._grid) if point not in seeded)
         alone = self._arms(points, ArmOrigin.SPACE)
-        most = int(_ALONE * self._plan.candidates)
+        most = int(_MOST_SINGLES * self._plan.candidates)
         single = islice(alone, max(0, most - len(self._grid.space.seeds)))
-        self._look(chain(seeds, single), self._reserve)
+        self._try(chain(seeds, single), self._reserve)
 
     def _combine(self) -> None:
         """Try several choices together."""
         grid, board = self._grid, self._board
-        self._look(self._arms(stacks(grid, board), ArmOrigin.SEARCH), self._reserve)
-        self._propose(lively(grid, board))
+        self._try(self._arms(stacks(grid, board), ArmOrigin.SEARCH), self._reserve)
+        self._propose(effective_dimensions(grid, board))
         self._propose(grid.searched)
 
     def _propose(self, dimensions: tuple[Dimension, ...]) -> None:
         """Alternate between proposals in these dimensions and neighbors of the best point."""
         proposer = Proposer(self._grid, dimensions, self._board, self._plan.seed)
-        climbs = climbing(self._grid, self._board, proposer.asked)
+        climbs = climbing(self._grid, self._board, proposer.proposed)
         waiting: list[Point] = []
 
         def arms() -> Iterator[Arm]:
-            for point in _in_turns(proposer.points(), climbs):
-                proposer.asked.add(point)
+            for point in _alternate(proposer.points(), climbs):
+                proposer.proposed.add(point)
                 arm = self._grid.arm(point, ArmOrigin.SEARCH)
                 if arm.name in self._known:
                     proposer.tell(point, self._known[arm.name])
@@ -236,7 +246,7 @@ class _Search:
             if point not in self._board.points:
                 yield self._grid.arm(point, origin)
 
-    def _look(self, arms: Iterable[Arm], reserve: int) -> None:
+    def _try(self, arms: Iterable[Arm], reserve: int) -> None:
         for _ in self._outcomes(arms, reserve):
             pass
 
@@ -273,7 +283,7 @@ class _Search:
         self._say(_progress(self._board, done, most, seconds))
 
     def _is_full(self, reserve: int) -> bool:
-        return self._predictor.asked >= self._plan.candidates - reserve
+        return self._predictor.requested >= self._plan.candidates - reserve
 
     def _at_run_time(self, ledger: Ledger) -> list[str]:
         """Return arms that can't be predicted: the user's first, then single choices."""
@@ -287,10 +297,10 @@ class _Search:
             if arm.name not in known:
                 ledger.add(CandidateSeen(arm=arm, at=stamp()))
             figures = seen.arm.predicted if seen is not None else None
-            silent = figures is not None and figures.program == program
+            same_as_base = figures is not None and figures.program == program
             may_run = seen is None or (figures is not None and figures.fits is not False)
             wanted = arm.origin is ArmOrigin.HAND and may_run  # whatever its prediction
-            if arm.acts is Acts.RUNTIME and (not arm.shows or silent or wanted):
+            if arm.acts is Acts.RUNTIME and (not arm.is_worth_compiling or same_as_base or wanted):
                 names.append(arm.name)
         return names
 
@@ -302,7 +312,7 @@ class _Search:
                     yield self._grid.arm(point, ArmOrigin.SPACE)
 
 
-def _in_turns(*sources: Iterator[Point]) -> Iterator[Point]:
+def _alternate(*sources: Iterator[Point]) -> Iterator[Point]:
     """Yield from each source in turn until all are exhausted."""
     left = list(sources)
     while left:
@@ -314,7 +324,7 @@ def _in_turns(*sources: Iterator[Point]) -> Iterator[Point]:
                 yield point
 
 
-def _progress(board: Board, done: int, most: int, seconds: float) -> str:
+def _progress(board: Leaderboard, done: int, most: int, seconds: float) -> str:
     """Return one line: the progress, the best so far, and the numbers of dropped candidates."""
     best = board.best()
     figures = best.arm.predicted
@@ -329,7 +339,7 @@ def _progress(board: Board, done: int, most: int, seconds: float) -> str:
 
 
 def why_ended(
-    board: Board, listed: Shortlist, winner: CandidateSeen, *, end: str, indifferent: float
+    board: Leaderboard, listed: Shortlist, winner: CandidateSeen, *, end: str, indifferent: float
 ) -> str:
     """Return why the search ended, and its result."""
     arms, programs = len(board.candidates), board.programs
@@ -373,7 +383,7 @@ def _range(reach: Range) -> str:
     return f"[{100 * reach.low:.1f}, {100 * reach.high:.1f}]"
 
 
-def _dropped(board: Board) -> Iterator[str]:
+def _dropped(board: Leaderboard) -> Iterator[str]:
     if board.same:
         yield f"{board.same} with the program of another"
     if board.too_large:

@@ -15,12 +15,12 @@ from counterpoint.tune.arm import Arm, Predicted
 from counterpoint.tune.search.predicted_step import are_tied, behind
 from counterpoint.tune.study.records import CandidateSeen
 
-_WORTH: Final = 0.25
+_LEAST_SHARE_OF_BEST: Final = 0.25
 """Share of the best gain below which a candidate is not measured."""
-_COPY: Final = 0.002
+_COPIES_DIFFER_BY: Final = 0.002
 """Share of the base's step by which the gains of near-copies differ at most."""
-_COPIED: Final = 0.9  # of the gain from the changes of both
-_LITTLE: Final = 0.001  # minimum weight of a change
+_COPIES_SHARE: Final = 0.9  # of the gain from the changes of both
+_LEAST_WEIGHT: Final = 0.001  # minimum weight of a change
 Weights: TypeAlias = Mapping[tuple[str, str], float]
 """Gains of the choices of dimensions, as shares of the base's step."""
 _NONE: Weights = MappingProxyType({})
@@ -55,11 +55,11 @@ def shortlist(
         return Shortlist((), (), effect=False)
     rescued = start.fits is False and best.fits is not False
     effect = rescued or best.gain > indifferent
-    rivals = [seen for seen in _distinct([winner, *candidates]) if _runs(seen, start)]
+    rivals = [seen for seen in _distinct([winner, *candidates]) if _is_rival(seen, start)]
     tied = [seen.arm.name for seen in rivals if are_tied(_figures(seen), best)]
     if not effect:
         rivals = [seen for seen in rivals if _figures(seen).gain_range.high > indifferent]
-    least = -float("inf") if rescued else max(0.0, _WORTH * best.gain)
+    least = -float("inf") if rescued else max(0.0, _LEAST_SHARE_OF_BEST * best.gain)
     worth = [seen for seen in rivals if _figures(seen).gain > least]
     picked = _picked(winner, worth, most, weights)
     return Shortlist(tuple(seen.arm for seen in _ordered(picked, best)), tuple(tied), effect)
@@ -77,7 +77,7 @@ def _distinct(candidates: Iterable[CandidateSeen]) -> list[CandidateSeen]:
     return list(found.values())
 
 
-def _runs(seen: CandidateSeen, base: Predicted) -> bool:
+def _is_rival(seen: CandidateSeen, base: Predicted) -> bool:
     """Return whether it fits, and differs from the base in its program or in that it fits."""
     figures = _figures(seen)
     if figures.fits is False:
@@ -112,15 +112,15 @@ def _value(
 def _alike(one: Arm, other: Arm, weights: Weights) -> float:
     """Return the gain of the common changes as a share of that of all changes of both."""
     mine, theirs = _changes(one), _changes(other)
-    every = sum(max(_LITTLE, weights.get(change, 0.0)) for change in mine | theirs)
-    return sum(max(_LITTLE, weights.get(change, 0.0)) for change in mine & theirs) / every
+    every = sum(max(_LEAST_WEIGHT, weights.get(change, 0.0)) for change in mine | theirs)
+    return sum(max(_LEAST_WEIGHT, weights.get(change, 0.0)) for change in mine & theirs) / every
 
 
 def _is_copy(one: CandidateSeen, other: CandidateSeen, weights: Weights) -> bool:
-    if abs(_figures(one).gain - _figures(other).gain) >= _COPY:
+    if abs(_figures(one).gain - _figures(other).gain) >= _COPIES_DIFFER_BY:
         return False
     apart = len(_changes(one.arm) ^ _changes(other.arm))
-    return apart <= 1 or _alike(one.arm, other.arm, weights) >= _COPIED
+    return apart <= 1 or _alike(one.arm, other.arm, weights) >= _COPIES_SHARE
 
 
 def _changes(arm: Arm) -> frozenset[tuple[str, str]]:

@@ -14,7 +14,7 @@ from counterpoint.flags import Settings
 from counterpoint.flags.lines import write_line
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.search.grid import Grid, Point
-from counterpoint.tune.search.leaderboard import Board
+from counterpoint.tune.search.leaderboard import Leaderboard
 from counterpoint.tune.space.dimensions import builtin_dimensions
 from counterpoint.tune.space.space import Dimension, distinct, same_as
 
@@ -25,10 +25,10 @@ _IDLE: Final = -2.0
 
 def remedies(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
     """Yield an arm for each remedy; if the space already offers it, that arm."""
-    yield from distinct(grid.space.base, _arms(findings, grid))
+    yield from distinct(grid.space.base, _remedy_arms(findings, grid))
 
 
-def _arms(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
+def _remedy_arms(findings: Iterable[Finding], grid: Grid) -> Iterator[Arm]:
     base = grid.space.base
     points = (point for point in grid.singles() if grid.why_not(point) is None)
     offered = (*grid.space.seeds, *(grid.arm(point, ArmOrigin.SPACE) for point in points))
@@ -66,20 +66,20 @@ def singles(grid: Grid) -> Iterator[Point]:
             yield point
 
 
-def stacks(grid: Grid, board: Board) -> Iterator[Point]:
+def stacks(grid: Grid, board: Leaderboard) -> Iterator[Point]:
     """Yield the named arms' points, then the best single choices combined: two, three, ...
 
     The combinations are the best ones if dimensions do not interact; later stages look for the
     rest.
     """
     known: set[Point] = set(board.points)
-    for point in (*_of_seeds(grid), *_stacked(grid, board)):
+    for point in (*_seed_points(grid), *_stacked(grid, board)):
         if point not in known:
             known.add(point)
             yield point
 
 
-def _stacked(grid: Grid, board: Board) -> Iterator[Point]:
+def _stacked(grid: Grid, board: Leaderboard) -> Iterator[Point]:
     chosen: dict[str, str] = {}
     for name, choice, _ in sorted(_best_choices(grid, board), key=lambda item: -item[2]):
         point = grid.canonical({**chosen, name: choice})
@@ -88,7 +88,7 @@ def _stacked(grid: Grid, board: Board) -> Iterator[Point]:
             yield point
 
 
-def _of_seeds(grid: Grid) -> Iterator[Point]:
+def _seed_points(grid: Grid) -> Iterator[Point]:
     """Yield the part of each named arm that lies in this grid; the rest acts at run time."""
     offered = {
         (dimension.name, choice.choice)
@@ -102,7 +102,7 @@ def _of_seeds(grid: Grid) -> Iterator[Point]:
             yield point
 
 
-def lively(grid: Grid, board: Board) -> tuple[Dimension, ...]:
+def effective_dimensions(grid: Grid, board: Leaderboard) -> tuple[Dimension, ...]:
     """Return dimensions with the choices that, alone, gave a new program; one of equal ones."""
     found: list[Dimension] = []
     for dimension in grid.searched:
@@ -117,7 +117,7 @@ def lively(grid: Grid, board: Board) -> tuple[Dimension, ...]:
     return tuple(found)
 
 
-def climbing(grid: Grid, board: Board, asked: Collection[Point]) -> Iterator[Point]:
+def climbing(grid: Grid, board: Leaderboard, asked: Collection[Point]) -> Iterator[Point]:
     """Yield neighbors of the current best point, the most promising first.
 
     `asked` are points in progress; the caller adds each point before requesting the next.
@@ -134,7 +134,7 @@ def climbing(grid: Grid, board: Board, asked: Collection[Point]) -> Iterator[Poi
         yield max(found, key=lambda point: _promise(grid, board, best, point))
 
 
-def profiled(grid: Grid, board: Board) -> Iterator[Point]:
+def profiled(grid: Grid, board: Leaderboard) -> Iterator[Point]:
     """Yield the best few points with a profile added."""
     for point in board.best_points()[:_PROFILED_POINTS]:
         for name, choice in grid.profiled:
@@ -143,7 +143,7 @@ def profiled(grid: Grid, board: Board) -> Iterator[Point]:
                 yield on_top
 
 
-def _best_choices(grid: Grid, board: Board) -> Iterator[tuple[str, str, float]]:
+def _best_choices(grid: Grid, board: Leaderboard) -> Iterator[tuple[str, str, float]]:
     """Yield each dimension's choice with the largest gain alone, if any gains."""
     for dimension in grid.searched:
         gains: list[tuple[float, str]] = []
@@ -158,7 +158,7 @@ def _best_choices(grid: Grid, board: Board) -> Iterator[tuple[str, str, float]]:
 
 
 def _is_new(
-    grid: Grid, board: Board, dimension: Dimension, choice: str, seen: set[str | None]
+    grid: Grid, board: Leaderboard, dimension: Dimension, choice: str, seen: set[str | None]
 ) -> bool:
     point = grid.alone(dimension.name, choice)
     if point is None or point not in board.points:
@@ -170,13 +170,13 @@ def _is_new(
     return True
 
 
-def _program(board: Board, point: Point) -> str | None:
+def _program(board: Leaderboard, point: Point) -> str | None:
     seen = board.points.get(point)
     figures = seen.arm.predicted if seen is not None else None
     return figures.program if figures is not None else None
 
 
-def _promise(grid: Grid, board: Board, best: Point, point: Point) -> float:
+def _promise(grid: Grid, board: Leaderboard, best: Point, point: Point) -> float:
     """Return the gain of the change alone; removing one ranks before changes that cost time.
 
     Choices that left the base's program unchanged come last: here, too, they likely change nothing.

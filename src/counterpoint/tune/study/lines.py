@@ -76,7 +76,7 @@ def _may_begin(line: bytes) -> bool:
 
 
 def _record(line: bytes, number: int) -> Record:
-    fields = _told(line)
+    fields = _fields_of(line)
     if fields.get("n") != number:
         raise DamagedLine(f"it has number {fields.get('n')} instead of {number}")
     kind = _KINDS.get(str(fields.get("is")))
@@ -93,7 +93,7 @@ def _record(line: bytes, number: int) -> Record:
     return record
 
 
-def _told(line: bytes) -> dict[str, Any]:
+def _fields_of(line: bytes) -> dict[str, Any]:
     if not line.endswith(b"\n"):
         raise DamagedLine("it is incomplete")
     try:

@@ -39,7 +39,7 @@ BASE_FAILS: Final = "the base itself fails"
 """The reason for an end that does not prevent a restart, since nothing has been measured."""
 
 _NONE: Mapping[str, ArmDropped] = MappingProxyType({})
-_NOBODY: Mapping[str, int] = MappingProxyType({})
+_NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
 
 @frozen
@@ -76,9 +76,11 @@ class Study:
     search: SearchEnded | None = None
     ablation: tuple[Ablated, ...] = ()
     arms: tuple[Arm, ...] = ()
-    entered: Mapping[str, int] = field(default_factory=lambda: _NOBODY)  # trials before entry
+    entered: Mapping[str, int] = field(default_factory=lambda: _NO_COUNTS)  # trials before entry
     dropped: Mapping[str, ArmDropped] = field(default_factory=lambda: _NONE)
-    out: Mapping[str, int] = field(default_factory=lambda: _NOBODY)  # trials before the drop
+    dropped_after: Mapping[str, int] = field(
+        default_factory=lambda: _NO_COUNTS
+    )  # trials before the drop
     allocations: tuple[AllocationOpened, ...] = ()
     open_allocations: tuple[int, ...] = ()
     trials: tuple[Trial, ...] = ()
@@ -88,7 +90,7 @@ class Study:
     ended: StudyEnded | None = None
     ends: tuple[int, ...] = ()  # trials before each end, also of those that were continued
     resumed: Resumed | None = None
-    before: int = 0  # trials of earlier sessions
+    earlier_trials: int = 0  # number of trials of earlier sessions
 
     def __repr__(self) -> str:
         end = "not ended" if self.ended is None else f"ended: {self.ended.why}"
@@ -194,22 +196,22 @@ def _(record: ArmEntered, study: Study) -> Study:
     entered = MappingProxyType({**study.entered, name: len(study.trials)})
     if name not in study.entered:
         return replace(study, arms=(*study.arms, record.arm), entered=entered)
-    dropped, out = ({**study.dropped}, {**study.out})  # the budget allows it again
+    dropped, out = ({**study.dropped}, {**study.dropped_after})  # the budget allows it again
     dropped.pop(name, None)
     out.pop(name, None)
     return replace(
         study,
         entered=entered,
         dropped=MappingProxyType(dropped),
-        out=MappingProxyType(out),
+        dropped_after=MappingProxyType(out),
     )
 
 
 @_follow.register
 def _(record: ArmDropped, study: Study) -> Study:
     dropped = MappingProxyType({**study.dropped, record.arm: record})
-    out = MappingProxyType({**study.out, record.arm: len(study.trials)})
-    return replace(study, dropped=dropped, out=out)
+    out = MappingProxyType({**study.dropped_after, record.arm: len(study.trials)})
+    return replace(study, dropped=dropped, dropped_after=out)
 
 
 @_follow.register
@@ -276,14 +278,14 @@ def _(record: Paused, study: Study) -> Study:
 @_follow.register
 def _(record: Resumed, study: Study) -> Study:
     dropped = {name: drop for name, drop in study.dropped.items() if drop.kind != NO_BUDGET}
-    out = {name: at for name, at in study.out.items() if name in dropped}
+    out = {name: at for name, at in study.dropped_after.items() if name in dropped}
     return replace(
         study,
         resumed=record,
         ended=None,
-        before=len(study.trials),
+        earlier_trials=len(study.trials),
         dropped=MappingProxyType(dropped),
-        out=MappingProxyType(out),
+        dropped_after=MappingProxyType(out),
     )
 
 

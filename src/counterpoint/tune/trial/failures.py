@@ -106,9 +106,9 @@ class FailureCause:
 
 def why_no_run(directory: Path, ended: GangEnd, damage: str) -> FailureCause:
     """Return the cause if there is no Run, or only one that cannot be read."""
-    message = _said(ended.detail) or damage
+    message = _what_and_why(ended.detail) or damage
     if ended.kind is not GangEndKind.EXITED:
-        return FailureCause(_not_by_itself(ended), message)
+        return FailureCause(_ended_from_outside(ended), message)
     if _NO_SPACE.search(ended.detail):
         return FailureCause(TrialFailure.DISK_FULL, message)
     if _REFUSED_FLAGS.search(ended.detail):
@@ -124,29 +124,31 @@ def why_no_run(directory: Path, ended: GangEnd, damage: str) -> FailureCause:
 def why_failed(run: Run, ended: GangEnd) -> FailureCause | None:
     """Return the cause of a run that failed; None for one that succeeded."""
     if ended.kind in _OF_MACHINE:
-        return FailureCause(_OF_MACHINE[ended.kind], _said(ended.detail) or str(run.outcome))
-    outcome, open_ranks = _of_closed(run), _open_ranks(run)
+        return FailureCause(
+            _OF_MACHINE[ended.kind], _what_and_why(ended.detail) or str(run.outcome)
+        )
+    outcome, open_ranks = _outcome_of_closed(run), _open_ranks(run)
     if outcome is not None and outcome.ok and not _cut_off(ended, open_ranks):
         return None
-    if outcome is None or outcome.ok or _is_of_others(outcome):
-        return _unseen(run, ended, open_ranks)
-    return _told(run, ended, outcome, lost_rank=bool(open_ranks))
+    if outcome is None or outcome.ok or _is_ended_by_another(outcome):
+        return _unrecorded_cause(run, ended, open_ranks)
+    return _reported_cause(run, ended, outcome, lost_rank=bool(open_ranks))
 
 
-def _told(run: Run, ended: GangEnd, outcome: Outcome, *, lost_rank: bool) -> FailureCause:
+def _reported_cause(run: Run, ended: GangEnd, outcome: Outcome, *, lost_rank: bool) -> FailureCause:
     """Return the cause from a rank's own report of its end."""
-    place = _blamed(run, outcome)
+    place = _log_to_read(run, outcome)
     detail = f"{_in_words(outcome)}; see {place}"
     if outcome.kind in _OF_RUN:
         return FailureCause(_OF_RUN[outcome.kind], detail)
-    if line := _machine(run, lost_rank=lost_rank):
+    if line := _machine_line(run, lost_rank=lost_rank):
         return FailureCause(TrialFailure.NODE_FAULT, line)
     if outcome.kind is OutcomeKind.SIGNAL and ended.kind is GangEndKind.KILLED:
-        return FailureCause(_not_by_itself(ended), _said(ended.detail) or detail)
+        return FailureCause(_ended_from_outside(ended), _what_and_why(ended.detail) or detail)
     return FailureCause(TrialFailure.CRASH, detail)
 
 
-def _of_closed(run: Run) -> Outcome | None:
+def _outcome_of_closed(run: Run) -> Outcome | None:
     """Return the outcome of the ranks with a known end; those of a node that died report none."""
     ended = [
         (rank.number, rank.outcome, rank.ended.timestamp() if rank.ended else _LATE)
@@ -171,22 +173,24 @@ def _cut_off(ended: GangEnd, open_ranks: int) -> bool:
     return bool(open_ranks) and not (ended.kind is GangEndKind.EXITED and ended.exit_code == 0)
 
 
-def _is_of_others(outcome: Outcome) -> bool:
+def _is_ended_by_another(outcome: Outcome) -> bool:
     """Return True for a rank that was ended because another one had, whose end is unknown."""
     return outcome.kind is OutcomeKind.INTERRUPTED and outcome.signal is None
 
 
-def _unseen(run: Run, ended: GangEnd, open_ranks: int) -> FailureCause:
+def _unrecorded_cause(run: Run, ended: GangEnd, open_ranks: int) -> FailureCause:
     """Return the cause for ranks without a recorded end."""
-    message = _said(ended.detail)
-    if ended.kind is not GangEndKind.KILLED and (line := _machine(run, lost_rank=bool(open_ranks))):
+    message = _what_and_why(ended.detail)
+    if ended.kind is not GangEndKind.KILLED and (
+        line := _machine_line(run, lost_rank=bool(open_ranks))
+    ):
         return FailureCause(TrialFailure.NODE_FAULT, line)
     gone = f"{open_ranks} of {run.world_size} ranks ended without recording how"
-    failure = _not_by_itself(ended)
+    failure = _ended_from_outside(ended)
     return FailureCause(failure, f"{message or gone}; see {run.path}")
 
 
-def _not_by_itself(ended: GangEnd) -> TrialFailure:
+def _ended_from_outside(ended: GangEnd) -> TrialFailure:
     """Return the failure of a run that was ended from outside, or by an unknown cause."""
     if ended.kind in _OF_MACHINE:
         return _OF_MACHINE[ended.kind]
@@ -196,7 +200,7 @@ def _not_by_itself(ended: GangEnd) -> TrialFailure:
     return TrialFailure.TIMEOUT if late else TrialFailure.INTERRUPTED
 
 
-def _blamed(run: Run, outcome: Outcome) -> Path:
+def _log_to_read(run: Run, outcome: Outcome) -> Path:
     """Return the log of the rank with this outcome, whose number is in it if there are several."""
     named = re.match(r"rank (\d+)", outcome.detail)
     numbers = [int(named[1])] if named else []
@@ -204,7 +208,7 @@ def _blamed(run: Run, outcome: Outcome) -> Path:
     return ranks[0].stderr if ranks else run.path
 
 
-def _machine(run: Run, *, lost_rank: bool) -> str | None:
+def _machine_line(run: Run, *, lost_rank: bool) -> str | None:
     """Return the line with which a rank blames a machine, and its file."""
     variables = frozenset(name for name, _ in run.settings.env)
     for rank in run.ranks:
@@ -229,7 +233,7 @@ def _in_words(outcome: Outcome) -> str:
     return detail or outcome.kind.replace("_", " ")
 
 
-def _said(text: str) -> str:
+def _what_and_why(text: str) -> str:
     """Return what failed and why from one of our error messages, without what to do next."""
     first, *more = text.strip().splitlines() or [""]
     if not first.startswith(_ERROR):

@@ -48,13 +48,13 @@ _OF_THE_WHOLE: Final = _set(
 _OF_GRADIENTS: Final = frozenset({"grad", "grads", "gradient", "gradients", "gnorm"})
 _ABOUT_NORMS: Final = _OF_THE_WHOLE | _OF_GRADIENTS | {"raw", "norm"}
 _STEP_NAMES: Final = ("step", "global_step", "train_step", "train/step", "_step", "iteration")
-_WHERE: Final = ("split", "mode", "phase", "stage")
-_LONGEST: Final = 4000
+_PHASE_NAMES: Final = ("split", "mode", "phase", "stage")
+_LONGEST_LINE: Final = 4000
 MOST: Final = 2000
 """Maximum number of recorded steps: trials are short, and each record is read many times."""
 _MOST_BYTES: Final = 256 << 20
 _METRICS: Final = re.compile(r"^-{0,2}(?:[\w.]*\.)?metrics[_-]file(?:=(.+))?$")
-_LATE_S: Final = 1.0
+_CLOCKS_DIFFER_S: Final = 1.0
 
 
 @frozen
@@ -66,7 +66,7 @@ class LoggedValues:
     norm: float | None
 
 
-def figures_of(line: str) -> LoggedValues | None:
+def logged_values(line: str) -> LoggedValues | None:
     """Return the training loss and the gradient norm in a line; None if it has neither.
 
     Known formats:
@@ -80,7 +80,7 @@ def figures_of(line: str) -> LoggedValues | None:
     A loss of an evaluation does not count, nor does a part of the loss (auxiliary, load balancing,
     z), which may be zero or vary by itself.
     """
-    line = line[:_LONGEST]
+    line = line[:_LONGEST_LINE]
     if "loss" not in line.lower() and "norm" not in line.lower():
         return None
     if line.lstrip()[:1] == "{":
@@ -89,7 +89,7 @@ def figures_of(line: str) -> LoggedValues | None:
         except ValueError:
             parsed = None
         if isinstance(parsed, dict):
-            return of_mapping(cast("Mapping[str, object]", parsed))
+            return logged_values_of_json(cast("Mapping[str, object]", parsed))
     found = list(_FIGURE.finditer(line))
     loss = next((match for match in found if _is_loss(match["name"], match["before"])), None)
     norm = next((match for match in found if _is_norm(match["name"], match["before"])), None)
@@ -107,11 +107,11 @@ def _value(found: re.Match[str] | None) -> float | None:
     return float(found["value"]) if found else None
 
 
-def of_mapping(values: Mapping[str, object]) -> LoggedValues | None:
+def logged_values_of_json(values: Mapping[str, object]) -> LoggedValues | None:
     """Return the training loss and the gradient norm in a line of JSON; None if it has neither."""
     loss = _first(values, _is_loss)
     norm = _first(values, _is_norm)
-    about = " ".join(str(values[name]) for name in _WHERE if name in values)
+    about = " ".join(str(values[name]) for name in _PHASE_NAMES if name in values)
     if (loss is None and norm is None) or _ELSEWHERE.search(about):
         return None
     for name in _STEP_NAMES:
@@ -202,7 +202,7 @@ def _rising(pairs: Iterable[tuple[int | None, float | None]]) -> list[tuple[int,
 
 def _printed(path: Path) -> Iterator[LoggedValues]:
     for line in _lines(path):
-        if (found := figures_of(line)) is not None:
+        if (found := logged_values(line)) is not None:
             yield found
 
 
@@ -236,7 +236,7 @@ def _metrics_file(run: Run) -> Path | None:
 
 def _is_of(run: Run, path: Path) -> bool:
     """Return True if this run wrote it, not an earlier one with the same command."""
-    return path.stat().st_mtime >= run.started.timestamp() - _LATE_S
+    return path.stat().st_mtime >= run.started.timestamp() - _CLOCKS_DIFFER_S
 
 
 def _written(path: Path) -> Iterator[LoggedValues]:
@@ -244,7 +244,7 @@ def _written(path: Path) -> Iterator[LoggedValues]:
         with suppress(ValueError):
             parsed: object = parse_json(line)
             if isinstance(parsed, dict):
-                found = of_mapping(cast("dict[str, object]", parsed))
+                found = logged_values_of_json(cast("dict[str, object]", parsed))
                 if found is not None:
                     yield found
 

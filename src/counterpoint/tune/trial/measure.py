@@ -28,7 +28,7 @@ from counterpoint.runs.reports import effective_flags
 from counterpoint.runs.scores import disturbances, score, undisturbed
 from counterpoint.tune.executors.executor import GangEnd
 from counterpoint.tune.schedule_hash import schedule_hash
-from counterpoint.tune.trial.arrival import why_not_applied
+from counterpoint.tune.trial.applied_settings import why_not_applied
 from counterpoint.tune.trial.failures import FailureCause, why_failed, why_no_run
 from counterpoint.tune.trial.losses import read_losses
 from counterpoint.tune.trial.report import Losses, Steady, TrialFailure, TrialReport
@@ -75,7 +75,7 @@ def _of_rank(rank: Rank) -> TrialStepTimes:
     if not rank.steps or rank.steps_in_bursts:
         return TrialStepTimes((), source)
     spans = disturbances(rank)
-    own = _own(rank.steps, spans)
+    own = _own_step_times(rank.steps, spans)
     seconds = undisturbed(rank.steps, spans) if own is None else own
     if len(seconds) >= FEWEST or len(rank.step_seconds) <= FEWEST:
         return TrialStepTimes(seconds, source)
@@ -83,7 +83,7 @@ def _of_rank(rank: Rank) -> TrialStepTimes:
     return TrialStepTimes(rank.step_seconds[1:], source, (disturbed,))
 
 
-def _own(
+def _own_step_times(
     steps: Sequence[StepStart], spans: Sequence[tuple[float, float]]
 ) -> tuple[float, ...] | None:
     """Return the program's own step times, if any; it prints a line at the end of a step."""
@@ -110,7 +110,7 @@ def measure(directory: Path, ended: GangEnd, changes: Settings = _UNCHANGED) -> 
     losses = read_losses(run)
     step = _step_file(run.ranks[0])[0] if run.ranks else None
     options = effective_flags(run.ranks[0], step) if step else {}
-    result = _judged(run, ended, losses, why_not_applied(run, changes, options))
+    result = _steady_or_cause(run, ended, losses, why_not_applied(run, changes, options))
     program, notes = _program(run)
     peak, limit = _memory(run)
     return TrialReport(
@@ -143,16 +143,16 @@ def _steps_seen(run: Run) -> int | None:
     """Return the number of steps; None if the run was stopped after a fixed number of steps."""
     if (run.path / layout.STOPPED).exists():
         return None
-    return max((_passed(rank.steps) for rank in run.ranks if rank.steps), default=None)
+    return max((_count_steps(rank.steps) for rank in run.ranks if rank.steps), default=None)
 
 
-def _passed(steps: Sequence[StepStart]) -> int:
+def _count_steps(steps: Sequence[StepStart]) -> int:
     """Count steps by their numbers, since a line may be printed only every tenth step."""
     first, last = steps[0].step, steps[-1].step
     return len(steps) if first is None or last is None else last - first + 1
 
 
-def _judged(
+def _steady_or_cause(
     run: Run, ended: GangEnd, losses: Losses, not_applied: str | None
 ) -> Steady | FailureCause:
     cause = why_failed(run, ended)

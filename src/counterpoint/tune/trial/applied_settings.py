@@ -1,4 +1,4 @@
-"""Arrival: whether the settings of an arm reached its program.
+"""Applied settings: whether the settings of an arm reached its program.
 
 A script may replace XLA_FLAGS, a program may pass its own compiler options, and a container may
 start without our environment. A trial without the arm's settings tells nothing about the arm.
@@ -38,7 +38,7 @@ def why_not_applied(run: Run, changes: Settings, options: Mapping[str, str]) -> 
     return f"did not reach the program: {some(missing, _SOME, '; ')}"
 
 
-def changes_of(settings: Settings, base: Settings) -> Settings:
+def changed_settings(settings: Settings, base: Settings) -> Settings:
     """Return the flags and variables in which settings differ from the base's."""
     flags, variables = base.flags, base.variables
     return Settings(
