@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from google.protobuf.message import DecodeError
 
 from counterpoint.core import InputError
+from counterpoint.hlo.messages import MESSAGES
 from counterpoint.hlo.model.groups import Axis, Iota, ListedGroups, Mesh, ReplicaGroups
 from counterpoint.hlo.model.instruction import (
     Attributes,
@@ -33,9 +34,7 @@ from counterpoint.hlo.model.instruction import (
 )
 from counterpoint.hlo.model.program import Alias, Program, StackTable, validate_program
 from counterpoint.hlo.schedule import with_async_collectives, without_async_wrappers
-from counterpoint.hlo.wire_schema import HLO, Message, message_classes
-
-MESSAGES = message_classes("counterpoint.hlo", HLO)
+from counterpoint.hlo.wire_schema import Message
 
 # xla.PrimitiveType by number, in the spelling of HLO text.
 ELEMENT_TYPES = {

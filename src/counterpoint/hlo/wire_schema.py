@@ -9,14 +9,14 @@ of them. A table names these, everything else is skipped while decoding:
 
 A star repeats. Enums are read as int32 and maps as repeated pairs of fields 1 and 2: the bytes are
 the same. A message declared `bytes` is left undecoded until needed. The classes live in their own
-pool, so they never clash with the same messages of other packages. HLO's table is `messages.txt`.
+pool, so they never clash with the same messages of other packages. A table is a constant of the
+module that reads or writes the format; HLO's has the module messages.py to itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -68,8 +68,3 @@ def _declare(message: Message, words: list[str], package: str) -> None:
     else:
         field.type = field.TYPE_MESSAGE
         field.type_name = f".{package}.{kind}"
-
-
-# Field numbers are from xla/service/hlo.proto and xla/xla_data.proto, 2023 to 2026. Shapes, groups
-# and other parts that repeat or are rarely needed stay bytes, so that equal ones are decoded once.
-HLO: Final = Path(__file__).with_name("messages.txt").read_text(encoding="utf-8")
