@@ -8,19 +8,25 @@ recommended.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from typing import Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.doctor.facts import HostFacts
 from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok, unknown
 
+MAXTEXT: Final = "https://github.com/AI-Hypercomputer/maxtext/blob/bee0290/rto_setup.sh"
+ESNET: Final = "https://fasterdata.es.net/host-tuning/linux/"
+GOOGLE: Final = "https://docs.cloud.google.com/compute/docs/networking/tcp-optimization-for-network-performance-in-gcp-and-hybrid"
+
 
 @frozen(kw_only=True)
 class RecommendedSysctl:
-    """One sysctl, with the fields that `sysctls.toml` describes."""
+    """One sysctl. `least`, `most`: bounds on the last of its numbers; `one_of`: accepted values.
+
+    `write` is the value to set. `grave`: a wrong value costs time in each step that waits for TCP;
+    with `grave_below`, only a value below it does.
+    """
 
     name: str
     write: str
@@ -28,7 +34,7 @@ class RecommendedSysctl:
     source: str
     least: int | None = None
     most: int | None = None
-    one_of: Sequence[str] = ()
+    one_of: tuple[str, ...] = ()
     grave: bool = False
     grave_below: int | None = None
 
@@ -49,22 +55,118 @@ class RecommendedSysctl:
         return int(value.rsplit(maxsplit=1)[-1]) < self.grave_below
 
 
-_TABLE: Final = tomllib.loads(
-    files("counterpoint.doctor").joinpath("sysctls.toml").read_text(encoding="utf-8")
+BUFFERS: Final = (
+    RecommendedSysctl(
+        name="net.ipv4.tcp_rmem",
+        write="4096 540000 15728640",
+        least=15728640,
+        grave_below=6291456,
+        why="limits the TCP window, and so the bytes per round trip",
+        source=MAXTEXT,
+    ),
+    RecommendedSysctl(
+        name="net.ipv4.tcp_wmem",
+        write="4096 262144 67108864",
+        least=67108864,
+        grave_below=4194304,
+        why="limits the bytes in flight without an acknowledgment",
+        source=MAXTEXT,
+    ),
+    RecommendedSysctl(
+        name="net.core.rmem_max",
+        write="67108864",
+        least=67108864,
+        why="the largest receive buffer that programs can set (SO_RCVBUF)",
+        source=ESNET,
+    ),
+    RecommendedSysctl(
+        name="net.core.wmem_max",
+        write="67108864",
+        least=67108864,
+        why="the largest send buffer that programs can set (SO_SNDBUF)",
+        source=ESNET,
+    ),
+    RecommendedSysctl(
+        name="net.core.optmem_max",
+        write="131072",
+        least=131072,
+        why="zero-copy sends need memory for their bookkeeping",
+        source=MAXTEXT,
+    ),
 )
+"""Buffer sizes. Autotuned TCP uses tcp_rmem and tcp_wmem; below the kernel's default is grave."""
 
+BEHAVIOR: Final = (
+    RecommendedSysctl(
+        name="net.ipv4.tcp_slow_start_after_idle",
+        write="0",
+        one_of=("0",),
+        why="between the bursts of a step, the congestion window shrinks",
+        source=MAXTEXT,
+        grave=True,
+    ),
+    RecommendedSysctl(
+        name="net.ipv4.tcp_congestion_control",
+        write="cubic",
+        one_of=("cubic", "bbr", "bbr2", "bbr3", "dctcp", "htcp"),
+        why="other algorithms grow too slowly on fast links",
+        source=ESNET,
+        grave=True,
+    ),
+    RecommendedSysctl(
+        name="net.ipv4.tcp_window_scaling",
+        write="1",
+        one_of=("1",),
+        why="without it, no window is larger than 64 KiB",
+        source=GOOGLE,
+        grave=True,
+    ),
+    RecommendedSysctl(
+        name="net.ipv4.tcp_sack",
+        write="1",
+        one_of=("1",),
+        why="without it, a lost packet retransmits much of the window",
+        source=ESNET,
+        grave=True,
+    ),
+    RecommendedSysctl(
+        name="net.ipv4.tcp_no_metrics_save",
+        write="1",
+        one_of=("1",),
+        why="new connections would inherit the slow state of earlier ones",
+        source=MAXTEXT,
+    ),
+    RecommendedSysctl(
+        name="net.core.somaxconn",
+        write="4096",
+        least=4096,
+        why="many hosts connect at once when a run starts",
+        source=MAXTEXT,
+    ),
+    RecommendedSysctl(
+        name="net.ipv4.tcp_max_syn_backlog",
+        write="4096",
+        least=4096,
+        why="many hosts connect at once when a run starts",
+        source=MAXTEXT,
+    ),
+    RecommendedSysctl(
+        name="net.ipv4.tcp_rto_min_us",
+        write="5000",
+        most=20000,
+        why="a lost packet is retransmitted after 200 ms, longer than many training steps",
+        source=MAXTEXT,
+    ),
+)
+"""Settings of TCP's behavior, apart from buffer sizes."""
 
-def _read(group: str) -> tuple[RecommendedSysctl, ...]:
-    sources: dict[str, str] = _TABLE["sources"]
-    return tuple(
-        RecommendedSysctl(**entry | {"source": sources[entry["source"]]}) for entry in _TABLE[group]
-    )
-
-
-BUFFERS: Final = _read("buffers")
-BEHAVIOR: Final = _read("behavior")
-BACKLOG: Final = _read("backlog")[0]
-MAXTEXT: Final[str] = _TABLE["sources"]["maxtext"]
+BACKLOG: Final = RecommendedSysctl(
+    name="net.core.netdev_max_backlog",
+    write="250000",
+    least=250000,
+    why="a burst at 100 Gb/s overruns a shorter queue",
+    source=ESNET,
+)
 FAST_MBPS: Final = 100_000
 """Interface speed from which ESnet recommends the longer queue."""
 
