@@ -30,7 +30,7 @@ from counterpoint.tune.study.records import (
     StudyEnded,
 )
 from counterpoint.tune.trial.report import Purpose
-from counterpoint.workflow.subject import candidate
+from counterpoint.workflow.variant import candidate
 from golden import Golden
 from transcripts import Transcript
 from transcripts import next_command as proposed

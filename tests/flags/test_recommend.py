@@ -27,7 +27,7 @@ from counterpoint.flags.recommendation import (
 )
 from counterpoint.flags.showing import show
 from counterpoint.hlo import read_program
-from counterpoint.workflow.subject import candidate
+from counterpoint.workflow.variant import candidate
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 GATHER = "xla_gpu_all_gather_combine_threshold_bytes"

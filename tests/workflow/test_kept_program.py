@@ -13,7 +13,7 @@ from counterpoint.core import UsageError
 from counterpoint.flags import Settings
 from counterpoint.hardware.targets import parse_target
 from counterpoint.workflow import find_subject, run_subject
-from counterpoint.workflow.subject import keep_program
+from counterpoint.workflow.kept_program import keep_program
 
 
 @pytest.mark.smoke

@@ -8,12 +8,7 @@ import pytest
 
 from counterpoint.core.errors import UsageError
 from counterpoint.flags import Settings
-from counterpoint.workflow.subject import (
-    Variant,
-    base_settings,
-    candidate,
-    with_unique_names,
-)
+from counterpoint.workflow.variant import Variant, base_settings, candidate, with_unique_names
 
 PIPELINED = "xla_gpu_enable_pipelined_all_gather"
 

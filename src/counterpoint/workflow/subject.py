@@ -3,20 +3,17 @@
 Workload   a module before XLA's passes: compiled here, under any Settings
 Program    one that is scheduled already: simulated as it is
 
-A lowered program can be kept in a file (`keep_program`), which is such an input, too.
+A lowered program that was kept in a file (kept_program.py) is such an input, too.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from counterpoint.compile import Interpreter
 from counterpoint.compile.inputs import (
@@ -28,17 +25,8 @@ from counterpoint.compile.inputs import (
     split_function,
 )
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
-from counterpoint.core.outputs import write_whole
 from counterpoint.flags import Settings, valid_pairs
-from counterpoint.flags.lines import (
-    OWN_PREFIX,
-    SettingsLine,
-    load_settings,
-    parse_settings,
-    read_line,
-)
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
@@ -46,6 +34,7 @@ from counterpoint.hlo.work import made_for_tpus
 from counterpoint.lowering import lower_command
 from counterpoint.pgle.applying import locate_program as find_recorded
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
+from counterpoint.workflow.kept_program import keep_program, kept_about
 
 Say = Callable[[str], None]
 
@@ -294,136 +283,3 @@ def _bears(subject: PredictionSubject, marks: Sequence[str], *, in_source: bool)
     # Before XLA's passes only a kernel written for a TPU shows that.
     data = subject.workload.program if in_source and subject.workload is not None else b""
     return b"tpu_custom_call" in data
-
-
-_LINE: Final = re.compile(r"\s*(?:-|xla_\w+\b)|(?:^|\s)(?:env:)?[A-Za-z_]\w*=|\s\+\s|\s-")
-"""Text with one of these is a line of settings; otherwise it is a file, or the name of a recipe."""
-
-_EXAMPLE: Final = Retry({"candidate": "--xla_gpu_enable_pipelined_all_gather=true"})
-_LONGEST: Final = 60
-ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
-
-
-@frozen
-class Variant:
-    """Settings to try, and their name."""
-
-    name: str
-    settings: Settings
-
-
-def base_settings(
-    recipes: Sequence[str] = (),
-    flags: Sequence[str] = (),
-    variables: Sequence[str] = (),
-    *,
-    version: str | None = None,
-    chip: str | None = None,
-) -> Settings:
-    """Merge recipes and files in their order, then explicit settings."""
-    settings = Settings()
-    for name in recipes:
-        settings = settings.merged(load_settings(name, version=version, chip=chip))
-    return settings.merged(parse_settings(flags, variables))
-
-
-def candidate(
-    text: str, base: Settings, *, version: str | None = None, chip: str | None = None
-) -> Variant:
-    """Return what `--candidate` names, on top of the base.
-
-    The text is a line of flags, a file, or a recipe's name; its settings override the base's. Text
-    that can't be read is an error before anything is compiled, and so is a name that nothing reads.
-    Which XLA flags exist is decided by the compiler, separately for each candidate. The candidate's
-    name is a text that stands for the same candidate.
-    """
-    line = _read(text, version, chip)
-    return Variant(line.label, base.merged(line.settings))
-
-
-def with_unique_names(variants: Iterable[Variant]) -> list[Variant]:
-    """Remove duplicates, and make the names unique."""
-    taken: dict[str, int] = {}
-    apart: list[Variant] = []
-    for variant in dict.fromkeys(variants):
-        taken[variant.name] = taken.get(variant.name, 0) + 1
-        number = taken[variant.name]
-        name = variant.name if number == 1 else f"{variant.name} ({number})"
-        apart.append(Variant(name, variant.settings))
-    return apart
-
-
-def _read(text: str, version: str | None, chip: str | None) -> SettingsLine:
-    if not text.strip():
-        raise UsageError(
-            "`candidate=`: the text is empty",
-            why="a candidate is flags in quotes, a file of settings, or a recipe's name",
-            next=_EXAMPLE,
-        )
-    if ELLIPSIS in text:
-        raise UsageError(
-            f"`candidate={text}`: this label was shortened to fit",
-            next="paste the full label, which is printed to a pipe or a file",
-        )
-    is_line = text.lstrip().startswith(OWN_PREFIX) or _LINE.search(text)
-    if not is_line or _is_file(text):
-        return SettingsLine(load_settings(text, version=version, chip=chip), text)
-    try:
-        return read_line(text, version=version, chip=chip)
-    except UsageError as error:
-        what = f"`candidate={_short(text)}`: {error.what}"
-        raise UsageError(what, why=error.why, next=error.next or _EXAMPLE) from None
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):  # flags in quotes may be longer than any file name
-        return False
-
-
-def _short(text: str) -> str:
-    """Shorten a text for an error message."""
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-_MARK: Final = b"// counterpoint.kept = "
-
-
-def keep_program(
-    path: Path, program: bytes, origin: str, settings: Settings, notes: tuple[str, ...]
-) -> None:
-    """Write the lowered program to a file that later predictions accept as their workload.
-
-    StableHLO contains neither the order of the mesh's devices nor the settings that the program
-    itself makes, so the file ends with comments that do.
-    """
-    about = {
-        "origin": origin,
-        "flags": list(settings.xla),
-        "variables": list(settings.env),
-        "notes": list(notes),
-    }
-    data = program.rstrip(b"\n") + b"\n" + _MARK + json.dumps(about).encode() + b"\n"
-    try:
-        write_whole(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
-    except OSError as failure:
-        raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
-
-
-def kept_about(program: bytes) -> tuple[str, Settings, tuple[str, ...]] | None:
-    """Return the origin, the settings and the notes of a kept program; None for any other."""
-    _, mark, rest = program[-_TAIL:].rpartition(_MARK)
-    if not mark:
-        return None
-    try:
-        about: dict[str, Any] = json.loads(rest)
-        xla = tuple((str(name), str(value)) for name, value in about["flags"])
-        env = tuple((str(name), str(value)) for name, value in about["variables"])
-        notes = tuple(str(note) for note in about["notes"])
-        return str(about["origin"]), Settings(xla, env), notes
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-_TAIL: Final = 1 << 20

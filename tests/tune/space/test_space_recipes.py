@@ -9,7 +9,7 @@ from counterpoint.flags.recipe import recipes
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, merged
 from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.space import Space, arm_of, point_of
-from counterpoint.workflow.subject import candidate
+from counterpoint.workflow.variant import candidate
 from tune_spaces import alone, gathers, space_of, why_out
 
 BASES = (

@@ -29,7 +29,8 @@ from counterpoint.hlo import Program
 from counterpoint.simulate import Jitter, Simulation, simulate
 from counterpoint.workflow.forecast.measured_costs import TransferredCosts, transfer_costs
 from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate, memory_fit, ranked
-from counterpoint.workflow.subject import PredictionSubject, Variant, candidate, with_unique_names
+from counterpoint.workflow.subject import PredictionSubject
+from counterpoint.workflow.variant import Variant, candidate, with_unique_names
 
 _DUMP: Final = "xla_dump_to"
 _STREAMS: Final = "xla_gpu_experimental_enable_collective_multi_streaming"

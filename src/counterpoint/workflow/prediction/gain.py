@@ -49,7 +49,7 @@ from counterpoint.workflow.forecast.ranking import (
     same_schedule,
 )
 from counterpoint.workflow.forecast.step_range import step_range
-from counterpoint.workflow.subject import Variant
+from counterpoint.workflow.variant import Variant
 
 # The format of latency_hiding_scheduler.cc of XLA.
 _CROWDED: Final = re.compile(

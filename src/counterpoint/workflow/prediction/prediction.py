@@ -65,11 +65,11 @@ from counterpoint.workflow.prediction.gain import (
 )
 from counterpoint.workflow.subject import (
     PredictionSubject,
-    Variant,
     find_subject,
     is_function,
     lower_subject,
 )
+from counterpoint.workflow.variant import Variant
 
 _CALL: Final = 'counterpoint.predict(workload, target="8xH100")'
 _WORKLOADS: Final = (Workload, Program, PredictionSubject, Path, str)

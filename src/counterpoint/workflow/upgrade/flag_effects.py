@@ -21,7 +21,6 @@ from counterpoint.flags.text import Pairs
 from counterpoint.hardware import Target
 from counterpoint.workflow.forecast.forecast import PricingContext
 from counterpoint.workflow.forecast.ranking import Forecast, difference, same_schedule
-from counterpoint.workflow.subject import Variant
 from counterpoint.workflow.upgrade.changes import ChangeKind, StepChangeOfKind
 from counterpoint.workflow.upgrade.installation import Installation
 from counterpoint.workflow.upgrade.side import (
@@ -31,6 +30,7 @@ from counterpoint.workflow.upgrade.side import (
     UpgradeSide,
     compile_variants,
 )
+from counterpoint.workflow.variant import Variant
 
 _OF_GPUS: Final = "xla_gpu_"
 _MOST: Final = 12

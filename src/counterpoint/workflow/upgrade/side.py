@@ -27,7 +27,6 @@ from counterpoint.workflow.forecast.ranking import Forecast
 from counterpoint.workflow.prediction.prediction import check_devices
 from counterpoint.workflow.subject import (
     PredictionSubject,
-    Variant,
     find_subject,
     is_function,
     lower_subject,
@@ -40,6 +39,7 @@ from counterpoint.workflow.upgrade.packages import (
     packages_of_command,
     packages_of_function,
 )
+from counterpoint.workflow.variant import Variant
 
 Say = Callable[[str], None]
 Source = str | Path | Sequence[str]
