@@ -4,6 +4,7 @@ feedback      a measured profile goes back to XLA: auto, manual, nsys
 forecast      Settings compiled and simulated, with memory and range
 prediction    the step time on devices that are not available here
 calibration   the scalars of the cost model, fitted to measurements
+upgrade       what another release of JAX, or another commit, does to a step
 
 The subject of all of them, a program or function and its variants, is exported here.
 """
