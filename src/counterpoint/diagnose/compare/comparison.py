@@ -16,6 +16,7 @@ import polars as pl
 from counterpoint.core import Basis, InputError, Unknown, UsageError, as_html, shorten_names
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
+from counterpoint.diagnose.compare.compared_op import STEP, ComparedOp, items_of, label_of
 from counterpoint.diagnose.compare.experiment import (
     DifferenceKind,
     SideDifference,
@@ -24,16 +25,7 @@ from counterpoint.diagnose.compare.experiment import (
 )
 from counterpoint.diagnose.compare.matching import MatchStage, OpMatch, match_items
 from counterpoint.diagnose.compare.op_changes import OpChange, rows_of
-from counterpoint.diagnose.compare.side import (
-    STEP,
-    ComparedOp,
-    Input,
-    Side,
-    cases_of,
-    items_of,
-    label_of,
-    side_of,
-)
+from counterpoint.diagnose.compare.side import Input, Side, cases_of, side_of
 from counterpoint.diagnose.compare.step_time import StepChange, step_change
 from counterpoint.diagnose.selection import WindowKind
 from counterpoint.diagnose.step import PHASES

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.compare.compared_op import ComparedOp
 from counterpoint.diagnose.compare.matching import MatchStage, OpMatch
-from counterpoint.diagnose.compare.side import ComparedOp
 from counterpoint.runs.scores import RUN_TO_RUN_NOISE, student_t
 
 _MIN_REPORTED_SHARE: Final = 0.001  # of the step
