@@ -10,7 +10,7 @@ from host_side import Event, Run, case, loop, made
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.diagnose.host.hosts import IdleCause, causes_of
+from counterpoint.diagnose.host.causes import IdleCause, causes_of
 from counterpoint.diagnose.host.idle import idle_of
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.model import Timeline

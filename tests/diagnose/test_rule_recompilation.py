@@ -13,7 +13,7 @@ from host_side import Run as Execution
 
 from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.host import compiles
+from counterpoint.diagnose.host import builds
 from counterpoint.diagnose.rules import recompilation
 from counterpoint.diagnose.step_data import Context
 from counterpoint.runs.run import Compile, Rank, Run, StepStart
@@ -209,12 +209,12 @@ def test_of_builds_in_each_step_no_more_are_read_than_it_takes(
 ) -> None:
     read: list[str] = []
 
-    def counted(lowered: str) -> tuple[compiles.LoweredArgument, ...]:
+    def counted(lowered: str) -> tuple[builds.LoweredArgument, ...]:
         read.append(lowered)
         return arguments(lowered)
 
-    arguments = compiles.arguments
-    monkeypatch.setattr(compiles, "arguments", counted)
+    arguments = builds.arguments
+    monkeypatch.setattr(builds, "arguments", counted)
     run = with_builds(tmp_path, *[(FREE, BATCH), (FREE, second)] * 200)
     (finding,) = found(training(), run)
     assert ("changes from 2xi32 to 1xi32" in finding.detail) == (second == SHORT)

@@ -9,7 +9,7 @@ import pytest
 from host_side import PS, Event, Run, case, loop, made, most
 
 from counterpoint.core.basis import Basis
-from counterpoint.diagnose.host.hosts import IdleCause
+from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.idle import idle_of
 from counterpoint.diagnose.rules import (
     blocking_read,

@@ -15,7 +15,7 @@ from counterpoint.core.rules import found_by
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.finding import Finding
-from counterpoint.diagnose.host.compiles import startup
+from counterpoint.diagnose.host.startup import startup
 from counterpoint.diagnose.network.analysis import check_target
 from counterpoint.diagnose.ops import (
     GROUPINGS,

@@ -25,12 +25,8 @@ from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.core.frozen import frozen
 from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.finding import Evidence, Gap
-from counterpoint.diagnose.host.hosts import (
-    HostActivity,
-    IdleCause,
-    IdleEvent,
-    host_activities,
-)
+from counterpoint.diagnose.host.causes import IdleCause
+from counterpoint.diagnose.host.hosts import HostActivity, IdleEvent, host_activities
 from counterpoint.diagnose.host.launches import (
     NEVER,
     CallReturns,

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import Intervals, union, values_of
-from counterpoint.diagnose.host.hosts import matching
+from counterpoint.diagnose.host.causes import matching
 from counterpoint.timeline import Timeline
 from counterpoint.timeline.step_range import CALL
 

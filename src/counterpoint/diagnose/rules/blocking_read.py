@@ -53,7 +53,7 @@ from typing import Final
 
 from counterpoint.core import Range
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
-from counterpoint.diagnose.host.hosts import IdleCause
+from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.idle import HIDEABLE, WORTH, idle_of
 from counterpoint.diagnose.step_data import StepData
 

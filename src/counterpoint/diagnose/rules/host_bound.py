@@ -60,8 +60,10 @@ from typing import Final
 from counterpoint.core import Basis, Range
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
-from counterpoint.diagnose.host.hosts import TRACED, IdleCause, profiler_of
+from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
+from counterpoint.diagnose.host.profiler import profiler_of
+from counterpoint.diagnose.host.threads import TRACED
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP301"

@@ -52,7 +52,7 @@ from typing import Final
 
 from counterpoint.core import Range
 from counterpoint.diagnose.finding import Finding, Remedy, ms_text
-from counterpoint.diagnose.host.hosts import IdleCause
+from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
 from counterpoint.diagnose.step_data import StepData
 

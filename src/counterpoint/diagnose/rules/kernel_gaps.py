@@ -48,7 +48,7 @@ from typing import Final
 
 from counterpoint.core import Basis, Range
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
-from counterpoint.diagnose.host.hosts import IdleCause
+from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_gaps, idle_of
 from counterpoint.diagnose.step_data import StepData
 

@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Unknown
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
-from counterpoint.diagnose.host.hosts import profiler_of
+from counterpoint.diagnose.host.profiler import profiler_of
 from counterpoint.diagnose.step_data import StepData
 
 if TYPE_CHECKING:

@@ -59,14 +59,13 @@ from typing import Final
 
 from counterpoint.core import Range, Unknown
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
+from counterpoint.diagnose.host.builds import recompilation_of, shapes_apart
 from counterpoint.diagnose.host.compiles import (
     WARM,
     StepCompiles,
     compiled_in_run,
     compiled_in_steps,
     per_step_ms,
-    recompilation_of,
-    shapes_apart,
 )
 from counterpoint.diagnose.step_data import StepData
 

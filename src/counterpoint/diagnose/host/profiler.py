@@ -1,0 +1,47 @@
+"""The profiler that recorded a host, and how to make it record more, or less."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import PurePath
+from typing import Final
+
+from counterpoint.timeline import Timeline
+
+_OF_NSYS: Final = "NvDriverVersion"
+"""An entry that only Nsight Systems writes."""
+
+_SUFFIXES: Final = (".sqlite", ".nsys-rep")
+
+_ANNOTATE: Final = (
+    "put jax.profiler.TraceAnnotation around the parts of the loop (NVTX ranges in Nsight Systems;"
+    " --trace=nvtx,osrt also records waits in the operating system)"
+)
+
+
+class ProfilerKind(Enum):
+    """A profiler, with advice on recording more of the host and on recording less."""
+
+    JAX = (
+        "also record the host's Python (python_tracer_level=1)",
+        "profile without the Python tracer (python_tracer_level=0)",
+    )
+    NSYS = (_ANNOTATE, "profile with less (nsys profile --sample=none --trace=cuda,nvtx)")
+
+    @property
+    def see_the_host(self) -> str:
+        """Advice for recording more of the host."""
+        return self.value[0]
+
+    @property
+    def cost_less(self) -> str:
+        """Advice for reducing the profiler's overhead."""
+        return self.value[1]
+
+
+def profiler_of(timeline: Timeline) -> ProfilerKind:
+    """Return Nsight Systems if it made the profile, or else the profiler of JAX."""
+    suffixes = {PurePath(name).suffix for name in timeline.inputs}
+    if _OF_NSYS in timeline.environment or suffixes & {*_SUFFIXES}:
+        return ProfilerKind.NSYS
+    return ProfilerKind.JAX

@@ -1,0 +1,56 @@
+"""Startup: the seconds before the steady steps in which a host prepares buffers and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from counterpoint.diagnose.network.host_work import WorkTotals, host_transposes, host_work
+from counterpoint.diagnose.step_data import StepData
+from counterpoint.timeline import Action
+
+if TYPE_CHECKING:
+    pass
+
+
+_MIN_REPORTED_MS: Final = 100.0
+"""Startup times below this are not reported."""
+
+
+def startup(data: StepData) -> Iterator[str]:
+    """Describe the startup; nothing if it was short or the profile shows none.
+
+    Profiles that begin with the program show seconds in which buffers are registered and arrays
+    brought into the device's layout, which could be mistaken for the cost of steps. What matters is
+    whether that continues in the steps, so both are reported.
+    """
+    if registered := host_work(data, Action.MAP_BUFFER):
+        before, per_step = registered.before, registered.per_step
+        if before.ms > _MIN_REPORTED_MS:
+            yield (
+                f"startup: {_describe(before, 'DMA registrations')}"
+                f" {before.ms / 1e3:,.2f} s, summed over threads; {_in_steps(per_step)}"
+            )
+    transposed = host_transposes(data)
+    if transposed.busy_ms > _MIN_REPORTED_MS and transposed.before_ms > transposed.in_steps_ms:
+        steps = (
+            f"in steps {transposed.in_steps_ms:,.2f} ms each"
+            if transposed.in_steps_ms
+            else "none in the steps"
+        )
+        yield (
+            f"startup: transposes on the host (mostly {transposed.name}) for"
+            f" {transposed.before_ms / 1e3:,.2f} s, {transposed.busy_ms / 1e3:,.1f} s summed over"
+            f" threads and nested calls; {steps}"
+        )
+
+
+def _describe(work: WorkTotals, what: str) -> str:
+    size = f" of {work.bytes / 1e9:,.1f} GB" if work.bytes else ""
+    return f"{work.count:,.0f} {what}{size} took"
+
+
+def _in_steps(each: WorkTotals) -> str:
+    if not each.count:
+        return "none in the steady steps"
+    return f"steady steps have {each.count:,.1f} each, {each.ms:,.2f} ms"

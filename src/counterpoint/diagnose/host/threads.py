@@ -1,0 +1,147 @@
+"""Threads of a host: what each does at any time, as disjoint intervals with a cause.
+
+Events of a thread nest. The innermost tells what the thread does; its cause may come from an event
+around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counterpoint.core.columns import Intervals, order_by, union, values_of
+from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.host.causes import CAUSES, IdleCause
+
+Longs = NDArray[np.int64]
+_NONE: Final = -1
+_SWALLOWED: Final = (CAUSES.index(IdleCause.INPUT), CAUSES.index(IdleCause.PYTHON))
+_SWALLOWS: Final = (CAUSES.index(IdleCause.DISPATCH), CAUSES.index(IdleCause.COMPILE))
+"""Tracing and dispatch call `next` thousands of times; within them it is not input."""
+
+_PYTHON: Final = CAUSES.index(IdleCause.PYTHON)
+_UNKNOWN: Final = CAUSES.index(IdleCause.UNKNOWN)
+TRACED: Final = "$"
+"""Prefix of the Python tracer's events."""
+
+
+@frozen(eq=False)
+class Thread:
+    """Disjoint intervals of one thread, in order; nothing is recorded between them."""
+
+    start: Longs
+    end: Longs
+    name: Longs  # of the innermost event, an index into Timeline.host_names
+    cause: Longs  # an index into CAUSES
+    giver: Longs  # of the event that determined the cause, an index into Timeline.host_names
+
+    def during(self, *causes: IdleCause) -> Intervals:
+        """Return when the thread does any of these."""
+        chosen = np.isin(self.cause, [CAUSES.index(cause) for cause in causes])
+        return union(self.start[chosen], self.end[chosen])
+
+    def rows_in(self, times: Intervals) -> Longs:
+        """Return the intervals of the thread that share time with these."""
+        first = np.searchsorted(self.end, times.start, side="right")
+        behind = np.searchsorted(self.start, times.end, side="left")
+        many = len(self.start) + 1
+        change = np.bincount(first, minlength=many) - np.bincount(behind, minlength=many)
+        return np.flatnonzero(np.cumsum(change) > 0)
+
+
+def thread(
+    events: pl.DataFrame, names: Sequence[str], own_cause: Sequence[IdleCause | None]
+) -> Thread:
+    """Build the Thread of one line's events; `own_cause` has an entry per name.
+
+    Events of a thread nest. An event whose name implies no cause has that of the event around it: a
+    helper of `jit` dispatches, a lock inside a data loader is input. Python in none of these is
+    Python. An annotation around calls (a step's marker, an epoch) tells where the thread is, not
+    what it does: without the Python tracer the time between the calls inside it is unknown.
+    """
+    start, end, name = _outer_first(events)
+    table = np.array(
+        [
+            _NONE if cause_or_none is None else CAUSES.index(cause_or_none)
+            for cause_or_none in own_cause
+        ],
+        np.int64,
+    )
+    traced = np.array([text.startswith(TRACED) for text in names], bool)
+    parent, depth = _parents(start, end)
+    own = table[name]
+    own[np.isin(name, _around_calls(name, own, parent, depth)) & ~traced[name]] = _UNKNOWN
+    cause, giver = _inherit(own, parent, depth)
+    times, state = _moments(start, end, parent, depth)
+    kept = (state[:-1] != _NONE) & (times[1:] > times[:-1])
+    inner = state[:-1][kept]
+    return Thread(times[:-1][kept], times[1:][kept], name[inner], cause[inner], name[giver[inner]])
+
+
+def _outer_first(events: pl.DataFrame) -> tuple[Longs, Longs, Longs]:
+    """Return start, end and name of events with a length, in order of start, the longer first."""
+    start, duration = events["start_ps"].to_numpy(), events["dur_ps"].to_numpy()
+    order = order_by(start, -duration)
+    order = order[duration[order] > 0]
+    start = start[order]
+    return start, start + duration[order], events["name"].to_numpy()[order].astype(np.int64)
+
+
+def _around_calls(name: Longs, own: Longs, parent: Longs, depth: Longs) -> Longs:
+    """Return names of events without a cause of their own that contain calls of programs."""
+    calls = own == CAUSES.index(IdleCause.DISPATCH)
+    for level in range(int(depth.max(initial=0)), 0, -1):
+        nested = np.flatnonzero((depth == level) & calls & (parent != _NONE))
+        calls[parent[nested]] = True
+    return values_of(name[calls & (own == _NONE)])
+
+
+def _parents(start: Longs, end: Longs) -> tuple[Longs, Longs]:
+    """Return the event around each, and its nesting depth."""
+    depth = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
+    parent = np.full(len(start), _NONE, np.int64)
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        inner, outer = np.flatnonzero(depth == level), np.flatnonzero(depth == level - 1)
+        if len(inner) and len(outer):
+            position = np.searchsorted(outer, inner) - 1
+            parent[inner] = np.where(position >= 0, outer[position], _NONE)
+    return parent, depth
+
+
+def _inherit(own: Longs, parent: Longs, depth: Longs) -> tuple[Longs, Longs]:
+    """Pass causes inwards: an event without a cause of its own takes that of the event around it.
+
+    The second result is the event that determined the cause.
+    """
+    found, giver = own.copy(), np.arange(len(own))
+    found[(depth == 0) & (found == _NONE)] = _PYTHON
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        level_events = np.flatnonzero(depth == level)
+        outer = np.maximum(parent[level_events], 0)
+        around = np.where(parent[level_events] == _NONE, _PYTHON, found[outer])
+        own_causes = found[level_events]
+        # Within an annotation, a named event without calls is Python that the user annotated.
+        own_causes = np.where((own_causes == _NONE) & (around == _UNKNOWN), _PYTHON, own_causes)
+        gives_way = np.isin(own_causes, _SWALLOWED) & np.isin(around, _SWALLOWS)
+        gives_way |= (own_causes == _NONE) | ((own_causes == _UNKNOWN) & (around == _PYTHON))
+        found[level_events] = np.where(gives_way, around, own_causes)
+        giver[level_events] = np.where(
+            gives_way & (parent[level_events] != _NONE), giver[outer], level_events
+        )
+    return found, giver
+
+
+def _moments(start: Longs, end: Longs, parent: Longs, depth: Longs) -> tuple[Longs, Longs]:
+    """Return the times at which the innermost event changes, and the event from then on."""
+    count = len(start)
+    times = np.concatenate([end, start])
+    opens = np.repeat([0, 1], count)
+    # Of ends at the same time the outermost comes last, of starts the innermost.
+    nesting = np.concatenate([-depth, depth])
+    order = order_by(times, opens, nesting)
+    state = np.concatenate([parent, np.arange(count)])
+    return times[order], state[order]
