@@ -9,7 +9,8 @@ import pytest
 
 from counterpoint.cost import PriceFamily, PriceSource
 from counterpoint.cost.compute import ComputeDevice, machine_of, price_compute
-from counterpoint.cost.compute.gemm import Gemm, price_gemm, rates
+from counterpoint.cost.compute.gemm import Gemm
+from counterpoint.cost.compute.gemm_price import price_gemm, rates
 from counterpoint.hardware.targets import parse_target
 from extract_gemm_rates import lines, read_rates
 from prices import Build, PriceLine, known_scalars

@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.cost import Price, PriceFamily, PriceSource, price_around
 from counterpoint.cost.compute import ComputeDevice, price_compute, register
-from counterpoint.cost.compute.pricing import unregister
+from counterpoint.cost.compute.user_kernel import unregister
 from counterpoint.cost.model import FREE
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective

@@ -14,7 +14,8 @@ from weakref import WeakKeyDictionary
 from counterpoint.core.frozen import frozen
 from counterpoint.cost.collectives.pricing import price_collective
 from counterpoint.cost.compute.machine import ComputeDevice, machine_of
-from counterpoint.cost.compute.pricing import price_compute, price_described
+from counterpoint.cost.compute.pricing import price_compute
+from counterpoint.cost.compute.user_kernel import price_described
 from counterpoint.cost.measured import MeasuredCosts
 from counterpoint.cost.model import FREE, Contention, CostModel, Price, PriceFamily, PriceSource
 from counterpoint.cost.scalars import Scalars, default_scalars

@@ -1,4 +1,4 @@
-"""Machine: the properties of a Target that determine the price of compute."""
+"""The device that a kernel runs on: the properties of a Target that decide the price of compute."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hardware import architecture_of
+from counterpoint.hlo.model import element_bits
 
 if TYPE_CHECKING:
     from counterpoint.cost.scalars import Scalars
@@ -86,6 +87,17 @@ _BUILT: Final = {"cdna3": (304, 2.1e9, 128, 256 << 20), "ada": (142, 2.5e9, 128,
 """Cores, clock, lanes and last-level cache without a compiler description (MI300X, L40S)."""
 
 
+def rate_type(dtype: str) -> str:
+    """Return the type under which a chip's rates list products of arrays of this type."""
+    if dtype == "f32":
+        return "tf32"
+    if dtype in ("bf16", "f16", "f64"):
+        return dtype
+    if element_bits(dtype) <= 8:
+        return "f8" if dtype.startswith("f") else "s8"
+    return "f32"
+
+
 @cache
 def kernels() -> dict[str, dict[str, Any]]:
     """Read kernels.toml."""
@@ -94,7 +106,7 @@ def kernels() -> dict[str, dict[str, Any]]:
 
 
 def machine_of(target: Target, scalars: Scalars) -> ComputeDevice:
-    """Return the Machine of a Target."""
+    """Return the ComputeDevice of a Target."""
     chip, gpu = target.chip, target.known_gpu
     architecture = architecture_of(chip.name)
     cores, clock, lanes, cache_bytes = _BUILT.get(architecture, (132, 1.8e9, 128, 50 << 20))

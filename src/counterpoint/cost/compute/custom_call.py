@@ -1,0 +1,107 @@
+"""Prices of custom calls: by the kind of the kernel if it is known, else as bounds."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from counterpoint.cost.compute.attention import price_attention
+from counterpoint.cost.compute.convolution import price_convolution
+from counterpoint.cost.compute.decomposition import price_decomposition
+from counterpoint.cost.compute.machine import ComputeDevice
+from counterpoint.cost.compute.memory import price_memory_bound, whole_bytes
+from counterpoint.cost.compute.user_kernel import price_registered
+from counterpoint.cost.model import FREE, Price, PriceFamily, PriceSource, price_around
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.work import Category, category
+
+_CALL_START_S: Final = 2.5e-6
+_LIKELY: Final = 2.0
+"""Likely multiple of the memory bound for an unknown kernel; the upper bound is far higher."""
+_MOST: Final = 16.0
+_MOST_START_S: Final = 30e-6
+_MEMORY_BOUND: Final = re.compile(
+    r"norm|softmax|cast|transpose|dequant|quant|amax|act_lu|dact|bias|gelu|relu|silu|swiglu|rope|"
+    r"rotary|dropout|xent|cross_entropy|dbias|scale|permut|topk|RadixSort|\$assert|cub_",
+    re.IGNORECASE,
+)
+"""Kernels of Transformer Engine, cuDNN and others that read and write each element about once."""
+_MEMORY_REACH: Final = 0.35
+_NO_WORK_WORDS: Final = (
+    "AllocateBuffer Sharding SPMDFullToShardShape SPMDShardToFullShape annotate_device_placement "
+    "PinToDevice LayoutConstraint MoveToDevice MoveToHost AssumeGatherIndicesInBound "
+    "xla.gpu.ext.nop Pin Unpin CreateBuffer"
+)
+_NO_WORK: Final = frozenset(_NO_WORK_WORDS.split())
+"""Markers for the compiler that launch nothing."""
+_CALLBACK_S: Final = (20e-6, 300e-6, 10e-3)
+"""A call into Python on the host: minimum, likely, maximum."""
+
+
+def price_custom_call(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price:
+    """Price one execution; never free if a kernel runs.
+
+    Tried in order: pricers that a user registered, then those for its kind (attention, convolution,
+    sorts, norms and other memory-bound kernels). If none knows it, its operands and results cross
+    memory at least once, and at most it takes many times that.
+    """
+    price = price_registered(program, instruction, machine)
+    if price is not None:
+        return price
+    target = instruction.custom_call_target
+    if target in _NO_WORK:
+        return FREE
+    kind = category(program, instruction)
+    if kind is Category.HOST:
+        return _host_call(program, instruction, machine)
+    known = _known(program, instruction, machine, kind)
+    return (
+        known
+        or price_decomposition(program, instruction, machine)
+        or bound(program, instruction, machine)
+    )
+
+
+def _known(
+    program: Program, instruction: Instruction, machine: ComputeDevice, kind: Category
+) -> Price | None:
+    if kind is Category.ATTENTION:
+        return price_attention(program, instruction, machine)
+    if kind is Category.CONVOLUTION:
+        return price_convolution(program, instruction, machine)
+    if kind is Category.SORT:
+        return price_memory_bound(program, instruction, machine)
+    description = f"{instruction.custom_call_target} {instruction.name}"
+    if _MEMORY_BOUND.search(description):
+        moved = whole_bytes(program, instruction)
+        seconds = _CALL_START_S + moved / machine.memory_rate
+        how = f"{moved / 1e6:.3g} MB read or written once"
+        return price_around(seconds, _MEMORY_REACH, PriceSource.ANALYTIC, PriceFamily.CUSTOM, how)
+    return None
+
+
+def bound(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price:
+    """Return bounds for unknown work, from the bytes it accesses."""
+    crossing = whole_bytes(program, instruction) / machine.memory_bytes_per_s
+    low = 1e-6 + crossing
+    return Price(
+        _CALL_START_S + crossing * _LIKELY,
+        low,
+        _MOST_START_S + crossing * _MOST,
+        PriceSource.BOUND,
+        PriceFamily.CUSTOM,
+        "unknown kernel: its operands and results cross memory 1 to 16 times",
+    )
+
+
+def _host_call(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price:
+    low, likely, high = _CALLBACK_S
+    moving = whole_bytes(program, instruction) / machine.host_bytes_per_s
+    return Price(
+        likely + moving,
+        low + moving,
+        high + moving,
+        PriceSource.BOUND,
+        PriceFamily.CUSTOM,
+        f"waits for Python: {low * 1e3:g} to {high * 1e3:g} ms",
+    )
