@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.pgle.evidence import (
-    VERBOSE_LOG,
-    ComplaintKind,
-    ProfileUse,
-    read_evidence,
-)
+from counterpoint.pgle.complaints import ComplaintKind
+from counterpoint.pgle.evidence import VERBOSE_LOG, ProfileUse, read_evidence
 
 DATA = Path(__file__).parent / "data"
 FLAGS: dict[str, str] = {}  # known, and none set

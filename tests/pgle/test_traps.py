@@ -17,12 +17,8 @@ import pytest
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import Program
 from counterpoint.pgle.checking.check import check_profile, judge
-from counterpoint.pgle.evidence import (
-    VERBOSE_LOG,
-    ComplaintKind,
-    ProfileUse,
-    read_evidence,
-)
+from counterpoint.pgle.complaints import ComplaintKind
+from counterpoint.pgle.evidence import VERBOSE_LOG, ProfileUse, read_evidence
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import (
     content_addressed,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.pgle.complaints import ComplaintKind as ComplaintKind
+    from counterpoint.pgle.complaints import LogComplaint as LogComplaint
     from counterpoint.pgle.evidence import VERBOSE_LOG as VERBOSE_LOG
-    from counterpoint.pgle.evidence import ComplaintKind as ComplaintKind
-    from counterpoint.pgle.evidence import LogComplaint as LogComplaint
     from counterpoint.pgle.evidence import LogEvidence as LogEvidence
     from counterpoint.pgle.evidence import ModuleUse as ModuleUse
     from counterpoint.pgle.evidence import ProfileUse as ProfileUse

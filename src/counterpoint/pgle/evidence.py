@@ -8,12 +8,14 @@ missing, or by its lines on single instructions, which it writes in a verbose lo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from counterpoint.core.frozen import frozen
+from counterpoint.pgle.complaints import ComplaintKind, LogComplaint, complaint
+from counterpoint.pgle.log_lines import LogLine, log_lines
 
 VERBOSE_LOG: Final[Mapping[str, str]] = {
     "TF_CPP_MIN_LOG_LEVEL": "0",
@@ -24,6 +26,28 @@ VERBOSE_LOG: Final[Mapping[str, str]] = {
 TF_CPP_MAX_LOG_LEVEL, often advised, is not a variable of XLA's.
 """
 
+_ESTIMATOR: Final = "profile_guided_latency_estimator"
+_SCHEDULE: Final = "gpu_hlo_schedule"
+_SCHEDULER: Final = "latency-hiding-scheduler"
+_SCHEDULER_FLAG: Final = "xla_gpu_enable_latency_hiding_scheduler"
+_CHECKER: Final = "pgle-accuracy-checker"
+
+_NOTHING_FOUND: Final = "XLA opened the profile, and found none of its costs for the module"
+
+_SOURCE: Final = re.compile(r"Using PGLE profile from (.+)")
+_FINGERPRINT: Final = re.compile(r"Fingerprint before LHS for module (.+)\(\d+\) = ([0-9a-f]+)")
+_FALLBACK: Final = re.compile(r"PGLE fallback: using (.+)")
+_FOUND_PROFILE: Final = re.compile(r"Found profile(?: for module (.+?))?, using profile guided")
+_OTHER_ESTIMATOR: Final = re.compile(r"Using ([\w() -]+?) (?:analytical )?latency estimator")
+_FOUND: Final = re.compile(r"Found (\d{1,18}) instructions from the profile")
+_MISSING: Final = re.compile(r"Missing (\d{1,18}) instructions from the profile")
+_MISSING_NAME: Final = re.compile(r"  (\S+)$")
+_FOUND_COST: Final = re.compile(r"PGLE found (?:cost for: (\S+)|latency for async op (\S+) and)")
+_MISSED_COST: Final = re.compile(
+    r"PGLE (?:missed cost for:|did NOT find wrapped instruction name or async start\. From:) (\S+)"
+)
+_FROM_CACHE: Final = re.compile(r"PGLE-optimized (\S+) loaded from compilation cache")
+
 
 class ProfileUse(StrEnum):
     """The outcome for a profile in a compile."""
@@ -32,29 +56,6 @@ class ProfileUse(StrEnum):
     NOT_USED = "not used"
     FAILED = "failed"  # the compile failed for lack of costs
     UNKNOWN = "unknown"
-
-
-class ComplaintKind(StrEnum):
-    """A complaint in the log."""
-
-    MISSING_FILE = "missing file"
-    UNREADABLE = "unreadable"
-    DISCARDED = "discarded"
-    RENAMED = "renamed"
-    SCHEDULER_ANYWAY = "scheduler runs anyway"
-    EMPTY_TRACE = "empty trace"
-    CONTENTION = "contention"
-    CACHE_MISS = "cache miss"
-    CACHE_WRITE = "cache write"
-
-
-@frozen
-class LogComplaint:
-    """One thing in the log that keeps a profile from being used, and its remedy."""
-
-    kind: ComplaintKind
-    text: str
-    next: str
 
 
 @frozen
@@ -97,133 +98,6 @@ class LogEvidence:
         own = [use for use in self.modules if use.module == module]
         with_profile = [use for use in own if use.guided]
         return next(reversed(with_profile or own), None)
-
-
-_EXPECT: Final = (
-    "fill the compilation cache in a run with JAX_ENABLE_PGLE=true, then profile a second one "
-    "with JAX_COMPILATION_CACHE_EXPECT_PGLE=true"
-)
-_LINES: Final = (
-    (
-        ComplaintKind.MISSING_FILE,
-        re.compile(r"(PGLE profile file does not exist: .*)"),
-        "check --xla_gpu_pgle_profile_file_or_directory_path on every host; use an absolute path",
-    ),
-    (
-        ComplaintKind.UNREADABLE,
-        re.compile(r"(Tried but failed to parse PGLE proto from .*|Unable to parse fdo_profile.*)"),
-        "counterpoint pgle show FILE",
-    ),
-    (
-        ComplaintKind.DISCARDED,
-        re.compile(r"(Found \d+ missing instructions\. Discarding the profile\.)"),
-        "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN, or a profile of this program",
-    ),
-    (
-        ComplaintKind.RENAMED,
-        re.compile(r"(Expected instruction name to remain the same\..*)"),
-        (
-            "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN: from 0.12 on ERROR fails "
-            "all that has a collective which ends up synchronous, also without a profile"
-        ),
-    ),
-    (
-        ComplaintKind.SCHEDULER_ANYWAY,
-        re.compile(
-            r"(Profile data detected but `xla_gpu_enable_latency_hiding_scheduler` unset.*)"
-        ),
-        "nothing: with a profile XLA runs its latency hiding scheduler regardless of that flag",
-    ),
-    (ComplaintKind.EMPTY_TRACE, re.compile(r"(PGLE collected an empty trace.*)"), _EXPECT),
-    (
-        ComplaintKind.CONTENTION,
-        re.compile(r"(.*(?:CUPTI_ERROR_MULTIPLE_SUBSCRIBERS|nother profiling session active).*)"),
-        "end the other profiler (nsys, DCGM: dcgmi profile --pause), or " + _EXPECT,
-    ),
-    (
-        ComplaintKind.CACHE_MISS,
-        re.compile(r"(PERSISTENT CACHE MISS for PGLE-optimized .*)"),
-        "run the program with JAX_ENABLE_PGLE=true until it has been recompiled",
-    ),
-    (
-        ComplaintKind.CACHE_WRITE,
-        re.compile(r"(PERSISTENT CACHE WRITE with key .*)"),
-        "run both times with the same program, flags and jax: a key differs",
-    ),
-)
-
-
-def complaint(message: str) -> LogComplaint | None:
-    """Return the complaint in a line; None for other lines."""
-    for kind, pattern, next_step in _LINES:
-        found = pattern.search(message)
-        if found:
-            return LogComplaint(kind, found[1].strip(), next_step)
-    return None
-
-
-_LINE: Final = re.compile(
-    r"(?:\b(?P<level>[IWEF])\d{4} [\d:.]+ +(?P<thread>\d+)|: (?P<bare>[IWEF])) "
-    r"(?P<file>[\w./+-]+)\.(?:cc|h):\d+\] (?P<message>.*)"
-)
-
-
-@frozen
-class LogLine:
-    """One line; `file` is the source file's name, `level` is empty for lines not from XLA.
-
-    Lines of Python (warnings, loggers) are kept whole as their message.
-    """
-
-    level: str
-    thread: str
-    file: str
-    message: str
-
-
-def log_lines(text: str) -> Iterator[LogLine]:
-    """Yield every line of a log, in order.
-
-    XLA writes two formats:
-
-        I1121 09:36:48.486799   11452 gpu_hlo_schedule.cc:377] Using PGLE profile from s.pbtxt
-        2025-04-15 16:33:04.746693: I xla/service/gpu/gpu_hlo_schedule.cc:377] Using PGLE ...
-
-    Launchers may put their own prefix before a line. Several threads compile modules at once, so
-    lines are grouped by thread where the format has it.
-    """
-    for line in text.splitlines():
-        found = _LINE.search(line) if "] " in line else None
-        if found is None:
-            yield LogLine("", "", "", line)
-        else:
-            file = found["file"].rpartition("/")[2]
-            yield LogLine(
-                found["level"] or found["bare"], found["thread"] or "", file, found["message"]
-            )
-
-
-_ESTIMATOR: Final = "profile_guided_latency_estimator"
-_SCHEDULE: Final = "gpu_hlo_schedule"
-_SCHEDULER: Final = "latency-hiding-scheduler"
-_SCHEDULER_FLAG: Final = "xla_gpu_enable_latency_hiding_scheduler"
-_CHECKER: Final = "pgle-accuracy-checker"
-
-_NOTHING_FOUND: Final = "XLA opened the profile, and found none of its costs for the module"
-
-_SOURCE: Final = re.compile(r"Using PGLE profile from (.+)")
-_FINGERPRINT: Final = re.compile(r"Fingerprint before LHS for module (.+)\(\d+\) = ([0-9a-f]+)")
-_FALLBACK: Final = re.compile(r"PGLE fallback: using (.+)")
-_FOUND_PROFILE: Final = re.compile(r"Found profile(?: for module (.+?))?, using profile guided")
-_OTHER_ESTIMATOR: Final = re.compile(r"Using ([\w() -]+?) (?:analytical )?latency estimator")
-_FOUND: Final = re.compile(r"Found (\d{1,18}) instructions from the profile")
-_MISSING: Final = re.compile(r"Missing (\d{1,18}) instructions from the profile")
-_MISSING_NAME: Final = re.compile(r"  (\S+)$")
-_FOUND_COST: Final = re.compile(r"PGLE found (?:cost for: (\S+)|latency for async op (\S+) and)")
-_MISSED_COST: Final = re.compile(
-    r"PGLE (?:missed cost for:|did NOT find wrapped instruction name or async start\. From:) (\S+)"
-)
-_FROM_CACHE: Final = re.compile(r"PGLE-optimized (\S+) loaded from compilation cache")
 
 
 def read_evidence(log_text: str, flags: Mapping[str, str] | None = None) -> LogEvidence:

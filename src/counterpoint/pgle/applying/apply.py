@@ -39,9 +39,9 @@ from counterpoint.pgle.applying.libtpu import (
 )
 from counterpoint.pgle.applying.movement import Movement, movement
 from counterpoint.pgle.checking.check import Coverage, check_profile
+from counterpoint.pgle.complaints import ComplaintKind
 from counterpoint.pgle.evidence import (
     VERBOSE_LOG,
-    ComplaintKind,
     LogEvidence,
     ModuleUse,
     ProfileUse,
