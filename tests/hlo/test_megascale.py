@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.hlo import Program
-from counterpoint.hlo.collectives import collective, transfers
+from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.text_reader import program_from_text
+from counterpoint.hlo.transfers import transfers
 
 TEXT = """\
 HloModule jit_step, is_scheduled=true

@@ -32,7 +32,7 @@ from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target, resize_advice
 from counterpoint.hlo import Program
-from counterpoint.hlo.collectives import transfers
+from counterpoint.hlo.transfers import transfers
 from counterpoint.simulate import Jitter, Simulation
 from counterpoint.timeline import Timeline
 from counterpoint.trainers import TokensInStep
