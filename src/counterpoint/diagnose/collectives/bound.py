@@ -15,36 +15,14 @@ exposed?  ── hardly ──────────────────�
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
-from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from counterpoint.core import Basis
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.links import Link, Wire
-from counterpoint.diagnose.step_data import StepData
 
 if TYPE_CHECKING:
     from counterpoint.cost import Price
-
-
-class Bound(StrEnum):
-    """The reason why a collective is exposed."""
-
-    HIDDEN = "hidden"
-    GAPS = "gaps beside it"
-    BANDWIDTH = "bandwidth"
-    LATENCY = "latency"
-    SCHEDULE = "exposed by schedule"
-    TOO_LITTLE = "too little beside it"
-    LATE_RANK = "waiting for a late rank"
-    OPERANDS = "many operands"
-    # Derived from its place in the program, in `exposure.causes`:
-    SYNCHRONOUS = "synchronous"
-    SMALL = "could be merged"
-    AT_END = "at an end of the step"
-    UNKNOWN = "unknown"
 
 
 HIDDEN: Final = 0.05
@@ -65,7 +43,6 @@ _ICI_NEAR: Final = 0.5
 _HOP_MS: Final = 1e-3
 """One hop between TPU chips, about a microsecond (Austin et al., How to Scale Your Model)."""
 
-
 _BEYOND: Final = 1.2
 """Multiple of the data sheet's rate that no message reaches: NVLink SHARP reaches 1.07, counting
 the bytes of a ring (480 GB/s on H200).
@@ -81,6 +58,24 @@ _SPELT: Final = {
     Link.ICI: "links between chips",
     Link.DCN: "network between slices",
 }
+
+
+class Bound(StrEnum):
+    """The reason why a collective is exposed."""
+
+    HIDDEN = "hidden"
+    GAPS = "gaps beside it"
+    BANDWIDTH = "bandwidth"
+    LATENCY = "latency"
+    SCHEDULE = "exposed by schedule"
+    TOO_LITTLE = "too little beside it"
+    LATE_RANK = "waiting for a late rank"
+    OPERANDS = "many operands"
+    # Derived from its place in the program, in `exposure.causes`:
+    SYNCHRONOUS = "synchronous"
+    SMALL = "could be merged"
+    AT_END = "at an end of the step"
+    UNKNOWN = "unknown"
 
 
 @frozen(kw_only=True)
@@ -281,91 +276,3 @@ def _bytes(facts: ExecutionFigures) -> str:
         if size >= scale:
             return f"{size / scale:.3g} {unit}"
     return f"{size:.0f} bytes"
-
-
-_SLOWER: Final = 0.5
-"""Share of the others' rate below which a collective is far slower."""
-
-_MANY: Final = 2
-"""Minimum ratio of its operands to those of another."""
-
-_LARGER: Final = 1.25
-_SMALLER: Final = 8.0
-"""Rates grow with size: a faster smaller one is strong evidence, a faster larger one is none."""
-
-_LEAST: Final = 2
-"""Minimum number of others: a single one may be fast by chance."""
-
-_MIB: Final = 2**20
-
-
-@frozen
-class _Candidate:
-    row: dict[str, Any]
-    wire: Wire
-    operands: int
-    rate: float  # bytes per second
-
-    def is_like(self, other: _Candidate) -> bool:
-        """Return whether `other` is comparable with this collective."""
-        same = all(self.row[key] == other.row[key] for key in ("program", "kind", "group_size"))
-        ratio = (self.wire.bytes or 1.0) / (other.wire.bytes or 1.0)
-        return same and self.wire.link == other.wire.link and 1 / _LARGER <= ratio <= _SMALLER
-
-
-def many_pieces(
-    data: StepData, rows: Sequence[dict[str, Any]], wires: Sequence[Wire]
-) -> dict[tuple[int | None, str], str]:
-    """Describe, by program and name, the collectives slowed down by many operands.
-
-    XLA merges collectives into one instruction with many operands, and makes one NCCL call for
-    each; many short calls do not reach the rate of a few long ones. Other work beside a collective
-    may slow it down, too, so there must be others with fewer operands, on the same link and as
-    large, that are faster.
-    """
-    if data.timeline.basis is Basis.PREDICTED:
-        return {}  # the model's prices ignore the number of operands
-    candidates = [
-        candidate
-        for row, wire in zip(rows, wires, strict=True)
-        if (candidate := _candidate(data, row, wire))
-    ]
-    slow: dict[tuple[int | None, str], str] = {}
-    fewest = min((candidate.operands for candidate in candidates), default=0)
-    for candidate in candidates:
-        if candidate.operands <= _MANY * fewest:
-            continue
-        others = [
-            other for other in candidates if other is not candidate and candidate.is_like(other)
-        ]
-        fewer = [other for other in others if other.operands * _MANY < candidate.operands]
-        if len(fewer) < _LEAST:
-            continue
-        usual = median(other.rate for other in fewer)
-        if candidate.rate < _SLOWER * usual:
-            slow[candidate.row["program"], candidate.row["op"]] = _describe_pieces(
-                candidate, usual, fewer
-            )
-    return slow
-
-
-def _describe_pieces(candidate: _Candidate, usual: float, others: Sequence[_Candidate]) -> str:
-    each = (candidate.row["bytes"] or 0) / candidate.operands / _MIB
-    return (
-        f"it has {candidate.operands:,} operands of {each:.2g} MiB on average and reaches"
-        f" {candidate.rate / 1e9:.3g} GB/s; {len(others):,} others of its kind with at most"
-        f" {max(other.operands for other in others):,} operands reach {usual / 1e9:.3g} GB/s"
-    )
-
-
-def _candidate(data: StepData, row: dict[str, Any], wire: Wire) -> _Candidate | None:
-    index, transfer_ms = row["program"], row["transfer_ms"]
-    if index is None or not transfer_ms or not wire.bytes:
-        return None
-    program = data.timeline.programs[int(index)].hlo()
-    instruction = program.instruction(row["op"]) if program else None
-    if instruction is None or program is None:
-        return None
-    return _Candidate(
-        row, wire, len(list(program.operands(instruction))), wire.bytes / transfer_ms * 1e3
-    )

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from counterpoint.core import Basis
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose.collectives.arrivals import callees, done_of
-from counterpoint.diagnose.collectives.bound import Bound, ExecutionFigures, judge, many_pieces
+from counterpoint.diagnose.collectives.bound import Bound, ExecutionFigures, judge
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.links import Link, Wire, wires
+from counterpoint.diagnose.collectives.overlapped_work import callees, done_of
+from counterpoint.diagnose.collectives.pieces import many_pieces
 from counterpoint.diagnose.collectives.slack import NO_SLACK_PS, slack_table
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
