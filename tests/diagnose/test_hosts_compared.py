@@ -16,10 +16,10 @@ from megascale_fixture import Scene
 from slices import case_of
 
 from counterpoint.core.basis import Range, Unknown
+from counterpoint.diagnose.host.divergence import divergences, structures
 from counterpoint.diagnose.host.stragglers import stragglers, waited_most_ms
 from counterpoint.diagnose.rules import clocks_apart, ranks_differ
 from counterpoint.diagnose.rules.clocks_apart import clocks
-from counterpoint.diagnose.rules.ranks_differ import divergences, structures
 from counterpoint.hlo import Computation, Instruction, Program, Shape
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
