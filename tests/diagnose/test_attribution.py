@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.columns import Intervals, union
+from counterpoint.diagnose.attribution import attribute
 from counterpoint.diagnose.explanation import explain
 from counterpoint.diagnose.selection import select
-from counterpoint.diagnose.step import attribute, self_times
+from counterpoint.diagnose.self_time import self_times
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
 from recordings import NS, Span, recording

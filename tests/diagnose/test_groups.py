@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import counterpoint
 import timelines
 from counterpoint.core.errors import UsageError
+from counterpoint.diagnose.attribution import PHASES
 from counterpoint.diagnose.ops import GROUPINGS, finest, grouped, merged_layers
-from counterpoint.diagnose.step import PHASES
 
 MODEL = [f"Model/layers_{layer}/{part}" for layer in range(32) for part in ("mlp", "attention")]
 

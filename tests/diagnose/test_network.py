@@ -35,7 +35,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.diagnose.collectives.requirement import Bound, Link, classify, dependence
+from counterpoint.diagnose.collectives.movable_work import dependence
+from counterpoint.diagnose.collectives.requirement import Bound, Link, classify
 from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.network.demand import _course, demand
 from counterpoint.diagnose.selection import select

@@ -15,7 +15,7 @@ import pytest
 
 from counterpoint.core.basis import Range
 from counterpoint.diagnose.explanation import Explanation, explain
-from counterpoint.diagnose.network.host_work import host_transposes
+from counterpoint.diagnose.network.host_transposes import host_transposes
 from counterpoint.diagnose.ops import finest
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData

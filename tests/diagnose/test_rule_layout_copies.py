@@ -6,7 +6,7 @@ import pytest
 from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
-from counterpoint.diagnose.network.host_work import host_transposes
+from counterpoint.diagnose.network.host_transposes import host_transposes
 from counterpoint.diagnose.rules.layout_copies import check
 from golden_sections import Said
 

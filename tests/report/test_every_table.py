@@ -34,7 +34,7 @@ from counterpoint.cli.app import main
 from counterpoint.core.basis import Range, Unknown
 from counterpoint.cost.scalars import Scalar, default_scalars
 from counterpoint.diagnose.collectives.requirement import Bound
-from counterpoint.diagnose.compare.comparison import RegroupedCollectives, ScheduleChanges
+from counterpoint.diagnose.compare.schedule_changes import RegroupedCollectives, ScheduleChanges
 from counterpoint.diagnose.network.calls import remote_calls
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release as known_release

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.diagnose import select
-from counterpoint.diagnose.step import attribute
+from counterpoint.diagnose.attribution import attribute
 from counterpoint.timeline import Timeline
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.view.blocks import encode

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.diagnose.attribution import PHASES as PHASES
     from counterpoint.diagnose.explanation import MIN_REPORTED_SHARE as MIN_REPORTED_SHARE
     from counterpoint.diagnose.explanation import Explanation as Explanation
     from counterpoint.diagnose.explanation import ProgramUse as ProgramUse
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.grouping import Grouping as Grouping
     from counterpoint.diagnose.selection import WindowKind as WindowKind
     from counterpoint.diagnose.selection import select as select
-    from counterpoint.diagnose.step import PHASES as PHASES
     from counterpoint.diagnose.step import Breakdown as Breakdown
     from counterpoint.diagnose.step import Phases as Phases
     from counterpoint.diagnose.step_data import StepData as StepData

@@ -9,9 +9,10 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.attribution import PHASES
 from counterpoint.diagnose.grouping import GROUPINGS, Grouping
 from counterpoint.diagnose.selection import Selection
-from counterpoint.diagnose.step import PHASES, self_times
+from counterpoint.diagnose.self_time import self_times
 from counterpoint.hardware import find_chip
 from counterpoint.timeline import Device, Lane
 

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.attribution import IDLE, STATES, attribute
 from counterpoint.diagnose.selection import PS_PER_MS, Selection
-from counterpoint.diagnose.step import IDLE, STATES, attribute
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 

@@ -13,10 +13,11 @@ import polars as pl
 from counterpoint.core import Basis
 from counterpoint.core.frozen import frozen
 from counterpoint.core.stopwatch import Stopwatch
+from counterpoint.diagnose.attribution import attribute
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.ops import op_profile
 from counterpoint.diagnose.selection import Selection
-from counterpoint.diagnose.step import Breakdown, attribute, breakdown
+from counterpoint.diagnose.step import Breakdown, breakdown
 from counterpoint.hlo import Program
 from counterpoint.timeline import Timeline
 

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.diagnose.compare.comparison import CollectiveChange as CollectiveChange
+    from counterpoint.diagnose.compare.collective_changes import (
+        CollectiveChange as CollectiveChange,
+    )
     from counterpoint.diagnose.compare.comparison import Comparison as Comparison
     from counterpoint.diagnose.compare.comparison import PartChange as PartChange
-    from counterpoint.diagnose.compare.comparison import (
-        RegroupedCollectives as RegroupedCollectives,
-    )
-    from counterpoint.diagnose.compare.comparison import ScheduleChanges as ScheduleChanges
     from counterpoint.diagnose.compare.comparison import StepDifference as StepDifference
     from counterpoint.diagnose.compare.comparison import compare as compare
     from counterpoint.diagnose.compare.experiment import DifferenceKind as DifferenceKind
     from counterpoint.diagnose.compare.experiment import SideDifference as SideDifference
     from counterpoint.diagnose.compare.matching import MatchStage as MatchStage
     from counterpoint.diagnose.compare.op_changes import OpChange as OpChange
+    from counterpoint.diagnose.compare.schedule_changes import (
+        RegroupedCollectives as RegroupedCollectives,
+    )
+    from counterpoint.diagnose.compare.schedule_changes import ScheduleChanges as ScheduleChanges
     from counterpoint.diagnose.compare.side import Side as Side
     from counterpoint.diagnose.compare.step_time import StepChange as StepChange
     from counterpoint.diagnose.compare.step_time import StepVerdict as StepVerdict

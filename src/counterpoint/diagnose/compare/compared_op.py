@@ -12,8 +12,8 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.attribution import holding
 from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.step import holding
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.origin import provenance, stable_key

@@ -7,196 +7,38 @@ with `idle` to that of the step as profiled.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import Any
 
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown, UsageError, as_html, shorten_names
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.compare.compared_op import STEP, ComparedOp, items_of, label_of
+from counterpoint.diagnose.attribution import PHASES
+from counterpoint.diagnose.compare.collective_changes import CollectiveChange, networks_of
+from counterpoint.diagnose.compare.compared_op import items_of
 from counterpoint.diagnose.compare.experiment import (
     DifferenceKind,
     SideDifference,
     differences,
     step_hlo,
 )
-from counterpoint.diagnose.compare.matching import MatchStage, OpMatch, match_items
+from counterpoint.diagnose.compare.matching import OpMatch, match_items
 from counterpoint.diagnose.compare.op_changes import OpChange, rows_of
+from counterpoint.diagnose.compare.schedule_changes import ScheduleChanges, schedule_changes
 from counterpoint.diagnose.compare.side import Input, Side, cases_of, side_of
 from counterpoint.diagnose.compare.step_time import StepChange, step_change
 from counterpoint.diagnose.selection import WindowKind
-from counterpoint.diagnose.step import PHASES
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hlo import Program
-from counterpoint.pgle.applying import CollectiveMove, movement
 from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE
 from counterpoint.timeline import Progress
 
-_US_PER_MS = 1e3
-
-
-@frozen
-class RegroupedCollectives:
-    """Collectives of A merged into one in B, or the reverse; `bytes` per step."""
-
-    a: tuple[str, ...]
-    b: tuple[str, ...]
-    kind: str
-    bytes: int
-
-
-@frozen(kw_only=True)
-class ScheduleChanges:
-    """Changes of the schedule; moves are of collectives that both sides have, most costly first."""
-
-    moves: tuple[CollectiveMove, ...] | Unknown
-    regrouped: tuple[RegroupedCollectives, ...]
-    compared: int  # number of collectives that both have
-
-    @property
-    def now_async(self) -> tuple[CollectiveMove, ...]:
-        """Collectives that were sync before."""
-        moves = () if isinstance(self.moves, Unknown) else self.moves
-        return tuple(move for move in moves if move.before.sync and not move.after.sync)
-
-    @property
-    def now_sync(self) -> tuple[CollectiveMove, ...]:
-        """Collectives that were async before."""
-        moves = () if isinstance(self.moves, Unknown) else self.moves
-        return tuple(move for move in moves if move.after.sync and not move.before.sync)
-
-
-def schedule_changes(
-    a: Program | None, b: Program | None, matches: Sequence[OpMatch]
-) -> ScheduleChanges:
-    """Compare the schedules of the step's programs.
-
-    Moves are measured in the compute that was passed, at A's prices on both sides: a kernel that
-    became slower moves nothing, and equal schedules show no moves, however noisy the profiles.
-    """
-    pairs = {
-        match.b[0].op: match.a[0].op
-        for match in matches
-        if len(match.a) == len(match.b) == 1 and match.a[0].is_collective
-    }
-    return ScheduleChanges(
-        moves=_moves(a, b, pairs, matches),
-        regrouped=tuple(_regrouped(matches)),
-        compared=len(pairs),
-    )
-
-
-def _moves(
-    a: Program | None, b: Program | None, pairs: dict[str, str], matches: Iterable[OpMatch]
-) -> tuple[CollectiveMove, ...] | Unknown:
-    for name, program in (("A", a), ("B", b)):
-        if program is None:
-            return Unknown(f"{name} has no HLO of its step, so its schedule is unknown")
-        if not program.is_scheduled:
-            return Unknown(f"the HLO of {name} is not scheduled")
-    if a is None or b is None:  # reported above
-        return Unknown("no HLO")
-    of_a, of_b = _prices(matches)
-    found = movement(a, b, of_a, costs_after=of_b, same=pairs)
-    return tuple(move for move in found.moves if move.moved)
-
-
-def _prices(matches: Iterable[OpMatch]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return microseconds per execution, by the names of each side, at A's prices where known."""
-    of_a: dict[str, float] = {}
-    of_b: dict[str, float] = {}
-    for match in matches:
-        a_items = [item for item in match.a if item.program == STEP]
-        b_items = [item for item in match.b if item.program == STEP]
-        of_a |= {item.op: _us(item) for item in a_items}
-        if len(a_items) == len(b_items) == 1:
-            of_b[b_items[0].op] = _us(a_items[0])
-            continue
-        whole = math.fsum(item.self_ms for item in b_items)
-        # Work that A lacks has no price: it was added, and no collective moved past it.
-        scale = math.fsum(item.self_ms for item in a_items) / whole if a_items and whole else 0.0
-        of_b |= {item.op: _us(item) * scale for item in b_items}
-    return of_a, of_b
-
-
-def _us(op: ComparedOp) -> float:
-    return op.self_ms * _US_PER_MS / op.count if op.count else 0.0
-
-
-def _regrouped(matches: Iterable[OpMatch]) -> Iterable[RegroupedCollectives]:
-    for match in matches:
-        if match.how is MatchStage.MERGED:
-            moved = sum(round((item.bytes or 0) * item.count) for item in match.a)
-            kind = match.a[0].kind or "collective"
-            names = tuple(item.op for item in match.a), tuple(item.op for item in match.b)
-            yield RegroupedCollectives(*names, kind, moved)
-
-
-@frozen(kw_only=True)
-class CollectiveChange:
-    """A row of collectives with the figures of A and B; sums over its members, None: not known.
-
-    Bandwidth is that of all members together: the bytes they move over the time of their transfers.
-    """
-
-    row: OpChange
-    exposed_ms: tuple[float | None, float | None]
-    wait_ms: tuple[float | None, float | None]
-    busbw_gbps: tuple[float | None, float | None]
-
-
-_Figures = Mapping[tuple[str, str], Mapping[str, Any]]
-
-
-def networks_of(
-    rows: Iterable[OpChange], cases: tuple[StepData, StepData]
-) -> tuple[CollectiveChange, ...]:
-    """Return the rows that are collectives, in the order of the rows."""
-    a, b = (_collective_rows(data) for data in cases)
-    return tuple(
-        CollectiveChange(
-            row=row,
-            exposed_ms=(_sum("exposed_ms", row.match.a, a), _sum("exposed_ms", row.match.b, b)),
-            wait_ms=(_sum("wait_ms", row.match.a, a), _sum("wait_ms", row.match.b, b)),
-            busbw_gbps=(_bandwidth(row.match.a, a), _bandwidth(row.match.b, b)),
-        )
-        for row in rows
-        if row.shown.is_collective
-    )
-
-
-def _collective_rows(data: StepData) -> _Figures:
-    return {
-        (label_of(data.timeline, row["program"]), row["op"]): row
-        for row in data.cached(collective_profile).iter_rows(named=True)
-    }
-
-
-def _of(items: Sequence[ComparedOp], figures: _Figures) -> Iterator[Mapping[str, Any]]:
-    return (figures.get((item.program, item.op), {}) for item in items)
-
-
-def _sum(column: str, items: Sequence[ComparedOp], of_program: _Figures) -> float | None:
-    figures = [row.get(column) for row in _of(items, of_program)]
-    if not figures or None in figures:
-        return None
-    return math.fsum(figure for figure in figures if figure is not None)
-
-
-def _bandwidth(items: Sequence[ComparedOp], figures: _Figures) -> float | None:
-    moved = took = 0.0
-    for row in _of(items, figures):
-        size, alg, bus, count = (
-            row.get(column) for column in ("bytes", "algbw_gbps", "busbw_gbps", "count")
-        )
-        if not size or not alg or bus is None or count is None:
-            return None
-        took += count * size / alg
-        moved += count * size / alg * bus
-    return moved / took if took else None
+_PARTS = (
+    ("compute", "compute_ms"),
+    ("exposed collective", "collective_exposed_ms"),
+    ("exposed copy", "copy_exposed_ms"),
+    ("idle", "idle_ms"),
+)
 
 
 @frozen
@@ -386,14 +228,6 @@ def _measured_steps(cases: Sequence[StepData]) -> int | None:
 def _schedule(cases: tuple[StepData, StepData], matches: Sequence[OpMatch]) -> ScheduleChanges:
     a, b = (step_hlo(data.timeline) for data in cases)
     return schedule_changes(a, b, matches)
-
-
-_PARTS = (
-    ("compute", "compute_ms"),
-    ("exposed collective", "collective_exposed_ms"),
-    ("exposed copy", "copy_exposed_ms"),
-    ("idle", "idle_ms"),
-)
 
 
 def _parts(cases: tuple[StepData, StepData]) -> tuple[PartChange, ...]:

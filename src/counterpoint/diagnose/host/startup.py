@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.diagnose.network.host_work import WorkTotals, host_transposes, host_work
+from counterpoint.diagnose.network.host_transposes import host_transposes
+from counterpoint.diagnose.network.host_work import WorkTotals, host_work
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from counterpoint.core import Basis
 from counterpoint.core.columns import at_least, column_medians, values_of
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.attribution import IDLE
 from counterpoint.diagnose.collectives.collectives import exposed_executions
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.diagnose.step import IDLE
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 from counterpoint.timeline.hosts import number_collectives, one_clock, stays, with_groups

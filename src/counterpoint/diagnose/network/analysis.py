@@ -11,7 +11,7 @@ import polars as pl
 from counterpoint.core import Basis, UsageError, shorten_names
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.collectives.links import fabric_of, target_of
+from counterpoint.diagnose.collectives.fabric import fabric_of, target_of
 from counterpoint.diagnose.collectives.requirement import classify
 from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.exposure.causes import causes

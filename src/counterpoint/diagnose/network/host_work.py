@@ -6,8 +6,6 @@ more than its duration and no more than devices wait: that bounds what a step co
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,15 +15,15 @@ from numpy.typing import NDArray
 
 from counterpoint.core.columns import Intervals, union
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
-from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData, longest_rows
 from counterpoint.timeline import Action, Timeline
 from counterpoint.timeline.ops import host_transfers
 
 _WORK: Final = (Action.MAP_BUFFER, Action.MEMORY_COPY)
+
+_MOST: Final = 0.5
 
 
 def host_busy(timeline: Timeline) -> Mapping[int, Intervals]:
@@ -77,9 +75,6 @@ def with_steps(timeline: Timeline, rows: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.when(inside).then(pl.col("step", "steady")))
         .drop("began_ps", "ended_ps")
     )
-
-
-_MOST: Final = 0.5
 
 
 @frozen
@@ -190,166 +185,6 @@ def _waits(data: StepData) -> float:
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
-
-
-FLAG: Final = "megascale_grpc_premap_memory_bytes"
-DEFAULT: Final = 4 << 30
-"""From flags/recipes/megascale.toml, with its source."""
-
-MOST: Final = 64 << 30
-"""A rule of thumb: hosts of TPUs have some 200 to 1,500 GB, and need it for more than a region."""
-
-_NEARLY: Final = 0.01  # the runtime prints sizes with three digits: 4.29GB is 4 GiB
-_VARIABLE: Final = "LIBTPU_INIT_ARGS"
-_GIVEN: Final = re.compile(rf"--{FLAG}[= ](\d{{1,18}})")
-_MEGASCALES_OWN: Final = (
-    Action.SEND,
-    Action.RECEIVE,
-    Action.DEVICE_TO_HOST,
-    Action.HOST_TO_DEVICE,
-    Action.MEMORY_COPY,
-)
-
-
-@frozen
-class Premap:
-    """Size of the premapped region in bytes: its current value and source, and the shortfall."""
-
-    now: int
-    known_by: str
-    lacked: int
-
-    @property
-    def value(self) -> int:
-        """The next power of two that holds both."""
-        return 1 << (self.now + self.lacked - 1).bit_length()
-
-    @property
-    def is_possible(self) -> bool:
-        """True if a host can spare that much memory."""
-        return self.value <= MOST
-
-    def __str__(self) -> str:
-        return (
-            f"{self.now / 2**30:,.3g} GiB ({self.known_by}) plus {self.lacked / 1e6:,.1f} MB for"
-            f" one step, rounded up to a power of two: {self.value / 2**30:,.0f} GiB"
-        )
-
-
-def spans_slices(data: StepData) -> bool:
-    """Return whether the profile shows any transfers between slices."""
-    timeline = data.timeline
-    carried = timeline.transfers.select(pl.col("action").is_in([*_MEGASCALES_OWN]).any()).item()
-    return bool(carried) or len(host_transfers(timeline)) > 0
-
-
-def premap(data: StepData, work: HostWork) -> Premap | None:
-    """Return the size the region should have; None if the profile has no sizes.
-
-    `--megascale_grpc_premap_memory_bytes` is a flag of libtpu, read from LIBTPU_INIT_ARGS once per
-    process. The region is registered at startup; buffers that don't fit are registered or copied
-    when they are needed. So it should hold its current size and what did not fit in a step.
-    """
-    if not work.largest_bytes:
-        return None
-    given = _GIVEN.search((data.context.environment or {}).get(_VARIABLE, ""))
-    flag = (data.context.flags or {}).get(FLAG, "")
-    setting = given[1] if given else flag
-    if setting.isdecimal():
-        return Premap(int(setting), "its setting", work.largest_bytes)
-    region = _rounded(work.region_bytes or 0)
-    if region >= DEFAULT:
-        return Premap(region, "registered at startup", work.largest_bytes)
-    return Premap(DEFAULT, "its default", work.largest_bytes)
-
-
-def _rounded(size: int) -> int:
-    """Round to a power of two if the printed digits allow it."""
-    power = 1 << max(0, round(math.log2(size))) if size else 0
-    return power if abs(size - power) <= _NEARLY * power else size
-
-
-def enlarged(data: StepData, work: HostWork) -> Remedy:
-    """Return the remedy: the flag with a computed value, added to LIBTPU_INIT_ARGS."""
-    found = premap(data, work)
-    if found is None:
-        return advise(
-            data,
-            f"double --{FLAG} (in {_VARIABLE}; default {DEFAULT >> 30} GiB) and profile again:"
-            " the profile has no sizes from which to compute a value",
-        )
-    if not found.is_possible:
-        return advise(
-            data,
-            "reuse buffers instead of allocating new ones for each transfer, and send fewer or"
-            f" smaller pieces: --{FLAG} would have to be {found}, more than a host can spare",
-        )
-    given = (data.context.environment or {}).get(_VARIABLE, "")
-    kept = _GIVEN.sub("", given).split()
-    value = " ".join([*kept, f"--{FLAG}={found.value}"])
-    return advise(
-        data,
-        f"raise --{FLAG} to {found.value} in {_VARIABLE}: {found}",
-        environment={_VARIABLE: value},
-    )
-
-
-_NAME: Final = re.compile(r"^Transpose(Plan)?::Execute|^(Parallel|DelinearizeUsing)Transpose")
-
-
-@frozen
-class HostTransposes:
-    """Transposes on the hosts, in milliseconds; only `busy_ms` adds up threads."""
-
-    name: str
-    events: int
-    busy_ms: float
-    before_ms: float  # before the first step
-    in_steps_ms: float  # in a median step, mean over hosts
-    longest: tuple[int, ...] = ()  # rows of Timeline.host_events, in these steps
-
-
-def host_transposes(data: StepData) -> HostTransposes:
-    """Return the transposes of all hosts; empty if no step was found.
-
-    The runtime reorders arrays into the device's layout, or back into NumPy's, on threads of the
-    host and records it (xla/pjrt/transpose.cc). These events nest and overlap; except in `busy_ms`,
-    the time in which at least one is active counts.
-    """
-    timeline = data.timeline
-    codes = [code for code, name in enumerate(timeline.host_names) if _NAME.match(name)]
-    events = timeline.host_events.with_row_index("row").filter(
-        pl.col("name").is_in(codes) & (pl.col("dur_ps") > 0)
-    )
-    windows = data.selection.windows
-    if not len(events) or not len(windows):
-        return HostTransposes("", 0, 0.0, 0.0, 0.0)
-    first = int(timeline.steps["start_ps"].to_numpy().min())
-    hosts = [union_of(group) for _, group in events.group_by("host", maintain_order=True)]
-    steps = union(windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy())
-    length = float((windows["end_ps"] - windows["start_ps"]).to_numpy().mean())
-    per_device = len(windows) / windows["device"].n_unique()
-    share = data.step_ms * PS_PER_MS / max(length, 1.0) / per_device
-    earliest = int(np.iinfo(np.int64).min)
-    busiest = events.group_by("name").agg(pl.col("dur_ps").sum()).sort("dur_ps", "name")
-    last: int = busiest["name"].to_list()[-1]
-    return HostTransposes(
-        name=timeline.host_names[last],
-        events=len(events),
-        busy_ms=float(events["dur_ps"].sum()) / PS_PER_MS,
-        before_ms=max(it.clip(earliest, first).total for it in hosts) / PS_PER_MS,
-        in_steps_ms=sum((intervals & steps).total for intervals in hosts)
-        / len(hosts)
-        / PS_PER_MS
-        * share,
-        longest=_longest_within(events, steps),
-    )
-
-
-def _longest_within(events: pl.DataFrame, steps: Intervals) -> tuple[int, ...]:
-    start = events["start_ps"].to_numpy()
-    inside = steps.covered(start, start + events["dur_ps"].to_numpy()) > 0
-    return longest_rows(events.filter(pl.Series(inside)))
 
 
 def union_of(events: pl.DataFrame) -> Intervals:

@@ -53,7 +53,7 @@ import polars as pl
 from counterpoint.core import Basis, Unknown
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
-from counterpoint.diagnose.network.host_work import spans_slices
+from counterpoint.diagnose.network.premap import spans_slices
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Timeline

@@ -52,7 +52,8 @@ from typing import Final
 
 from counterpoint.core import Range
 from counterpoint.diagnose.finding import Evidence, Finding, ms_text
-from counterpoint.diagnose.network.host_work import HostWork, enlarged, host_work
+from counterpoint.diagnose.network.host_work import HostWork, host_work
+from counterpoint.diagnose.network.premap import enlarged
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action
 

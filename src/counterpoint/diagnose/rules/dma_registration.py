@@ -62,7 +62,8 @@ from typing import Final
 from counterpoint.core import Range
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
-from counterpoint.diagnose.network.host_work import HostWork, enlarged, host_work, spans_slices
+from counterpoint.diagnose.network.host_work import HostWork, host_work
+from counterpoint.diagnose.network.premap import enlarged, spans_slices
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action
 

@@ -58,6 +58,7 @@ import polars as pl
 
 from counterpoint.core import Range
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.attribution import attribute
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import (
     ExecutedOp,
@@ -68,7 +69,6 @@ from counterpoint.diagnose.executed_ops import (
 )
 from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.rules.layout_copies import relaid
-from counterpoint.diagnose.step import attribute
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.schedule import is_done, start_of

@@ -66,7 +66,7 @@ from counterpoint.diagnose.executed_ops import (
     writer_of,
 )
 from counterpoint.diagnose.finding import Evidence, Finding, ms_text
-from counterpoint.diagnose.network.host_work import HostTransposes, host_transposes
+from counterpoint.diagnose.network.host_transposes import HostTransposes, host_transposes
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Shape
 
