@@ -41,13 +41,9 @@ from counterpoint.tune.space.space import Space
 from counterpoint.tune.study.ledger import Ledger
 from counterpoint.tune.study.records import FORMAT, CandidateSeen, Record, StudyBegan
 from counterpoint.tune.study.study import Study
-from counterpoint.workflow.forecast.forecast import (
-    ForecastBatch,
-    PredictionInputs,
-    PredictionOptions,
-    PricingContext,
-    forecasts,
-)
+from counterpoint.workflow.forecast.batch import ForecastBatch, PredictionInputs, forecasts
+from counterpoint.workflow.forecast.forecast import PricingContext
+from counterpoint.workflow.forecast.options import PredictionOptions
 from counterpoint.workflow.subject import lower_subject
 from random_points import drawn_at_random
 

@@ -23,10 +23,10 @@ from counterpoint.core import UsageError
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
+from counterpoint.hlo.category import made_for_tpus
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import is_done
-from counterpoint.hlo.work import made_for_tpus
 from counterpoint.pgle.applying import apply_profile
 from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
 from layers_of_products import made_of_layers

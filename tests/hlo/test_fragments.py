@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from counterpoint.hlo.category import category
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.reader import Fragment, program_from_fragments
-from counterpoint.hlo.work import category
 from real_profiles import explained_of
 
 FUSION = "%fusion.1 = bf16[8,8]{1,0} fusion(bf16[8,8]{1,0} %p), kind=kOutput, calls=%fused"

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from counterpoint.hlo import Program
+from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.origin import stable_key
-from counterpoint.hlo.work import Category, category
 
 
 def keys(program: Program, kind: Category | None = None) -> list[object]:

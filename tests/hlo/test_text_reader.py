@@ -12,7 +12,7 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.hlo.model.groups import Mesh
-from counterpoint.hlo.model.program import Frame
+from counterpoint.hlo.model.stack import Frame
 from counterpoint.hlo.text_reader import Shapes, instruction, program_from_text
 
 TPU = r"""HloModule jit_step, is_scheduled=true, entry_computation_layout={(bf16[8,128]{1,0:T(8,128)(2,1)})->bf16[8,128]{1,0}}, replica_count=2, num_partitions=4, frontend_attributes={fingerprint_before_lhs="abc", note="a \"quoted\" {brace"}

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.hlo import Program
+from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.loops import loop_multiplier, trip_count
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import async_pairs, is_done, is_start
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.hlo.transfers import transfers
-from counterpoint.hlo.work import Category, bytes_accessed, category
+from counterpoint.hlo.work import bytes_accessed
 
 Load = Callable[[str], Program]
 

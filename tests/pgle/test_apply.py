@@ -14,8 +14,9 @@ from counterpoint.flags.versions import LHS, PROFILE
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Program
 from counterpoint.pgle.applying.apply import AppliedProfile, apply_profile, compare_compiles
-from counterpoint.pgle.lookups import ProfileFit, xla_lookups
+from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import read_profile, write_profile
+from counterpoint.pgle.staleness import ProfileFit
 from lowered import H100, Lowered, costs_of
 
 CUBLAS = {"xla_gpu_enable_triton_gemm": "false"}

@@ -10,12 +10,15 @@ import pytest
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.category import Category
 from counterpoint.hlo.text_reader import program_from_text
-from counterpoint.hlo.work import Category
-from counterpoint.pgle.checking.check import Coverage, CoveredPart, check_profile, judge
-from counterpoint.pgle.lookups import ProfileFit, UnusedReason, xla_lookups
+from counterpoint.pgle.checking.check import Coverage, CoveredPart, check_profile
+from counterpoint.pgle.checking.verdict import judge
+from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.making.samples import MeasuredTimes
 from counterpoint.pgle.profiles.profile import InstructionCost, Latency, Profile
+from counterpoint.pgle.staleness import ProfileFit
+from counterpoint.pgle.unused_costs import UnusedReason
 from golden import Golden
 from golden_cases import cases
 

@@ -11,11 +11,13 @@ import pytest
 from counterpoint.core.basis import Unknown
 from counterpoint.hlo import read_program
 from counterpoint.pgle.applying.subject import LocatedProgram, locate_program
-from counterpoint.pgle.checking.check import check_profile, judge
-from counterpoint.pgle.lookups import ProfileFit, xla_lookups
+from counterpoint.pgle.checking.check import check_profile
+from counterpoint.pgle.checking.verdict import judge
+from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.making.make import make_profile
 from counterpoint.pgle.profiles.files import read_profile
 from counterpoint.pgle.profiles.profile import Profile
+from counterpoint.pgle.staleness import ProfileFit
 from real_profiles import opened
 
 pytestmark = pytest.mark.system

@@ -11,15 +11,10 @@ import pytest
 from counterpoint.hlo import Program
 from counterpoint.hlo.schedule import is_start
 from counterpoint.hlo.text_reader import program_from_text
-from counterpoint.pgle.lookups import (
-    base_name,
-    costs_found,
-    unused_costs,
-    visited_computations,
-    xla_lookups,
-)
+from counterpoint.pgle.lookups import base_name, costs_found, visited_computations, xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
+from counterpoint.pgle.unused_costs import unused_costs
 from xla_compiler import Compilation, Compiler, Option
 
 _MISSING = re.compile(r"profile_guided_latency_estimator\.cc:\d+\]   (\S+)$", re.MULTILINE)

@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 
 from counterpoint.hlo import Program, read_program
-from counterpoint.pgle.checking.check import check_profile, judge
-from counterpoint.pgle.lookups import (
+from counterpoint.pgle.checking.check import check_profile
+from counterpoint.pgle.checking.verdict import judge
+from counterpoint.pgle.lookups import xla_lookups
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
+from counterpoint.pgle.staleness import (
     ProfileFit,
     names_in_common,
     reused_names,
     source_fingerprints,
     staleness,
-    xla_lookups,
 )
-from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from xla_compiler import Compiler, Option
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"

@@ -16,7 +16,8 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.hlo import Program
-from counterpoint.pgle.checking.check import check_profile, judge
+from counterpoint.pgle.checking.check import check_profile
+from counterpoint.pgle.checking.verdict import judge
 from counterpoint.pgle.complaints import ComplaintKind
 from counterpoint.pgle.evidence import VERBOSE_LOG, ProfileUse, read_evidence
 from counterpoint.pgle.lookups import xla_lookups

@@ -18,11 +18,12 @@ from counterpoint.cost.model import FREE
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars, read_scalars, scalars_toml
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launches
 from counterpoint.hlo.schedule import is_done
 from counterpoint.hlo.text_reader import program_from_text
-from counterpoint.hlo.work import Category, bytes_accessed, category, flops
+from counterpoint.hlo.work import bytes_accessed, flops
 from counterpoint.simulate import simulate
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.storage.parquet import write_parquet

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.workflow.feedback.feedback import (
+from counterpoint.workflow.feedback.run_comparison import (
     RunComparison,
     SpeedVerdict,
     abba_order,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from counterpoint.core.errors import UsageError
-from counterpoint.workflow.forecast.forecast import with_the_others
+from counterpoint.workflow.forecast.unknown_flags import with_the_others
 
 FIRST, SECOND = "xla_gpu_graph_level", "xla_gpu_enable_triton_softmax_fusion"
 

@@ -18,11 +18,11 @@ from typing import Final
 from counterpoint.core.frozen import frozen
 from counterpoint.cost.model import Price, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.origin import stable_key
 from counterpoint.hlo.schedule import is_done
-from counterpoint.hlo.work import Category, category
 
 
 class CostMatch(StrEnum):

@@ -16,7 +16,8 @@ from functools import lru_cache
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Computation, Instruction
-from counterpoint.hlo.model.program import Frame, Program, cached_on_program, launched
+from counterpoint.hlo.model.program import Program, cached_on_program, launched
+from counterpoint.hlo.model.stack import Frame
 from counterpoint.hlo.phase import NAMES_KEPT, Phase, names, origin_instruction, phase
 from counterpoint.hlo.schedule import in_loop
 

@@ -32,7 +32,9 @@ from counterpoint.hlo.model.instruction import (
     draft_class,
     finished,
 )
-from counterpoint.hlo.model.program import Alias, Program, StackTable, validate_program
+from counterpoint.hlo.model.program import Alias, Program
+from counterpoint.hlo.model.stack import StackTable
+from counterpoint.hlo.model.validation import validate_program
 from counterpoint.hlo.schedule import with_async_collectives, without_async_wrappers
 from counterpoint.hlo.wire_schema import Message
 

@@ -29,7 +29,9 @@ from counterpoint.hlo.model.instruction import (
     WindowDimension,
     element_bits,
 )
-from counterpoint.hlo.model.program import Alias, Program, StackTable, validate_program
+from counterpoint.hlo.model.program import Alias, Program
+from counterpoint.hlo.model.stack import StackTable
+from counterpoint.hlo.model.validation import validate_program
 from counterpoint.hlo.schedule import with_async_collectives, without_async_wrappers
 from counterpoint.hlo.text_scan import (
     attributes,

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from counterpoint.pgle.evidence import ModuleUse as ModuleUse
     from counterpoint.pgle.evidence import ProfileUse as ProfileUse
     from counterpoint.pgle.evidence import read_evidence as read_evidence
-    from counterpoint.pgle.lookups import ProfileFit as ProfileFit
-    from counterpoint.pgle.lookups import UnusedReason as UnusedReason
     from counterpoint.pgle.lookups import cost_name as cost_name
     from counterpoint.pgle.lookups import costs_found as costs_found
     from counterpoint.pgle.lookups import lookup_name as lookup_name
     from counterpoint.pgle.lookups import xla_lookups as xla_lookups
     from counterpoint.pgle.named_ops import named_ops as named_ops
+    from counterpoint.pgle.staleness import ProfileFit as ProfileFit
+    from counterpoint.pgle.unused_costs import UnusedReason as UnusedReason
 
 __getattr__ = lazy(__name__)

@@ -22,13 +22,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from typing import Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Computation, Instruction, Program
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.origin import stable_key
 from counterpoint.hlo.schedule import is_done, is_start
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 
@@ -63,7 +61,7 @@ def xla_lookups(program: Program) -> tuple[Lookup, ...]:
     """Return everything a complete profile of the program has a cost for, in schedule order."""
     wrapped = {start: inner for inner, start in program.wrapped.items()}
     lookups: dict[str, Lookup] = {}
-    for instruction in _visited(program):
+    for instruction in visited_instructions(program):
         name = lookup_name(instruction)
         if name not in lookups and _is_asked(program, instruction):
             communicates = _talks(program, instruction)
@@ -74,7 +72,7 @@ def xla_lookups(program: Program) -> tuple[Lookup, ...]:
     return tuple(lookups.values())
 
 
-def _visited(program: Program) -> Iterator[Instruction]:
+def visited_instructions(program: Program) -> Iterator[Instruction]:
     """Yield the instructions that the checker visits, without those created after scheduling."""
     annotated = any(instruction.scheduling_name for instruction in program.instructions)
     for computation in visited_computations(program):
@@ -152,122 +150,6 @@ def costs_found(costs: Iterable[InstructionCost], fingerprint: str | None) -> Ma
     return {name: sum(values) / len(values) for name, values in by_base.items()}
 
 
-_FINGERPRINT: Final = re.compile(r"\b[0-9a-f]{32}\b")
-_SAME_WORKLOAD: Final = 0.5  # share of names: below it, another model's names match by chance
-_SHOWN: Final = 3
-
-
-class ProfileFit(StrEnum):
-    """The relation of a profile to a program."""
-
-    FITS = "fits"
-    STALE = "stale"  # XLA takes its costs, which are of other operations
-    FOREIGN = "foreign"  # XLA takes none of its costs, or almost none
-    UNTOLD = "untold"
-
-
-@frozen
-class Staleness:
-    """The verdict, its reason, and known differences between making and using."""
-
-    fit: ProfileFit
-    reason: str
-    differences: tuple[str, ...] = ()
-
-
-def staleness(
-    profile: Profile,
-    program: Program,
-    circumstances: Mapping[str, str] | None = None,
-) -> Staleness:
-    """Judge a profile by fingerprints.
-
-    `circumstances` describe the program as origin does the profile.
-
-    Keys in both the profile's origin and the circumstances (versions, flags) are compared: they
-    explain why a fingerprint differs, or, without one, that it may.
-
-    XLA numbers fusions and collectives as it creates them, so different programs share most names:
-    after `xla_gpu_disable_async_collectives`, another combine threshold or another autotune level,
-    every name in the profile still exists but stands for another operation. XLA then silently
-    schedules by wrong costs. Only the fingerprint of the module before scheduling tells them apart.
-    """
-    differences = tuple(_differences(profile.origin, circumstances or {}))
-    fit, reason = _by_fingerprint(profile, program, differences)
-    return Staleness(fit, reason, differences)
-
-
-def source_fingerprints(profile: Profile) -> tuple[str, ...]:
-    """Return fingerprints of the modules that a profile was made from, by its costs and head."""
-    words = [
-        word for entry in profile.origin.items() for word in _FINGERPRINT.findall(" ".join(entry))
-    ]
-    return tuple(dict.fromkeys((*profile.fingerprints, *words)))
-
-
-def names_in_common(profile: Profile, program: Program) -> float:
-    """Return the share of the program's lookups that have a name in the profile, of any module."""
-    lookups = xla_lookups(program)
-    names = {cost.name for cost in profile.costs}
-    return sum(any(name in names for name in lookup.names) for lookup in lookups) / max(
-        len(lookups), 1
-    )
-
-
-def reused_names(before: Program, after: Program) -> tuple[str, ...]:
-    """Return names that both programs look up, but that stand for different operations."""
-    old = {lookup.names[0]: lookup.instruction for lookup in xla_lookups(before)}
-    return tuple(
-        lookup.names[0]
-        for lookup in xla_lookups(after)
-        if lookup.names[0] in old
-        and stable_key(before, old[lookup.names[0]]) != stable_key(after, lookup.instruction)
-    )
-
-
-def _by_fingerprint(
-    profile: Profile, program: Program, differences: tuple[str, ...]
-) -> tuple[ProfileFit, str]:
-    sources = source_fingerprints(profile)
-    if program.fingerprint is None:
-        return ProfileFit.UNTOLD, (
-            "the program has no fingerprint: XLA:GPU before jaxlib 0.5 wrote none, and compilers"
-            " for other devices never do"
-        )
-    if program.fingerprint in sources:
-        return ProfileFit.FITS, f"made from this program (fingerprint {program.fingerprint})"
-    if not sources:
-        untold = "its names are bare and it does not state the module it was made from"
-        return (
-            (ProfileFit.STALE, f"made under different conditions; {untold}")
-            if differences
-            else (
-                ProfileFit.UNTOLD,
-                untold,
-            )
-        )
-    made_of = ", ".join(sources[:_SHOWN]) + (" and others" if len(sources) > _SHOWN else "")
-    share = names_in_common(profile, program)
-    other = f"made from {made_of}, but this program is {program.fingerprint}"
-    if all(cost.fingerprint is not None for cost in profile.costs):
-        return (
-            ProfileFit.FOREIGN,
-            f"{other}; XLA drops each of its costs ({share:.0%} of names match)",
-        )
-    if share < _SAME_WORKLOAD:
-        return ProfileFit.FOREIGN, f"{other}; {share:.0%} of the names match"
-    return ProfileFit.STALE, (
-        f"{other}: {share:.0%} of the names match, but in another build they may stand for other "
-        "operations, and XLA uses their costs silently"
-    )
-
-
-def _differences(origin: Mapping[str, str], circumstances: Mapping[str, str]) -> Iterator[str]:
-    for key, value in circumstances.items():
-        if key in origin and origin[key] != value:
-            yield f"{key}: {origin[key] or 'none'} when made, {value or 'none'} now"
-
-
 def effective_costs(profile: Profile) -> dict[str, InstructionCost]:
     """Return costs by key, each module's in the order of the file.
 
@@ -311,76 +193,3 @@ def same_costs(
         alone = fingerprint if len(costs) == 1 else None
         groups.setdefault((name, alone, frozenset(costs.items())), []).append(fingerprint)
     return {group[0]: tuple(group) for group in groups.values()}
-
-
-_STAGE: Final = re.compile(r"-(start|done)(?=$|\.)")
-
-
-class UnusedReason(StrEnum):
-    """The reason why XLA does not look up a name."""
-
-    OTHER_MODULE = "of another module"
-    COLLECTIVE = "a collective not named by its start"
-    RENAMED = "a name that XLA gave after its lookup"
-    ABSENT = "not in the program"
-    NOT_ASKED = "in the program, but XLA does not look it up"
-
-
-@frozen
-class UnusedCost:
-    """An unused cost; `meant` is the name under which XLA would find it."""
-
-    name: str
-    us: float
-    why: UnusedReason
-    meant: str | None = None
-
-
-def unused_costs(
-    costs: Iterable[InstructionCost], program: Program, lookups: Iterable[Lookup]
-) -> tuple[UnusedCost, ...]:
-    """Return every unused name, once. XLA uses a copy's cost, though it never misses one.
-
-    Tools that read profilers write a collective as `all-gather.3` or by its done. XLA looks only
-    for its start, so the most important costs are lost.
-    """
-    found = list(lookups)
-    wanted = {name for lookup in found for name in lookup.names}
-    wanted |= {lookup_name(it) for it in _visited(program) if it.opcode == "copy"}
-    starts = {lookup.names[0]: _core(lookup.names[0]) for lookup in found if lookup.collective}
-    seen: dict[tuple[str, str | None], UnusedCost] = {}
-    for cost in costs:
-        extra = _extra(cost, program, wanted, starts)
-        if extra is not None:
-            seen[cost.name, cost.fingerprint] = extra
-    return tuple(seen.values())
-
-
-def _extra(
-    cost: InstructionCost, program: Program, looked_up: set[str], starts: Mapping[str, str]
-) -> UnusedCost | None:
-    base = base_name(cost.name)
-    if cost.fingerprint not in (None, program.fingerprint):
-        return UnusedCost(cost.name, cost.us, UnusedReason.OTHER_MODULE)
-    if base in looked_up:
-        return None
-    meant = next(_starts_meant(cost.name, starts), None)
-    if meant is not None:
-        return UnusedCost(cost.name, cost.us, UnusedReason.COLLECTIVE, meant)
-    known = program.instruction(cost.name) or program.instruction(base)
-    if known is None:
-        return UnusedCost(cost.name, cost.us, UnusedReason.ABSENT)
-    before = lookup_name(known)
-    if before in looked_up:
-        return UnusedCost(cost.name, cost.us, UnusedReason.RENAMED, before)
-    return UnusedCost(cost.name, cost.us, UnusedReason.NOT_ASKED)
-
-
-def _starts_meant(name: str, starts: Mapping[str, str]) -> Iterator[str]:
-    core = _core(name)
-    return (start for start, its_core in starts.items() if its_core == core and start != name)
-
-
-def _core(name: str) -> str:
-    """Return `all-gather.3` for `all-gather-start.3`, `all-gather-done.3` and itself."""
-    return _STAGE.sub("", name)

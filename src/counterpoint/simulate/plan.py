@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.hlo.category import Category, category, is_local_copy
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.schedule import is_done, is_start, start_of
 from counterpoint.hlo.transfers import transfer_of
-from counterpoint.hlo.work import Category, category, is_local_copy
 
 _COMPUTE_STREAMS: Final = 4
 _HOST_MEMORY: Final = 5

@@ -14,8 +14,8 @@ from counterpoint.core.frozen import frozen
 from counterpoint.cost import CostModel, PriceFamily, PriceSource
 from counterpoint.hardware import Target, find_chip
 from counterpoint.hlo import Program
+from counterpoint.hlo.category import category
 from counterpoint.hlo.origin import provenance
-from counterpoint.hlo.work import category
 from counterpoint.simulate.drawing import draw, draw_spans
 from counterpoint.simulate.engine import MOST_SPANS, MOST_TURNS, Engine, ExecutionTrace, serial_time
 from counterpoint.simulate.jitter import Jitter, JitteredSteps, disturb

@@ -15,12 +15,13 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.hlo import Fragment, Instruction, Program, program_from_fragments
+from counterpoint.hlo.category import WRITTEN_BY_HAND, category
 from counterpoint.hlo.collectives import KINDS, between_slices, collective
 from counterpoint.hlo.origin import provenance, scope
 from counterpoint.hlo.phase import phase_of_name
 from counterpoint.hlo.schedule import async_pairs, start_of
 from counterpoint.hlo.transfers import Transfer, transfer_of, transfers
-from counterpoint.hlo.work import WRITTEN_BY_HAND, bytes_accessed, category, flops
+from counterpoint.hlo.work import bytes_accessed, flops
 from counterpoint.timeline.model import OPS, Lane, Schema, Timeline
 from counterpoint.timeline.recording import TIMELINE_COLUMNS
 

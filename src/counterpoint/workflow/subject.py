@@ -30,7 +30,7 @@ from counterpoint.flags import Settings, valid_pairs
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
-from counterpoint.hlo.work import made_for_tpus
+from counterpoint.hlo.category import made_for_tpus
 from counterpoint.lowering import lower_command
 from counterpoint.pgle.applying import locate_program as find_recorded
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on

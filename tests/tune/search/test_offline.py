@@ -25,12 +25,9 @@ from counterpoint.tune.study.directory import step_path
 from counterpoint.tune.study.ledger import Ledger
 from counterpoint.tune.study.records import CandidateSeen
 from counterpoint.tune.study.study import Study
-from counterpoint.workflow.forecast.forecast import (
-    PredictionInputs,
-    PredictionOptions,
-    PricingContext,
-    forecasts,
-)
+from counterpoint.workflow.forecast.batch import PredictionInputs, forecasts
+from counterpoint.workflow.forecast.forecast import PricingContext
+from counterpoint.workflow.forecast.options import PredictionOptions
 from counterpoint.workflow.subject import find_subject
 from lowered import H100, Lowered
 from tune_search_spaces import dimension, ledger, space, variable

@@ -13,7 +13,7 @@ from counterpoint.cost.compute.memory import price_memory_bound, whole_bytes
 from counterpoint.cost.compute.user_kernel import price_registered
 from counterpoint.cost.model import FREE, Price, PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.work import Category, category
+from counterpoint.hlo.category import Category, category
 
 _CALL_START_S: Final = 2.5e-6
 _LIKELY: Final = 2.0

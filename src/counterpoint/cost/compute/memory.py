@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.cost.model import PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program, Shape
-from counterpoint.hlo.work import Category, bytes_accessed, category
+from counterpoint.hlo.category import Category, category
+from counterpoint.hlo.work import bytes_accessed
 
 if TYPE_CHECKING:
     from counterpoint.cost.compute.machine import ComputeDevice

@@ -18,7 +18,8 @@ from counterpoint.cost.compute.memory import memory_rate, price_memory_bound
 from counterpoint.cost.compute.user_kernel import price_registered
 from counterpoint.cost.model import FREE, Price
 from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.work import Category, bytes_accessed, category
+from counterpoint.hlo.category import Category, category
+from counterpoint.hlo.work import bytes_accessed
 
 if TYPE_CHECKING:
     from counterpoint.cost.tables.gemm_csv import GemmTable

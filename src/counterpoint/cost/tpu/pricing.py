@@ -31,11 +31,12 @@ from counterpoint.cost.model import (
 )
 from counterpoint.cost.tpu.ici import TransferTime, between_slices, of_pairs, within_slice
 from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.category import Category, category, is_local_copy
 from counterpoint.hlo.collectives import PAIRWISE, collective, device_groups
 from counterpoint.hlo.model import launches
 from counterpoint.hlo.schedule import OFFLOADED, is_done
 from counterpoint.hlo.transfers import Transfer, transfer_of
-from counterpoint.hlo.work import Category, bytes_accessed, category, flops, is_local_copy
+from counterpoint.hlo.work import bytes_accessed, flops
 
 if TYPE_CHECKING:
     from counterpoint.cost.measured import MeasuredCosts

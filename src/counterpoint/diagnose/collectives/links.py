@@ -15,9 +15,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.fabric import Fabric, fabric_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hardware import (
-    Target,
-)
+from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import KINDS
 from counterpoint.timeline import PRICED

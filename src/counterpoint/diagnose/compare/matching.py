@@ -33,7 +33,7 @@ from typing import Final
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare.compared_op import ComparedOp
 from counterpoint.diagnose.compare.op_groups import fused_groups, looped_groups, merged_groups
-from counterpoint.hlo.work import Category
+from counterpoint.hlo.category import Category
 
 _NUMBERING: Final = re.compile(r"([._](\d+|clone|remat\d*))+$")
 

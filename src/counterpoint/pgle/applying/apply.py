@@ -47,15 +47,11 @@ from counterpoint.pgle.evidence import (
     ProfileUse,
     read_evidence,
 )
-from counterpoint.pgle.lookups import (
-    ProfileFit,
-    costs_found,
-    reused_names,
-    source_fingerprints,
-)
+from counterpoint.pgle.lookups import costs_found
 from counterpoint.pgle.making.origin import other_recorded
 from counterpoint.pgle.profiles.files import read_profile, write_profile
 from counterpoint.pgle.profiles.profile import Profile
+from counterpoint.pgle.staleness import ProfileFit, reused_names, source_fingerprints
 
 CHECKER: Final = "xla_gpu_pgle_accuracy_checker"
 _PROOF: Final = (

@@ -23,8 +23,9 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.schedule import async_pairs, is_done, is_start
 from counterpoint.pgle.evidence import LogEvidence, ModuleUse, ProfileUse
-from counterpoint.pgle.lookups import ProfileFit, Staleness, base_name, costs_found
+from counterpoint.pgle.lookups import base_name, costs_found
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
+from counterpoint.pgle.staleness import ProfileFit, Staleness
 
 INIT_ARGS: Final = "LIBTPU_INIT_ARGS"
 _FLAG: Final = "--xla_tpu_impure_latency_hiding_scheduler_profile_path"

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.pgle.checking.check import COVERAGE as COVERAGE
-    from counterpoint.pgle.checking.check import TIME as TIME
     from counterpoint.pgle.checking.check import Coverage as Coverage
-    from counterpoint.pgle.checking.check import CoverageVerdict as CoverageVerdict
     from counterpoint.pgle.checking.check import CoveredPart as CoveredPart
     from counterpoint.pgle.checking.check import ImplausibleCost as ImplausibleCost
     from counterpoint.pgle.checking.check import LookupAnswer as LookupAnswer
     from counterpoint.pgle.checking.check import check_profile as check_profile
-    from counterpoint.pgle.checking.check import judge as judge
     from counterpoint.pgle.checking.difference import ProfileDiff as ProfileDiff
     from counterpoint.pgle.checking.difference import diff_profiles as diff_profiles
+    from counterpoint.pgle.checking.verdict import COVERAGE as COVERAGE
+    from counterpoint.pgle.checking.verdict import TIME as TIME
+    from counterpoint.pgle.checking.verdict import CoverageVerdict as CoverageVerdict
+    from counterpoint.pgle.checking.verdict import judge as judge
 
 __getattr__ = lazy(__name__)

@@ -9,30 +9,17 @@ run compiles, and its log can prove what it compiled with.
 
 from __future__ import annotations
 
-import math
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Final
 
-from counterpoint.core import CounterpointError, InputError, Range, Unknown
+from counterpoint.core import CounterpointError, InputError, Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.core.outputs import write_whole
-from counterpoint.flags.versions import (
-    PROFILE,
-)
-from counterpoint.hlo import Program, read_program
-from counterpoint.pgle import (
-    LogComplaint,
-    ModuleUse,
-    ProfileFit,
-    ProfileUse,
-    costs_found,
-    read_evidence,
-)
-from counterpoint.pgle.applying import Movement, heaviest, movement
+from counterpoint.flags.versions import PROFILE
+from counterpoint.hlo import Program
+from counterpoint.pgle import costs_found
+from counterpoint.pgle.applying import Movement, movement
 from counterpoint.pgle.checking import Coverage, check_profile, judge
 from counterpoint.pgle.making import make_profile, measured_times
 from counterpoint.pgle.profiles import (
@@ -42,194 +29,18 @@ from counterpoint.pgle.profiles import (
     read_profile,
     write_profile,
 )
-from counterpoint.runs import Rank, Run
-from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE, Score, score, student_t
+from counterpoint.runs import Run
+from counterpoint.runs.scores import Score, score
 from counterpoint.timeline import Timeline
+from counterpoint.workflow.feedback.profile_proof import (
+    ProfileProof,
+    compiled,
+    platforms_without_pgle,
+    prove,
+    step_module,
+)
+from counterpoint.workflow.feedback.run_comparison import RunComparison, abba_order, compare_runs
 from counterpoint.workflow.feedback.task import NO_CACHE, FeedbackTask, Say, run_workload
-
-
-class SpeedVerdict(StrEnum):
-    """The conclusion of a comparison."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    SAME = "no difference"
-    OPEN = "not decided"
-
-
-@frozen
-class RunComparison:
-    """Median step times of runs without and with a change, in pairs."""
-
-    without_s: tuple[float, ...]
-    with_s: tuple[float, ...]
-    change: float  # of the step time: -0.03 is 3% faster
-    range: Range | Unknown
-    verdict: SpeedVerdict
-
-    @property
-    def decided(self) -> bool:
-        """True if the runs show a difference, or that there is none."""
-        return self.verdict is not SpeedVerdict.OPEN
-
-
-def compare_runs(without_s: Sequence[float], with_s: Sequence[float]) -> RunComparison | Unknown:
-    """Compare paired runs by their median step times.
-
-    The unit is the run, never the step: steps of one run share its compile, its placement and its
-    neighbors, so tests on steps mistake noise for a gain most of the time. Runs are paired in the
-    order in which they ran, and the range comes from the paired log ratios.
-    """
-    if not without_s or len(without_s) != len(with_s):
-        return Unknown(
-            f"{len(without_s)} runs without and {len(with_s)} with the change have step times, "
-            "so they can't be paired"
-        )
-    logs = [math.log(b / a) for a, b in zip(without_s, with_s, strict=True)]
-    change = math.expm1(fmean(logs))
-    reach = _reach(logs)
-    return RunComparison(tuple(without_s), tuple(with_s), change, reach, _verdict(reach))
-
-
-def _reach(logs: Sequence[float]) -> Range | Unknown:
-    if len(logs) < 2:
-        return Unknown(
-            "one pair of runs has no range; identical runs have been seen to differ by "
-            f"{RUN_TO_RUN_NOISE:.1%} (rule of thumb)"
-        )
-    half = student_t(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
-    middle = fmean(logs)
-    return Range(math.expm1(middle - half), math.expm1(middle + half))
-
-
-def _verdict(reach: Range | Unknown) -> SpeedVerdict:
-    if isinstance(reach, Unknown):
-        return SpeedVerdict.OPEN
-    if reach.high < 0:
-        return SpeedVerdict.FASTER
-    if reach.low > 0:
-        return SpeedVerdict.SLOWER
-    if reach.low >= -NEGLIGIBLE_CHANGE and reach.high <= NEGLIGIBLE_CHANGE:
-        return SpeedVerdict.SAME
-    return SpeedVerdict.OPEN
-
-
-def abba_order(pairs: int) -> tuple[bool, ...]:
-    """Return the order of runs without (False) and with (True) the change: ABBA.
-
-    A drift of the machine then affects both equally.
-    """
-    return tuple(turn for pair in range(pairs) for turn in ((False, True), (True, False))[pair % 2])
-
-
-@frozen(kw_only=True)
-class ProfileProof:
-    """The evidence of one run, and what is missing; `used` only if nothing is."""
-
-    used: bool
-    reasons: tuple[str, ...]
-    module: ModuleUse | None = None
-    coverage: Coverage | None = None
-    complaints: tuple[LogComplaint, ...] = ()
-
-
-def prove(run: Run, profile: Profile, module: str) -> ProfileProof:
-    """Check that every rank of the run compiled `module` with the profile.
-
-    A log may claim too much (`Found profile` is written for an empty one), and costs may be found
-    under names that stand for other operations. So the proof has three parts: the compiler opened
-    the profile for the step, it found costs there, and the module it compiled has the fingerprint
-    of the program that was measured.
-    """
-    proofs = [_of_rank(rank, run, profile, module) for rank in run.ranks]
-    failed = next((proof for proof in proofs if not proof.used), None)
-    if failed is not None:
-        return failed
-    if not proofs:
-        return ProfileProof(used=False, reasons=(f"{run.path} has no ranks",))
-    return proofs[0]
-
-
-def _of_rank(rank: Rank, run: Run, profile: Profile, module: str) -> ProfileProof:
-    where = f"rank {rank.number}: " if len(run.ranks) > 1 else ""
-    evidence = read_evidence(log_text(rank.stderr), dict(run.settings.xla))
-    use = evidence.of(module)
-    program = compiled(rank, module)
-    coverage = None if program is None else check_profile(profile, program)
-    is_used = use is not None and use.use is ProfileUse.USED
-    wants = () if is_used else (_platform(run) or _log_says(evidence.reason, use),)
-    missing = tuple(f"{where}{want}" for want in (*wants, _fits(coverage, module)) if want)
-    reasons = missing or (f"{where}{use.reason}" if use else "",)
-    return ProfileProof(
-        used=not missing,
-        reasons=reasons,
-        module=use,
-        coverage=coverage,
-        complaints=evidence.complaints,
-    )
-
-
-def compiled(rank: Rank, module: str) -> Program | None:
-    """Return the module of that name as the rank compiled it; the largest of several."""
-    return next((program for program in _programs(rank.hlo) if program.name == module), None)
-
-
-def step_module(run: Run, profile: Profile) -> str:
-    """Return the profile's module: the one it names, or the one that computes most."""
-    programs = [program for rank in run.ranks for program in _programs(rank.hlo)]
-    named = heaviest(program for program in programs if program.fingerprint in profile.fingerprints)
-    step = named or heaviest(programs)
-    if step is None:
-        raise InputError(
-            f"{run.path}: XLA dumped no scheduled program",
-            why="nothing was compiled, or --xla_dump_to points elsewhere",
-            next=f"counterpoint runs {run.path.parent}",
-        )
-    return step.name
-
-
-def _programs(paths: Iterable[Path]) -> Iterator[Program]:
-    for path in paths:
-        try:
-            program = read_program(path)
-        except CounterpointError:
-            continue  # truncated by the end of the process
-        if program.is_scheduled:
-            yield program
-
-
-def log_text(path: Path) -> str:
-    """Return the text of a log; empty if it can't be read."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def platforms_without_pgle(run: Run) -> str:
-    """Return the platforms of the run, if none takes PGLE profiles: only GPUs do."""
-    found = {
-        process.platform for rank in run.ranks for process in rank.processes if process.platform
-    }
-    return ", ".join(sorted(found)) if found <= {"cpu", "tpu"} else ""
-
-
-def _platform(run: Run) -> str | None:
-    where = platforms_without_pgle(run)
-    return f"it ran on {where}, and XLA uses PGLE profiles on GPUs only" if where else None
-
-
-def _log_says(reason: str, use: ModuleUse | None) -> str:
-    return use.reason if use is not None else f"its log does not prove it: {reason}"
-
-
-def _fits(coverage: Coverage | None, module: str) -> str | None:
-    if coverage is None:
-        return f"no scheduled module {module} was dumped, so the compiled program is unknown"
-    if coverage.staleness.fit in (ProfileFit.STALE, ProfileFit.FOREIGN):
-        return f"the profile is {coverage.staleness.fit}: {coverage.staleness.reason}"
-    return None
-
 
 _NOT_COMPARED: Final = Unknown("use of the profile is not proved, so step times are not compared")
 

@@ -26,11 +26,11 @@ from counterpoint.pgle.profiles import (
 from counterpoint.timeline import read
 from counterpoint.workflow.feedback.feedback import (
     Feedback,
-    abba_order,
     existing_profile,
     feed_back,
     measurement,
 )
+from counterpoint.workflow.feedback.run_comparison import abba_order
 from counterpoint.workflow.feedback.task import (
     NO_CACHE,
     FeedbackTask,

@@ -1,13 +1,13 @@
 """Forecasts: Settings are compiled and simulated, with memory and range."""
 
+from counterpoint.workflow.forecast.batch import ForecastBatch as ForecastBatch
+from counterpoint.workflow.forecast.batch import PredictionInputs as PredictionInputs
+from counterpoint.workflow.forecast.batch import forecasts as forecasts
 from counterpoint.workflow.forecast.forecast import CompileRequest as CompileRequest
-from counterpoint.workflow.forecast.forecast import ForecastBatch as ForecastBatch
-from counterpoint.workflow.forecast.forecast import PredictionInputs as PredictionInputs
 from counterpoint.workflow.forecast.forecast import PricingContext as PricingContext
 from counterpoint.workflow.forecast.forecast import communication_streams as communication_streams
 from counterpoint.workflow.forecast.forecast import compile_request as compile_request
 from counterpoint.workflow.forecast.forecast import forecast as forecast
-from counterpoint.workflow.forecast.forecast import forecasts as forecasts
 from counterpoint.workflow.forecast.measured_costs import read_tables as read_tables
 from counterpoint.workflow.forecast.ranking import MemoryFit as MemoryFit
 from counterpoint.workflow.forecast.ranking import memory_fit as memory_fit

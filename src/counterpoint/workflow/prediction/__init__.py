@@ -1,6 +1,6 @@
 """`predict`: compile for devices that are not available here, price, simulate, compare and rank."""
 
-from counterpoint.workflow.forecast.forecast import PredictionOptions as PredictionOptions
+from counterpoint.workflow.forecast.options import PredictionOptions as PredictionOptions
 from counterpoint.workflow.forecast.ranking import INDIFFERENCE as INDIFFERENCE
 from counterpoint.workflow.forecast.ranking import Forecast as Forecast
 from counterpoint.workflow.forecast.ranking import RankedCandidate as RankedCandidate

@@ -19,10 +19,10 @@ from counterpoint.diagnose import select
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import mismatched_devices
 from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.category import category
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.origin import StableKey, provenance, stable_key
-from counterpoint.hlo.work import category
 from counterpoint.pgle import cost_name, lookup_name
 from counterpoint.pgle.making import measured_times
 from counterpoint.runs.timeline import read

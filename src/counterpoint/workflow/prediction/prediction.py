@@ -36,31 +36,25 @@ from counterpoint.hlo.transfers import transfers
 from counterpoint.simulate import Jitter, Simulation
 from counterpoint.timeline import Timeline
 from counterpoint.trainers import TokensInStep
-from counterpoint.workflow.forecast.forecast import (
-    ForecastBatch,
-    PredictionInputs,
-    PredictionOptions,
-    PricingContext,
-    Say,
-    forecasts,
-)
+from counterpoint.workflow.forecast.batch import ForecastBatch, PredictionInputs, Say, forecasts
+from counterpoint.workflow.forecast.forecast import PricingContext
 from counterpoint.workflow.forecast.measured_costs import (
     notes_on_tables,
     read_tables,
     warnings_on_tables,
 )
+from counterpoint.workflow.forecast.options import PredictionOptions
 from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate
 from counterpoint.workflow.prediction.against import (
     MeasurementComparison,
     compare,
     read_measurement,
 )
-from counterpoint.workflow.prediction.gain import (
-    Gain,
+from counterpoint.workflow.prediction.gain import Gain, gain
+from counterpoint.workflow.prediction.what_if import (
     UnansweredWhatIf,
     WhatIfAnswer,
     answers,
-    gain,
     read_questions,
 )
 from counterpoint.workflow.subject import (

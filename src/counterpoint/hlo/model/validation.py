@@ -1,0 +1,113 @@
+"""Validation of a Program by its reader, so that every walk over it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from counterpoint.core import InputError
+from counterpoint.hlo.model.instruction import Computation
+from counterpoint.hlo.model.program import RUNNING, Program
+
+# Real modules stay below twenty levels; functions that traverse a Program recurse once per level.
+_DEEPEST_CALLS = 100
+
+_MOST_INSTRUCTIONS: Final = 10_000_000
+_MOST_DEVICES: Final = 1 << 20
+"""Most that one pass through a Program may run, loops counted once; real ones run thousands."""
+
+
+def validate_program(program: Program) -> Program:
+    """Validate a Program and sort its computations, callees before callers.
+
+    Afterward operands precede their users in the same computation, every name refers to something,
+    and no computation calls itself, so every walk over a Program ends.
+    """
+    # The groups of a collective are lists of all devices.
+    if min(program.num_partitions, program.num_replicas) < 1:
+        raise _damaged(program, "it has no partition or no replica")
+    if program.num_partitions * program.num_replicas > _MOST_DEVICES:
+        raise _damaged(program, f"it is made for more than {_MOST_DEVICES:,} devices")
+    if program.entry not in program.computations:
+        raise _damaged(program, f"its entry computation {program.entry!r} is missing")
+    for computation in program.computations.values():
+        _check_order(program, computation)
+    order = _order_of_calls(program)
+    _check_size(program, order)
+    return replace(program, computations={name: program.computations[name] for name in order})
+
+
+def _check_size(program: Program, order: Iterable[str]) -> None:
+    """Refuse calls that double at each level: nothing could walk through them."""
+    sizes: dict[str, int] = {}
+    for name in order:
+        instructions = program.computations[name].instructions
+        sizes[name] = len(instructions) + sum(
+            sizes[callee]
+            for instruction in instructions
+            if instruction.opcode in RUNNING
+            for callee in instruction.calls
+        )
+        if sizes[name] > _MOST_INSTRUCTIONS:
+            raise _damaged(program, f"computation {name} runs {sizes[name]:,} instructions")
+
+
+def _check_order(program: Program, computation: Computation) -> None:
+    seen: set[str] = set()
+    for instruction in computation.instructions:
+        if not seen.issuperset(instruction.operands):
+            missing = next(name for name in instruction.operands if name not in seen)
+            raise _damaged(
+                program, f"{instruction.name} reads {missing}, which does not precede it"
+            )
+        seen.add(instruction.name)
+    if computation.root not in seen:
+        raise _damaged(program, f"computation {computation.name} has no root")
+
+
+def _order_of_calls(program: Program) -> dict[str, None]:
+    """Traverse the calls depth first; meeting a computation inside itself is a cycle."""
+    calls = {
+        name: [
+            callee
+            for instruction in reversed(computation.instructions)
+            for callee in instruction.calls
+        ]
+        for name, computation in program.computations.items()
+    }
+    done: dict[str, None] = {}
+    for start in (program.entry, *sorted(calls)):
+        path: dict[str, list[str]] = {}
+        name: str | None = start
+        while name is not None:
+            if name not in path and name not in done:
+                path[name] = list(calls[name])
+            name = _step(program, path, done)
+    return done
+
+
+def _step(program: Program, path: dict[str, list[str]], done: dict[str, None]) -> str | None:
+    """Return the next computation to enter, after leaving the finished ones."""
+    while path:
+        name, left = next(reversed(path.items()))
+        if not left:
+            done[name] = None
+            del path[name]
+            continue
+        callee = left.pop()
+        if callee in path:
+            raise _damaged(program, f"computation {callee} calls itself")
+        if callee not in program.computations:
+            raise _damaged(program, f"computation {callee} is called but missing")
+        if len(path) > _DEEPEST_CALLS:
+            raise _damaged(program, f"its computations call each other {len(path)} deep")
+        if callee not in done:
+            return callee
+    return None
+
+
+def _damaged(program: Program, why: str) -> InputError:
+    return InputError(
+        f"HLO module {program.name!r} is damaged", why=why, next="write the dump or profile again"
+    )

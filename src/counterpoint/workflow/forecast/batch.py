@@ -1,0 +1,168 @@
+"""Batches of forecasts: a base and its candidates, compiled at once and simulated one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from counterpoint.compile import (
+    CompiledProgram,
+    compile_all,
+)
+from counterpoint.core import CounterpointError, InputError
+from counterpoint.core.frozen import frozen
+from counterpoint.hlo import Program
+from counterpoint.workflow.forecast.forecast import (
+    CompileRequest,
+    PricingContext,
+    compile_request,
+    forecast,
+    forecast_scheduled,
+)
+from counterpoint.workflow.forecast.measured_costs import TransferredCosts, transfer_costs
+from counterpoint.workflow.forecast.options import PredictionOptions
+from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate, ranked
+from counterpoint.workflow.forecast.unknown_flags import with_the_others
+from counterpoint.workflow.subject import PredictionSubject
+from counterpoint.workflow.variant import Variant, candidate, with_unique_names
+
+BASE: Final = "base"
+
+_LARGE: Final = 60 << 10
+"""Bytes of StableHLO: a step of MaxText, which libtpu compiles in one to five minutes."""
+
+Say: TypeAlias = Callable[[str], None]
+
+
+@frozen
+class PredictionInputs:
+    """The common inputs of the parts of one prediction."""
+
+    subject: PredictionSubject
+    pricing: PricingContext
+    question: PredictionOptions
+    say: Say
+
+
+@frozen(kw_only=True)
+class ForecastBatch:
+    """The base and all candidates in their order, and the context that priced them."""
+
+    base: Forecast
+    standings: tuple[RankedCandidate, ...] = ()
+    pricing: PricingContext
+    carried: TransferredCosts | None
+
+
+def forecasts(work: PredictionInputs) -> ForecastBatch:
+    """Forecast the base and the candidates, in their order, with the base among them."""
+    settings = work.subject.settings.merged(work.question.settings)
+    base = Variant(BASE, settings)
+    others = with_unique_names(
+        candidate(choice, settings, chip=work.pricing.target.gpu)
+        if isinstance(choice, str)
+        else choice
+        for choice in work.question.candidates
+    )
+    if work.subject.program is not None:
+        return _scheduled(work, base, others)
+    wanted, results = _compile(work, [base, *others])
+    first = results[0]
+    if isinstance(first, CounterpointError):
+        raise first
+    carried = _carried(work, first.program)
+    pricing = replace(work.pricing, measured=carried.measured if carried else None)
+    work.say("simulating")
+    outcomes = [
+        result if isinstance(result, CounterpointError) else forecast(pricing, request, result)
+        for request, result in zip(wanted, results, strict=True)
+    ]
+    base_forecast = outcomes[0]
+    if isinstance(base_forecast, CounterpointError):
+        raise base_forecast
+    standings = _standings([base, *others], outcomes)
+    return ForecastBatch(base=base_forecast, standings=standings, pricing=pricing, carried=carried)
+
+
+def _scheduled(work: PredictionInputs, base: Variant, others: Sequence[Variant]) -> ForecastBatch:
+    program = work.subject.program
+    changed = [*base.settings.flags, *dict(base.settings.options)]
+    if program is None or others or changed or work.question.pgle:
+        what = "candidate=" if others else f"set={changed[0]}" if changed else "pgle="
+        raise InputError(
+            f"`{what}`: {work.subject.origin} is already scheduled, so settings cannot change it",
+            why="XLA can't compile a scheduled module again",
+            next="pass the program before XLA's passes: JAX_DUMP_IR_TO=ir, or -- python train.py",
+        )
+    carried = _carried(work, program)
+    pricing = replace(work.pricing, measured=carried.measured if carried else None)
+    work.say("simulating")
+    base_forecast = forecast_scheduled(pricing, base, program)
+    return ForecastBatch(base=base_forecast, pricing=pricing, carried=carried)
+
+
+def _compile(
+    work: PredictionInputs, variants: Sequence[Variant]
+) -> tuple[list[CompileRequest], list[CompiledProgram | CounterpointError]]:
+    """Compile all variants in parallel; an error of the base ends the rest."""
+    workload = work.subject.workload
+    if workload is None:
+        raise ValueError("a scheduled program is not compiled")
+    timeout_s, only = work.question.timeout_s, work.question.schedule_only
+    wanted = [
+        compile_request(workload, work.pricing.target, variant, timeout_s, schedule_only=only)
+        for variant in variants
+    ]
+    results: dict[int, CompiledProgram | CounterpointError] = {}
+    verb = "scheduling" if only else "compiling"
+    work.say(f"{verb} {work.subject.name} for {work.pricing.target}{_expected(wanted)}")
+    for number, result in compile_all(
+        [request.task for request in wanted], work.question.jobs, work.say
+    ):
+        results[number] = result
+        if number == 0 and isinstance(result, CounterpointError):
+            flags = wanted[0].variant.settings.flags
+            raise with_the_others(result, flags, work.question.recipes)
+    return wanted, [results[number] for number in range(len(wanted))]
+
+
+def _expected(requests: Sequence[CompileRequest]) -> str:
+    """Return what is known of the time that libtpu takes; XLA:GPU takes seconds."""
+    task = requests[0].task
+    if task.target.tpu is None:
+        return ""
+    if task.schedule_only:
+        return " by libtpu, which takes seconds each; minutes for TPU7x, or if layers are no loop"
+    large = len(task.workload.program) > _LARGE
+    return " by libtpu, which takes one to five minutes each" if large else " by libtpu"
+
+
+def _carried(work: PredictionInputs, program: Program) -> TransferredCosts | None:
+    if work.question.profile is None:
+        return None
+    work.say(f"reading {work.question.profile}")
+    return transfer_costs(work.question.profile, program, work.pricing.target)
+
+
+def _standings(
+    variants: Sequence[Variant], forecasts: Sequence[Forecast | CounterpointError]
+) -> tuple[RankedCandidate, ...]:
+    if len(variants) < 2:
+        return ()
+    return ranked(
+        [
+            RankedCandidate(
+                name=variant.name, settings=variant.settings, is_base=not number, error=result
+            )
+            if isinstance(result, CounterpointError)
+            else RankedCandidate(
+                name=variant.name,
+                settings=variant.settings,
+                is_base=not number,
+                forecast=result,
+                exposed_ms=result.simulation.exposed_s * 1e3,
+            )
+            for number, (variant, result) in enumerate(zip(variants, forecasts, strict=True))
+        ]
+    )
