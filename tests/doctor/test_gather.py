@@ -11,7 +11,8 @@ import pytest
 from counterpoint.doctor.checks import run_checks
 from counterpoint.doctor.facts import HostFacts, KernelClock
 from counterpoint.doctor.gather.gather import gather
-from counterpoint.doctor.gather.machine import kernel_clock, run_tool
+from counterpoint.doctor.gather.machine import kernel_clock
+from counterpoint.doctor.gather.tools import run_tool
 from counterpoint.doctor.result import Status
 
 FILES = {

@@ -31,7 +31,7 @@ from counterpoint.core.rules import DocumentedRule
 from counterpoint.doctor.checks import results_of
 from counterpoint.doctor.cluster import hosts_differ, missing_ranks
 from counterpoint.doctor.facts import HostFacts
-from counterpoint.doctor.gather.machine import run_tool
+from counterpoint.doctor.gather.tools import run_tool
 from counterpoint.doctor.result import (
     CheckResult,
     Checkup,

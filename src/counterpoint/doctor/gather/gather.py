@@ -1,256 +1,27 @@
-"""All Facts of this host."""
+"""Gathers the facts of this host."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
-import re
 import socket
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from counterpoint.capture.ranks import World, find_world
 from counterpoint.core import CounterpointError
-from counterpoint.core.rules import find_rule, read_page
-from counterpoint.doctor.checks.compilation_cache import SETTING as CACHE
 from counterpoint.doctor.facts import (
-    CheckedFlags,
-    FlagRemark,
     HostFacts,
-    InstalledPackages,
     KernelClock,
-    RunDirectory,
 )
-from counterpoint.doctor.gather.machine import (
-    RunTool,
-    gather_gpus,
-    gather_machine,
-    gather_network,
-    names_in,
-    run_tool,
-    text_of,
-)
-from counterpoint.doctor.requirement import normalized_name
-from counterpoint.flags import Channel, inherited_settings
-from counterpoint.flags.check import CheckRequest, examine
-from counterpoint.flags.jaxlib import JaxlibInterpreter, find_interpreter
-from counterpoint.flags.lint import Remark
-from counterpoint.flags.parse import read_variables
-from counterpoint.flags.rules import RULES
-
-_ADDRESS: Final = re.compile(r"https://[^\s)`]+")
-_SENTENCE: Final = re.compile(r"(.+?)\.(?:\s|$)", re.DOTALL)
-
-SEEN = ("LD_LIBRARY_PATH", "TF_FORCE_UNIFIED_MEMORY", "SLURM_JOB_NODELIST", "OMP_NUM_THREADS")
-"""Variables that checks read in addition to the settings of JAX, XLA and NCCL."""
-
-
-def seen_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that the doctor reads; never those that may hold a secret."""
-    from counterpoint.flags import is_setting
-
-    also = (*SEEN, "NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")
-    return {
-        name: value
-        for name, value in sorted(environment.items())
-        if (is_setting(name) or name in also) and not _secret(name)
-    }
-
-
-def gather_flags(
-    environment: Mapping[str, str], interpreter: JaxlibInterpreter | None, *, probe: bool
-) -> CheckedFlags:
-    """Return the remarks; with `probe`, also query the parser of the installed compiler."""
-    from counterpoint.flags.option_probe import probe_compiler
-
-    try:
-        written = read_variables(environment, "environment")
-        asker = probe_compiler if probe else None
-        found = examine(written, CheckRequest(interpreter=interpreter, ask=asker))
-    except CounterpointError as failure:
-        return CheckedFlags(why_not=failure.what)
-    heard = found.confirmation
-    given = dict.fromkeys(
-        (setting.channel is Channel.LIBTPU_INIT_ARGS, setting.name) for setting in written.given
-    )
-    return CheckedFlags(
-        names=tuple(name for libtpu, name in given if not libtpu),
-        libtpu=tuple(name for libtpu, name in given if libtpu),
-        release=found.asked,
-        remarks=tuple(map(_remark, found.remarks)),
-        probed=heard is not None and heard.asked > 0,
-    )
-
-
-def _remark(remark: Remark) -> FlagRemark:
-    """Return the remark, with the reason and an address from its rule's page."""
-    rule = find_rule(RULES, remark.code)
-    page = read_page(rule) if rule else None
-    why = _SENTENCE.match(page.sections["Why it costs time"]) if page else None
-    addresses = _ADDRESS.findall(page.sections["References"]) if page else []
-    return FlagRemark(
-        code=remark.code,
-        severity=str(remark.severity),
-        name=remark.name,
-        message=remark.message,
-        advice=remark.advice,
-        why=" ".join(why[1].split()) if why else "",
-        source=_of_reader(remark.name, addresses),
-    )
-
-
-def _of_reader(name: str, addresses: Sequence[str]) -> str:
-    """Return the address about the program that reads the setting: NCCL's for NCCL_PROTO."""
-    reader = name.lower().split("_", maxsplit=1)[0]
-    return next((address for address in addresses if reader and reader in address.lower()), "")
-
-
-def _secret(name: str) -> bool:
-    return any(word in name for word in ("TOKEN", "SECRET", "PASSWORD", "API_KEY"))
-
-
-_FAMILY: Final = re.compile(
-    r"jax(lib)?$|jax-.*|libtpu.*|nvidia-.*|numpy|scipy|ml-dtypes|flax|optax|orbax-checkpoint|chex"
-    r"|equinox|grain|maxtext|levanter|transformer-engine.*"
-)
-_ASKING: Final = re.compile(
-    r"jax(lib)?$|jax-cuda\d+-(plugin|pjrt)|flax|optax|orbax-checkpoint|chex|equinox|levanter"
-)
-"""Distributions whose requirements are checked: those built against a release of JAX."""
-
-_WHERE: Final = (
-    "import sys; sys.path[:] = filter(None, sys.path)\n"  # nothing of the current directory
-    "import platform; print(platform.python_version(), *sys.path, sep='\\n')"
-)
-_CUDA: Final = re.compile(
-    r"lib(cudnn|nccl|cublas|cublasLt|cudart|cupti|cufft|cusolver|cusparse|nvrtc|nvJitLink)\.so"
-)
-
-
-def gather_software(
-    environment: Mapping[str, str], python: Path | None, ask: RunTool
-) -> InstalledPackages:
-    """List what a Python can import: this one, or another, which is run for its search path."""
-    version, search = _own() if python is None or _is_own(python) else _of(python, ask)
-    packages: dict[str, str] = {}
-    requires: dict[str, tuple[str, ...]] = {}
-    for distribution in importlib.metadata.distributions(path=search):
-        name = (
-            normalized_name(str(distribution.metadata["Name"] or ""))
-            if distribution.metadata
-            else ""
-        )
-        if not _FAMILY.fullmatch(name) or name in packages:
-            continue
-        packages[name] = distribution.version
-        if _ASKING.fullmatch(name):
-            requires[name] = tuple(distribution.requires or ())
-    return InstalledPackages(
-        python=version,
-        packages=dict(sorted(packages.items())),
-        requires=dict(sorted(requires.items())),
-        shadowing=tuple(_shadowing(environment.get("LD_LIBRARY_PATH", ""))),
-    )
-
-
-def _own() -> tuple[str, list[str]]:
-    return platform.python_version(), list(sys.path)
-
-
-def _is_own(python: Path) -> bool:
-    return python.absolute() == Path(sys.executable).absolute()
-
-
-def _of(python: Path, ask: RunTool) -> tuple[str, list[str]]:
-    printed_lines = (ask((str(python), "-c", _WHERE)) or "").splitlines()
-    return (printed_lines[0], printed_lines[1:]) if printed_lines else ("", [])
-
-
-def _shadowing(paths: str) -> list[str]:
-    """Return CUDA libraries in the directories that come before those of the wheels."""
-    found: dict[str, None] = {}
-    for directory in filter(None, paths.split(":")):
-        if "site-packages/nvidia" in directory:
-            continue  # the wheels themselves
-        for name in names_in(Path(directory)):
-            if _CUDA.match(name):
-                found[f"{directory}/{name}"] = None
-    return list(found)
-
-
-_NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
-"""Values of xla_dump_to that are not directories."""
-
-
-def gather_places(
-    root: Path, environment: Mapping[str, str], here: Path
-) -> tuple[RunDirectory, ...]:
-    """Return the working directory, the compilation cache and the dump directory."""
-    mounts = tuple(_mounts(root))
-    return tuple(_place(path, setting, mounts) for path, setting in _wanted(environment, here))
-
-
-def _wanted(environment: Mapping[str, str], here: Path) -> Iterator[tuple[Path, str]]:
-    yield here, ""
-    cache = environment.get(CACHE, "")
-    if cache and "://" not in cache:
-        yield here / Path(cache).expanduser(), CACHE
-    try:
-        dump = inherited_settings(environment).flags.get("xla_dump_to", "")
-    except CounterpointError:
-        dump = ""  # the `flags` check reports what is wrong with them
-    if dump not in _NOWHERE and "://" not in dump:
-        yield here / dump, "xla_dump_to"
-
-
-def _place(path: Path, setting: str, mounts: tuple[tuple[str, str], ...]) -> RunDirectory:
-    existing = next(
-        (directory for directory in (path, *path.parents) if directory.is_dir()), Path("/")
-    )
-    try:
-        about = os.statvfs(existing)
-        free = about.f_bavail * about.f_frsize if about.f_blocks else None  # /proc has no size
-    except OSError:
-        free = None
-    return RunDirectory(
-        path=str(path),
-        named_by=setting,
-        exists=path.is_dir(),
-        writable=_can_write(existing) and (not path.exists() or path.is_dir()),
-        filesystem=_filesystem(existing, mounts),
-        free_bytes=free,
-    )
-
-
-def _can_write(directory: Path) -> bool:
-    """Try an unnamed file: permissions alone allow root, even on /proc or a root-squashing NFS."""
-    try:
-        with tempfile.TemporaryFile(dir=directory):
-            return True
-    except OSError:
-        return False
-
-
-def _mounts(root: Path) -> Iterator[tuple[str, str]]:
-    for line in (text_of(root / "proc/mounts") or "").splitlines():
-        words = line.split()
-        if len(words) > 2:
-            yield words[1].replace("\\040", " "), words[2]
-
-
-def _filesystem(path: Path, mounts: tuple[tuple[str, str], ...]) -> str:
-    """Return the type of the path's mount: the longest mount point above it; the last one wins."""
-    real = os.path.realpath(path)
-    best = ("", "")
-    for point, kind in mounts:
-        inside = real == point or real.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best[0]):
-            best = (point, kind)
-    return best[1]
+from counterpoint.doctor.gather.gpus import gather_gpus
+from counterpoint.doctor.gather.kernel_files import names_in, text_of
+from counterpoint.doctor.gather.machine import gather_machine
+from counterpoint.doctor.gather.network import gather_network
+from counterpoint.doctor.gather.places import gather_places
+from counterpoint.doctor.gather.settings import gather_flags, seen_environment
+from counterpoint.doctor.gather.software import gather_software
+from counterpoint.doctor.gather.tools import RunTool, run_tool
+from counterpoint.flags.jaxlib import find_interpreter
 
 
 def gather(
