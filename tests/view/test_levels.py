@@ -17,7 +17,8 @@ from counterpoint.timeline import Timeline
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.view.blocks import encode
 from counterpoint.view.lanes import CLASSES
-from counterpoint.view.picture import LevelColumns, Picture, PictureTrack, draw
+from counterpoint.view.levels import LevelColumns
+from counterpoint.view.picture import Picture, PictureTrack, draw
 from counterpoint.view.segments import Segments, coarsen, pieces
 from recordings import NS, Span, recording
 from span_lists import SPANS

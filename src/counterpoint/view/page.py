@@ -21,7 +21,8 @@ from counterpoint.core.frozen import frozen
 from counterpoint.report import printable
 from counterpoint.timeline import Timeline
 from counterpoint.view.blocks import embedded
-from counterpoint.view.picture import LevelColumns, drawing
+from counterpoint.view.levels import LevelColumns
+from counterpoint.view.picture import drawing
 from counterpoint.view.timeline_page import TimelinePage
 
 if TYPE_CHECKING:

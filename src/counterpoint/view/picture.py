@@ -10,24 +10,19 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
-from itertools import chain, pairwise, repeat
+from itertools import chain, repeat
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from counterpoint.core.columns import Intervals, union
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline import Timeline
-from counterpoint.view.blocks import encode
+from counterpoint.view.fold import folded
 from counterpoint.view.lanes import (
     CLASSES,
-    COMPUTE,
     EXPOSED,
-    HIDDEN,
     SUMMARY,
     PictureLane,
     device_lanes,
@@ -35,68 +30,13 @@ from counterpoint.view.lanes import (
     origin,
     transfer_lanes,
 )
-from counterpoint.view.segments import BASE, Longs, Segments, levels
-
-Columns: TypeAlias = dict[str, NDArray[Any]]
+from counterpoint.view.levels import Columns, LevelColumns
+from counterpoint.view.segments import Segments, levels
 
 _REACHING: Final = 256
 """Spans before a step that are looked through for some that reach into it."""
 _WORKERS: Final = 8
 """Threads that draw devices: numpy works beside them."""
-
-_TILE: Final = 2048
-"""Segments of a tile: what a browser fetches and decodes at once."""
-
-
-@frozen(eq=False, kw_only=True, slots=False)
-class LevelColumns:
-    """One level of a lane: the columns of its segments in all rows, sorted by start.
-
-    `exposed` are the moments at which exposed time begins and ends, in turns: where spans of
-    collectives are cut. A tile has those that it needs, so a browser needs no other tile for it.
-    """
-
-    width: int
-    columns: Columns
-    exposed: Longs | None = None
-    borders: tuple[int, ...] = ()
-    """Rows at which a tile ends, so that one step can be had alone."""
-
-    def __len__(self) -> int:
-        return len(self.columns["start"])
-
-    @cached_property
-    def tiles(self) -> list[slice]:
-        return [
-            slice(at, min(at + _TILE, last))
-            for first, last in pairwise((0, *self.borders, len(self)))
-            for at in range(first, last, _TILE)
-        ]
-
-    @cached_property
-    def extents(self) -> list[tuple[int, int]]:
-        """Start and latest end of each tile."""
-        start, end = self.columns["start"], self.columns["start"] + self.columns["dur"]
-        return [(int(start[tile][0]), int(end[tile].max())) for tile in self.tiles]
-
-    def block(self, tile: int) -> bytes:
-        rows = self.tiles[tile]
-        columns = {name: column[rows] for name, column in self.columns.items()}
-        if self.exposed is not None:
-            columns["cuts"] = _cuts(self.exposed, columns)
-        return encode(columns)
-
-
-def _cuts(exposed: Longs, columns: Columns) -> Longs:
-    """Return the exposed intervals in which spans lie that are exposed in part, as moments."""
-    partly = (columns["exposed"] > 0) & (columns["exposed"] < columns["dur"])
-    start = columns["start"][partly]
-    begins, ends = exposed[::2], exposed[1::2]
-    first = np.searchsorted(ends, start, side="right")
-    last = np.searchsorted(begins, start + columns["dur"][partly], side="left")
-    change = np.bincount(first, minlength=len(begins) + 1)
-    change -= np.bincount(last, minlength=len(begins) + 1)
-    return exposed.reshape(-1, 2)[np.cumsum(change)[:-1] > 0].reshape(-1)
 
 
 @frozen(eq=False, kw_only=True)
@@ -294,80 +234,3 @@ def _fold(summaries: Sequence[Segments], end: int) -> PictureTrack:
         classes=SUMMARY,
         levels=tuple(folded(summaries, end)),
     )
-
-
-_FEWEST_BUCKETS: Final = 8192
-_MOST_BUCKETS: Final = 131072
-_CELLS: Final = 1 << 23
-"""Buckets times devices of the finest level, at most, except of very many devices."""
-_FEWEST: Final = 128
-_NARROWEST: Final = 1000
-
-
-def folded(summaries: Sequence[Segments], end: int) -> list[LevelColumns]:
-    """Return the levels of a fold, the finest first: buckets in which any device does something.
-
-    Each has the time of each class, summed over the devices, and the least, the median and the most
-    time that single devices compute.
-    """
-    most = min(max(_CELLS // len(summaries), _FEWEST_BUCKETS), _MOST_BUCKETS)
-    busy = union(
-        np.concatenate([each.start for each in summaries]),
-        np.concatenate([each.end for each in summaries]),
-    )
-    width = _NARROWEST
-    while _touched(busy, width) > most:
-        width *= BASE
-    start = _buckets(busy, width)
-    borders = np.stack([start, start + width])
-    times = np.stack([np.diff(_until(each, borders), axis=1)[:, 0] for each in summaries])
-    found = [_level(times, start, width)]
-    while width < end and len(start) > _FEWEST:
-        width *= BASE
-        first = np.flatnonzero(np.diff(start // width, prepend=-1))
-        start, times = start[first] // width * width, np.add.reduceat(times, first, axis=2)
-        found.append(_level(times, start, width))
-    return found
-
-
-def _touched(busy: Intervals, width: int) -> int:
-    """Return the number of buckets that intervals touch; neighbors may share one."""
-    first, last = busy.start // width, (busy.end - 1) // width
-    return int((last - first + 1).sum() - (first[1:] == last[:-1]).sum())
-
-
-def _buckets(busy: Intervals, width: int) -> Longs:
-    """Return the starts of the buckets that intervals touch."""
-    first, last = busy.start // width, (busy.end - 1) // width
-    count = last - first + 1
-    before = np.repeat(np.cumsum(count) - count, count)
-    return np.unique(np.repeat(first, count) + np.arange(int(count.sum())) - before) * width
-
-
-def _level(times: Longs, start: Longs, width: int) -> LevelColumns:
-    """Return a level from the time of each class (second) by device (first) and bucket (third)."""
-    busy = times[:, COMPUTE] + times[:, HIDDEN]
-    columns = {
-        "start": start,
-        "dur": np.full(len(start), width),
-        "row": np.zeros(len(start), np.int64),
-        **{CLASSES[each]: times[:, at].sum(axis=0) for at, each in enumerate(SUMMARY)},
-        "busy_min": busy.min(axis=0),
-        "busy_median": np.median(busy, axis=0).astype(np.int64),
-        "busy_max": busy.max(axis=0),
-    }
-    return LevelColumns(width=width, columns=columns)
-
-
-def _until(summary: Segments, at: Longs) -> Longs:
-    """Return the time of each class before each moment."""
-    if not len(summary):
-        return np.zeros((len(SUMMARY), *at.shape), np.int64)
-    before = np.concatenate(
-        [np.zeros((len(SUMMARY), 1), np.int64), np.cumsum(summary.times, axis=1)], axis=1
-    )
-    last = np.searchsorted(summary.start, at, side="right") - 1
-    known = np.maximum(last, 0)
-    inside = np.clip(at - summary.start[known], 0, summary.end[known] - summary.start[known])
-    partial = np.where(summary.times[:, known] > 0, inside, 0)
-    return np.where(last < 0, 0, before[:, known] + partial)
