@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.timeline.nsys.launches import OUTSIDE, Longs, nearest, nest
+from counterpoint.timeline.nsys.nesting import OUTSIDE, Longs, nearest, nest
 
 Rows = list[tuple[int, int, int]]
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.timeline.source import find_sources, in_order
+from counterpoint.timeline.sessions import in_order
+from counterpoint.timeline.source import find_sources
 
 
 def session(log: Path, stamp: str, *hosts: str) -> None:

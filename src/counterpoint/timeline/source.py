@@ -1,11 +1,6 @@
 """Sources of profiles: files, directories, globs, archives and URLs, as named bytes.
 
-In a log directory the profiles of one run are found. JAX writes a session to
-`plugins/profile/<time>/<host>.xplane.pb` (or `.xplane.riegeli`, piece by piece), and each process
-uses the time at which it stopped: hosts of one run may lie in directories that are seconds apart,
-or in log directories of their own. So sessions that lie close together belong to one run as long as
-no host occurs twice; a host's older session is of an earlier run. Reference:
-tsl/profiler/rpc/client/save_profile.cc (GetCurrentTimeStampAsString).
+In a log directory the profiles of the newest run are found (sessions.py).
 """
 
 from __future__ import annotations
@@ -13,12 +8,10 @@ from __future__ import annotations
 import glob
 import mmap
 import os
-import re
 import shlex
 import stat
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
@@ -26,15 +19,16 @@ from urllib.parse import unquote, urlsplit
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
+from counterpoint.timeline.sessions import LISTED, find_sessions, in_order, newest_run
 from counterpoint.timeline.storage.parquet import MANIFEST, is_timeline
 
 if TYPE_CHECKING:
     from counterpoint.timeline.remote import RemotePath
+    from counterpoint.timeline.sessions import Place
 
-    Place = Path | RemotePath
-    """A file or directory, on this machine or in a store."""
 
-__all__ = ["ENDINGS", "ProfileSource", "find_sources", "in_order"]
+__all__ = ["ENDINGS", "ProfileSource", "find_sources"]
+
 
 ENDINGS: Final = (
     (".xplane.pb", ".xplane.pb.gz", ".xplane.riegeli"),
@@ -235,7 +229,7 @@ def _of_other_kinds(directory: Place, taken: Sequence[Place]) -> list[str]:
         for path in (directory.iterdir() if taken else ())
         if path.name.endswith(whole) and path.name.partition(".")[0] not in stems
     )
-    note = f"left out, since only profiles of one kind are read there: {some(others, _LISTED)}"
+    note = f"left out, since only profiles of one kind are read there: {some(others, LISTED)}"
     return [note] if others else []
 
 
@@ -253,119 +247,3 @@ def _refuse_timeline(directory: Place) -> None:
             why="it already holds all profiles of its run; `executor=local` takes several",
             next=f"counterpoint explain {shlex.quote(str(directory))}",
         )
-
-
-_STAMP: Final = re.compile(r"\d{4}(_\d{2}){5}")
-_STAMPED: Final = "%Y_%m_%d_%H_%M_%S"
-_LOGS: Final = ("plugins/profile/*", "*/plugins/profile/*", "*/*/plugins/profile/*")
-"""Locations of sessions: in the log directory itself, or in one for each host."""
-
-_CLOSE_S: Final = 300.0
-"""Hosts stop at the same step, but writing a large profile may take minutes."""
-
-_LISTED: Final = 3
-_DIGITS: Final = re.compile(r"(\d+)")
-
-ProfilesIn = Callable[["Place"], list["Place"]]
-
-
-@frozen
-class Session:
-    """Profiles that one or more hosts wrote into one directory."""
-
-    directory: Place
-    log: Place  # two files of the same name in one log are of one host
-    written: float
-    profiles: tuple[Place, ...]
-
-    @property
-    def hosts(self) -> frozenset[tuple[Place, str]]:
-        """The hosts whose profiles it holds."""
-        return frozenset((self.log, _host_file(path)) for path in self.profiles)
-
-
-def _host_file(path: Place) -> str:
-    """Return a name that is equal for two profiles of one host: XLA writes two kinds."""
-    host, xplane, _ = path.name.partition(".xplane.")
-    return host + xplane
-
-
-def in_order(paths: Iterable[Place]) -> list[Place]:
-    """Sort by name, with host-2 before host-10: the usual order of devices."""
-
-    def key(path: Place) -> list[tuple[int, str]]:
-        parts = _DIGITS.split(str(path))
-        return [(int(part) if at % 2 else 0, part) for at, part in enumerate(parts)]
-
-    return sorted(paths, key=key)
-
-
-def find_sessions(directory: Place, profiles_in: ProfilesIn) -> list[Session]:
-    """Return all sessions below a directory, oldest first; `profiles_in` lists one's profiles."""
-    for pattern in _LOGS:
-        found = [path for path in directory.glob(pattern) if path.is_dir()]
-        if found:
-            return _sessions(((path, path.parents[2]) for path in found), profiles_in)
-    copied = (path for path in directory.iterdir() if _STAMP.fullmatch(path.name) and path.is_dir())
-    return _sessions(((path, directory) for path in copied), profiles_in)
-
-
-def _sessions(places: Iterable[tuple[Place, Place]], profiles_in: ProfilesIn) -> list[Session]:
-    sessions = [
-        Session(place, log, _written(place), tuple(profiles_in(place))) for place, log in places
-    ]
-    return sorted(
-        (session for session in sessions if session.profiles),
-        key=lambda session: (session.written, str(session.directory)),
-    )
-
-
-def _written(place: Place) -> float:
-    if _STAMP.fullmatch(place.name):
-        try:
-            return datetime.strptime(place.name, _STAMPED).timestamp()  # noqa: DTZ007 - local time
-        except ValueError:
-            pass  # a month 13
-    return place.stat().st_mtime if isinstance(place, Path) else place.written
-
-
-def newest_run(sessions: list[Session]) -> tuple[list[Place], list[str]]:
-    """Return the profiles of the latest run, and notes on the others."""
-    run = [sessions[-1]]
-    others: list[Session] = []
-    hosts = set(sessions[-1].hosts)
-    for session in reversed(sessions[:-1]):
-        if run[-1].written - session.written <= _CLOSE_S and not hosts & session.hosts:
-            run.append(session)
-            hosts |= session.hosts
-        else:
-            others.insert(0, session)
-    # Of one log, hosts are in the order of their names, whichever wrote first.
-    logs = in_order({session.log for session in run})
-    profiles = [path for log in logs for path in _of_log(log, run)]
-    return profiles, _notes(run[::-1], others)
-
-
-def _of_log(log: Place, run: Sequence[Session]) -> list[Place]:
-    by_name = {path.name: path for each in run if each.log == log for path in each.profiles}
-    names = in_order(Path(name) for name in by_name)
-    return [by_name[str(name)] for name in names]
-
-
-def _notes(run: list[Session], others: list[Session]) -> list[str]:
-    newest = run[-1].directory.name
-    notes: list[str] = []
-    if len(run) > 1:
-        apart = run[-1].written - run[0].written
-        notes.append(
-            f"{len(run)} sessions are read as one run: they hold different hosts and were"
-            f" written within {apart:,.0f} s, the newest in {newest}"
-        )
-    if others:
-        names = ", ".join(dict.fromkeys(session.directory.name for session in others[-_LISTED:]))
-        notes.append(
-            f"{len(others) + 1} runs found, the newest is read: {newest} (others: {names})"
-            if len(run) == 1
-            else f"left out, of earlier runs: {names}"
-        )
-    return notes

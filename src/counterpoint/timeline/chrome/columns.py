@@ -12,20 +12,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.timeline.chrome.tracks import (
-    NO_RUN,
+from counterpoint.timeline.chrome.roles import (
     DeviceKey,
-    EventKind,
     Role,
-    ThreadKey,
-    Tracks,
     device_of_kind,
     device_of_process,
-    integer,
     naming_of,
     role_of,
     step_of_kind,
 )
+from counterpoint.timeline.chrome.tracks import NO_RUN, EventKind, ThreadKey, Tracks, integer
 from counterpoint.timeline.megascale import (
     NUMBERS,
     TRANSFER_EVENTS,

@@ -10,13 +10,11 @@ instants, flows and async events are counted, not read.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from enum import Enum, auto
 from typing import Final, NamedTuple, cast
 
 from counterpoint.timeline.chrome.stream import CutOff, Event, TraceClock, duration_ps
@@ -29,6 +27,12 @@ NO_RUN: Final = -(1 << 63)
 
 # Marks written by the thread pool: zero-length, half of all events of a CPU trace.
 _BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
+
+_ARGS: Final = (
+    *("hlo_op", "hlo_module", "program_id", "device_ordinal", "step_num", "hlo_category", "tf_op"),
+    *("name", "source", "flops", "model_flops", "bytes_accessed", "long_name", "device"),
+)
+_SAID: Final = (*("category", "phase", "scope", "collective", "bytes", "group_size", "bus_factor"),)
 
 
 class EventKind(NamedTuple):
@@ -59,13 +63,6 @@ class EventKind(NamedTuple):
     said_bytes: object = None
     said_group_size: object = None
     said_bus_factor: object = None
-
-
-_ARGS: Final = (
-    *("hlo_op", "hlo_module", "program_id", "device_ordinal", "step_num", "hlo_category", "tf_op"),
-    *("name", "source", "flops", "model_flops", "bytes_accessed", "long_name", "device"),
-)
-_SAID: Final = (*("category", "phase", "scope", "collective", "bytes", "group_size", "bus_factor"),)
 
 
 @dataclass(slots=True)
@@ -204,98 +201,6 @@ def _integer(value: object) -> int:
     if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) < 21:
         value = int(value)
     return value if isinstance(value, int) and abs(value) < 1 << 63 else NO_RUN
-
-
-DeviceKey = tuple[str, str, int]
-"""Host (if the process name contains one), kind and ordinal."""
-
-
-class Role(Enum):
-    """The role of a thread's events."""
-
-    OPS = auto()
-    ASYNC_OPS = auto()
-    MODULES = auto()
-    STEPS = auto()
-    HOST = auto()
-    LEFT_OUT = auto()
-
-
-class Naming(Enum):
-    """The naming scheme of a device process's threads, which determines where its work lies."""
-
-    STREAMS = auto()  # a GPU: work lies on the streams, and the other lines are derived from them
-    XLA = auto()  # a TPU: work lies on lines with XLA's names
-    OTHER = auto()  # no names that XLA uses for work
-
-
-_DEVICE: Final = re.compile(r"(?:(.*)\s)?/device:(GPU|TPU|CPU):(\d{1,9})$", re.DOTALL)
-_STREAM: Final = "Stream #"
-_NAMED: Final = {
-    "XLA Ops": Role.OPS,
-    "Async XLA Ops": Role.ASYNC_OPS,
-    "XLA Modules": Role.MODULES,
-    "Steps": Role.STEPS,
-}
-_WORK: Final = (Role.OPS, Role.ASYNC_OPS)
-# Lines that XLA or its viewer derives from others, or that hold no work.
-_DERIVED: Final = (
-    *("Framework ", "TensorFlow ", "Source code", "Host Offload Ops", "XLA TraceMe"),
-    *("TC Overlay", "Launch Stats", "_counters_"),
-)
-_KINETO_DEVICE_WORK: Final = ("kernel", "gpu_memcpy", "gpu_memset")
-_KINETO_STEP: Final = re.compile(r"ProfilerStep#(\d{1,15})$")
-
-
-def device_of_process(name: str) -> DeviceKey | None:
-    """Return the device whose work a process holds."""
-    match = _DEVICE.match(name)
-    return (match[1] or "", match[2].lower(), int(match[3])) if match else None
-
-
-def naming_of(threads: Collection[str]) -> Naming:
-    """Return the naming scheme of a process's threads."""
-    if any(name.startswith(_STREAM) for name in threads):
-        return Naming.STREAMS
-    return Naming.XLA if any(_NAMED.get(name) in _WORK for name in threads) else Naming.OTHER
-
-
-def role_of(process: str, thread: str, naming: Naming) -> Role:
-    """Return the role of a thread."""
-    if device_of_process(process) is None:
-        return Role.LEFT_OUT if process.startswith("/device:") else Role.HOST
-    role = _NAMED.get(thread)
-    if role in (Role.MODULES, Role.STEPS):
-        return role
-    if naming is Naming.STREAMS:
-        return Role.OPS if thread.startswith(_STREAM) else Role.LEFT_OUT
-    if naming is Naming.XLA:
-        return role or Role.LEFT_OUT
-    return Role.LEFT_OUT if thread.startswith(_DERIVED) else Role.OPS
-
-
-def device_of_kind(kind: EventKind) -> DeviceKey | None:
-    """Return the device that an event on a host thread ran on, if the event has it.
-
-    The CPU backend's virtual devices have no process: their ops are on host threads and carry a
-    device ordinal. Kineto (PyTorch) has no device processes either: its kernels carry `cat` and
-    `args.device`.
-    """
-    if kind.hlo_op is not None:
-        ordinal = integer(kind.device_ordinal)
-        return None if ordinal is None else ("", "cpu", ordinal)
-    if kind.cat in _KINETO_DEVICE_WORK:
-        ordinal = integer(kind.device)
-        return None if ordinal is None else ("", "gpu", ordinal)
-    return None
-
-
-def step_of_kind(kind: EventKind) -> int | None:
-    """Return the step that an event on a host thread marks."""
-    if kind.cat == "user_annotation":
-        match = _KINETO_STEP.match(kind.name)
-        return int(match[1]) if match else None
-    return integer(kind.step_num)
 
 
 def integer(value: object) -> int | None:

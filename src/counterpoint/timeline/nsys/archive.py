@@ -25,7 +25,7 @@ from counterpoint.core.parquet_counts import check_parquet
 from counterpoint.core.unpacking import member as unzipped
 from counterpoint.core.unpacking import unpack
 from counterpoint.timeline.model import Device, EmbeddedProgram
-from counterpoint.timeline.nsys.launches import DeviceIds, parse_device_ids
+from counterpoint.timeline.nsys.annotations import DeviceIds, parse_device_ids
 from counterpoint.timeline.nsys.target import host_name, intern, select_facts
 
 TRACE: Final = "nvtx_gpu_proj_trace/trace.parquet"

@@ -20,6 +20,7 @@ import polars as pl
 from counterpoint.core import InputError
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.timeline.model import Device
+from counterpoint.timeline.nsys.annotations import parse_annotations
 from counterpoint.timeline.nsys.database import (
     Database,
     ReportClock,
@@ -31,7 +32,6 @@ from counterpoint.timeline.nsys.database import (
     number_lines,
     place_events,
 )
-from counterpoint.timeline.nsys.launches import parse_annotations
 from counterpoint.timeline.nsys.target import (
     HostRanges,
     find_devices,

@@ -15,8 +15,8 @@ import polars as pl
 
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Device
+from counterpoint.timeline.nsys.annotations import DeviceIds, parse_device_ids
 from counterpoint.timeline.nsys.database import Database
-from counterpoint.timeline.nsys.launches import DeviceIds, parse_device_ids
 
 _ENVIRONMENT: Final = "TARGET_INFO_SYSTEM_ENV"
 _CAPTURE: Final = "META_DATA_CAPTURE"

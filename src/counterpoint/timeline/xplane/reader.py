@@ -30,8 +30,8 @@ from counterpoint.core.wire import Malformed
 from counterpoint.timeline.megascale import PLANE as _MEGASCALE
 from counterpoint.timeline.model import EmbeddedProgram
 from counterpoint.timeline.recording import Recording
-from counterpoint.timeline.step_markers import LateWorkError, StepWindow, window_of
 from counterpoint.timeline.step_range import StepRange
+from counterpoint.timeline.step_window import LateWorkError, StepWindow, window_of
 from counterpoint.timeline.xplane.arrange import (
     ArrangedHost,
     ArrangedSpans,
