@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 
 import counterpoint
+from counterpoint.capture.interpreter import find_interpreter, named_interpreter
 from counterpoint.capture.launch import launch
-from counterpoint.capture.request import (
-    ProfileSchedule,
-    RunRequest,
-    find_interpreter,
-    named_interpreter,
-)
+from counterpoint.capture.request import ProfileSchedule, RunRequest
 from counterpoint.runs import OutcomeKind, Run
 from counterpoint.runs.reports import effective_flags
 

@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.hardware.targets import (
-    mismatched_devices,
-    parse_devices,
-    parse_target,
-    resize_advice,
-)
+from counterpoint.hardware.mismatch import mismatched_devices
+from counterpoint.hardware.targets import parse_devices, parse_target, resize_advice
 from counterpoint.timeline.model import Device
 
 WHOLE = """

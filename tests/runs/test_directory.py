@@ -17,7 +17,8 @@ from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.report.runs import run_found, runs_json
 from counterpoint.runs import OutcomeKind, find_runs, is_run, list_runs, read_run
-from counterpoint.runs.outcomes import Outcome, start_of
+from counterpoint.runs.outcomes import Outcome
+from counterpoint.runs.processes import start_of
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.reports import effective_flags, read_compiler_report
 from counterpoint.runs.run import Run, RunSettings

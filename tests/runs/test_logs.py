@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
 from counterpoint.runs.reports import read_debug_options
-from counterpoint.runs.run import CompilerLine, compiler_lines
 
 LOG = """\
 step 1 loss 2.5

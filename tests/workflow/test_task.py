@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from command_line import Counterpoint
-from counterpoint.capture.request import RunRequest, may_have_gpu
+from counterpoint.capture.gpu_presence import may_have_gpu
+from counterpoint.capture.request import RunRequest
 from counterpoint.core.errors import UsageError
 from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
 from counterpoint.workflow.feedback.task import (

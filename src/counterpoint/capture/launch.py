@@ -18,6 +18,7 @@ from counterpoint.capture.environment import (
     prune_dump,
     with_hints,
 )
+from counterpoint.capture.flag_check import refuse_unknown_flags
 from counterpoint.capture.output import (
     Output,
     PrintedSteps,
@@ -38,12 +39,7 @@ from counterpoint.capture.ranks import (
     launcher_within,
     local_world,
 )
-from counterpoint.capture.request import (
-    ProfileSchedule,
-    RunRequest,
-    refuse_missing,
-    refuse_unknown_flags,
-)
+from counterpoint.capture.request import ProfileSchedule, RunRequest, refuse_missing
 from counterpoint.capture.steps import StepGoal
 from counterpoint.capture.supervisor import RankProcess, RankSupervisor, RunLimits
 from counterpoint.core import ArgumentError, CounterpointError, UsageError

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose.executed_ops import (
-    ExecutedOp,
-    executed_ops,
-    moves_only,
-    readers,
-)
+from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops, moves_only, readers
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import Instruction
 

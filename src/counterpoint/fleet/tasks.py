@@ -25,7 +25,8 @@ from counterpoint.fleet.digest import SCHEMA, from_bytes, merge
 from counterpoint.fleet.products import make_product
 from counterpoint.timeline import read
 from counterpoint.timeline.hosts import other_times
-from counterpoint.timeline.source import find_sources, in_order
+from counterpoint.timeline.sessions import in_order
+from counterpoint.timeline.source import find_sources
 from counterpoint.timeline.storage import is_timeline
 
 __all__ = ["Gathering", "Order", "find_profiles", "gather", "gather_digests"]

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, cast
 
@@ -25,12 +25,12 @@ __all__ = [
     "SCRIPT",
     "SettingOrigin",
     "compiling",
-    "missing_settings",
     "notes_of",
     "origins_in",
     "origins_of",
     "setting_origins",
 ]
+
 
 REQUESTED: Final = "requested"
 INHERITED: Final = "your environment"
@@ -79,7 +79,7 @@ def setting_origins(
     `rank` knows which inherited variables the settings replaced.
     """
     replaced = {} if rank is None else _replaced_variables(rank)
-    return origins_of(_facts(process), settings, process.facts.get("xla_flags"), replaced)
+    return origins_of(facts_of(process), settings, process.facts.get("xla_flags"), replaced)
 
 
 def _replaced_variables(rank: Rank) -> dict[str, str]:
@@ -100,11 +100,11 @@ def origins_of(
 
     `replaced` are the inherited values of variables that the settings changed.
     """
-    passed = _texts(facts.get("passed"))
+    passed = texts_of(facts.get("passed"))
     writes = [_write(entry) for entry in _entries(facts.get("writes"))]
-    at_start = _texts(facts.get("at_start"))
+    at_start = texts_of(facts.get("at_start"))
     names = dict.fromkeys([*passed, *at_start, *(name for name, _ in writes)])
-    final = _texts(facts.get("values")) | _texts({"XLA_FLAGS": xla_flags})
+    final = texts_of(facts.get("values")) | texts_of({"XLA_FLAGS": xla_flags})
     found: list[SettingOrigin] = []
     for variable in names:
         later = [write for name, write in writes if name == variable]
@@ -207,12 +207,12 @@ def _of_flags(
             yield SettingOrigin(name, variable, tuple(writes))
 
 
-def _facts(process: ObservedProcess) -> Mapping[str, object]:
+def facts_of(process: ObservedProcess) -> Mapping[str, object]:
     facts = process.facts.get("settings")
     return cast("Mapping[str, object]", facts) if isinstance(facts, dict) else {}
 
 
-def _texts(value: object) -> dict[str, str | None]:
+def texts_of(value: object) -> dict[str, str | None]:
     if not isinstance(value, dict):
         return {}
     found = cast("Mapping[str, object]", value)
@@ -295,97 +295,6 @@ def _trap(by: str, variable: str) -> str | None:
         if trap.variable is not None and fnmatchcase(variable, trap.variable)
     )
     return next((trap.next for trap in traps), None)
-
-
-@frozen
-class MissingSetting:
-    """A requested setting that a process did not have; `why` says what is known."""
-
-    name: str
-    value: str
-    why: str
-
-
-def missing_settings(settings: RunSettings, process: ObservedProcess) -> tuple[MissingSetting, ...]:
-    """Return the requested flags and variables that a process did not have when it compiled."""
-    return (*_missing_flags(settings, process), *_missing_variables(settings, process))
-
-
-def _missing_flags(settings: RunSettings, process: ObservedProcess) -> Iterator[MissingSetting]:
-    text = process.facts.get("xla_flags")
-    if not isinstance(text, str) or text.lstrip()[:1] not in ("", "-"):
-        return  # not recorded, or the name of a file
-    had = flags_in(text)
-    for name, value in dict(settings.xla).items():
-        if had.get(name) != value:
-            yield MissingSetting(name, value, _itself(f"--{name}", "XLA_FLAGS", had.get(name)))
-
-
-def _missing_variables(settings: RunSettings, process: ObservedProcess) -> Iterator[MissingSetting]:
-    facts = _facts(process)
-    values = _texts(facts.get("values"))
-    options = facts.get("options")
-    for name, value in settings.env:
-        if name in values and not _holds(name, value, values[name]):
-            yield MissingSetting(name, value, _itself(name, name, values[name]))
-        elif isinstance(options, dict) and name in options:
-            option = cast("Mapping[str, object]", options)[name]
-            if not _same_option(value, option):
-                yield MissingSetting(name, value, f"jax.config has {option!r}")
-
-
-def _holds(name: str, value: str, had: str | None) -> bool:
-    if name not in FLAG_VARIABLES or had is None:
-        return had == value
-    return flags_in(value, name).items() <= flags_in(had, name).items()
-
-
-_TRUE: Final = ("1", "true", "yes", "on", "t", "y")
-
-
-def _same_option(value: str, option: object) -> bool:
-    """Return whether a variable's text means the option's value; True in doubt."""
-    if isinstance(option, bool):
-        return (value.strip().lower() in _TRUE) is option
-    if isinstance(option, int | float):
-        try:
-            return float(value) == float(option)
-        except ValueError:
-            return True
-    return not isinstance(option, str) or value.strip().lower() == option.strip().lower()
-
-
-def _itself(name: str, variable: str, had: str | None) -> str:
-    return f"the program itself sets {variable}" if had is None else f"it sets {name}={had} itself"
-
-
-def unreached_settings(settings: RunSettings, ranks: Iterable[Rank]) -> tuple[str, ...]:
-    """Return notes on settings that did not reach a compiling process, each distinct one once."""
-    found: dict[str, None] = {}
-    for rank in ranks:
-        for process in compiling([rank]):
-            for missing in missing_settings(settings, process):
-                what = f"{missing.name}={missing.value} did not reach the program: {missing.why}"
-                found[what] = None
-            if note := _undumped(rank, process):
-                found[note] = None
-    return tuple(found)
-
-
-def _undumped(rank: Rank, process: ObservedProcess) -> str | None:
-    text = process.facts.get("xla_flags")
-    if rank.dump is None or not isinstance(text, str) or text.lstrip()[:1] not in ("", "-"):
-        return None
-    had = flags_in(text).get("xla_dump_to")
-    if _same_place(had, rank.dump):
-        return None
-    way = "its XLA_FLAGS lacks --xla_dump_to" if had is None else f"it sets --xla_dump_to={had}"
-    return f"XLA's modules are not in this run: {way}"
-
-
-def _same_place(had: str | None, dump: Path) -> bool:
-    """Return whether the dump goes to the expected place; the user's may be a relative path."""
-    return had is not None and (had == str(dump) or not Path(had).is_absolute())
 
 
 def compiling(ranks: Iterable[Rank]) -> Iterator[ObservedProcess]:

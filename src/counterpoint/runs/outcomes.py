@@ -3,17 +3,56 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import signal as signals
 from collections.abc import Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Final
 
 from counterpoint.core.frozen import frozen
 
 __all__ = ["KINDS_WITH_CAUSE", "TIMED_OUT", "classify", "last_loss_is_nan", "outcome_of_ranks"]
+
+
+TIMED_OUT: Final = 124  # exit code of timeout(1)
+DISK_FULL: Final = 3
+INTERRUPTED: Final = 128 + signals.SIGINT
+NO_END: Final = 1  # running or lost: there is no exit status
+
+_FLAG: Final = re.compile(r"^.*parse_flags_from_env\.cc:\d+\] *(.*)$", re.MULTILINE)
+_MEMORY: Final = re.compile(
+    r"^.*(?:RESOURCE_EXHAUSTED|CUDA_ERROR_OUT_OF_MEMORY|hipErrorOutOfMemory|Out of memory (?:while"
+    r" |allocating|trying)|Ran out of memory in memory space|MemoryError|oom[-_]kill|OOM killed"
+    r"|Cannot allocate memory).*$",
+    re.MULTILINE,
+)
+_DISK: Final = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
+_NAN_ERROR: Final = re.compile(r"^.*FloatingPointError: invalid value \(nan\).*$", re.MULTILINE)
+_NAN_LOSS: Final = re.compile(
+    r"(?<![A-Za-z])loss(?:es)?\b[\"']?\s*[:=]?\s*[\"']?[-+]?nan\b", re.IGNORECASE
+)
+_LOSS: Final = re.compile(
+    r"(?<![A-Za-z])loss(?:es)?\b[\"']?\s*[:=]?\s*[\"']?([-+]?(?:nan|inf|\d[\d.]*(?:e[-+]?\d+)?))\b",
+    re.IGNORECASE,
+)
+_EXCEPTION: Final = re.compile(
+    r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*$", re.MULTILINE
+)
+_FATAL: Final = re.compile(
+    r"^(?:Fatal |F\d{4} |terminate called|.*: Assertion |[A-Za-z_][\w.]*Error\b).*$", re.MULTILINE
+)
+_COMPLAINT: Final = re.compile(
+    r"\b(?:\w*error|\w*exception|fail(?:ed|ure|s)?|fatal|abort(?:ed|ing)?|can(?:no|')t|unable"
+    r"|not found|no such|denied|refused|invalid|killed|panic)\b",
+    re.IGNORECASE,
+)
+_STEP_LINE: Final = re.compile(
+    r"\bstep\b[\"']?\s*[:=#]?\s*\d|(?<![\d.])\d+/\d+ \[|\d+%\|", re.IGNORECASE
+)
+"""Lines that a trainer prints for a successful step, and progress bars."""
+_SHELL_SIGNALS: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15})
+"""Signals that a shell reports as 128 and more; other such codes are a program's own."""
+_LONGEST: Final = 300
 
 
 class OutcomeKind(StrEnum):
@@ -44,11 +83,6 @@ KINDS_WITH_CAUSE: Final = (
     OutcomeKind.NOT_STARTED,
 )
 """Kinds that name a cause. Other ranks often fail as a consequence of the first one."""
-
-TIMED_OUT: Final = 124  # exit code of timeout(1)
-DISK_FULL: Final = 3
-INTERRUPTED: Final = 128 + signals.SIGINT
-NO_END: Final = 1  # running or lost: there is no exit status
 
 
 @frozen
@@ -138,42 +172,6 @@ def _weight(entry: tuple[int, Outcome, float]) -> tuple[int, int, float, int]:
     )
     by_us = outcome.kind in (OutcomeKind.INTERRUPTED, OutcomeKind.LOST)
     return (telling, int(by_us), when, rank)
-
-
-_FLAG: Final = re.compile(r"^.*parse_flags_from_env\.cc:\d+\] *(.*)$", re.MULTILINE)
-_MEMORY: Final = re.compile(
-    r"^.*(?:RESOURCE_EXHAUSTED|CUDA_ERROR_OUT_OF_MEMORY|hipErrorOutOfMemory|Out of memory (?:while"
-    r" |allocating|trying)|Ran out of memory in memory space|MemoryError|oom[-_]kill|OOM killed"
-    r"|Cannot allocate memory).*$",
-    re.MULTILINE,
-)
-_DISK: Final = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
-_NAN_ERROR: Final = re.compile(r"^.*FloatingPointError: invalid value \(nan\).*$", re.MULTILINE)
-_NAN_LOSS: Final = re.compile(
-    r"(?<![A-Za-z])loss(?:es)?\b[\"']?\s*[:=]?\s*[\"']?[-+]?nan\b", re.IGNORECASE
-)
-_LOSS: Final = re.compile(
-    r"(?<![A-Za-z])loss(?:es)?\b[\"']?\s*[:=]?\s*[\"']?([-+]?(?:nan|inf|\d[\d.]*(?:e[-+]?\d+)?))\b",
-    re.IGNORECASE,
-)
-_EXCEPTION: Final = re.compile(
-    r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b.*$", re.MULTILINE
-)
-_FATAL: Final = re.compile(
-    r"^(?:Fatal |F\d{4} |terminate called|.*: Assertion |[A-Za-z_][\w.]*Error\b).*$", re.MULTILINE
-)
-_COMPLAINT: Final = re.compile(
-    r"\b(?:\w*error|\w*exception|fail(?:ed|ure|s)?|fatal|abort(?:ed|ing)?|can(?:no|')t|unable"
-    r"|not found|no such|denied|refused|invalid|killed|panic)\b",
-    re.IGNORECASE,
-)
-_STEP_LINE: Final = re.compile(
-    r"\bstep\b[\"']?\s*[:=#]?\s*\d|(?<![\d.])\d+/\d+ \[|\d+%\|", re.IGNORECASE
-)
-"""Lines that a trainer prints for a successful step, and progress bars."""
-_SHELL_SIGNALS: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15})
-"""Signals that a shell reports as 128 and more; other such codes are a program's own."""
-_LONGEST: Final = 300
 
 
 def classify(
@@ -277,36 +275,3 @@ def _is_no_step(line: str) -> bool:
 def _short(text: str) -> str:
     text = text.strip()
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-
-
-def start_of(pid: int) -> int | None:
-    """Return the start of a process in the kernel's ticks; None if unknown."""
-    try:
-        return int(_process_fields(pid)[19])
-    except (ValueError, IndexError):
-        return None
-
-
-def _process_fields(pid: int) -> list[str]:
-    """Return the kernel's fields after the process name, which may contain anything in brackets."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return text.rpartition(")")[2].split()
-
-
-def is_alive(pid: int, started: int | None) -> bool:
-    """Return whether the process with this number and start time exists and is not a zombie.
-
-    An ended process keeps its number until its parent reaps it: in a container perhaps nobody does.
-    """
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # it exists, but belongs to another user
-    if _process_fields(pid)[:1] in (["Z"], ["X"]):
-        return False
-    return started is None or start_of(pid) in (started, None)

@@ -14,8 +14,10 @@ from counterpoint.core import InputError, parse_json
 from counterpoint.core.records import from_plain
 from counterpoint.runs import layout
 from counterpoint.runs.layout import find_runs
-from counterpoint.runs.origins import origin_notes, unreached_settings
-from counterpoint.runs.outcomes import Outcome, OutcomeKind, is_alive, outcome_of_ranks
+from counterpoint.runs.missing_settings import unreached_settings
+from counterpoint.runs.origins import origin_notes
+from counterpoint.runs.outcomes import Outcome, OutcomeKind, outcome_of_ranks
+from counterpoint.runs.processes import is_alive
 from counterpoint.runs.records import (
     RankManifest,
     RunManifest,

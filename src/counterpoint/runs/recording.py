@@ -17,7 +17,8 @@ from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.runs import layout
 from counterpoint.runs.layout import is_run
-from counterpoint.runs.outcomes import Outcome, OutcomeKind, start_of
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
+from counterpoint.runs.processes import start_of
 from counterpoint.runs.reader import read_run, when
 from counterpoint.runs.records import (
     RankManifest,

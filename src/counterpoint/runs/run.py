@@ -16,6 +16,7 @@ from typing import Final, cast
 
 from counterpoint.core.frozen import frozen
 from counterpoint.runs import layout
+from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
 
 _WRITTEN_LATE_S: Final = 5.0  # clocks of a file system and of a host differ a little
@@ -38,6 +39,10 @@ _SHUT_OUT: Final = (
     "or Python ignores it (env -i, python -I, -E or -S)"
 )
 """The agent is loaded through PYTHONPATH."""
+
+_AT_ONCE: Final = 1e-3  # seconds
+_TOO_MANY: Final = 1 / 3
+BURSTS: Final = "lines arrived in bursts"
 
 
 @frozen
@@ -462,39 +467,7 @@ def steps_apart(before: StepStart, after: StepStart) -> int:
     return after.step - before.step
 
 
-_AT_ONCE: Final = 1e-3  # seconds
-_TOO_MANY: Final = 1 / 3
-BURSTS: Final = "lines arrived in bursts"
-
-
 def in_bursts(arrivals: Sequence[float]) -> bool:
     """Return whether too many lines arrived together for the others to be trusted."""
     gaps = [after - before for before, after in pairwise(arrivals)]
     return sum(gap < _AT_ONCE for gap in gaps) > _TOO_MANY * len(gaps)
-
-
-_LINE: Final = re.compile(
-    r"^(?:(?P<absl>[IWEF])\d{4} [\d:.]+\s+\d+|\d{4}-\d\d-\d\d [\d:.]+: (?P<tsl>[IWEF])) "
-    r"(?P<file>[^\s:]+):(?P<line>\d{1,9})\] ?(?P<text>.*)$",
-    re.MULTILINE,
-)
-
-
-@frozen
-class CompilerLine:
-    """One line: its level (I, W, E or F), its place in the compiler's source, and its text."""
-
-    level: str
-    file: str
-    line: int
-    text: str
-
-
-def compiler_lines(text: str) -> tuple[CompilerLine, ...]:
-    """Return all such lines of a log, in order."""
-    return tuple(
-        CompilerLine(
-            found["absl"] or found["tsl"], found["file"], int(found["line"]), found["text"].rstrip()
-        )
-        for found in _LINE.finditer(text)
-    )

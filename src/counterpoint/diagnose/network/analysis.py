@@ -64,7 +64,7 @@ def _check_prediction(target: Target, predicted_for: Target) -> None:
 
 def _check_chip(data: StepData, target: Target) -> None:
     """A100s of 40 and of 80 GB have the same links."""
-    from counterpoint.hardware.targets import mismatched_devices
+    from counterpoint.hardware.mismatch import mismatched_devices
 
     other = mismatched_devices(data.timeline.devices, target, links=True)
     if other is not None:

@@ -12,7 +12,7 @@ import polars as pl
 from counterpoint import __version__
 from counterpoint.core import Basis
 from counterpoint.hardware import Chip, Target, find_chip
-from counterpoint.hardware.targets import mismatched_chip
+from counterpoint.hardware.mismatch import mismatched_chip
 from counterpoint.pgle.making.modules import Module, ModuleCosts
 from counterpoint.pgle.making.samples import ProfiledRuns, Samples
 from counterpoint.pgle.profiles.profile import MEDIAN

@@ -14,7 +14,8 @@ from counterpoint.flags import LIST_TYPES, Settings
 from counterpoint.flags.catalogue import release, releases
 from counterpoint.flags.effective import FlagOutcome, compare
 from counterpoint.runs import Rank, Run
-from counterpoint.runs.origins import compiling, missing_settings
+from counterpoint.runs.missing_settings import missing_settings
+from counterpoint.runs.origins import compiling
 from counterpoint.runs.reports import jaxlib_of
 
 _NOT_ENTERED: Final = (

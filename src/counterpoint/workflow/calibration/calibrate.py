@@ -18,12 +18,8 @@ from counterpoint.core.arguments import Retry
 from counterpoint.cost import CostModel, PriceFamily, Scalar, Scalars, build_model, default_scalars
 from counterpoint.diagnose import StepData, context_of, select
 from counterpoint.hardware import Target, gpus
-from counterpoint.hardware.targets import (
-    mismatched_devices,
-    resize_advice,
-    target_name,
-    unknown_devices,
-)
+from counterpoint.hardware.mismatch import mismatched_devices, unknown_devices
+from counterpoint.hardware.targets import resize_advice, target_name
 from counterpoint.simulate import simulate
 from counterpoint.timeline import Timeline
 from counterpoint.workflow.calibration.calibration import (

@@ -8,13 +8,7 @@ from pathlib import Path
 from counterpoint.core import CounterpointError, InputError
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program, read_program
-from counterpoint.pgle import (
-    LogComplaint,
-    ModuleUse,
-    ProfileFit,
-    ProfileUse,
-    read_evidence,
-)
+from counterpoint.pgle import LogComplaint, ModuleUse, ProfileFit, ProfileUse, read_evidence
 from counterpoint.pgle.applying import heaviest
 from counterpoint.pgle.checking import Coverage, check_profile
 from counterpoint.pgle.profiles import Profile

@@ -6,10 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from counterpoint.compile import (
-    CompiledProgram,
-    compile_all,
-)
+from counterpoint.compile import CompiledProgram, compile_all
 from counterpoint.core import CounterpointError, InputError
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program

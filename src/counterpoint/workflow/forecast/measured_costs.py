@@ -24,7 +24,7 @@ from counterpoint.cost.tables import (
     read_nccl_log,
 )
 from counterpoint.hardware import Target, find_chip
-from counterpoint.hardware.targets import mismatched_chip, mismatched_devices
+from counterpoint.hardware.mismatch import mismatched_chip, mismatched_devices
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import launched, launches
 from counterpoint.hlo.schedule import is_done

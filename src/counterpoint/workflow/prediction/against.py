@@ -17,7 +17,7 @@ from counterpoint.core import Basis, InputError, Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import select
 from counterpoint.hardware import Target
-from counterpoint.hardware.targets import mismatched_devices
+from counterpoint.hardware.mismatch import mismatched_devices
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import category
 from counterpoint.hlo.collectives import collective

@@ -15,10 +15,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import is_done, start_of
 from counterpoint.workflow.forecast.forecast import PricingContext
-from counterpoint.workflow.forecast.ranking import (
-    Forecast,
-    difference,
-)
+from counterpoint.workflow.forecast.ranking import Forecast, difference
 from counterpoint.workflow.forecast.step_range import step_range
 
 

@@ -1,0 +1,69 @@
+"""Mismatches: recorded devices that are not those of a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from counterpoint.core import UsageError
+from counterpoint.hardware.gpu import Chip, find_chip, gpus
+from counterpoint.hardware.links import Wiring, find_wiring
+from counterpoint.hardware.target import Target
+from counterpoint.timeline import Device
+
+__all__ = ["mismatched_chip", "mismatched_devices", "unknown_devices"]
+
+_NO_GPU: Final = {"cpu": "CPUs", "tpu": "TPUs"}
+
+
+def mismatched_devices(
+    devices: Iterable[Device], target: Target, *, links: bool = False
+) -> str | None:
+    """Return the recorded chip if it is known not to be the target's; else None.
+
+    With `links`, chips of one family with the same links count as equal: A100s of 40 and 80 GB.
+    """
+    found = (_other(device.kind, device.chip, target, links=links) for device in devices)
+    return min(filter(None, found), default=None)
+
+
+def mismatched_chip(name: str, target: Target) -> str | None:
+    """Return the same for a device of which only the name is known."""
+    return _other("cpu" if name.casefold() == "cpu" else "gpu", name, target, links=False)
+
+
+def unknown_devices(devices: Iterable[Device]) -> tuple[str, ...]:
+    """Return recorded device names of no known chip; "" for devices without a name."""
+    return tuple(
+        sorted({device.chip or "" for device in devices if find_chip(device.chip) is None})
+    )
+
+
+def _other(kind: str, name: str | None, target: Target, *, links: bool) -> str | None:
+    found = find_chip(name)
+    if kind in _NO_GPU:
+        return found.name if found else _NO_GPU[kind]
+    wanted = _chip_of(target)
+    if found is None or wanted is None or found.name == wanted.name:
+        return None
+    related = _family(found) == _family(wanted)
+    if related and (target.own_chip or target.own_wiring):  # a file may describe it
+        return None
+    if links and related and _wiring(found) == _wiring(wanted):
+        return None
+    return found.name
+
+
+def _chip_of(target: Target) -> Chip | None:
+    try:
+        return target.chip
+    except UsageError:  # only its compiler description is known
+        return None
+
+
+def _family(chip: Chip) -> str:
+    return chip.name.split(maxsplit=1)[0]
+
+
+def _wiring(chip: Chip) -> Wiring | None:
+    return next((find_wiring(gpu.name) for gpu in gpus() if gpu.chip == chip.name), None)

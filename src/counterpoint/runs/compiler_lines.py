@@ -1,0 +1,34 @@
+"""Lines of a log that the compiler wrote."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from counterpoint.core.frozen import frozen
+
+_LINE: Final = re.compile(
+    r"^(?:(?P<absl>[IWEF])\d{4} [\d:.]+\s+\d+|\d{4}-\d\d-\d\d [\d:.]+: (?P<tsl>[IWEF])) "
+    r"(?P<file>[^\s:]+):(?P<line>\d{1,9})\] ?(?P<text>.*)$",
+    re.MULTILINE,
+)
+
+
+@frozen
+class CompilerLine:
+    """One line: its level (I, W, E or F), its place in the compiler's source, and its text."""
+
+    level: str
+    file: str
+    line: int
+    text: str
+
+
+def compiler_lines(text: str) -> tuple[CompilerLine, ...]:
+    """Return all such lines of a log, in order."""
+    return tuple(
+        CompilerLine(
+            found["absl"] or found["tsl"], found["file"], int(found["line"]), found["text"].rstrip()
+        )
+        for found in _LINE.finditer(text)
+    )
