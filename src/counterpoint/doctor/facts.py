@@ -1,4 +1,4 @@
-"""Facts: everything the checks read, gathered before the first of them runs.
+"""The facts of a host: everything the checks read, gathered before the first of them runs.
 
 What a host does not reveal is None or empty, and the check that needs it reports `unknown`. Sizes
 are in bytes; a limit of None means unlimited.

@@ -182,7 +182,7 @@ SYSCTLS: Final = (
 def compare_sysctls(
     facts: HostFacts, wanted: Sequence[RecommendedSysctl], fine: str
 ) -> Iterator[CheckResult]:
-    """Yield one Verdict for each difference, or one `ok` if there is none."""
+    """Yield one CheckResult for each difference, or one `ok` if there is none."""
     if facts.hosts == 1 and not facts.dcn:
         yield not_applicable("one host, no step waits for TCP (for several hosts: `dcn=`)")
         return

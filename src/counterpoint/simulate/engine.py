@@ -1,7 +1,8 @@
-"""The engine: runs a Plan for one set of prices, exactly, with streams that slow each other down.
+"""The engine: runs an ExecutionPlan for one set of prices, exactly.
 
-The schedule determines the order on every stream; the engine computes the times. Between two events
-every piece of work progresses at a constant rate, which depends on what runs concurrently:
+The schedule determines the order on every stream; the engine computes the times. Streams slow each
+other down: between two events, every piece of work progresses at a constant rate, which depends on
+what runs concurrently:
 
     compute beside a collective      1 / (1 + contention.compute)
     a collective beside compute      1 / (1 + contention.collective)
@@ -81,7 +82,7 @@ class BlockExecution:
 
 @dataclass(slots=True, eq=False)
 class ExecutionTrace:
-    """The entries of one run. An engine without a Course only sums up.
+    """The entries of one run. An engine without a trace only sums up.
 
     Only turns of a loop that were simulated are recorded. Equal turns are one entry, with their
     number and the time from one to the next, so eighty layers cost no more than one.

@@ -1,4 +1,4 @@
-"""Layout of a Program as a Plan: walks its schedule, following loops, branches and calls."""
+"""Layout of a Program as an ExecutionPlan, along its schedule, loops, branches and calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KEY: Final = "simulate.plan"
 
 
 def lay_out(program: Program, *, communication_streams: int = 1) -> ExecutionPlan:
-    """Return the Plan of a scheduled program; it is cached."""
+    """Return the ExecutionPlan of a scheduled program; it is cached."""
     key = (_KEY, communication_streams)
     if key not in program.answers:
         program.answers[key] = _lay_out(program, communication_streams)

@@ -249,11 +249,11 @@ class TransferCollector:
         self._actions: dict[str, Action] = {}
 
     def add_actions(self, recorded: pl.DataFrame) -> None:
-        """Add events of Megascale's own plane, as a table TOLD."""
+        """Add events of Megascale's own plane, as a table TRANSFER_EVENTS."""
         self._plane.append(recorded)
 
     def add_messages(self, recorded: pl.DataFrame, tells: Mapping[str, Action]) -> None:
-        """Add events of host threads, as a table TOLD, with the action of each event name."""
+        """Add events of host threads, as a table TRANSFER_EVENTS, with the action of each name."""
         self._host.append(recorded)
         self._actions.update(tells)
 

@@ -32,7 +32,7 @@ class AgentLog:
         self.directory = self.rank / "agent"
         self.failures: list[str] = []
         self._pid = pid
-        self._steps: list[Any] = []  # flat, as in StepLog
+        self._steps: list[Any] = []  # flat, as in DeferredSteps
         self._compiles: list[dict[str, Any]] = []
         self._lock = threading.RLock()  # a signal handler may run while it is held
 

@@ -156,7 +156,7 @@ def _estimate(
     optimistic: bool,
     within: bool = False,
 ) -> NcclEstimate:
-    """Build an Estimate from a latency in microseconds and a transfer in seconds."""
+    """Build an NcclEstimate from a latency in microseconds and a transfer in seconds."""
     seconds = (latency + _constants()["base"]["kernel"]) * _US
     return NcclEstimate(algorithm, _SPELT[protocol], seconds, transfer, optimistic, within)
 

@@ -152,7 +152,7 @@ class Demand:
 
 
 def demand(data: StepData) -> Demand:
-    """Return the demand of the typical steps of a data."""
+    """Return the demand of the typical steps."""
     sent = sendings(data)
     pieces: list[dict[str, Any]] = []
     bursts: list[dict[str, Any]] = []

@@ -48,10 +48,10 @@ Subject = TypeVar("Subject")
 
 
 class Check(DocumentedRule, Protocol):
-    """The interface of a check's module: documentation, and a pure function of Facts."""
+    """The interface of a check's module: documentation, and a pure function of HostFacts."""
 
     def check(self, facts: HostFacts) -> Iterator[CheckResult]:
-        """Yield at least one Verdict."""
+        """Yield at least one CheckResult."""
         ...
 
 

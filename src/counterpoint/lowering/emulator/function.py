@@ -130,7 +130,7 @@ def describe_function(
     again: Callable[[], JaxObject] | None,
     order: tuple[int, ...] = (),
 ) -> LoweredFunction:
-    """Return the Function of a module and of the jaxpr it was made from.
+    """Return the LoweredFunction of a module and of the jaxpr it was made from.
 
     `order` has the devices of its mesh in the mesh's order.
     """

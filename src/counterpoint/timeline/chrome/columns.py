@@ -229,7 +229,7 @@ def _args(kind: EventKind) -> dict[str, object]:
 
 
 def _said(kind: EventKind) -> tuple[object, ...]:
-    """Return a row of SAID."""
+    """Return a row of TIMELINE_COLUMNS."""
     return (
         _text(kind.said_category),
         kind.cat if kind.cat in _LANES else None,

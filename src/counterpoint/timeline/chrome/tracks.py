@@ -1,8 +1,8 @@
 """Events grouped by track (a thread of a process), stored as four integers each.
 
-The properties of an event (its name, its instruction, ...) are stored once, as a Kind; an event is
-then (kind, run, start, duration). The role of a track (a stream, a host thread) is determined
-later, because some tools write process names after the events.
+The properties of an event (its name, its instruction, ...) are stored once, as an EventKind; an
+event is then (kind, run, start, duration). The role of a track (a stream, a host thread) is
+determined later (roles.py), because some tools write process names after the events.
 
 Reference: the Trace Event Format, phases X (complete), B and E (begin, end), M (names). Counters,
 instants, flows and async events are counted, not read.

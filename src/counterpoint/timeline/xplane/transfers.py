@@ -1,4 +1,4 @@
-"""Reads the events of an XPlane that describe transfers, as the table TOLD.
+"""Reads the events of an XPlane that describe transfers, as the table TRANSFER_EVENTS.
 
 They are mixed with all others on host threads: those lines are read a second time, for their ids
 alone, and stats are read only for these few events.
@@ -60,7 +60,7 @@ class Messages:
 
 
 def table(plane: Plane, line: int, events: Events, start_ps: NDArray[np.int64]) -> pl.DataFrame:
-    """Return TOLD; missing stats are taken from the event's name."""
+    """Return a table TRANSFER_EVENTS; missing stats are taken from the event's name."""
     kinds, code = distinct([events.metadata])
     named = [plane.event_names.get(key) for key in events.metadata[kinds].tolist()]
     columns = {

@@ -145,7 +145,7 @@ def check_workload(workload: object, target: object) -> None:
 
 
 def read_question(question: object, asked_for: Mapping[str, Any]) -> PredictionOptions:
-    """Return the Question with these of its fields.
+    """Return the PredictionOptions with these of its fields.
 
     Arguments are checked before anything is read, since Python callers may have no type checker. A
     single name where several are expected is an error, not a sequence of letters.
@@ -219,11 +219,12 @@ def predict(
     program: str | None = None,
     question: PredictionOptions | None = None,
     say: Say = lambda _: None,
-    **asked_for: Any,  # noqa: ANN401 - the fields of a Question
+    **asked_for: Any,  # noqa: ANN401 - the fields of PredictionOptions
 ) -> Prediction:
     """Predict the time of one step of a workload on a target, and where it goes.
 
-    `asked_for` are fields of a Question: `predict("ir", target="8xH100", candidates=["fsdp"])`.
+    `asked_for` are fields of PredictionOptions, as in
+    `predict("ir", target="8xH100", candidates=["fsdp"])`.
     """
     check_workload(workload, target)
     options = read_question(question, asked_for)
