@@ -15,11 +15,11 @@ from counterpoint.workflow.feedback.auto import auto_script as auto_script
 from counterpoint.workflow.feedback.feedback import ComparedRuns as ComparedRuns
 from counterpoint.workflow.feedback.feedback import Feedback as Feedback
 from counterpoint.workflow.feedback.manual import COMMAND_BUFFERS_OFF as COMMAND_BUFFERS_OFF
-from counterpoint.workflow.feedback.manual import NsysSource as NsysSource
 from counterpoint.workflow.feedback.manual import manual as manual
 from counterpoint.workflow.feedback.manual import manual_script as manual_script
-from counterpoint.workflow.feedback.manual import nsys as nsys
-from counterpoint.workflow.feedback.manual import nsys_script as nsys_script
+from counterpoint.workflow.feedback.nsys import NsysSource as NsysSource
+from counterpoint.workflow.feedback.nsys import nsys as nsys
+from counterpoint.workflow.feedback.nsys import nsys_script as nsys_script
 from counterpoint.workflow.feedback.run_comparison import RunComparison as RunComparison
 from counterpoint.workflow.feedback.task import NO_CACHE as NO_CACHE
 from counterpoint.workflow.feedback.task import FeedbackTask as FeedbackTask

@@ -19,7 +19,7 @@ from counterpoint.pgle import ComplaintKind, LogEvidence, ProfileUse, read_evide
 from counterpoint.pgle.making import ProfilerConflict
 from counterpoint.runs import Compile, Run
 from counterpoint.runs.scores import Score, score
-from counterpoint.workflow.feedback.manual import require_nsys
+from counterpoint.workflow.feedback.nsys import require_nsys
 from counterpoint.workflow.feedback.profile_proof import log_text, platforms_without_pgle
 from counterpoint.workflow.feedback.run_comparison import RunComparison, compare_runs
 from counterpoint.workflow.feedback.task import (
