@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.hardware import find_chip
-from counterpoint.hardware.gpu import chips, gpus
+from counterpoint.hardware.chip import chips
+from counterpoint.hardware.gpu import gpus
 
 
 @pytest.mark.parametrize(

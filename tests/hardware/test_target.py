@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
-from counterpoint.hardware.gpu import Gpu, chips, find_described, find_gpu, gpus, target_config
+from counterpoint.hardware.chip import chips
+from counterpoint.hardware.gpu import Gpu, find_described, find_gpu, gpus, target_config
 from counterpoint.hardware.targets import parse_devices, parse_target, resize_advice, target_name
 
 

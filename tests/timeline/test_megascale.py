@@ -21,9 +21,9 @@ from xspace_builder import (
     xspace,
 )
 
+from counterpoint.timeline.host_transfers import host_transfers
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Action, Timeline
-from counterpoint.timeline.ops import host_transfers
 from counterpoint.timeline.reading import read
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.storage.parquet import read_parquet, write_parquet

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
-    from counterpoint.hardware.gpu import Chip as Chip
+    from counterpoint.hardware.chip import Chip as Chip
+    from counterpoint.hardware.chip import chip_label as chip_label
+    from counterpoint.hardware.chip import chip_named as chip_named
+    from counterpoint.hardware.chip import find_chip as find_chip
     from counterpoint.hardware.gpu import architecture_of as architecture_of
-    from counterpoint.hardware.gpu import chip_label as chip_label
-    from counterpoint.hardware.gpu import chip_named as chip_named
-    from counterpoint.hardware.gpu import find_chip as find_chip
     from counterpoint.hardware.gpu import find_described as find_described
     from counterpoint.hardware.gpu import find_gpu as find_gpu
     from counterpoint.hardware.gpu import gpus as gpus

@@ -1,12 +1,11 @@
 """A GPU as XLA's compiler needs it, for a compile without the device.
 
-`chips.toml` has a chip's peak rates, for judging a measurement; `gpus.toml` has its structure, for
-the compiler.
+`gpus.toml` has its structure, for the compiler. The peak rates by which a measurement is judged are
+those of its chip (chip.py).
 """
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -15,6 +14,27 @@ from typing import Any, Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo import ELEMENT_TYPES
+
+_NUMBERS: Final = {name: number for number, name in ELEMENT_TYPES.items()}
+_CUDA: Final = ("major: 12", "minor: 9")
+_WIDTHS: Final[Mapping[str, tuple[str, ...]]] = {
+    "bits4": ("f4e2m1fn",),
+    "bits8": (
+        "s8", "u8", "f8e5m2", "f8e4m3fn", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "f8e4m3",
+        "f8e3m4", "f8e8m0fnu", "f6e3m2fn", "f6e2m3fn",
+    ),
+    "bits16": ("f16", "bf16"),
+    "f32": ("f32",),
+    "f64": ("f64",),
+}  # fmt: skip
+
+_BY_NAME: Final = (
+    ("H100", "hopper"), ("H200", "hopper"), ("H20", "hopper"), ("H800", "hopper"),
+    ("B200", "blackwell"), ("B300", "blackwell"), ("A100", "ampere"), ("A800", "ampere"),
+    ("L40", "ada"), ("L4", "ada"), ("PRO 6000", "blackwell"), ("5090", "blackwell"),
+    ("RTX", "ada"), ("MI3", "cdna3"), ("MI2", "cdna3"), ("V100", "ampere"), ("A10", "ampere"),
+    ("A40", "ampere"), ("A30", "ampere"),
+)  # fmt: skip
 
 
 @frozen(kw_only=True)
@@ -111,20 +131,6 @@ def _common() -> Iterator[str]:
     return (f"{name}: {value}" for name, value in fields.items())
 
 
-_NUMBERS: Final = {name: number for number, name in ELEMENT_TYPES.items()}
-_CUDA: Final = ("major: 12", "minor: 9")
-_WIDTHS: Final[Mapping[str, tuple[str, ...]]] = {
-    "bits4": ("f4e2m1fn",),
-    "bits8": (
-        "s8", "u8", "f8e5m2", "f8e4m3fn", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "f8e4m3",
-        "f8e3m4", "f8e8m0fnu", "f6e3m2fn", "f6e2m3fn",
-    ),
-    "bits16": ("f16", "bf16"),
-    "f32": ("f32",),
-    "f64": ("f64",),
-}  # fmt: skip
-
-
 def _matrix(gpu: Gpu) -> Iterator[str]:
     for width, ops in gpu.matrix_ops.items():
         # XLA's own figures use the clock of the scalar units for f64.
@@ -158,70 +164,6 @@ def _table() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-_BY_NAME: Final = (
-    ("H100", "hopper"), ("H200", "hopper"), ("H20", "hopper"), ("H800", "hopper"),
-    ("B200", "blackwell"), ("B300", "blackwell"), ("A100", "ampere"), ("A800", "ampere"),
-    ("L40", "ada"), ("L4", "ada"), ("PRO 6000", "blackwell"), ("5090", "blackwell"),
-    ("RTX", "ada"), ("MI3", "cdna3"), ("MI2", "cdna3"), ("V100", "ampere"), ("A10", "ampere"),
-    ("A40", "ampere"), ("A30", "ampere"),
-)  # fmt: skip
-
-
 def architecture_of(chip: str) -> str:
     """Return "hopper", "ampere", ... by chip name; unknown chips are treated as Hopper."""
     return next((architecture for name, architecture in _BY_NAME if name in chip.upper()), "hopper")
-
-
-@frozen(kw_only=True)
-class Chip:
-    """One kind of device.
-
-    Peaks are the makers' dense figures (no structured sparsity), per device as JAX counts devices.
-    They are upper bounds, for comparison (MFU) and for the cost model to derate; no kernel reaches
-    them.
-    """
-
-    name: str
-    pattern: str  # matches its names in profiles
-    # Dense FLOP/s by element type: bf16, f16, tf32, f32, f64, f8, s8 and f4, if the chip has it.
-    flops: Mapping[str, float]
-    hbm_bytes: float  # bytes/s
-    memory_bytes: float
-    source: str
-
-    @property
-    def bf16_flops(self) -> float:
-        return self.flops["bf16"]
-
-
-_PART: Final = re.compile(r"\bMIG\b", re.IGNORECASE)
-"""Marks the name of a slice of a GPU, which has only part of its rates."""
-
-
-@cache
-def chips() -> tuple[Chip, ...]:
-    """Return all known chips, in the order in which their patterns are tried."""
-    text = resources.files("counterpoint.hardware").joinpath("chips.toml").read_text("utf-8")
-    return tuple(Chip(**entry) for entry in tomllib.loads(text)["chip"])
-
-
-def find_chip(name: str | None) -> Chip | None:
-    """Return the chip with this name in profiles; None if it is unknown."""
-    if name is None or _PART.search(name):
-        return None
-    return next((chip for chip in chips() if re.search(chip.pattern, name, re.IGNORECASE)), None)
-
-
-def chip_label(name: str | None, kind: str) -> str:
-    """Return how reports name a device: `MI300X (gpu)`, or `gpu (chip not recorded)`.
-
-    A chip that is not known keeps the name that its profile records.
-    """
-    chip = find_chip(name)
-    named = chip.name if chip else name
-    return f"{named} ({kind})" if named else f"{kind} (chip not recorded)"
-
-
-def chip_named(name: str) -> Chip | None:
-    """Return the chip with exactly this name in the data."""
-    return next((chip for chip in chips() if chip.name == name), None)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.hardware.gpu import Chip, find_chip, gpus
+from counterpoint.hardware.chip import Chip, find_chip
+from counterpoint.hardware.gpu import gpus
 from counterpoint.hardware.links import Wiring, find_wiring
 from counterpoint.hardware.target import Target
 from counterpoint.timeline import Device

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.frozen import frozen
-from counterpoint.hardware.gpu import Chip, Gpu, chip_named, chips, find_chip, find_gpu
+from counterpoint.hardware.chip import Chip, chip_named, chips, find_chip
+from counterpoint.hardware.gpu import Gpu, find_gpu
 from counterpoint.hardware.links import UNKNOWN_WIRING, Links, Wiring, find_wiring
 
 if TYPE_CHECKING:

@@ -15,14 +15,8 @@ from typing import Any, Final, NoReturn, cast
 
 from counterpoint.core import InputError, parse_toml
 from counterpoint.core.arguments import Retry
-from counterpoint.hardware.gpu import (
-    Chip,
-    Gpu,
-    chip_named,
-    find_gpu,
-    gpus,
-    target_config,
-)
+from counterpoint.hardware.chip import Chip, chip_named
+from counterpoint.hardware.gpu import Gpu, find_gpu, gpus, target_config
 from counterpoint.hardware.links import UNKNOWN_WIRING, Wiring, find_wiring
 from counterpoint.hardware.target import Target
 

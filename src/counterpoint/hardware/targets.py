@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 from counterpoint.core import ArgumentError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
-from counterpoint.hardware.gpu import chips, find_chip, find_gpu, gpus, target_config
+from counterpoint.hardware.chip import chips, find_chip
+from counterpoint.hardware.gpu import find_gpu, gpus, target_config
 from counterpoint.hardware.links import find_wiring
 from counterpoint.hardware.target import Devices, Target
 from counterpoint.hardware.target_file import read_target

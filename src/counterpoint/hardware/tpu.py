@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any, Final
 
 from counterpoint.core.frozen import frozen
-from counterpoint.hardware.gpu import find_chip
+from counterpoint.hardware.chip import find_chip
 from counterpoint.hardware.links import Links
 
 _BYTES_PER_GBIT: Final = 1e9 / 8

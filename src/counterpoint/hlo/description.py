@@ -8,8 +8,8 @@ from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.op_names import has_path_name
 from counterpoint.hlo.origin import provenance, scope
-from counterpoint.hlo.phase import has_path_name
 from counterpoint.hlo.schedule import is_done, start_of
 
 __all__ = ["describe"]

@@ -18,7 +18,8 @@ from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program, launched
 from counterpoint.hlo.model.stack import Frame
-from counterpoint.hlo.phase import NAMES_KEPT, Phase, names, origin_instruction, phase
+from counterpoint.hlo.op_names import NAMES_KEPT, names, origin_instruction
+from counterpoint.hlo.phase import Phase, phase
 from counterpoint.hlo.schedule import in_loop
 
 __all__ = ["Provenance", "Scope", "StableKey", "provenance", "scope", "stable_key", "user_frame"]

@@ -8,7 +8,7 @@ phases.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,12 +20,12 @@ from counterpoint.hlo.collectives import KINDS, between_slices, collective
 from counterpoint.hlo.origin import provenance, scope
 from counterpoint.hlo.phase import phase_of_name
 from counterpoint.hlo.schedule import async_pairs, start_of
-from counterpoint.hlo.transfers import Transfer, transfer_of, transfers
+from counterpoint.hlo.transfers import Transfer, transfer_of
 from counterpoint.hlo.work import bytes_accessed, flops
-from counterpoint.timeline.model import OPS, Lane, Schema, Timeline
+from counterpoint.timeline.model import OPS, Lane
 from counterpoint.timeline.recording import TIMELINE_COLUMNS
 
-__all__ = ["describe_ops", "host_transfers", "lane"]
+__all__ = ["describe_ops", "lane"]
 
 
 _NUMBERING: Final = re.compile(r"(\.(\d+|clone|remat\d*|sunk))+$")
@@ -72,6 +72,11 @@ _LANES: Final = {
     "host": Lane.COPY,
     "control": Lane.CONTROL,
 }
+
+Row = dict[str, Any]
+HloOf = Callable[[int], Program | None]
+
+_NO_PROGRAM: Final = -1
 
 
 def lane(category: str, opcode: str) -> Lane:
@@ -125,12 +130,6 @@ def category_by_name(name: str, kernel: str, hint: str | None) -> str:
             if text and pattern.search(text):
                 return found
     return "other"
-
-
-Row = dict[str, Any]
-HloOf = Callable[[int], Program | None]
-
-_NO_PROGRAM: Final = -1
 
 
 def describe_ops(
@@ -283,63 +282,3 @@ def _schedule_of_transfer(program: Program, instruction: Instruction, transfer: 
         "position": instruction.index,
         "done_position": ends.index if ends is not None and begins and same_computation else None,
     }
-
-
-ROLES: Final = ("send", "send-done", "recv", "recv-done")
-
-HOST_TRANSFERS: Final[Schema] = {
-    "row": pl.UInt32,  # of Timeline.ops
-    "program": pl.UInt16,
-    "name": pl.String,  # the instruction that begins it: `pair` of all its ops
-    "role": pl.String,  # of ROLES
-    "kind": pl.String,
-    "rendezvous": pl.String,  # `name` of Timeline.transfers; null: the profile has no HLO
-    "wire_bytes": pl.Float64,  # bytes a device sends over the network; null: the slices are unknown
-}
-
-
-def host_transfers(timeline: Timeline) -> pl.DataFrame:
-    """Return HOST_TRANSFERS: one row per op that is part of a transfer.
-
-    Each transfer lasts from its send to its recv-done. On a device, `recv` itself waits for
-    nothing, and only the send has a `done_position`.
-    """
-    ops = timeline.ops.with_row_index("row").filter(
-        pl.col("opcode").is_in(ROLES)
-        # Sends and receives between GPUs have these names themselves.
-        & ~pl.col("collective").is_in(["send", "recv"])
-        & pl.col("pair").is_not_null()
-    )
-    if ops.is_empty():
-        return pl.DataFrame(schema=HOST_TRANSFERS)
-    known = pl.DataFrame(
-        [
-            (program, name, transfer.rendezvous)
-            for program in ops["program"].drop_nulls().unique().to_list()
-            for name, transfer in _transfers(timeline, program)
-        ],
-        schema={"program": pl.UInt16, "op": pl.String, "rendezvous": pl.String},
-        orient="row",
-    )
-    return (
-        ops.join(known, on=["program", "op"], how="left", maintain_order="left")
-        .with_columns(
-            name="pair",
-            role="opcode",
-            kind="collective",
-            wire_bytes=pl.col("bytes") * pl.col("bus_factor"),
-        )
-        .select(*HOST_TRANSFERS)
-        .cast({**HOST_TRANSFERS})
-    )
-
-
-def _transfers(timeline: Timeline, program: int) -> Iterator[tuple[str, Transfer]]:
-    """Yield the transfers of all hosts' builds of a program: their names may differ."""
-    entry = timeline.programs[program]
-    found: dict[str, Transfer] = {}
-    for host in entry.variants:
-        hlo = entry.hlo(host)
-        if hlo is not None:
-            found = {**transfers(hlo), **found}
-    yield from found.items()

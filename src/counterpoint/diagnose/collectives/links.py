@@ -19,7 +19,7 @@ from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import KINDS
 from counterpoint.timeline import PRICED
-from counterpoint.timeline.ops import host_transfers
+from counterpoint.timeline.host_transfers import host_transfers
 
 if TYPE_CHECKING:
     from counterpoint.cost import Price

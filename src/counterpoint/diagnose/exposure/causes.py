@@ -31,7 +31,7 @@ from counterpoint.diagnose.exposure.synchrony import SyncReason, synchronous
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline.ops import host_transfers
+from counterpoint.timeline.host_transfers import host_transfers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,7 +19,7 @@ from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData, longest_rows
 from counterpoint.timeline import Action, Timeline
-from counterpoint.timeline.ops import host_transfers
+from counterpoint.timeline.host_transfers import host_transfers
 
 _WORK: Final = (Action.MAP_BUFFER, Action.MEMORY_COPY)
 

@@ -72,7 +72,7 @@ from counterpoint.diagnose.network.calls import (
 )
 from counterpoint.diagnose.selection import PS_PER_MS, device_slices
 from counterpoint.diagnose.step_data import StepData, longest_rows
-from counterpoint.timeline.ops import host_transfers
+from counterpoint.timeline.host_transfers import host_transfers
 
 CODE: Final = "STEP204"
 NAME: Final = "slow-remote-calls"

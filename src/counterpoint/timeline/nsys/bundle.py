@@ -20,15 +20,12 @@ from numpy.typing import NDArray
 from counterpoint.core import InputError
 from counterpoint.core.unpacking import open_archive
 from counterpoint.timeline.nsys.annotations import MODULE, THUNK, parse_annotations
-from counterpoint.timeline.nsys.archive import (
-    TRACE,
-    Archive,
-    BundleMachine,
-    is_nsys_jax,
-    read_bundle_host,
-    read_machine,
-)
-from counterpoint.timeline.nsys.database import (
+from counterpoint.timeline.nsys.archive import TRACE, Archive, is_nsys_jax
+from counterpoint.timeline.nsys.bundle_host import read_bundle_host
+from counterpoint.timeline.nsys.bundle_machine import BundleMachine, read_machine
+from counterpoint.timeline.nsys.nesting import OUTSIDE, Longs, nearest
+from counterpoint.timeline.nsys.projected_ranges import normalize_ranges, parents
+from counterpoint.timeline.nsys.tables import (
     ReportClock,
     add_layers,
     build_executions,
@@ -38,8 +35,6 @@ from counterpoint.timeline.nsys.database import (
     number_lines,
     place_events,
 )
-from counterpoint.timeline.nsys.nesting import OUTSIDE, Longs, nearest
-from counterpoint.timeline.nsys.projected_ranges import normalize_ranges, parents
 from counterpoint.timeline.nsys.target import intern
 from counterpoint.timeline.recording import Recording
 

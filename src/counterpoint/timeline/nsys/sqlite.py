@@ -21,8 +21,8 @@ from counterpoint.core import InputError
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.timeline.model import Device
 from counterpoint.timeline.nsys.annotations import parse_annotations
-from counterpoint.timeline.nsys.database import (
-    Database,
+from counterpoint.timeline.nsys.database import Database
+from counterpoint.timeline.nsys.tables import (
     ReportClock,
     add_layers,
     build_markers,

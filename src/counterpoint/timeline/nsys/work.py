@@ -9,8 +9,9 @@ import polars as pl
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
 from counterpoint.timeline.nsys.annotations import MODULE
-from counterpoint.timeline.nsys.database import Database, ReportClock, build_executions
+from counterpoint.timeline.nsys.database import Database
 from counterpoint.timeline.nsys.launches import find_xla_ranges, link, read_nodes
+from counterpoint.timeline.nsys.tables import ReportClock, build_executions
 from counterpoint.timeline.nsys.target import HostRanges
 from counterpoint.timeline.recording import IN_GRAPHS
 
