@@ -90,10 +90,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "spent_s": ("s", "time that a study's runs took together"),
     "confirmed": ("0 or 1", "1 if fresh runs confirmed the gain"),
 }
-"""Unit and meaning of each number, by name, in the order of docs/reference/summary.md.
-
-Times are per step, mean over devices.
-"""
+"""Unit and meaning of each number, by name; times are of a step, and means over devices."""
 _IN_PROFILE: Final = "this one is from the profile"
 _BY_COUNT: Final = "this one is from the Run's own count"
 FINDING_COLUMNS: Final = ("code", "title", "saves_low_ms", "saves_high_ms", "basis", "remedy")
@@ -196,7 +193,7 @@ def _parts(explanation: Explanation) -> dict[str, float | None]:
 
 
 def _of_run(run: Run, explanation: Explanation) -> dict[str, float]:
-    """Return what the Run says better than its profile."""
+    """Return the numbers that the Run knows better than its profile, or alone."""
     from counterpoint.report.explain.step_time import own_step
 
     own = own_step(explanation, run)
@@ -205,7 +202,7 @@ def _of_run(run: Run, explanation: Explanation) -> dict[str, float]:
 
 
 def _counted(run: Run) -> dict[str, float]:
-    """Return the step times that the Run counted, in or outside a profile."""
+    """Return the step times that the Run itself counted, in or outside a profile."""
     from counterpoint.runs.scores import seen_steps
 
     timing = seen_steps(run)
@@ -220,7 +217,7 @@ def _counted(run: Run) -> dict[str, float]:
 
 
 def _marked_step_ms(explanation: Explanation) -> float | None:
-    """Return the step time of a profile that has step markers: a guess may be part of a step."""
+    """Return the step time of a profile if it has step markers: a guess may be part of a step."""
     from counterpoint.report.explain.step_time import is_guess
 
     return None if is_guess(explanation) else explanation.steps.median_ms
