@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from counterpoint.compile import Pool
 from counterpoint.pgle.evidence import VERBOSE_LOG
-from golden import Golden
+from golden_files import Golden
 from json_schemas_checked import checked
 from lowered import Lowered, lower_step
 from run_directory import RunDirectory, run_directory_of
@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
     """Compare a whole text with a file beside the test: `golden("tune_found.txt", text)`."""
-    renew: bool = request.config.getoption("renew_golden")
+    renew = bool(request.config.getoption("renew_golden"))
     return Golden(request.path.parent / "golden", renew=renew)
 
 

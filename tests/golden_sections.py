@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from golden import Golden, difference
+from golden_files import Golden, difference
 
 
 @dataclass(frozen=True)

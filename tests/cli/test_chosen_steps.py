@@ -16,7 +16,7 @@ from command_line import in_process
 from counterpoint import UsageError
 from counterpoint.diagnose.network import analyze_network
 from counterpoint.timeline.storage import write_parquet
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript, next_command
 
 STEP = ("jit_step", 7)

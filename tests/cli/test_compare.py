@@ -11,7 +11,7 @@ from compare_pairs import program, reduce_done, reduce_start, sine, timeline
 
 from counterpoint.cli.app import Command, main
 from counterpoint.timeline.storage.parquet import write_parquet
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript
 
 COMPARE = Command("compare", "counterpoint.cli.compare:compare", "Compare.")

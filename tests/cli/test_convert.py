@@ -14,7 +14,7 @@ from xspace_builder import US, host, step_marker, xspace
 
 from counterpoint.cli.app import Command, main
 from counterpoint.timeline.reading import read
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript, next_command
 
 CONVERT = Command("convert", "counterpoint.cli.convert:convert", "Keep profiles.")

@@ -10,7 +10,7 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.doctor.checks import CHECKS
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript, next_command
 
 SILENT = ("XLA_", "JAX_", "NCCL_", "SLURM_", "OMPI_", "PMI", "JOB_", "MEGASCALE_", "LIBTPU", "TPU_")

@@ -24,7 +24,7 @@ from counterpoint.core.errors import UsageError
 from counterpoint.runs import Outcome, OutcomeKind
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript
 
 STEP = ("jit_step", 7)

@@ -21,7 +21,7 @@ from counterpoint.flags.parse import FORMS
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel
 from counterpoint.report.flags.check_document import summary_lines
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript, next_command
 
 Captured = pytest.CaptureFixture[str]

@@ -11,7 +11,7 @@ import yaml
 
 from counterpoint.cli.app import main
 from counterpoint.flags.parse import read_source
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript
 
 Run = Callable[..., tuple[int, str, str]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counterpoint.cli.app import main
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript, next_command
 
 SCHEDULER = "xla_gpu_enable_latency_hiding_scheduler"

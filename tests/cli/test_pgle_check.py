@@ -21,7 +21,7 @@ from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.runs import Outcome, OutcomeKind
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript, next_command
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"

@@ -19,7 +19,7 @@ from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
 from counterpoint.timeline.reading import read
 from counterpoint.timeline.storage.parquet import write_parquet
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript, next_command
 
 HLO = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"

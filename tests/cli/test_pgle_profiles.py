@@ -13,7 +13,7 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.pgle.profiles import InstructionCost, Profile, read_profile, write_profile
 from counterpoint.pgle.profiles.profile import Latency
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript, next_command
 
 A = "0123456789abcdef0123456789abcdef"

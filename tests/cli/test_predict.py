@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from golden import Golden
+from golden_files import Golden
 from timelines import HLO
 from transcripts import Transcript
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from command_line import in_process
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript, next_command
 
 pytestmark = pytest.mark.system

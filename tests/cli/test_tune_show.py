@@ -31,7 +31,7 @@ from counterpoint.tune.study.records import (
 )
 from counterpoint.tune.trial.report import Purpose
 from counterpoint.workflow.variant import candidate
-from golden import Golden
+from golden_files import Golden
 from transcripts import Transcript
 from transcripts import next_command as proposed
 from tune_conclusions import predicted

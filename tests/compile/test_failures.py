@@ -16,8 +16,8 @@ from counterpoint.compile.job import CompileOutcome, FailureKind, ProgramForm
 from counterpoint.compile.worker_process import Worker
 from counterpoint.core import UsageError
 from counterpoint.hardware.targets import parse_target
-from golden import Golden
 from golden_cases import cases
+from golden_files import Golden
 
 LIBTPU_LOG = """\
 WARNING: Logging before InitGoogle() is written to STDERR

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from finding_text import finding_text
 
-from golden import Golden
+from golden_files import Golden
 from golden_sections import Said
 
 

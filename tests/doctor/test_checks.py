@@ -32,7 +32,7 @@ from counterpoint.doctor.facts import (
 )
 from counterpoint.doctor.requirement import parse_requirement
 from counterpoint.doctor.result import FAILING, Status
-from golden import Golden
+from golden_files import Golden
 
 OK, NOTE, WARNING, ERROR = Status.OK, Status.NOTE, Status.WARNING, Status.ERROR
 UNKNOWN, NONE = Status.UNKNOWN, Status.NOT_APPLICABLE

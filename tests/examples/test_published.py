@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from golden import Golden
+from golden_files import Golden
 
 PUBLISHED = Path(__file__).parents[2] / "benchmarks" / "published.py"
 HEAD = "id,framework,model,seq,gpu,gpus,precision,dp,fsdp,tp,pp,cp,ep,global_batch,step_time_s,date"

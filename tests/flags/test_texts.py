@@ -18,7 +18,7 @@ from counterpoint.flags.lines import load_settings, parse_settings
 from counterpoint.flags.lines.line import read_line
 from counterpoint.flags.patch import patch_text
 from counterpoint.flags.text import parse_xla_flags
-from golden import Golden
+from golden_files import Golden
 
 GEMM = "xla_gpu_enable_triton_gemm"
 THRESHOLD = "xla_gpu_all_reduce_combine_threshold_bytes"

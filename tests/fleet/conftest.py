@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from counterpoint.fleet.local import LocalExecutor
-from golden import Golden
+from golden_files import Golden
 from golden_sections import Said
 from made_fleet import TasksHere
 
@@ -24,4 +26,9 @@ def tasks_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def said(request: pytest.FixtureRequest, golden: Golden) -> Said:
     """Compare texts with this module's golden file."""
-    return Said(request, golden)
+    return Said(request, golden, _without_sizes)
+
+
+def _without_sizes(text: object) -> str:
+    """Replace the sizes of files, which contain the paths of their directories."""
+    return re.sub(r"\b[\d.]+ KiB", "SIZE", str(text))

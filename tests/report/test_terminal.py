@@ -50,8 +50,8 @@ from counterpoint.runs.run import (
 )
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Host, Timeline
-from golden import Golden
 from golden_cases import cases
+from golden_files import Golden
 from recorded_runs import ENDED, run_of
 from recordings import Span, recording
 

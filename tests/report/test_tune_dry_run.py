@@ -15,8 +15,8 @@ from counterpoint.tune.arm import Acts, ArmChange, ArmOrigin
 from counterpoint.tune.dryrun import DryRun
 from counterpoint.tune.plan import Budget
 from counterpoint.tune.race.budget import StudyCost
-from golden import Golden
 from golden_cases import cases
+from golden_files import Golden
 from tune_conclusions import arm
 from tune_plans import PLAN, SPACE
 

@@ -23,7 +23,7 @@ from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.reports import effective_flags, read_compiler_report
 from counterpoint.runs.run import Run, RunSettings
 from counterpoint.runs.scores import seen_steps
-from golden import Golden
+from golden_files import Golden
 
 LOCAL = RunStart(
     name="train",

@@ -14,8 +14,8 @@ from trace_builder import Event, packed, process, span, spans_of, text_of, threa
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.chrome.reader import read_trace_json
-from golden import Golden
 from golden_cases import cases
+from golden_files import Golden
 from refusals import refusal
 
 EVENTS: list[Event] = [

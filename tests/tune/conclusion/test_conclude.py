@@ -23,7 +23,7 @@ from counterpoint.tune.study.records import (
     StudyEnded,
 )
 from counterpoint.tune.trial.report import Purpose, TrialFailure
-from golden import Golden
+from golden_files import Golden
 from tune_races import Race
 from tune_studies import AT, BASE_ARM, Made, arm, change, report
 

@@ -13,7 +13,7 @@ from counterpoint.tune.arm import Acts
 from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.context import Platform
 from counterpoint.tune.space.space import Space
-from golden import Golden
+from golden_files import Golden
 from tune_spaces import alone, choices, gathers, named, space_of, why_out
 
 GATHER = "xla_gpu_all_gather_combine_threshold_bytes"
