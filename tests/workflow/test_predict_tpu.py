@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import lzma
-import os
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,7 @@ from counterpoint.workflow.prediction import predict
 DATA = Path(__file__).parents[1] / "hlo" / "data"
 STEP = DATA / "tpu_step.hlo.pb.xz"
 SLICES = DATA / "tpu_slices.hlo.pb.xz"
-SHARED = Path(os.environ.get("COUNTERPOINT_SHARED", Path(__file__).parents[2] / "shared"))
-PUBLISHED = SHARED / "data" / "tpu" / "programs" / "default16b_v5e256.hlo.txt.gz"
+PUBLISHED = "data/tpu/programs/default16b_v5e256.hlo.txt.gz"
 PUBLISHED_S = 10.306
 """The FLOPs of this program at the rate published for MaxText's 16B of 2023, on one v5e-256."""
 
@@ -104,8 +102,8 @@ def test_only_libtpu_can_stop_at_the_schedule() -> None:
     assert "`schedule_only=` is for TPUs" in told.value.what
 
 
-@pytest.mark.skipif(not PUBLISHED.exists(), reason="needs the programs in shared/data/tpu")
-def test_a_published_step_is_predicted_within_a_tenth() -> None:
-    prediction = predict(PUBLISHED, target="v5e-256")
+@pytest.mark.system
+def test_a_published_step_is_predicted_within_a_tenth(shared: Path) -> None:
+    prediction = predict(shared / PUBLISHED, target="v5e-256")
     assert prediction.base.step_s == pytest.approx(PUBLISHED_S, rel=0.1)
     assert prediction.base.range_s.low < PUBLISHED_S < prediction.base.range_s.high
