@@ -12,9 +12,10 @@ NEWER_PYTHON ?= $(shell for python in python3.12 python3.13 \
 	&& echo $$python && break; done)
 DEMO := demo-output/$(shell date +%Y%m%d-%H%M%S)
 
-NEWEST_TESTS := tests/compile tests/cost tests/simulate \
+# What depends on the version of JAX, of its compiler or of libtpu; the choices find what ends a newer XLA.
+NEWEST_TESTS := $(patsubst %,tests/compile/test_%.py,compiler function inputs prediction pool tpu_compile) \
+	tests/simulate/test_schedule_semantics.py tests/tune/space/test_space_compiles.py \
 	$(wildcard tests/workflow/test_predict*.py tests/cli/test_predict*.py)
-NEWEST_CHOICES := tests/tune/space/test_space_compiles.py  # what ends a newer XLA is found there
 # Test modules are compiled once, also where the site keeps Python from writing that down.
 export PYTHONDONTWRITEBYTECODE :=
 WORKERS ?= 3  # tests of one process keep a core busy each, and few wait
@@ -77,7 +78,7 @@ newest: $(VENV)/installed-all-dev ## the compiler's tests with the newest JAX, w
 	else \
 		$(MAKE) --no-print-directory VENV=$(NEWEST) PYTHON=$(NEWER_PYTHON) $(NEWEST)/installed-compiler-tpu-dev \
 		&& $(NEWEST)/bin/python -c 'import jax, sys; print("== pytest with jax", jax.__version__, "on Python", sys.version.split()[0])' \
-		&& $(NEWEST)/bin/python $(PYTEST) -n $(SYSTEM_WORKERS) -m 'not deep' --junitxml=build/tests/newest.xml $(NEWEST_TESTS) $(NEWEST_CHOICES); \
+		&& $(NEWEST)/bin/python $(PYTEST) -n $(SYSTEM_WORKERS) -m '(smoke or system) and not deep' --junitxml=build/tests/newest.xml $(NEWEST_TESTS); \
 	fi
 
 trainers: $(VENV)/installed-all-dev ## real trainers, run in environments of their own (gigabytes, once)
