@@ -8,6 +8,7 @@ tests of its own, so that a better sentence changes a file and breaks no test.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -35,3 +36,8 @@ def difference(file: Path, kept: str, text: str) -> str:
     """What is new: pytest shows it for the asserts of test modules alone."""
     lines = unified_diff(kept.splitlines(), text.splitlines(), "golden", "new", lineterm="")
     return "\n".join((f"{file}: if the new text is right, run `make golden`", *lines))
+
+
+def cases(texts: Mapping[str, str]) -> str:
+    """One document of many cases: a heading for each, and what is printed there."""
+    return "\n".join(f"## {name}\n\n{text.rstrip()}\n" for name, text in texts.items())

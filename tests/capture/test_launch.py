@@ -21,8 +21,7 @@ from counterpoint.capture.request import ProfileSchedule, RunRequest, refuse_mis
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.runs import OutcomeKind, Run
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from refusals import refusal
 
 PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}

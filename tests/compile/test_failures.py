@@ -16,8 +16,7 @@ from counterpoint.compile.job import CompileOutcome, FailureKind, ProgramForm
 from counterpoint.compile.worker_process import Worker
 from counterpoint.core import UsageError
 from counterpoint.hardware.targets import parse_target
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 
 LIBTPU_LOG = """\
 WARNING: Logging before InitGoogle() is written to STDERR

@@ -20,8 +20,7 @@ from counterpoint.compile.inputs.function_process import (
 )
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from xla_compiler import why_none
 
 STEPS = """

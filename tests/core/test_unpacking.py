@@ -19,8 +19,7 @@ from counterpoint.compile.inputs.artifacts import artifacts
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.unpacking import UNPACK_VARIABLE, member, open_archive, unpack, unpack_limit
 from fuzz.seeds import profiles
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from refusals import refusal
 
 PACKERS: tuple[Callable[[bytes], bytes], ...] = (gzip.compress, lzma.compress, bz2.compress)

@@ -21,8 +21,7 @@ from counterpoint.fleet.digest import to_bytes
 from counterpoint.fleet.local import LocalExecutor
 from counterpoint.timeline import remote
 from counterpoint.view import LivePage
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from golden_sections import Said
 from made_fleet import TasksHere, write_profiles
 

@@ -19,8 +19,7 @@ from counterpoint.pgle.making.samples import MeasuredTimes
 from counterpoint.pgle.profiles.profile import InstructionCost, Latency, Profile
 from counterpoint.pgle.staleness import ProfileFit
 from counterpoint.pgle.unused_costs import UnusedReason
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 
 PROGRAMS = Path(__file__).parent.parent / "hlo" / "data"
 OTHER = "0" * 32

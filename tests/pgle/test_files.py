@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.pgle.profiles import InstructionCost, Profile, read_profile, write_profile
 from counterpoint.pgle.profiles.profile import Latency
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from jax_process import ask_jax
 from refusals import refusal
 

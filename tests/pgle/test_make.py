@@ -18,8 +18,7 @@ from counterpoint.pgle.profiles import read_profile, write_profile
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from counterpoint.timeline.recording import Recording
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from recordings import Span, recording
 from refusals import refusal
 

@@ -25,8 +25,7 @@ from counterpoint.report.summary import summarize_study
 from counterpoint.report.tune import tune_digest
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.statistics import ArmVerdict
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from predicted_candidates import ranked
 from real_profiles import explained_of
 

@@ -50,8 +50,7 @@ from counterpoint.runs.run import (
 )
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Host, Timeline
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from recorded_runs import ENDED, run_of
 from recordings import Span, recording
 

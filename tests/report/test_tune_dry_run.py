@@ -15,8 +15,7 @@ from counterpoint.tune.arm import Acts, ArmChange, ArmOrigin
 from counterpoint.tune.dryrun import DryRun
 from counterpoint.tune.plan import Budget
 from counterpoint.tune.race.budget import StudyCost
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from tune_conclusions import arm
 from tune_plans import PLAN, SPACE
 

@@ -28,8 +28,7 @@ from counterpoint.tune.study.records import (
 )
 from counterpoint.tune.study.study import Study
 from counterpoint.tune.trial.report import Purpose, TrialFailure
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from terminals import Terminal
 from tune_studies import AT, Made, arm, report
 

@@ -20,8 +20,7 @@ from counterpoint.report.tune.figures import clock, duration, gain_text
 from counterpoint.report.tune.tune_document import tune_document
 from counterpoint.report.tune.tune_json import tune_json
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 
 STUDY = Path("studies/llama")
 KINDS: tuple[Callable[[], Conclusion], ...] = (

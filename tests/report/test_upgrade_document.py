@@ -12,8 +12,7 @@ from counterpoint.report.predict.upgrade_document import upgrade_document
 from counterpoint.report.terminal import plain_text
 from counterpoint.workflow.upgrade import Upgrade
 from counterpoint.workflow.upgrade.upgrade import compared
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from hand_made import Told
 from made_upgrade import TARGET, flag_try, made, op, side, slower_upgrade, with_text
 

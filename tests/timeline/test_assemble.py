@@ -11,8 +11,7 @@ from counterpoint.core.errors import InputError
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from counterpoint.timeline.recording import Recording
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from recordings import NS, Span, recording
 from refusals import refusal
 

@@ -14,8 +14,7 @@ from trace_builder import Event, packed, process, span, spans_of, text_of, threa
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.chrome.reader import read_trace_json
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from refusals import refusal
 
 EVENTS: list[Event] = [

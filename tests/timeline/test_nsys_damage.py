@@ -17,8 +17,7 @@ from counterpoint.core.errors import InputError
 from counterpoint.timeline.nsys.bundle import read_nsys_jax
 from counterpoint.timeline.nsys.sqlite import read_sqlite
 from counterpoint.timeline.reading import read
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from refusals import refusal
 
 MAIN = thread(1)

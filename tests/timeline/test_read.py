@@ -21,8 +21,7 @@ from counterpoint.core.errors import InputError, UsageError
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.reading import read
 from counterpoint.timeline.storage.parquet import write_parquet
-from golden_cases import cases
-from golden_files import Golden
+from golden_files import Golden, cases
 from recordings import Span, recording
 from refusals import refusal
 

@@ -1,8 +1,8 @@
 """Real trainers, run as their users do: steps are those of their own lines.
 
 `tests/install_trainer.sh` installs them in a cache outside the checkout: `make trainers`, and for
-MaxText and Tunix (with Equinox) `make test-system`. Without that, these tests are skipped. AXLearn needs
-a checkout of it: `make trainers AXLEARN_CHECKOUT=path`.
+MaxText and Tunix (with Equinox) `make test-system`. Without that, these tests are skipped. AXLearn
+needs a checkout of it: `make trainers AXLEARN_CHECKOUT=path`.
 """
 
 from __future__ import annotations
