@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # Thousands of tests and all modules live to the end: to look for garbage among them as often
     # as Python does by default took a fifth of the time.
     gc.set_threshold(50_000, 20, 20)
+    # `make test &` ignores these in all that it starts; tests send them to programs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_collection_finish() -> None:
