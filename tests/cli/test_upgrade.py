@@ -286,7 +286,6 @@ def test_the_limit_counts_if_the_step_is_certainly_longer(limit: float, exceeded
     assert not faster.slower_by_more_than(-0.5)
 
 
-@pytest.mark.deep
 @pytest.mark.system
 def test_two_real_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer as JSON, as a page, and for CI."""
