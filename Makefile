@@ -14,7 +14,7 @@ DEMO := demo-output/$(shell date +%Y%m%d-%H%M%S)
 
 # What depends on the version of JAX, of its compiler or of libtpu; the choices find what ends a newer XLA.
 NEWEST_TESTS := $(patsubst %,tests/compile/test_%.py,compiler function inputs prediction pool tpu_compile) \
-	tests/simulate/test_schedule_semantics.py tests/tune/space/test_space_compiles.py \
+	tests/tune/space/test_space_compiles.py \
 	$(wildcard tests/workflow/test_predict*.py tests/cli/test_predict*.py)
 # Test modules are compiled once, also where the site keeps Python from writing that down.
 export PYTHONDONTWRITEBYTECODE :=

@@ -78,7 +78,7 @@ def test_faster_links_are_never_slower(prediction: Prediction) -> None:
 
 @pytest.mark.smoke
 def test_out_of_memory_is_said(lowered: Lowered) -> None:
-    settings = parse_settings((), ["XLA_PYTHON_CLIENT_MEM_FRACTION=0.0005"])
+    settings = parse_settings((), ["XLA_PYTHON_CLIENT_MEM_FRACTION=0.0001"])
     made = counterpoint.predict(lowered.ir, target="8xH100", settings=settings)
     assert made.base.memory.fits is False
     assert made.base.memory.fraction_source == "XLA_PYTHON_CLIENT_MEM_FRACTION"
