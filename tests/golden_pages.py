@@ -2,7 +2,8 @@
 
     make golden    # after a change of what a page looks like
 
-Pictures are compared coarsely, since fonts differ a little between releases of a browser.
+Pictures are compared coarsely, since fonts differ a little between releases of a browser. A
+picture in which nothing differs clearly is kept as it is: only changed pictures are to be looked at.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from compare_pairs import program, sine, timeline
 import counterpoint
 import timelines
 import tune_conclusions
-from chromium import Theme, Visit, Windows, chromium
+from chromium import Theme, Visit, Windows, chromium, why_no_browser
 from counterpoint.core.frozen import frozen
 from counterpoint.report import document_markup
 from counterpoint.report.explain import (
@@ -155,13 +156,20 @@ _DIFFERENCE: Final = """async (pictures) => {
 
 
 def main() -> None:
-    """Take all pictures anew."""
+    """Take all pictures anew, and write those that differ."""
+    if reason := why_no_browser():
+        print(f"the pictures were not taken anew: {reason}")
+        return
     GOLDEN.mkdir(exist_ok=True)
     with chromium() as browser, TemporaryDirectory() as directory:
         windows = Windows(browser)
         for picture in PICTURES:
-            picture.path.write_bytes(taken(windows, picture, Path(directory)))
-            print(f"wrote {picture.path.relative_to(GOLDEN.parents[2])}")
+            now = taken(windows, picture, Path(directory))
+            file = picture.path
+            if file.exists() and difference(windows, file.read_bytes(), now) == 0:
+                continue
+            file.write_bytes(now)
+            print(f"wrote {file.relative_to(GOLDEN.parents[2])}")
 
 
 if __name__ == "__main__":
