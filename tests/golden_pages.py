@@ -3,7 +3,7 @@
     make golden    # after a change of what a page looks like
 
 Pictures are compared coarsely, since fonts differ a little between releases of a browser. A
-picture in which nothing differs clearly is kept as it is: only changed pictures are to be looked at.
+picture in which nothing differs clearly is kept: only changed pictures are to be looked at.
 """
 
 from __future__ import annotations
