@@ -169,7 +169,8 @@ $(VENV)/installed-%: pyproject.toml uv.lock hatch_build.py native/xplane_events.
 	@touch $@
 
 $(VENV)/bin/uv:
-	@[ -n "$(PYTHON)" ] || { echo "error: Counterpoint needs Python 3.11 or later, and none is on PATH" >&2; \
+	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "error: Counterpoint needs Python 3.11 or later, $(if $(PYTHON),which $(PYTHON) is not,and none is on PATH)" >&2; \
 		echo "  next: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@echo "making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
