@@ -12,6 +12,7 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.workflow.upgrade.commits import checked_out, inside
 
 GIT = shutil.which("git") or "git"
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
 def git(directory: Path, *words: str) -> str:
