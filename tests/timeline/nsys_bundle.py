@@ -118,6 +118,7 @@ class Bundle:
             "End (ns)": [end for _, end, _, _ in self.host_ranges],
             "Name": [name for _, _, name, _ in self.host_ranges],
             "TID": [tid for _, _, _, tid in self.host_ranges],
+            "PID": [9] * len(self.host_ranges),  # one of several columns that nobody reads
         }
         members = {
             TRACE: parquet(self.layout(self.ranges)),
