@@ -78,7 +78,9 @@ replica_groups={{0,1}}, dimensions={0}, use_global_device_ids=true, to_apply=%su
 """
 
 
-def twelve_spans(chip: str | None = "NVIDIA H100 80GB HBM3", kind: str = "gpu") -> Timeline:
+def twelve_spans(
+    chip: str | None = "NVIDIA H100 80GB HBM3", kind: str = "gpu", hlo: str = HLO
+) -> Timeline:
     spans: list[Span] = []
     for device in (0, 1):
         late = float(device)
@@ -93,7 +95,7 @@ def twelve_spans(chip: str | None = "NVIDIA H100 80GB HBM3", kind: str = "gpu") 
             where = 2 * device + line
             spans.append(Span(op, round(start * NS), round(length * NS), device, where))
     markers = [(device, step, 10 * step * NS, 10 * NS) for device in (0, 1) for step in (0, 1)]
-    embedded = {"jit_step": EmbeddedProgram("jit_step", HLO.encode)}
+    embedded = {"jit_step": EmbeddedProgram("jit_step", hlo.encode)}
     made = recording(spans, markers=markers, programs=embedded)
     devices = tuple(Device(ordinal=index, kind=kind, chip=chip) for index in (0, 1))
     return assemble([replace(made, devices=devices)], ["made.xplane.pb"])
@@ -259,3 +261,42 @@ def test_a_collective_of_very_many_steps_sends_evenly_in_each() -> None:
     assert course.bytes.sum() == pytest.approx(1e12)
     assert course.edges.tolist() == pytest.approx([0.0, 0.25, 0.75, 1.0])
     assert course.bytes.tolist() == pytest.approx([0.25e12, 0.5e12, 0.25e12], rel=1e-3)
+
+
+PIPELINE = """\
+HloModule jit_step, is_scheduled=true, num_partitions={partitions}
+
+ENTRY %main (p: f32[1048576], s: f32[8]) -> f32[8] {{
+  %p = f32[1048576]{{0}} parameter(0)
+  %s = f32[8]{{0}} parameter(1)
+  %gather = (f32[1048576]{{0}}, f32[1048576]{{0}}) collective-permute-start(%p), channel_id=1, \
+source_target_pairs={{{forward}}}
+  %a = f32[8]{{0}} sine(%s)
+  %b = f32[8]{{0}} cosine(%a)
+  %gather.done = f32[1048576]{{0}} collective-permute-done(%gather)
+  %c = f32[1048576]{{0}} negate(%gather.done)
+  %scatter = (f32[1048576]{{0}}, f32[1048576]{{0}}) collective-permute-start(%c), channel_id=2, \
+source_target_pairs={{{backward}}}
+  %d = f32[8]{{0}} sine(%b)
+  %scatter.done = f32[1048576]{{0}} collective-permute-done(%scatter)
+  ROOT %e = f32[8]{{0}} slice(%scatter.done), slice={{[0:8]}}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("partitions", "forward", "backward", "sent"),
+    [
+        (2, "{0,1}", "{1,0}", 1),  # of a ring cut in two, each device sends once
+        (4, "{0,1},{1,2},{2,3}", "{3,0}", 1),
+        (4, "{0,1},{1,2},{2,3},{3,0}", "{0,3},{3,2},{2,1},{1,0}", 2),  # both ways around
+        (4, "{0,1},{2,3}", "{1,1}", 0.5),  # what a device sends itself uses no link
+    ],
+)
+def test_only_the_sources_of_pairs_send(
+    partitions: int, forward: str, backward: str, sent: float
+) -> None:
+    text = PIPELINE.format(partitions=partitions, forward=forward, backward=backward)
+    timeline = twelve_spans(hlo=text)
+    case = case_of(timeline)
+    assert demand(case).pieces["bytes"].sum() == pytest.approx(sent * 4 * 2**20)

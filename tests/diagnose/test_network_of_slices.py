@@ -9,11 +9,13 @@ import pytest
 from megascale_fixture import BYTES, Scene
 from slices import case_of, timeline_of
 
+from counterpoint.core import UsageError
 from counterpoint.diagnose.collectives.requirement import Bound, Link, classify
 from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.network.analysis import analyze_network
 from counterpoint.diagnose.network.calls import remote_calls
 from counterpoint.diagnose.network.demand import demand
+from counterpoint.hardware.targets import parse_target
 from counterpoint.report.document import TextTable
 from counterpoint.report.explain.network_document import calls_section, network_document
 from counterpoint.report.terminal import plain_text
@@ -38,6 +40,48 @@ def test_a_device_sends_its_gradients_over_the_network_between_slices() -> None:
     assert row["required_gbps"] == pytest.approx(BYTES / 8e-3 / 1e9)
     assert row["capacity_gbps"] is None
     assert demand(case).pieces["bytes"].sum() == pytest.approx(BYTES)
+
+
+def test_the_network_is_in_use_while_the_runtime_records_messages() -> None:
+    # From send to recv-done 10.04 ms; the message is under way for 4 of them.
+    case = case_of(Scene(network_ms=4))
+    found = demand(case)
+    (sending,) = found.pieces.filter(pl.col("gbps") > 0).to_dicts()
+    assert sending["end_ms"] - sending["start_ms"] == pytest.approx(4, abs=0.01)
+    assert sending["gbps"] == pytest.approx(BYTES / 4e-3 / 1e9, rel=0.01)
+    assert found.lower_bounds == ()
+    (row,) = case.cached(classify).to_dicts()
+    assert row["achieved_gbps"] == pytest.approx(BYTES / 4e-3 / 1e9, rel=0.01)
+
+
+def test_the_network_of_a_late_message_is_not_busy_while_it_is_awaited() -> None:
+    # Slice 2 sends 6 ms late: slice 1 waits, and its link carries nothing meanwhile.
+    found = demand(case_of(Scene(network_ms=4, late_ms=6)))
+    assert found.pieces["bytes"].sum() == pytest.approx(BYTES)
+    busy = found.pieces.filter(pl.col("gbps") > 0)
+    assert (busy["end_ms"] - busy["start_ms"]).sum() < 10.1  # 4 on each slice, 6 apart
+
+
+def test_without_records_of_messages_the_rate_is_a_lower_bound() -> None:
+    analysis = analyze_network(timeline_of(Scene(plane=False)))
+    (burst,) = analysis.demand.bursts.to_dicts()
+    assert burst["length_ms"] == pytest.approx(10.04, abs=0.01)
+    assert analysis.demand.lower_bounds == (Link.DCN,)
+    assert not len(analysis.demand.saturated)
+    text = " ".join(plain_text(network_document(analysis, top=5)).split())
+    assert "in use for at most 56%" in text
+    assert "its rate was at least this" in text
+
+
+def test_a_target_of_slices_gives_the_rate_between_them() -> None:
+    target = parse_target("2xv6e-4:200G", tpus=True)
+    analysis = analyze_network(timeline_of(Scene()), target=target)
+    # 200 Gb/s for a host, shared by its four chips.
+    assert analysis.network["capacity_gbps"].to_list() == pytest.approx([6.25])
+    assert analysis.calls.rate == pytest.approx(25e9)
+    for wrong in ("2xv5e-4", "8xH100", "v6e-4"):
+        with pytest.raises(UsageError, match=wrong):
+            analyze_network(timeline_of(Scene()), target=parse_target(wrong, tpus=True))
 
 
 def test_what_its_slack_covers_is_hidden() -> None:

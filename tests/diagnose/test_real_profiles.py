@@ -213,7 +213,7 @@ class TestCompute:
             for it in explained_of(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb").notes
             if "startup" in it
         )
-        assert "249 DMA registrations of 198.4 GB took 35.72 s" in registered
+        assert "249 DMA registrations (MapDmaBuffer) of 198.4 GB took 35.72 s" in registered
         assert "steady steps have 2.7 each, 0.08 ms" in registered
         assert transposed
 

@@ -46,19 +46,12 @@ def find_run(paths: Sequence[str]) -> Run | None:
 
 
 def recorded_on(text: str | None) -> Target | None:
-    """Return the Target that a profile was recorded on; of TPUs the profile names it itself."""
+    """Return the Target that a profile was recorded on."""
     if text is None:
         return None
     from counterpoint.hardware.targets import parse_target
 
-    where = parse_target(text, tpus=True)
-    if where.tpu is not None:
-        raise UsageError(
-            f"--target {text}: for a recorded profile, it gives the links of GPUs",
-            why="a profile of TPUs names its chips",
-            next=Retry(without=("target",)),
-        )
-    return where
+    return parse_target(text, tpus=True)
 
 
 def refuse_directory_of_runs(paths: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.rules import found_by
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, Finding
 from counterpoint.diagnose.host.startup import startup
 from counterpoint.diagnose.network.analysis import check_target
 from counterpoint.diagnose.ops import (
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from counterpoint.hardware import Target
     from counterpoint.runs import Run
     from counterpoint.timeline import ChosenSteps
-
-MIN_REPORTED_SHARE: Final = 0.01
-"""Share of the step below which losses are left out."""
 
 
 def judge(data: StepData) -> tuple[tuple[Finding, ...], tuple[str, ...]]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from counterpoint.core import Basis, Range, Unknown
 from counterpoint.core.frozen import frozen
+
+MIN_REPORTED_SHARE: Final = 0.01
+"""Share of the step below which losses are left out."""
 
 
 @frozen(kw_only=True)

@@ -10,6 +10,7 @@ from counterpoint.hardware.chip import Chip, find_chip
 from counterpoint.hardware.gpu import gpus
 from counterpoint.hardware.links import Wiring, find_wiring
 from counterpoint.hardware.target import Target
+from counterpoint.hardware.tpu import find_tpu
 from counterpoint.timeline import Device
 
 __all__ = ["mismatched_chip", "mismatched_devices", "unknown_devices"]
@@ -42,6 +43,9 @@ def unknown_devices(devices: Iterable[Device]) -> tuple[str, ...]:
 
 def _other(kind: str, name: str | None, target: Target, *, links: bool) -> str | None:
     found = find_chip(name)
+    if kind == "tpu" and target.tpu is not None:
+        recorded = find_tpu(name)
+        return recorded.chip if recorded and recorded != target.tpu.tpu else None
     if kind in _NO_GPU:
         return found.name if found else _NO_GPU[kind]
     wanted = _chip_of(target)

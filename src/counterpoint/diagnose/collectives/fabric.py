@@ -35,6 +35,7 @@ class Fabric:
     domain_known: bool  # the rate within a domain is known
     network_known: bool  # the rate of a NIC is known
     ici_bytes_per_s: float | None  # of a TPU, over all links that its chip has
+    dcn_bytes_per_s: float | None = None  # of a TPU: its share of its host's network, if specified
     source: str  # where the rates come from
 
 
@@ -64,12 +65,15 @@ def fabric_of(data: StepData) -> Fabric:
 
         ici = find_tpu(chip)
         where = described.tpu if described is not None else None
+        links = where.links if where else None
+        specified = links is not None and links.network_is_given
         return Fabric(
             kind=kind,
             target=None,
             domain_known=False,
             network_known=False,
             ici_bytes_per_s=(where or ici).device_bytes_per_s if ici else None,
+            dcn_bytes_per_s=links.nic_bytes_per_s if links and specified else None,
             source=ici.source if ici else f"the links of {chip or 'these TPUs'} are unknown",
         )
     target = described or _made_up(data, chip)

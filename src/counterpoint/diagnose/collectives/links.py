@@ -17,7 +17,7 @@ from counterpoint.diagnose.collectives.fabric import Fabric, fabric_of
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hardware import Target
 from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.collectives import KINDS
+from counterpoint.hlo.collectives import KINDS, pairs_by_number
 from counterpoint.timeline import PRICED
 from counterpoint.timeline.host_transfers import host_transfers
 
@@ -54,7 +54,8 @@ class Wire:
     """One collective on its link; None is not known. Bytes and rates are per device."""
 
     link: Link | None = None
-    bytes: float | None = None
+    bytes: float | None = None  # of a device that sends
+    senders: float = 1.0  # share of the devices that send: not all are the source of some pair
     capacity: float | None = None  # bytes per second, in one direction
     price: Price | None = None  # the cost model's price
     priced: Priced | None = None  # of a prediction
@@ -89,7 +90,10 @@ def _unpriced(data: StepData) -> list[Wire]:
         _factors(data), on=["program", "op"], how="left", nulls_equal=True, maintain_order="left"
     )
     return [
-        _wire(data, fabric, {**row, "dcn": (row["program"], row["op"]) in between_slices})
+        replace(
+            _wire(data, fabric, {**row, "dcn": (row["program"], row["op"]) in between_slices}),
+            senders=_senders(*_instruction(data, row)),
+        )
         for row in rows.iter_rows(named=True)
     ]
 
@@ -103,7 +107,7 @@ def _factors(data: StepData) -> pl.DataFrame:
 def _wire(data: StepData, fabric: Fabric, row: dict[str, Any]) -> Wire:
     sent = _sent(row)
     if row["dcn"]:
-        return Wire(link=Link.DCN, bytes=sent)
+        return Wire(link=Link.DCN, bytes=sent, capacity=fabric.dcn_bytes_per_s)
     if fabric.kind == "tpu":
         return Wire(link=Link.ICI, bytes=sent, capacity=fabric.ici_bytes_per_s)
     target = fabric.target
@@ -112,11 +116,29 @@ def _wire(data: StepData, fabric: Fabric, row: dict[str, Any]) -> Wire:
     program, instruction = _instruction(data, row)
     if program is None or instruction is None:
         return _by_size(fabric, target, row, sent)
-    if row["kind"] in _PAIRWISE and instruction.groups is None:
+    if pairs_by_number(instruction):
         wire = _pairs(fabric, target, program, instruction, sent)
     else:
         wire = _groups(fabric, target, program, instruction, row)
     return _priced(wire, fabric, target, program, instruction)
+
+
+def _senders(program: Program | None, instruction: Instruction | None) -> float:
+    """Return the share of the devices that send; 1 where the pairs are not known.
+
+    In a ring without its closing link, `{{0,1},{1,2},{2,3}}`, the last device sends nothing. What a
+    recv receives is counted by the send that sends it.
+    """
+    if program is None or instruction is None:
+        return 1.0
+    if instruction.opcode.removesuffix("-start") == "recv" and not instruction.is_host_transfer:
+        return 0.0
+    pairs = pairs_by_number(instruction)
+    sources = {source for source, target in pairs if source != target}
+    # Without a channel, pairs count replicas; each then has them for all its partitions.
+    by_replica = instruction.channel_id is None and program.num_replicas > 1
+    count = program.num_replicas if by_replica else program.num_partitions
+    return min(len(sources) / count, 1.0) if pairs else 1.0
 
 
 def _sent(row: dict[str, Any]) -> float | None:

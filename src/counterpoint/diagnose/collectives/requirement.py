@@ -1,12 +1,14 @@
 """The bandwidth each collective requires, achieves and could have, and what binds it.
 
 required   = what a device sends / slack: with less the collective can't be hidden
-achieved   = what a device sends / mean transfer time of the device that arrives last
+achieved   = what a device sends / mean transfer time of the device that arrives last; between TPU
+             slices, / the time in which the runtime's records show its messages under way
 capacity   = what the link carries at most, per device in one direction
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,6 +21,7 @@ from counterpoint.diagnose.collectives.links import Link, Wire, wires
 from counterpoint.diagnose.collectives.movable_work import movable_work
 from counterpoint.diagnose.collectives.pieces import many_pieces
 from counterpoint.diagnose.collectives.slack import NO_SLACK_PS, slack_table
+from counterpoint.diagnose.collectives.transport import transport_ms
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
 
@@ -27,7 +30,8 @@ SCHEMA: Final = {
     "op": pl.String,
     "kind": pl.String,
     "link": pl.String,  # of Link; null: participants are not known
-    "wire_bytes": pl.Float64,  # sent by one device over that link, per execution
+    "wire_bytes": pl.Float64,  # sent over that link by a device that sends, per execution
+    "senders": pl.Float64,  # share of the devices that send
     "slack_ms": pl.Float64,
     "slack_p5_ms": pl.Float64,
     "slack_p95_ms": pl.Float64,
@@ -63,13 +67,19 @@ def classify(data: StepData) -> pl.DataFrame:
         .join(movable, on=keys, how="left", nulls_equal=True, maintain_order="left")
     )
     found_wires = wires(data)
-    busy = _busy(data, found_wires)
+    recorded = transport_ms(data)
+    busy = _busy(data, found_wires, recorded)
     collectives = joined.to_dicts()
     pieces = many_pieces(data, collectives, found_wires)
     predicted = data.basis is Basis.PREDICTED
     rows = [
         _row(
-            {**row, "pieces": pieces.get((row["program"], row["op"])), "predicted": predicted},
+            {
+                **row,
+                "pieces": pieces.get((row["program"], row["op"])),
+                "predicted": predicted,
+                "transport_ms": recorded.get((row["program"], row["op"])),
+            },
             wire,
             busy.get(wire.link, 0.0) / data.step_ms if data.step_ms else 0.0,
         )
@@ -78,17 +88,24 @@ def classify(data: StepData) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def _busy(data: StepData, found: list[Wire]) -> dict[Link | None, float]:
+def _busy(
+    data: StepData, found: list[Wire], recorded: Mapping[tuple[int | None, str], float]
+) -> dict[Link | None, float]:
     """Return milliseconds of a median step in which each link carries a collective."""
     busy: dict[Link | None, float] = {}
     for row, wire in zip(data.cached(collective_profile).iter_rows(named=True), found, strict=True):
-        busy[wire.link] = busy.get(wire.link, 0.0) + row["total_ms"] - (row["wait_ms"] or 0.0)
+        ms = recorded.get((row["program"], row["op"]))
+        if ms is None:
+            ms = row["total_ms"] - (row["wait_ms"] or 0.0)
+        busy[wire.link] = busy.get(wire.link, 0.0) + ms
     return busy
 
 
 def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
     required = _rate(wire.bytes, row["slack_ms"], at_least_ms=NO_SLACK_PS / PS_PER_MS)
-    achieved = _rate(wire.bytes, row["mean_transfer_ms"])
+    transport = row["transport_ms"]
+    transfer = row["mean_transfer_ms"] if transport is None else transport / row["count"]
+    achieved = _rate(wire.bytes, transfer)
     facts = ExecutionFigures(
         total_ms=row["total_ms"] / row["count"],
         exposed_ms=row["exposed_ms"] / row["count"],
@@ -113,6 +130,7 @@ def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
         **{name: row.get(name) for name in SCHEMA},
         "link": wire.link,
         "wire_bytes": wire.bytes,
+        "senders": wire.senders,
         "required_gbps": _giga(required),
         "achieved_gbps": _giga(achieved),
         "capacity_gbps": _giga(wire.capacity),

@@ -28,8 +28,10 @@ def startup(data: StepData) -> Iterator[str]:
     if registered := host_work(data, Action.MAP_BUFFER):
         before, per_step = registered.before, registered.per_step
         if before.ms > _MIN_REPORTED_MS:
+            hosts = {host.name for host in data.timeline.hosts}
+            where = f" on {data.timeline.hosts[registered.host].name}" if len(hosts) > 1 else ""
             yield (
-                f"startup: {_describe(before, 'DMA registrations')}"
+                f"startup{where}: {_describe(before, 'DMA registrations (MapDmaBuffer)')}"
                 f" {before.ms / 1e3:,.2f} s, summed over threads; {_in_steps(per_step)}"
             )
     transposed = host_transposes(data)
@@ -53,5 +55,5 @@ def _describe(work: WorkTotals, what: str) -> str:
 
 def _in_steps(each: WorkTotals) -> str:
     if not each.count:
-        return "none in the steady steps"
-    return f"steady steps have {each.count:,.1f} each, {each.ms:,.2f} ms"
+        return "none in its steady steps"
+    return f"its steady steps have {each.count:,.1f} each, {each.ms:,.2f} ms"

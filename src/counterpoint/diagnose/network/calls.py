@@ -80,6 +80,7 @@ class RemoteCalls:
     rows: pl.DataFrame  # CALLS
     rate: float
     rate_source: str
+    hosts: tuple[str, ...]  # names, by the numbers in `rows`
 
     @property
     def pattern(self) -> LatencyPattern:
@@ -129,11 +130,12 @@ def remote_calls(timeline: Timeline, target: Target | None = None) -> RemoteCall
     if target is not None:
         rate = target.links.nic_bytes_per_s * target.links.nics_per_host
         source = f"target: {target.links.network_source}"
+    names = tuple(host.name for host in timeline.hosts)
     known = timeline.transfers.with_row_index("row").filter(
         (pl.col("action") == Action.RECEIVE) & (pl.col("latency_ps") > 0)
     )
     if not len(known):
-        return RemoteCalls(pl.DataFrame(schema=CALLS), rate, source)
+        return RemoteCalls(pl.DataFrame(schema=CALLS), rate, source, names)
     end = pl.col("start_ps") + pl.col("dur_ps")
     rows = with_steps(
         timeline, known.with_columns(end_ps=end, start_ps=end - pl.col("latency_ps"))
@@ -148,7 +150,7 @@ def remote_calls(timeline: Timeline, target: Target | None = None) -> RemoteCall
         host_ms=pl.Series(spent) / PS_PER_MS,
         expected_ms=BASE_MS + pl.Series(carried) / rate * 1e3,
     )
-    return RemoteCalls(_judged(rows).select(*CALLS).cast({**CALLS}), rate, source)
+    return RemoteCalls(_judged(rows).select(*CALLS).cast({**CALLS}), rate, source, names)
 
 
 def silent_hosts(timeline: Timeline, calls: RemoteCalls) -> tuple[str, ...]:

@@ -14,10 +14,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core import Basis
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.bound import HIDDEN, Bound
 from counterpoint.diagnose.collectives.collectives import executions_of, exposed_parts
+from counterpoint.diagnose.collectives.links import Link
 from counterpoint.diagnose.collectives.requirement import classify
+from counterpoint.diagnose.collectives.transport import recorded_messages
 from counterpoint.diagnose.exposure.causes import causes
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
@@ -40,15 +43,48 @@ def sendings(data: StepData) -> pl.DataFrame:
     """Return one row per execution in a step of each collective of known size: SCHEMA.
 
     A collective sends the bytes that `wire` gives, evenly over its transfer, which is the end of
-    its stay: before the last device arrives nothing flows. Steps are laid over one another, each
-    stretched to the length of the median step, and the n-th execution of a collective in a step is
-    placed at its average position over steps and devices. So order within a step is preserved, and
-    bytes add up.
+    its stay: before the last device arrives nothing flows. Between TPU slices its stay includes its
+    slack, so there it sends in the times of its messages, where the runtime recorded them. Steps
+    are laid over one another, each stretched to the length of the median step, and the n-th
+    execution of a collective in a step is placed at its average position over steps and devices. So
+    order within a step is preserved, and bytes add up.
     """
+    stays_of_devices = _stays(data)
+    messages = data.cached(recorded_messages)
+    if messages.is_empty():
+        return stays_of_devices
+    exposed = stays_of_devices.group_by("program", "op", "link").agg(pl.col("exposed_ms").sum())
+    recorded = _recorded(data, messages).join(exposed, on=["program", "op"], nulls_equal=True)
+    share = pl.col("bytes") / pl.col("bytes").sum().over("program", "op")
+    others = stays_of_devices.join(recorded, on=["program", "op"], how="anti", nulls_equal=True)
+    sent = recorded.with_columns(exposed_ms=pl.col("exposed_ms") * share).select(*SCHEMA)
+    return pl.concat([others, sent]).sort("begin", "program", "op", "end")
+
+
+def _recorded(data: StepData, messages: pl.DataFrame) -> pl.DataFrame:
+    """Place the n-th message of a collective in a step like the n-th execution of another."""
+    length = pl.col("window_end_ps") - pl.col("window_ps")
+    since = pl.col("start_ps") - pl.col("window_ps")
+    own = ["program", "op", "device", "step"]
+    return (
+        messages.sort("start_ps")
+        .with_columns(turn=pl.int_range(pl.len()).over(own))
+        .group_by("program", "op", "turn")
+        .agg(
+            begin=(since / length).mean(),
+            end=((pl.col("end_ps") - pl.col("window_ps")) / length).mean(),
+            bytes=pl.col("bytes").sum().cast(pl.Float64) / data.selection.occurrences,
+        )
+    )
+
+
+def _stays(data: StepData) -> pl.DataFrame:
     selection = data.selection
     ops = data.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COLLECTIVE)
     found = executions_of(data.spans, ops)
-    classified = data.cached(classify).select("program", "op", "link", "wire_bytes")
+    classified = data.cached(classify).select(
+        "program", "op", "link", wire_bytes=pl.col("wire_bytes") * pl.col("senders")
+    )
     if not len(found) or not selection.occurrences:
         return pl.DataFrame(schema=SCHEMA)
     numbered = number_collectives(ops)
@@ -80,7 +116,7 @@ def sendings(data: StepData) -> pl.DataFrame:
         .join(windows, on=["step", "device"])
         .join(names, on="collective")
         .join(classified, on=["program", "op"], how="left", nulls_equal=True)
-        .filter(pl.col("wire_bytes").is_not_null() & (length > 0))
+        .filter((pl.col("wire_bytes") > 0) & (length > 0))
         .group_by("collective", "turn")
         .agg(
             pl.first("program", "op", "link"),
@@ -143,9 +179,14 @@ Floats = NDArray[np.float64]
 
 @frozen(eq=False)
 class Demand:
-    """All three tables, and the length of the step that they refer to."""
+    """All three tables, and the length of the step that they refer to.
+
+    `lower_bounds` names links whose rates are lower bounds: the time of their transfers is known
+    only from the send to the moment at which a device needs the data.
+    """
 
     step_ms: float
+    lower_bounds: tuple[str, ...]
     pieces: pl.DataFrame
     bursts: pl.DataFrame
     saturated: pl.DataFrame
@@ -154,6 +195,7 @@ class Demand:
 def demand(data: StepData) -> Demand:
     """Return the demand of the typical steps."""
     sent = sendings(data)
+    lower_bounds = _lower_bounds(data)
     pieces: list[dict[str, Any]] = []
     bursts: list[dict[str, Any]] = []
     full: list[dict[str, Any]] = []
@@ -164,13 +206,23 @@ def demand(data: StepData) -> Demand:
         profile = _course(own)
         pieces += _pieces(link, profile, data.step_ms)
         bursts += _bursts(link, profile, own, data.step_ms, bounds)
-        full += _full(link, profile, data)
+        full += _full(link, profile, data, lower_bound=link in lower_bounds)
     return Demand(
         data.step_ms,
+        lower_bounds,
         pl.DataFrame(pieces, schema=PIECES, orient="row"),
         pl.DataFrame(bursts, schema=BURSTS, orient="row"),
         pl.DataFrame(full, schema=SATURATED, orient="row"),
     )
+
+
+def _lower_bounds(data: StepData) -> tuple[str, ...]:
+    if data.basis is Basis.PREDICTED:  # its transfers are as long as their prices
+        return ()
+    measured = data.cached(classify).filter(pl.col("link") == Link.DCN)
+    messages = data.cached(recorded_messages)
+    unrecorded = measured.join(messages, on=["program", "op"], how="anti", nulls_equal=True)
+    return () if unrecorded.is_empty() else (Link.DCN.value,)
 
 
 @frozen(eq=False)
@@ -294,7 +346,9 @@ def _bound(
     return max(exposed, key=lambda bound: exposed[bound])
 
 
-def _full(link: str | None, course: _ByteProfile, data: StepData) -> list[dict[str, Any]]:
+def _full(
+    link: str | None, course: _ByteProfile, data: StepData, *, lower_bound: bool
+) -> list[dict[str, Any]]:
     capacity = (
         data.cached(classify)
         .filter(pl.col("link").eq_missing(pl.lit(link, pl.String)))["capacity_gbps"]
@@ -303,7 +357,7 @@ def _full(link: str | None, course: _ByteProfile, data: StepData) -> list[dict[s
     known = isinstance(capacity, float)
     gbps = course.gbps(data.step_ms)
     limit = capacity if isinstance(capacity, float) else float(gbps.max())
-    if not limit:
+    if not limit or (lower_bound and not known):
         return []
     runs = _stretches(gbps >= limit * (SATURATION if known else _SEEN), course.edges)
     found: list[dict[str, Any]] = []

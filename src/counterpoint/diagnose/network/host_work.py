@@ -13,9 +13,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core import Range, Unknown
 from counterpoint.core.columns import Intervals, union
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
+from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, ms_text
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData, longest_rows
 from counterpoint.timeline import Action, Timeline
@@ -90,8 +92,7 @@ class WorkTotals:
 class HostWork:
     """Work of one kind, of the host with most of it. Per step: means over steady steps."""
 
-    before: WorkTotals  # before the first steady step, of all hosts: startup, warmup
-    own_before: WorkTotals  # the same of this host
+    before: WorkTotals  # before the first steady step, of this host: startup, warmup
     per_step: WorkTotals
     host: int
     host_ms: float  # per step, in which at least one of its threads works
@@ -113,6 +114,19 @@ class HostWork:
         """Upper bound of the gain of a step without it."""
         return min(self.host_ms, self.waits_ms)
 
+    def saves_ms(self, step_ms: float) -> Range | Unknown | None:
+        """Return what a step could gain; Unknown if it is all hidden; None: not worth a word.
+
+        What is hidden today is a symptom nevertheless: it shows as soon as the step has less slack.
+        """
+        if self.at_most_ms > MIN_REPORTED_SHARE * step_ms:
+            return Range(0.0, self.at_most_ms)
+        if self.host_ms > MIN_REPORTED_SHARE * step_ms:
+            return Unknown(
+                f"hidden today: the {ms_text(self.host_ms)} delay transfers that nothing waits for"
+            )
+        return None
+
 
 def host_work(data: StepData, action: Action) -> HostWork | None:
     """Return the work of one kind; None if the profile has none, or no steady step."""
@@ -125,13 +139,12 @@ def host_work(data: StepData, action: Action) -> HostWork | None:
     first = steady["start_ps"].min()
     inside = placed.filter(pl.col("steady"))
     of_steps = steady["step"].n_unique()
-    host, host_ms = _busiest(inside, of_steps)
+    earlier = placed.filter(pl.col("start_ps") < first)
+    host, host_ms = _busiest(inside, of_steps) if len(inside) else (_busiest(earlier, 1)[0], 0.0)
     own = inside.filter(pl.col("host") == host)
     summed = own.group_by("step").agg(pl.col("bytes").sum())["bytes"].max()
-    earlier = placed.filter(pl.col("start_ps") < first)
     return HostWork(
-        before=_work(earlier, 1),
-        own_before=_work(earlier.filter(pl.col("host") == host), 1),
+        before=_work(earlier.filter(pl.col("host") == host), 1),
         per_step=_work(own, of_steps),
         host=host,
         host_ms=host_ms,

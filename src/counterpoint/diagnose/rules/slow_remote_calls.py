@@ -54,6 +54,7 @@ Between regions, the distance alone takes more than a millisecond.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -86,7 +87,7 @@ def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     calls = remote_calls(data.timeline, data.context.target)
     inside = calls.rows.filter(pl.col("steady"))
-    steady = RemoteCalls(inside, calls.rate, calls.rate_source)
+    steady = replace(calls, rows=inside)
     if steady.pattern is LatencyPattern.NORMAL:
         return
     slow = inside.filter("slow")

@@ -71,7 +71,7 @@ def calls_section(calls: RemoteCalls, top: int) -> Section:
     rows = links.head(top).to_dicts()
     host_ms = [row["host_ms"] for row in rows]
     columns = [
-        names("host", _short(rows, "host")),
+        names("host", distinct([calls.hosts[row["host"]] for row in rows], _LONGEST_NAME)),
         names("peer", _short(rows, "peer")),
         numbers("calls", [units.count(row["calls"]) for row in rows]),
         numbers("median ms", units.column(row["median_ms"] for row in rows)),
@@ -119,9 +119,15 @@ def demand_section(analysis: NetworkAnalysis) -> Section:
     used = demand.pieces.filter(pl.col("gbps") > 0)
     busy = float((used["end_ms"] - used["start_ms"]).sum()) / demand.step_ms / max(len(links), 1)
     chart = Chart(series=series, first="0", last=units.milliseconds(demand.step_ms), means=True)
-    full = Prose(_full(demand), Tone.QUIET)
-    summary = f"a device sends {sent} per step; its links are in use for {units.percent(busy, 0)}"
-    return Section("Demand", summary, (chart, full))
+    blocks: list[Block] = [chart]
+    if not (demand.lower_bounds and demand.saturated.is_empty()):
+        blocks.append(Prose(_full(demand), Tone.QUIET))
+    at_most = "at most " if demand.lower_bounds else ""
+    summary = (
+        f"a device sends {sent} per step on average; its links are in use for"
+        f" {at_most}{units.percent(busy, 0)}"
+    )
+    return Section("Demand", summary, tuple(blocks))
 
 
 def _demand_series(analysis: NetworkAnalysis, link: str | None) -> Series:
@@ -133,7 +139,12 @@ def _demand_series(analysis: NetworkAnalysis, link: str | None) -> Series:
     known = isinstance(capacity, float)
     limit = f" of a capacity of {capacity:,.4g}" if known else "; the capacity is unknown"
     remark = f"means; full scale {scale:,.4g} GB/s; peak {peak:,.4g}{limit}"
-    if known and isinstance(fastest, float) and fastest <= capacity < peak:
+    if link in analysis.demand.lower_bounds:
+        remark += (
+            "; each transfer spread evenly from its send to its recv-done, slack included: when it"
+            " was under way was not recorded, and its rate was at least this"
+        )
+    elif known and isinstance(fastest, float) and fastest <= capacity < peak:
         remark += "; above it, transfers overlap, each spread evenly over its time"
     return Series(
         label=LINK_NAMES.get(link, "unknown link"),

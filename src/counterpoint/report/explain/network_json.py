@@ -55,6 +55,7 @@ class NetworkCollectiveJson(Result):
     kind: str | None
     link: str | None
     wire_bytes: float | None
+    senders: float
     slack_ms: float | None
     slack_p5_ms: float | None
     slack_p95_ms: float | None
@@ -160,6 +161,7 @@ class NetworkJson(Result, tag_field="schema", tag="counterpoint.network/1"):
     demand: Annotated[tuple[DemandJson, ...], At("demand.pieces")]
     bursts: Annotated[tuple[BurstJson, ...], At("demand.bursts")]
     saturated: Annotated[tuple[SaturatedJson, ...], At("demand.saturated")]
+    lower_bounds: Annotated[tuple[str, ...], At("demand.lower_bounds")]
     calls_pattern: str | None
     calls_expected_at: str | None
     calls: Annotated[tuple[CallsJson, ...], At("calls.links")]
