@@ -21,9 +21,11 @@ from counterpoint.hardware import (
     target_config,
 )
 from counterpoint.timeline import Timeline
+from counterpoint.timeline.host_transfers import host_transfers
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Links
+    from counterpoint.hardware.tpu import Tpu
 
 
 @frozen(kw_only=True)
@@ -74,7 +76,7 @@ def fabric_of(data: StepData) -> Fabric:
             network_known=False,
             ici_bytes_per_s=(where or ici).device_bytes_per_s if ici else None,
             dcn_bytes_per_s=links.nic_bytes_per_s if links and specified else None,
-            source=ici.source if ici else f"the links of {chip or 'these TPUs'} are unknown",
+            source=_source_of_tpus(data, chip, ici, links),
         )
     target = described or _made_up(data, chip)
     known = target is not None and (
@@ -89,6 +91,16 @@ def fabric_of(data: StepData) -> Fabric:
         ici_bytes_per_s=None,
         source=_source(links, target.hosts) if links and target else _why_unknown(chip, target),
     )
+
+
+def _source_of_tpus(data: StepData, chip: str | None, ici: Tpu | None, links: Links | None) -> str:
+    source = ici.source if ici else f"the links of {chip or 'these TPUs'} are unknown"
+    if host_transfers(data.timeline).is_empty():
+        return source
+    if links is None or not links.network_is_given:
+        return f"within a slice: {source}; the rate between slices is unknown; name it in the target"
+    gbps = links.nic_bytes_per_s * links.nics_per_host * 8 / 1e9
+    return f"within a slice: {source}; {gbps:g} Gb/s per host between slices, as specified"
 
 
 def _source(links: Links, hosts: int) -> str:
