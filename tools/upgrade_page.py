@@ -50,7 +50,7 @@ HEAD: Final = f"""# What each release of JAX did to a step
 Made by `tools/upgrade_page.py`, which predicts each program with every release as `counterpoint
 upgrade --bisect` does: each release is installed in an environment of its own, lowers the step
 (StableHLO is lowered already), and compiles it. One cost model prices all of them on one
-target, so a difference is one of the compilers' programs, and the same on no machine exactly.
+target, so a difference comes from the compiled programs alone. No machine would show exactly it.
 **Predicted, not measured**: kernels are not autotuned, so what a release gained with better
 kernels of its own does not show. [`upgrade`](guide/upgrade.md) says the same of your step.
 

@@ -177,6 +177,17 @@ def test_flags_in_a_file_are_checked_too(tmp_path: Path) -> None:
     assert "xla_no_such_flag" in told.found
 
 
+def test_flags_of_libtpu_are_compared_with_a_release_of_it(tmp_path: Path) -> None:
+    known = "--xla_tpu_enable_async_collective_fusion=true"
+    facts = gathered(tmp_path, {}, LIBTPU_INIT_ARGS=known)
+    told = [one.status for one in run_checks(facts) if one.name == "flags"]
+    assert told == [Status.OK]
+    facts = gathered(tmp_path, {}, LIBTPU_INIT_ARGS="--xla_tpu_no_such_flag=1 --deepsea_x=1")
+    told = {one.status: one.found for one in run_checks(facts) if one.name == "flags"}
+    assert told.keys() == {Status.ERROR, Status.UNKNOWN}
+    assert told[Status.UNKNOWN].endswith(" deepsea_x")
+
+
 def test_a_flag_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     facts = gathered(tmp_path, {}, XLA_FLAGS=str(tmp_path / "none.txt"))
     assert next(one for one in run_checks(facts) if one.name == "flags").status in (

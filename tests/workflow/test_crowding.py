@@ -10,7 +10,7 @@ LINE = (
 )
 
 
-def test_the_first_schedule_that_needed_too_much_is_told() -> None:
+def test_a_schedule_that_needs_too_much_is_told() -> None:
     log = LINE.format(54372320028, 48235282235) + LINE.format(40, 48235282235)
     assert crowding(log) == MemoryPressure(54372320028, 48235282235)
 

@@ -13,9 +13,10 @@ processed it, and the next call is launched.
 
 ## How it is detected
 
-Idle time between two runs, from the moment at which the launching thread starts such a wait, except
-for input and compiling. Without the wait the host could be ahead by as long as it waited; the
-title and the saving state the smaller of the two. If no launching thread is recorded, the rule
+The rule adds up the device's idle time between two runs, from the moment at which the launching
+thread starts such a wait, without input and compiling. Without the wait the host could be ahead by
+as long as it waited: the title and the saving state the idle time or the wait, whichever is
+shorter. If no launching thread is recorded, the rule
 counts idle time that starts when a copy to the host ends, if the copy is not an op of a program:
 `float(loss)` leaves such a copy after each step.
 

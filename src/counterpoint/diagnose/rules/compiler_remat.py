@@ -25,7 +25,7 @@ Can't reduce memory use below 51.28GiB by rematerialization; only reduced to 61.
 
 ## Fix
 
-Give XLA more memory (`XLA_PYTHON_CLIENT_MEM_FRACTION=0.92` instead of 0.75, GPU), or use less:
+Give XLA more memory (`XLA_CLIENT_MEM_FRACTION=0.92` instead of 0.75, GPU), or use less:
 donate the state, set a checkpoint policy, use a smaller batch per device or more sharding.
 
 ## Fix safety

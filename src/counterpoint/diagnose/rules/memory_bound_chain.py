@@ -3,7 +3,8 @@
 ## What it does
 
 Finds chains of memory-bound kernels (elementwise work, reductions, the small products of attention)
-in which one writes a buffer larger than the chip's cache and the next reads it. Reports their time,
+in which one writes a buffer of more than 64 MiB, which most chips' caches don't hold, and the next
+reads it. Reports their time,
 the rate at which they move data, and the saving of a single kernel for the chain.
 
 ## Why it costs time

@@ -6,9 +6,9 @@ Reads from the kernel whether its clock is synchronized, and the maximum error o
 
 ## Why it costs time
 
-Profiles and logs of several hosts are aligned by their clocks. With clocks a second apart, a
-profile can't show which rank was late in a collective. Certificates and job schedulers reject
-clocks that are minutes off.
+Logs of several hosts are put in order by their clocks, and so are profiles of hosts that share no
+collective; profiles of hosts that do are aligned on the ends of collectives. Certificates and job
+schedulers reject clocks that are minutes off.
 
 ## How it is detected
 

@@ -27,8 +27,9 @@ Use a directory that all hosts share: JAX lets the first process write entries f
 
 ## Fix safety
 
-Entries are keyed by the program, versions and flags, so a stale entry is never used. Entries made
-with a profile (PGLE) stay until they are removed.
+Entries are keyed by the program, versions and flags, so an entry of another program is not used. Of
+a PGLE profile the key holds the path and not the content: under an old name, the executable of the
+old profile is loaded (FLAG406).
 
 ## False alarms
 

@@ -13,7 +13,8 @@ is never reported: a misspelled one has no effect.
 ## How it is detected
 
 The check applies the FLAG rules, and then the parser of the installed compiler, unless `--no-probe`
-is given. Flags in `LIBTPU_INIT_ARGS` belong to libtpu: which of them it accepts is unknown here.
+is given. Flags in `LIBTPU_INIT_ARGS` are compared with those of the libtpu that belongs to the
+jaxlib (FLAG112); of names that do not begin as libtpu's do, only libtpu knows.
 
 ## Example
 

@@ -20,7 +20,7 @@ a number, or if both variables are set.
 ## Example
 
 ```sh
-export XLA_PYTHON_CLIENT_MEM_FRACTION=0.98
+export XLA_CLIENT_MEM_FRACTION=0.98
 ```
 
 ## Fix

@@ -10,6 +10,7 @@ from counterpoint.core import CounterpointError
 from counterpoint.core.rules import find_rule, read_page
 from counterpoint.doctor.facts import CheckedFlags, FlagRemark
 from counterpoint.flags import Channel
+from counterpoint.flags.catalogue.libtpu import is_searched_for
 from counterpoint.flags.check import CheckRequest, examine
 from counterpoint.flags.jaxlib import JaxlibInterpreter
 from counterpoint.flags.lint import Remark
@@ -48,12 +49,14 @@ def gather_flags(
     except CounterpointError as failure:
         return CheckedFlags(why_not=failure.what)
     heard = found.confirmation
-    given = dict.fromkeys(
-        (setting.channel is Channel.LIBTPU_INIT_ARGS, setting.name) for setting in written.given
+    unjudged = dict.fromkeys(
+        setting.name
+        for setting in written.through(Channel.LIBTPU_INIT_ARGS)
+        if not is_searched_for(setting.name)
     )
     return CheckedFlags(
-        names=tuple(name for libtpu, name in given if not libtpu),
-        libtpu=tuple(name for libtpu, name in given if libtpu),
+        names=tuple(dict.fromkeys(one.name for one in written.given if one.name not in unjudged)),
+        libtpu=tuple(unjudged),
         release=found.asked,
         remarks=tuple(map(_remark, found.remarks)),
         probed=heard is not None and heard.asked > 0,

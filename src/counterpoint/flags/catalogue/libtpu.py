@@ -25,6 +25,8 @@ _OF_JAX: Final = (
     ("0.12", "0.0.50.1"),
 )
 """For each series of JAX, from its oldest release on, the libtpu that its `jax[tpu]` installs."""
+_FAMILIES: Final = ("xla_", "megascale_", "tpu_", "jf_")
+"""How the names begin that the releases were searched for; others are not known here."""
 _TYPES: Final = {"int64": "int", "duration": "string"}
 _NUMBER: Final = "a whole number"
 _TAKES: Final = {
@@ -89,6 +91,11 @@ def libtpu_flag(name: str, release: str | None = None) -> LibtpuFlag | None:
                 per_compile=facts.get("compile_option", True),
             )
     return None
+
+
+def is_searched_for(name: str) -> bool:
+    """Return whether a name is of a kind that the releases were searched for."""
+    return name.startswith(_FAMILIES)
 
 
 def similar_libtpu_flags(name: str, release: str, count: int = 2) -> tuple[str, ...]:

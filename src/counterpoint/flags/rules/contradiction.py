@@ -14,10 +14,10 @@ are set, the program fails.
 - the scheduler is enabled and its pass disabled: it does not run
 - a collective is both pipelined and synchronous: it starts in the previous iteration, and is waited
   for there
-- a loop is both double-buffered and fully unrolled: it is unrolled, and XLA logs a warning;
-  double-buffered, and excluded from unrolling: it is double-buffered
-- `xla_gpu_enable_pipelined_collectives`, which was removed in 0.6, enables all kinds, including one
-  that its own flag disables
+- a loop is both double-buffered and fully unrolled: XLA unrolls it, and logs a warning
+- a loop is double-buffered and excluded from unrolling: XLA double-buffers it
+- `xla_gpu_enable_pipelined_collectives` (before 0.6, which removed it) beside a flag that disables
+  one kind: the first enables all kinds, that one, too
 - `XLA_CLIENT_MEM_FRACTION` and `XLA_PYTHON_CLIENT_MEM_FRACTION`: JAX raises a ValueError
 
 ## Example

@@ -6,8 +6,9 @@ Finds settings for debugging that slow a run down, or fill a disk.
 
 ## Why it costs time
 
-`CUDA_LAUNCH_BLOCKING=1` waits for every kernel, so that nothing overlaps; NaN checks run each
-operation twice, or fetch each result; NCCL traces are written for every call.
+`CUDA_LAUNCH_BLOCKING=1` waits for every kernel, so that nothing overlaps; NaN checks fetch each
+result, or check the output of each kernel; verifying Triton fusions runs them twice; NCCL traces
+are written for every call.
 
 ## How it is detected
 

@@ -45,6 +45,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.libtpu import (
+    is_searched_for,
     libtpu_flag,
     libtpu_of,
     libtpu_span,
@@ -59,8 +60,6 @@ CODE: Final = "FLAG112"
 NAME: Final = "libtpu-flag"
 SINCE: Final = "0.1"
 
-_FAMILIES: Final = ("xla_", "megascale_", "tpu_", "jf_")
-"""How the names begin that the releases were searched for; others are not known here."""
 _GPUS: Final = "xla_gpu_"  # FLAG107
 _WHY: Final = (
     "libtpu 0.0.50.1 refuses to compile a program to which it applies (continuation fusion of"
@@ -82,7 +81,7 @@ _ON: Final = ("true", "1", "enabled")
 def check(case: LintContext) -> Iterator[Remark]:
     release = libtpu_of(case.release.asked)
     for setting in case.written.through(Channel.LIBTPU_INIT_ARGS):
-        if setting.name.startswith(_FAMILIES) and not setting.name.startswith(_GPUS):
+        if is_searched_for(setting.name) and not setting.name.startswith(_GPUS):
             yield from _in_arguments(case, setting, release)
     for setting in case.written.through(Channel.COMPILER_OPTIONS):
         if not case.is_for_libtpu(setting):

@@ -7,8 +7,8 @@ PGLE profile, and output directories that are files.
 
 ## Why it costs time
 
-XLA aborts if the file of flags is missing. A missing PGLE profile is reported only in a log that is
-off by default, and the program is compiled without measured costs.
+XLA aborts if the file of flags is missing. For a missing PGLE profile it prints one error line among
+others (`PGLE profile file does not exist`), and compiles the program without measured costs.
 
 ## How it is detected
 

@@ -269,7 +269,7 @@ def _text(shown: SettingDescription) -> Section:
     rows: list[Fact | None] = [
         _fact("trade-off", about.trades),
         _fact("for", ", ".join(about.workloads)),
-        _fact("needs", ", ".join(_with_release(shown, name) for name in about.needs)),
+        _fact("related", ", ".join(_with_release(shown, name) for name in about.needs)),
         *(Fact("note", text) for text in about.notes_for(shown.release.version, shown.chip)),
         *(Fact("source", url, Tone.QUIET) for url in about.sources),
     ]

@@ -182,9 +182,9 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
         rows.append(
             Fact(
                 "memory",
-                f"XLA's first schedule by these costs needed {units.size(wanted)}, above its limit"
-                f" of {units.size(limit)}: it scheduled again, and overlaps less. With more memory"
-                " PGLE may gain something",
+                f"XLA's schedule by these costs needs {units.size(wanted)}, above its limit of"
+                f" {units.size(limit)}: there it prefers orders that free memory to orders that"
+                " overlap. With more memory PGLE may gain something",
                 Tone.WARNING,
             )
         )

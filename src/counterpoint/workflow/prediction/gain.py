@@ -3,7 +3,7 @@
 The scheduler's costs are those that the simulator then uses, so none of its decisions is based on a
 wrong one. A profile is optional: if the schedule with it is longer, the gain is zero. That happens
 if memory is scarce: with true costs XLA starts long collectives earlier, so more buffers live at
-once, and above its limit it schedules again and overlaps less.
+once, and above its limit it prefers orders that free memory to orders that overlap.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _DECIMALS: Final = 3  # of a microsecond
 
 @frozen
 class MemoryPressure:
-    """The memory of XLA's first schedule, and the limit that made it schedule again."""
+    """The memory of the schedule, and the scheduler's limit, which it exceeds."""
 
     wanted_bytes: int
     limit_bytes: int
 
 
 def crowding(log: str) -> MemoryPressure | None:
-    """Return the logged memory of the scheduler's first schedule, if that was too much."""
+    """Return the logged memory of the schedule, if that is more than the scheduler's limit."""
     found = [MemoryPressure(int(wanted), int(limit)) for wanted, limit in _CROWDED.findall(log)]
     over = [attempt for attempt in found if attempt.wanted_bytes > attempt.limit_bytes]
     return max(over, key=lambda attempt: attempt.wanted_bytes) if over else None
