@@ -141,7 +141,7 @@ _COUNTED: Final = re.compile(
     re.IGNORECASE,
 )
 _LOSS: Final = re.compile(
-    r"(?<![A-Za-z])loss(?:es)?[\"']?\s*[:=]?\s*[\"']?[-+]?(?:\d|nan|inf)", re.IGNORECASE
+    r"(?<![A-Za-z])loss(?:es)?[\"']?\s*+(?:[:=]\s*+)?[\"']?[-+]?(?:\d|nan|inf)", re.IGNORECASE
 )
 _OF_TRAINING: Final = re.compile(  # not `jit_step_compile`, of a line of JAX's behind the bar
     r"(?<![A-Za-z])(?:loss(?:es)?(?![A-Za-z])|steps?(?![A-Za-z_]))", re.IGNORECASE

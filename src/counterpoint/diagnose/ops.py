@@ -90,7 +90,7 @@ _LAYERS: Final = 3
 
 """Minimum count of numbers behind one name for layers; two may be the two halves of a block."""
 
-_NUMBERED: Final = re.compile(r"(.*?)(\d+)(\]?)$")
+_NUMBERED: Final = re.compile(r"(.*?)(?<!\d)(\d++)(\]?)$")
 
 
 def grouped(ops: pl.DataFrame, by: Grouping) -> pl.DataFrame:

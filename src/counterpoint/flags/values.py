@@ -22,8 +22,8 @@ __all__ = ["refusal"]
 
 _INTEGER: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)[ \t\n\v\f\r]*", re.ASCII)
 _FLOAT: Final = re.compile(
-    r"[ \t\n\v\f\r]*[+-]?(?:0x(?:[\da-f]+\.?[\da-f]*|\.[\da-f]+)(?:p[+-]?\d+)?"
-    r"|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan(?:\(\w*\))?)[ \t\n\v\f\r]*",
+    r"[ \t\n\v\f\r]*[+-]?(?:0x(?:[\da-f]++(?:\.[\da-f]*)?|\.[\da-f]+)(?:p[+-]?\d+)?"
+    r"|(?:\d++(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan(?:\(\w*\))?)[ \t\n\v\f\r]*",
     re.ASCII | re.IGNORECASE,
 )
 _BITS: Final = {"int32": 31, "int64": 63}

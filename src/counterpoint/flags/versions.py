@@ -35,6 +35,7 @@ ACCURACY: Final = "xla_gpu_pgle_accuracy_checker"
 PROFILE: Final = "xla_gpu_pgle_profile_file_or_directory_path"
 
 _NEWEST: Final = (9999,)
+_VERSION: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})*+(?!\.?\d)")  # no release has more digits
 _SCHEDULED_UNASKED: Final = re.compile(r"\b(H|GH|B|GB)\d{2,3}\b")
 _COLLECTIVES: Final = (
     "ALLREDUCE",
@@ -59,7 +60,7 @@ def version_number(version: str | None) -> tuple[int, ...]:
 
     None, or a version that can't be read, counts as the newest.
     """
-    match = re.match(r"\d+(?:\.\d+)*", version or "")
+    match = _VERSION.match(version or "")
     return tuple(int(part) for part in match[0].split(".")) if match else _NEWEST
 
 

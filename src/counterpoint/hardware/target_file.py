@@ -22,7 +22,7 @@ from counterpoint.hardware.target import Target
 
 _SCALES: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SCALES_OF_2: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
-_QUANTITY: Final = re.compile(r"\s*(\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z/]*)\s*")
+_QUANTITY: Final = re.compile(r"\s*(\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*+([A-Za-z/]*)\s*+")
 _UNITS: Final = {
     "bytes per second": (r"(?P<scale>[kMGT]i?)?B(?:/s|ps)", "450 GB/s"),
     "bits per second": (r"(?P<scale>[kMGT])?b(?:it)?(?:/s|ps)", "400 Gb/s"),

@@ -21,7 +21,7 @@ _SLICE: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _COUNTED: Final = re.compile(
-    r"(?:(?P<slices>\d{1,6})[xX])?(?P<devices>\d{1,9})[xX](?P<chip>TPU[ -]?(?:v?\d+\w*|v5 lite))",
+    r"(?:(?P<slices>\d{1,6})[xX])?(?P<devices>\d{1,9})[xX](?P<chip>TPU[ -]?(?:v?\d\w*|v5 lite))",
     re.IGNORECASE | re.ASCII,
 )
 _GBITS: Final = re.compile(r"[Gg](?:b|bps|b/s|bit|bit/s)?")

@@ -153,7 +153,7 @@ def _is_trainers_framework(file: str) -> bool:
     return is_framework_file(file)
 
 
-_METHOD = re.compile(r"([A-Z]\w*)\.(?!<locals>)\w+$")
+_METHOD = re.compile(r"(?:.*\.)?[^A-Z.]*+([A-Z]\w*+)\.\w++")
 _MODULES_SHOWN = 6
 
 
@@ -166,7 +166,7 @@ def _modules_of(stack: tuple[Frame, ...]) -> str:
     """
     classes: list[str] = []
     for frame in reversed(stack):
-        method = _METHOD.search(frame.function)
+        method = _METHOD.fullmatch(frame.function)
         if method is None or _is_library(frame.file) or _is_trainers_framework(frame.file):
             continue
         if not classes or classes[-1] != method[1]:

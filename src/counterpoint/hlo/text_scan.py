@@ -11,10 +11,15 @@ from collections.abc import Iterator
 
 from counterpoint.core import InputError
 
-_MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[(){}\[\],]', re.DOTALL)
-_FIELD = re.compile(r'([\w.\-/]+)=("(?:[^"\\]|\\.)*"|\{[^}]*\}|[^\s,{}"]+)', re.DOTALL)
+# Text may be cut off: a string or comment without its end goes to the end of the text. A search
+# that began again within it would take the square of its length; so it would within a long word.
+_STRING = r'"(?:[^"\\]|\\.)*+"?'
+_MARK = re.compile(rf"{_STRING}|[(){{}}\[\],]", re.DOTALL)
+_FIELD = re.compile(
+    rf'(?<![\w.\-/])([\w.\-/]++)=({_STRING}|\{{[^{{}}]*\}}|[^\s,{{}}"]+)', re.DOTALL
+)
 _KEY = re.compile(r"[\w\-]+")
-_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|/\*.*?\*/', re.DOTALL)
+_COMMENT = re.compile(rf"({_STRING})|/\*.*?\*/|(/\*.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|[0-7]{1,3}|.)", re.DOTALL)
 _NAMED_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -77,7 +82,7 @@ def fields(text: str) -> Iterator[tuple[str, str]]:
 
 def without_comments(text: str) -> str:
     """Remove /* ... */ from the text, except in quotes."""
-    return _COMMENT.sub(lambda found: found[1] or "", text) if "/*" in text else text
+    return _COMMENT.sub(lambda found: found[1] or found[2] or "", text) if "/*" in text else text
 
 
 def unquote(text: str) -> str:

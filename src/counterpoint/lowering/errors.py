@@ -20,7 +20,7 @@ _MANY: Final = 6
 MAX_DEVICES: Final = 4096
 _NOISE: Final = re.compile(r"-{8,}$|For simplicity, JAX has removed its internal frames")
 _COUNT: Final = re.compile(
-    r"(?i)(?:(?:device_count\(\)|len\(\S*devices\S*\)|n_?devices|num_devices)\s*[!=]=\s*"
+    r"(?i)(?:(?:device_count\(\)|len\(\S{0,200}?devices\S{0,200}?\)|n_?devices|num_devices)\s*[!=]=\s*"
     r"|\b(?:expect\w*|needs?|requires?|wants?|must (?:have|be)|only)\b[^\n\d]{0,40}\b)"
     r"(?P<n>\d+)(?=\s*(?:x\s*)?(?:gpus?|devices?|accelerators?)\b|\s*(?:[,:)]|$|and\b))",
     re.MULTILINE,

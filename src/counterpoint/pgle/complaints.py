@@ -71,7 +71,10 @@ _LINES: Final = (
     (ComplaintKind.EMPTY_TRACE, re.compile(r"(PGLE collected an empty trace.*)"), _EXPECT),
     (
         ComplaintKind.CONTENTION,
-        re.compile(r"(.*(?:CUPTI_ERROR_MULTIPLE_SUBSCRIBERS|nother profiling session active).*)"),
+        re.compile(
+            r"^(.*(?:CUPTI_ERROR_MULTIPLE_SUBSCRIBERS|nother profiling session active).*)",
+            re.MULTILINE,
+        ),
         "end the other profiler (nsys, DCGM: dcgmi profile --pause), or " + _EXPECT,
     ),
     (

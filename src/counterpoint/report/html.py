@@ -54,8 +54,8 @@ _STYLES: Final = {
     **{f"heat-{shade}": f"background:rgba(228,87,86,{shade * 0.065:.2f})" for shade in range(10)},
 }
 """Styles of elements and of the classes of markup.py; later ones of an element override earlier."""
-_START: Final = re.compile(r"<([a-z]\w*)([^<>]*)>")
-_ATTRIBUTE: Final = re.compile(r'([a-z-]+)="([^"]*)"')
+_START: Final = re.compile(r"<([a-z]\w*+)([^<>]*)>")
+_ATTRIBUTE: Final = re.compile(r'(?<![a-z-])([a-z-]++)="([^"]*)"')
 
 
 @singledispatch

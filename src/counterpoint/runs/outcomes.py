@@ -29,10 +29,10 @@ _MEMORY: Final = re.compile(
 _DISK: Final = re.compile(r"^.*(?:No space left on device|Disk quota exceeded).*$", re.MULTILINE)
 _NAN_ERROR: Final = re.compile(r"^.*FloatingPointError: invalid value \(nan\).*$", re.MULTILINE)
 _NAN_LOSS: Final = re.compile(
-    r"(?<![A-Za-z])loss(?:es)?\b[\"']?\s*[:=]?\s*[\"']?[-+]?nan\b", re.IGNORECASE
+    r"(?<![A-Za-z])loss(?:es)?\b[\"']?\s*+(?:[:=]\s*+)?[\"']?[-+]?nan\b", re.IGNORECASE
 )
 _LOSS: Final = re.compile(
-    r"(?<![A-Za-z])loss(?:es)?\b[\"']?\s*[:=]?\s*[\"']?([-+]?(?:nan|inf|\d[\d.]*(?:e[-+]?\d+)?))\b",
+    r"(?<![A-Za-z])loss(?:es)?\b[\"']?\s*+(?:[:=]\s*+)?[\"']?([-+]?(?:nan|inf|\d[\d.]*(?:e[-+]?\d+)?))\b",
     re.IGNORECASE,
 )
 _EXCEPTION: Final = re.compile(
@@ -47,7 +47,7 @@ _COMPLAINT: Final = re.compile(
     re.IGNORECASE,
 )
 _STEP_LINE: Final = re.compile(
-    r"\bstep\b[\"']?\s*[:=#]?\s*\d|(?<![\d.])\d+/\d+ \[|\d+%\|", re.IGNORECASE
+    r"\bstep\b[\"']?\s*+(?:[:=#]\s*+)?\d|(?<![\d.])\d+/\d+ \[|(?<!\d)\d++%\|", re.IGNORECASE
 )
 """Lines that a trainer prints for a successful step, and progress bars."""
 _SHELL_SIGNALS: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15})

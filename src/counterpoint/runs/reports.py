@@ -32,7 +32,7 @@ __all__ = [
 
 _FIELD: Final = re.compile(r"^(\w+):? (\{[^}]*\}|[^\n]*)$", re.MULTILINE)
 _LINE: Final = re.compile(r"\w+: \S.*|\w+ \{|\}")
-_ENTRY: Final = re.compile(r'\{\s*key: "(.*?)"\s*value: "?(.*?)"?\s*\}', re.DOTALL)
+_ENTRY: Final = re.compile(r'\{\s*key: "([^"]*)"\s*value: ([^}]*)\}')
 
 
 def read_debug_options(path: Path) -> dict[str, str]:
@@ -55,7 +55,7 @@ def parse_debug_options(text: str) -> dict[str, str]:
     flags: dict[str, str] = {}
     for name, value in _FIELD.findall(text):
         entry = _ENTRY.fullmatch(value)
-        plain = f"{entry[1]}={entry[2]}" if entry else _unquoted(value.strip())
+        plain = f"{entry[1]}={_unquoted(entry[2].strip())}" if entry else _unquoted(value.strip())
         flags[name] = f"{flags[name]},{plain}" if name in flags else plain
     return flags
 

@@ -28,7 +28,7 @@ from counterpoint.timeline.recording import TIMELINE_COLUMNS
 __all__ = ["describe_ops", "lane"]
 
 
-_NUMBERING: Final = re.compile(r"(\.(\d+|clone|remat\d*|sunk))+$")
+_NUMBERING: Final = re.compile(r"(\.(\d+|clone|remat\d*|sunk)){1,16}$")
 
 _CONTROL_OPCODES: Final = ("while", "conditional", "call")
 

@@ -26,7 +26,7 @@ _LOWERED_NAMES: Final = (
 )
 _DUMPED: Final = re.compile(r"(module_\d+\.(.+?)(?:\.\d+)?)\.before_optimizations\.(hlo\.pb|txt)$")
 _SCHEDULED: Final = re.compile(r"after_optimizations\.(hlo\.pb|txt)$")
-_SYMBOL: Final = re.compile(rb'(?m)^\s*(?:builtin\.)?module @"?([\w.$<>-]+)"?')
+_SYMBOL: Final = re.compile(rb'(?m)^[^\S\n]*+(?:builtin\.)?module @"?([\w.$<>-]+)"?')
 _COUNT: Final = re.compile(rb"mhlo\.num_(replicas|partitions) = (\d{1,9})\b")
 _HEAD: Final = 1 << 20
 _DOT: Final = re.compile(

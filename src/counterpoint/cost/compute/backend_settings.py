@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from counterpoint.hlo import Instruction
 
 _ATTRIBUTE: Final = re.compile(
-    r'(\w+)\s*=\s*("[^"]*"|-?\d{1,18}(?:\.\d+)?(?:e[-+]?\d+)?\b|true|false)'
+    r'\b(\w++)\s*+=\s*+("[^"]*"|-?\d{1,18}(?:\.\d+)?(?:e[-+]?\d+)?\b|true|false)'
 )
 
 

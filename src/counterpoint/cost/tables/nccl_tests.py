@@ -33,14 +33,14 @@ KIND_OF: Final = {
 _TEST: Final = re.compile(
     r"\b([a-z]+(?:_[a-z]+)*)_perf(?:_mpi)?\b"
     # In wrappers' spelling: run_nccl_tests.sh -t all_gather.
-    rf"|nccl.*\s-t\s+({'|'.join(KIND_OF)})\b"
+    rf"|^(?>.*?nccl).*\s-t\s+({'|'.join(KIND_OF)})\b"
 )
 _START: Final = re.compile(r"\bnThread\s+(\d{1,9})\s+nGpus\s+(\d{1,9})\b", re.IGNORECASE)
 _RANK: Final = re.compile(
     r"#\s*Rank\s+(?P<rank>\d{1,9})(?:\s+Group\s+(?P<group>\d{1,9}))?\s+Pid\s+\d+\s+on\s+(?P<host>\S+)"
     r"\s+device\s+(?P<device>\d+)\s+\[[^\]]*\]\s*(?P<name>.*)"
 )
-_ROW: Final = re.compile(r"(?:^|[\s:>|\]])(\d{1,18})\s+(\d+)\s+([a-z]+\d*\w*)\s+(.+)")
+_ROW: Final = re.compile(r"(?:^|[\s:>|\]])(\d{1,18})\s+(\d+)\s+([a-z]\w*+)\s++(.+)")
 _TYPES: Final = re.compile(
     r"u?int\d+|u?int8|half|float|double|bfloat16|float8\w*|f8\w*|fp8\w*|char"
 )

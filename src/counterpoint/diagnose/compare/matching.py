@@ -35,7 +35,7 @@ from counterpoint.diagnose.compare.compared_op import ComparedOp
 from counterpoint.diagnose.compare.op_groups import fused_groups, looped_groups, merged_groups
 from counterpoint.hlo.category import Category
 
-_NUMBERING: Final = re.compile(r"([._](\d+|clone|remat\d*))+$")
+_NUMBERING: Final = re.compile(r"([._](\d+|clone|remat\d*)){1,16}$")
 
 Identity = Callable[[ComparedOp], Hashable]
 """None: the item has no identity in this stage and is left to the next."""

@@ -21,7 +21,7 @@ Group = tuple[tuple[ComparedOp, ...], tuple[ComparedOp, ...]]
 _COMMON: Final = 64
 """Ops of a side; content that more of them share (a loop's index, casts) is not used as a link."""
 
-_NUMBER: Final = re.compile(r"[._-]?\d+$")
+_NUMBER: Final = re.compile(r"(?:[._-]|(?<!\d))\d++$")
 _AS_OFTEN: Final = 1e-3
 
 _Kind = tuple[str, str | None, int | None]

@@ -182,7 +182,7 @@ def _spec(written: str) -> str:
     """Return `[{"data"}, {}]` as P('data', None); GSPMD's syntax as it is."""
     if not written.startswith("["):
         return written
-    axes = [re.findall(r'"([^"]+)"', dimension) for dimension in re.findall(r"{(.*?)}", written)]
+    axes = [re.findall(r'"([^"]+)"', dimension) for dimension in re.findall(r"{([^{}]*)}", written)]
     if not any(axes):
         return "P() (replicated)"
     entries = [

@@ -35,7 +35,7 @@ _HOLDS: Final = re.compile(
     r"""\b(XLA_FLAGS|LIBTPU_INIT_ARGS)["']?\]?\s*(?:\+?=|:)\s*\(?f?(["']?)"""
 )
 _PUNCTUATION: Final = ".,;:)]}*"
-_PLACEHOLDER: Final = re.compile(r"\.{2,}|\N{HORIZONTAL ELLIPSIS}|[.\d]*X{1,}|N|.*[{$].*")
+_PLACEHOLDER: Final = re.compile(r"\.{2,}|\N{HORIZONTAL ELLIPSIS}|[.\d]*X{1,}|N|[^{$\n]*+[{$].*")
 _SHOWN: Final = 3  # names in a note
 _FAR: Final = 20_000  # characters of one value
 _COMMENT: Final = re.compile(r"^[ \t]*(?:#|//|;|--\s).*$", re.MULTILINE)

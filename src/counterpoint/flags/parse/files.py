@@ -122,7 +122,7 @@ def _statement(name: str, body: str, exported: set[str]) -> str | None:
         wanted = names and not is_setting(names[0][1]) and names[0][1] not in exported
         return body if wanted else ""
     if not names or names[0].start():
-        old = re.fullmatch(r"([A-Za-z_]\w*)[ \t]+([^\"'\\$`\n]+)", body)
+        old = re.fullmatch(r"([A-Za-z_]\w*)[ \t]++([^\"'\\$`\n]+)", body)
         if old is None:
             return None
         exported.add(old[1])

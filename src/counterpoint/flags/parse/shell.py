@@ -58,7 +58,7 @@ _OPENING: Final = {
 }
 _CLOSING: Final = ("fi", "done", "esac")
 _BETWEEN: Final = ("then", "do", "!", "time", "{", "}", "elif", "else", "coproc")
-_ALL_EXPORTED: Final = re.compile(r"(?:^| )([-+])(?:[a-z]*a[a-z]*|o allexport)(?= |$)")
+_ALL_EXPORTED: Final = re.compile(r"(?:^| )([-+])(?:[b-z]*+a[a-z]*+|o allexport)(?= |$)")
 _DEEPEST: Final = 4
 
 

@@ -21,7 +21,7 @@ _REDIRECTIONS: Final = (">", ">>", ">|", "&>", "&>>", "<", "<<<", "<&", ">&")
 _SKIPPED: Final = re.compile(r"(?:[ \t]|\\\n)+|(?<=[\s;&|()])#[^\n]*|^#[^\n]*")
 _ARRAY: Final = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _TILDE: Final = re.compile(r"([A-Za-z_]\w*\+?=(?:.*:)?)?~", re.ASCII)
-_BRACES: Final = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_BRACES: Final = re.compile(r"\{(?=[^{}]*(?:,|\.\.))[^{}]*+\}")
 _REFERENCE: Final = re.compile(
     r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(\[[@*]\])?(?:(:?[-=+?])|(?=\})))", re.ASCII
 )

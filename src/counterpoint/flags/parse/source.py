@@ -76,7 +76,7 @@ _ALL_FLAGS: Final = re.compile(
 _ASSIGNED: Final = re.compile(r"^[ \t]*(?:#|export |[A-Z_]+=)", re.MULTILINE)
 _PROGRAM: Final = re.compile(
     r"^[ \t]*(?:import \w|from [\w.]+ import |os\.environ|jax\.config|@|def \w+\(|class \w"
-    r"|\w*compiler_options\w*[ \t]*(?::[^=\n]+)?=|\w+[ \t]*=\s*\{\s*(['\"])[\w.-]+\1\s*:)",
+    r"|(?=\w*compiler_options)\w++[ \t]*(?::[^=\n]+)?=|\w+[ \t]*=\s*\{\s*(['\"])[\w.-]+\1\s*:)",
     re.MULTILINE,
 )
 _YAML: Final = re.compile(r"^(?:---|apiVersion:|kind:|[\w.-]+:(?:[ \t].*)?$)", re.MULTILINE)

@@ -16,7 +16,7 @@ from counterpoint.core.frozen import frozen
 _LONGEST: Final = 400
 """Lines of one statement; more are an unclosed quotation mark."""
 _HEREDOC: Final = re.compile(
-    r"""'[^'\n]*'|"(?:\\.|[^"\\\n])*"|\\.|(?<!\S)\#.*|<<<|\(\(.*?\)\)"""
+    r"""'[^'\n]*'|"(?:\\.|[^"\\\n])*"|\\.|(?<!\S)\#.*|<<<|\(\(.{0,2000}?\)\)"""
     r"""|<<(?P<tabs>-?)[ \t]*(?:'(?P<a>[^'\n]+)'|"(?P<b>[^"\n]+)"|\\?(?P<c>[A-Za-z_][\w.-]*))"""
 )
 _QUOTED: Final = re.compile(

@@ -137,8 +137,8 @@ def _split_axes(groups: Mesh) -> tuple[list[int], list[int]]:
 
 
 _IOTA = re.compile(r"\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
-_MESH = re.compile(r"@?mesh\[(.*?)\](?:,\s*device_ids=\((.*)\))?\s*\{(.*)\}", re.DOTALL)
-_MESH_AXIS = re.compile(r"'?([^',=\s]+)'?=(\d+)")
+_MESH = re.compile(r"@?mesh\[([^\]]*)\](?:,\s*device_ids=\(([^{}]*)\))?\s*\{([^{}]*)\}")
+_MESH_AXIS = re.compile(r"'?([^',=\s]++)'?=(\d+)")
 _AXIS_USE = re.compile(r"'?([^',:\s]+)'?(?::\((\d+)\)(\d+))?")
 _MESH_IOTA = re.compile(r"(?:\[[\d,]*\]<=)?\[([\d,]+)\](?:T\(([\d,]+)\))?")
 _LISTED = re.compile(r"\{(?:\s*+\{[\d,\s]*+\}\s*+,?)*+\s*\}")
@@ -160,13 +160,14 @@ def parse_groups(text: str) -> ReplicaGroups:
 
 
 def _parse_mesh(axes: str, devices: str | None, used: str, text: str) -> Mesh:
-    named = _MESH_AXIS.findall(axes)
-    index = {name: position for position, (name, _) in enumerate(named)}
+    named = [_MESH_AXIS.fullmatch(axis.strip()) for axis in axes.split(",")]
+    sizes = {axis[1]: int(axis[2]) for axis in named if axis}
+    index = {name: position for position, name in enumerate(sizes)}
     uses = _AXIS_USE.findall(used)
-    if not named or any(name not in index for name, _, _ in uses):
+    if len(sizes) < len(named) or any(name not in index for name, _, _ in uses):
         raise _unreadable(text)
     return Mesh(
-        sizes=tuple(int(size) for _, size in named),
+        sizes=tuple(sizes.values()),
         axes=tuple(Axis(index[name], int(pre or 0), int(size or 0)) for name, pre, size in uses),
         devices=_parse_mesh_devices(devices),
     )

@@ -20,7 +20,7 @@ from counterpoint.hlo.model.groups import ReplicaGroups
 
 # Element types whose names do not contain their width in bits.
 _BITS = {"pred": 8, "token": 0, "opaque": 0}
-_BITS_IN_NAME = re.compile(r"(?:bf|[fsuc])(\d+)(?:e\d+m\d+[a-z0-9]*)?")
+_BITS_IN_NAME = re.compile(r"(?:bf|[fsuc])(\d+)(?:e\d+m\d[a-z0-9]*)?")
 _MOST: Final = 2**66  # bits: XLA counts bytes in 64 bits, with a sign
 
 

@@ -27,8 +27,8 @@ def lowered_for() -> tuple[str, ...]:
 
 # Copied from counterpoint.compile.inputs.candidates, which the program's interpreter may lack.
 _DOT = re.compile(
-    r"stablehlo\.(?:dot_general|convolution)\b[^\n]*: \(tensor<([\dx]*)[a-z]\w*>, "
-    r"tensor<([\dx]*)[a-z]\w*>\) -> tensor<([\dx]*)[a-z]\w*>"
+    r"stablehlo\.(?:dot_general|convolution)\b[^\n]*: \(tensor<((?:\d+x)*+)[a-z]\w*>, "
+    r"tensor<((?:\d+x)*+)[a-z]\w*>\) -> tensor<((?:\d+x)*+)[a-z]\w*>"
 )
 _COUNT = re.compile(r"mhlo\.num_(?:replicas|partitions) = (\d+)")
 _HEAD = 1 << 20

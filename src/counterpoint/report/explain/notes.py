@@ -12,7 +12,7 @@ from counterpoint.timeline import Host
 
 _MOST: Final = 8
 _NUMBER: Final = re.compile(r"[+-]?\d[\d,.]*")
-_PATH: Final = re.compile(r"\S*/\S*")
+_PATH: Final = re.compile(r"(?<!\S)\S*/\S*")
 
 
 def note_facts(

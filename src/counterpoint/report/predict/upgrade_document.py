@@ -45,7 +45,7 @@ from counterpoint.workflow.upgrade import (
 _MS: Final = 1e3
 _PACKAGES: Final = 8
 _FLAGS: Final = 12
-_NUMBER: Final = re.compile(r"([._]\d+)+$")
+_NUMBER: Final = re.compile(r"([._]\d+){1,16}$")
 _OF_GPUS: Final = "xla_gpu_"
 _LEGEND: Final = (
     "predicted, not measured: each release's own compiler, one cost model. A is before, B after;"

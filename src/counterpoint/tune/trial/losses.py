@@ -23,7 +23,7 @@ def _set(text: str) -> frozenset[str]:
 _NUMBER: Final = r"[-+]?(?:nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?)(?![\w.%]*[A-Za-z%])"
 _FIGURE: Final = re.compile(
     r"(?:(?<![A-Za-z])(?P<before>[A-Za-z]+) )?(?<![A-Za-z])"
-    r"(?P<name>(?:[A-Za-z][A-Za-z0-9]*[/_.-])*(?:loss(?:es)?|g?norm))"
+    r"(?P<name>(?:[A-Za-z][A-Za-z0-9]{0,60}[/_.-]){0,16}(?:loss(?:es)?|g?norm))"
     rf"[\"']?\s*(?:[:=]\s*|\s)[\"']?(?:[A-Za-z]+\()?(?P<value>{_NUMBER})",
     re.IGNORECASE,
 )
