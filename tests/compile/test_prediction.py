@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from counterpoint.compile.notes import limit_notes, log_notes
 from counterpoint.compile.source_line import source_line
 from counterpoint.compile.workarounds import find_workaround, workaround_notes
 from counterpoint.core.errors import UsageError
+from counterpoint.flags.versions import version_number
 from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered
 
@@ -78,10 +81,34 @@ def test_what_a_version_cannot_do_is_said_where_it_matters() -> None:
     assert ["has 4 GPUs" in note for note in limit_notes(hosts_of_four, "0.10.2")] == [True]
     assert ["windowed" in note for note in limit_notes(windowed, "0.11.0")] == [True]
     for task in (hosts_of_four, windowed, CompileTask(workload=WORKLOAD, target=H100)):
-        assert list(limit_notes(task, "0.12.0")) == []
+        assert list(limit_notes(task, "0.11.1")) == []
+        assert list(limit_notes(task, "0.12.0.1")) == []
     assert list(limit_notes(CompileTask(workload=WORKLOAD, target=H100), "0.10.2")) == []
     bare = CompileTask(workload=WORKLOAD, target=replace(H100, config="gpu_device_info {}"))
     assert ["matrix units" in note for note in limit_notes(bare, "0.12.0")] == [True]
+
+
+def test_racks_that_xla_cannot_express_are_said() -> None:
+    task = CompileTask(workload=WORKLOAD, target=parse_target("20x4xGB200"))
+    (note,) = limit_notes(task, "0.12.0")
+    assert "here 2 of 10 hosts, in a run 18 hosts and a rest" in note
+    assert not any("equal size" in note for note in limit_notes(task, "0.11.0"))
+
+
+@pytest.mark.skipif(
+    version_number(metadata.version("jaxlib")) < (0, 11, 1),
+    reason="before jaxlib 0.11.1 the compiler is not told of hosts",
+)
+@pytest.mark.parametrize(("target", "together"), [("2x4xH100", 4), ("2x4xGB200", 8)])
+def test_gpus_that_share_nvlink_are_one_partition(
+    lowered: Lowered, tmp_path: Path, target: str, together: int
+) -> None:
+    """XLA's own account of the compile says how many it takes for neighbors."""
+    flags = {"XLA_FLAGS": f"--xla_dump_to={tmp_path}"}
+    compile_workload(load_workload(lowered.ir), parse_target(target), {}, flags)
+    dumped = [file.read_text() for file in tmp_path.glob("*jit_step*.config.pbtxt")]
+    assert dumped
+    assert all(f"partition_size: {together}\n" in text for text in dumped)
 
 
 def test_warnings_of_the_compiler_become_notes() -> None:

@@ -195,6 +195,26 @@ def test_names_and_aliases_lead_to_one_gpu_each() -> None:
     assert find_gpu("H1000") is None
 
 
+@pytest.mark.parametrize(
+    ("text", "domains", "per_rack"),
+    [
+        ("8xH100", 1, 1),
+        ("64x8xH100", 64, 1),
+        ("2x4xL40S", 2, 1),
+        ("2x4xGB200", 1, 2),
+        ("36x4xGB200", 2, 18),
+        ("20x4xGB200", 2, 18),  # 18 + 2 are not equal
+        ("19x4xGB200", 19, 18),
+    ],
+)
+def test_hosts_that_share_nvlink_are_counted_in_equal_sets(
+    text: str, domains: int, per_rack: int
+) -> None:
+    target = parse_target(text)
+    assert (target.domains, target.hosts_per_rack) == (domains, per_rack)
+    assert target.hosts % target.domains == 0
+
+
 @pytest.mark.parametrize("gpu", gpus(), ids=lambda gpu: gpu.name)
 def test_the_parts_of_a_gpu_reach_the_peak_of_its_data_sheet(gpu: Gpu) -> None:
     """Two sources that know nothing of each other: XLA's description, and the maker's sheet."""

@@ -79,7 +79,8 @@ def fingerprint(task: CompileTask) -> str | None:
         "compiler": _versions(_PACKAGES if target.tpu is None else _TPU_PACKAGES, task.interpreter),
         "form": workload.form,
         "program": _hash(workload.program),
-        "devices": [workload.replicas, workload.partitions, target.hosts, target.gpus_per_host],
+        "devices": [workload.replicas, workload.partitions],
+        "arrangement": [target.domains, target.hosts, target.gpus_per_host],
         "target": target.config
         if target.tpu is None
         else [target.tpu.topology, target.tpu.topology_options],

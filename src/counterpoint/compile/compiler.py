@@ -232,7 +232,8 @@ def _attempt(
     job = CompileJob(
         form=workload.form,
         config=target.config,
-        hosts=target.hosts,
+        domains=target.domains,
+        hosts_per_domain=target.hosts // target.domains,
         gpus_per_host=target.gpus_per_host,
         options={**ours, **sent.options},
         replicas=workload.replicas,

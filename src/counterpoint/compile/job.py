@@ -57,7 +57,8 @@ class CompileJob:
 
     form: ProgramForm
     config: str
-    hosts: int
+    domains: int  # sets of hosts that share NVLink: XLA's partitions; usually each host is one
+    hosts_per_domain: int
     gpus_per_host: int
     options: dict[str, str]
     # For an HLO proto, which has them where a reader of StableHLO does not look.

@@ -173,7 +173,7 @@ def _devices(job: CompileJob, log: Path) -> tuple[list[Device], list[str]]:
             topology = topologies.get_topology_desc(
                 platform="cuda",
                 target_config=config,
-                topology=f"1x{job.hosts}x{job.gpus_per_host}",
+                topology=f"{job.domains}x{job.hosts_per_domain}x{job.gpus_per_host}",
             )
         except (RuntimeError, NotImplementedError, AssertionError, KeyError) as error:
             unknown = _UNKNOWN_FIELD.findall(log.read_text(errors="replace"))

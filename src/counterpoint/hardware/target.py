@@ -109,6 +109,22 @@ class Target:
         return min(self.devices, most // self.gpus_per_host * self.gpus_per_host)
 
     @property
+    def hosts_per_rack(self) -> int:
+        """Hosts that NVLink joins; 1 where it ends at the host."""
+        return max(1, self.links.domain // self.gpus_per_host)
+
+    @property
+    def domains(self) -> int:
+        """Sets of whole hosts that share NVLink, all of one size, as XLA counts them.
+
+        A host is one, even if its own GPUs don't all share NVLink; a rack of NVL72 joins hosts.
+        XLA takes equal sets only: where whole racks would leave a rest, they are the fewest
+        smaller ones that come out even.
+        """
+        fewest = -(-self.hosts // self.hosts_per_rack)
+        return next(n for n in range(fewest, self.hosts + 1) if self.hosts % n == 0)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the reader of a prediction."""
         if self.tpu is not None:
