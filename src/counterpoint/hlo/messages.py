@@ -50,17 +50,22 @@ MESSAGES: Final = message_classes(
       26 channel_id int64
       28 custom_call_target string
       30 dot_dimension_numbers DotDimensions
+      32 fft_length int64*
+      33 gather_dimension_numbers GatherDimensions
       35 id int64
       36 operand_ids int64*
       38 called_computation_ids int64*
       43 backend_config bytes
       47 is_host_transfer bool
+      48 scatter_dimension_numbers ScatterDimensions
       49 replica_groups ReplicaGroup*
       50 feature_group_count int64
       52 source_target_pairs Pair*
       58 batch_group_count int64
       63 comparison_direction string
+      67 indices_are_sorted bool
       68 frontend_attributes bytes
+      69 unique_indices bool
       71 use_global_device_ids bool
       87 collective_device_list DeviceList
       92 iota_collective_device_list Iota
@@ -99,6 +104,14 @@ MESSAGES: Final = message_classes(
       4 kernel_output_feature_dimension int64
       11 input_spatial_dimensions int64*
       12 output_spatial_dimensions int64*
+    GatherDimensions
+      1 offset_dims int64*
+      2 collapsed_slice_dims int64*
+      5 operand_batching_dims int64*
+    ScatterDimensions
+      1 update_window_dims int64*
+      2 inserted_window_dims int64*
+      5 input_batching_dims int64*
     DotDimensions
       1 lhs_contracting_dimensions int64*
       2 rhs_contracting_dimensions int64*

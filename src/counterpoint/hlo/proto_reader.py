@@ -21,11 +21,13 @@ from counterpoint.core import InputError
 from counterpoint.hlo.messages import MESSAGES
 from counterpoint.hlo.model.groups import Axis, Iota, ListedGroups, Mesh, ReplicaGroups
 from counterpoint.hlo.model.instruction import (
+    WINDOWED,
     Attributes,
     Computation,
     Convolution,
     DotDimensions,
     Draft,
+    Indexing,
     Instruction,
     Shape,
     WindowDimension,
@@ -121,6 +123,10 @@ def _everything(it: Message, made: Draft) -> None:
         made.use_global_device_ids = it.use_global_device_ids
         made.groups = _groups(it)
         made.source_target_pairs = tuple((p.source, p.target) for p in it.source_target_pairs)
+    made.indexing = _indexing(it, made.opcode)
+    if made.opcode in WINDOWED:
+        made.window = tuple(one.size for one in it.window.dimensions)
+    made.fft_length = tuple(it.fft_length)
     if it.HasField("dot_dimension_numbers"):
         made.dot = _dot(it.dot_dimension_numbers)
     if it.HasField("convolution_dimension_numbers"):
@@ -147,6 +153,20 @@ def _literal(data: bytes, of: Shape) -> int | None:
         return None
     values = getattr(MESSAGES["Literal"].FromString(data), field)
     return int(values[0]) if values else None
+
+
+def _indexing(it: Message, opcode: str) -> Indexing | None:
+    if opcode == "gather":
+        numbers = it.gather_dimension_numbers
+        dims = numbers.offset_dims
+        left_out = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    elif opcode == "scatter":
+        numbers = it.scatter_dimension_numbers
+        dims = numbers.update_window_dims
+        left_out = (*numbers.inserted_window_dims, *numbers.input_batching_dims)
+    else:
+        return None
+    return Indexing(tuple(dims), left_out, it.indices_are_sorted, it.unique_indices)
 
 
 def _dot(message: Message) -> DotDimensions:

@@ -21,9 +21,11 @@ from typing import Any, Final
 from counterpoint.core import InputError
 from counterpoint.hlo.model.groups import ListedGroups, parse_groups
 from counterpoint.hlo.model.instruction import (
+    WINDOWED,
     Computation,
     Convolution,
     DotDimensions,
+    Indexing,
     Instruction,
     Shape,
     WindowDimension,
@@ -193,6 +195,12 @@ def _details(opcode: str, shape: Shape, inside: str, found: dict[str, str]) -> d
         details["groups"] = parse_groups(groups) if groups else ListedGroups(())
         pairs = _PAIR.findall(found.get("source_target_pairs", ""))
         details["source_target_pairs"] = tuple((int(a), int(b)) for a, b in pairs)
+    elif opcode in ("gather", "scatter"):
+        details["indexing"] = _indexing(found)
+    elif opcode in WINDOWED:
+        details["window"] = _sizes(found)
+    elif opcode == "fft":
+        details["fft_length"] = numbers(found.get("fft_length", ""))
     if "lhs_contracting_dims" in found or opcode == "dot":
         details["dot"] = _dot(found)
     if "dim_labels" in found:
@@ -207,6 +215,23 @@ def _literal(shape: Shape, text: str) -> int | None:
     if shape.dtype == "pred":
         return {"true": 1, "false": 0}.get(text)
     return int(text) if shape.dtype in _INTEGERS and re.fullmatch(r"-?\d+", text) else None
+
+
+def _indexing(found: dict[str, str]) -> Indexing:
+    window = found.get("offset_dims", found.get("update_window_dims", ""))
+    left_out = found.get("collapsed_slice_dims", found.get("inserted_window_dims", ""))
+    batching = found.get("operand_batching_dims", found.get("input_batching_dims", ""))
+    return Indexing(
+        numbers(window),
+        (*numbers(left_out), *numbers(batching)),
+        found.get("indices_are_sorted") == "true",
+        found.get("unique_indices") == "true",
+    )
+
+
+def _sizes(found: dict[str, str]) -> tuple[int, ...]:
+    window = {name: value for name, value in _WINDOW.findall(found.get("window", ""))}
+    return tuple(int(size) for size in window.get("size", "").split("x") if size)
 
 
 def _dot(found: dict[str, str]) -> DotDimensions:

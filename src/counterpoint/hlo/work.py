@@ -10,7 +10,8 @@ from typing import Any, cast
 
 from counterpoint.hlo.category import Category, category, category_of_opcode
 from counterpoint.hlo.convolution import convolution_flops
-from counterpoint.hlo.model.instruction import Instruction, Shape
+from counterpoint.hlo.indexing import is_assignment, scatter_parts
+from counterpoint.hlo.model.instruction import Instruction, Shape, element_bits
 from counterpoint.hlo.model.program import Program, cached_on_program, launches
 from counterpoint.hlo.schedule import is_done, is_part_of_async
 
@@ -23,6 +24,9 @@ _UNCOUNTED = ("reduce-window", "select-and-scatter", "scan", "fft", "cholesky", 
 _ONLY_MOVING = ("gather", "iota", "broadcast")
 _SLICING = ("dynamic-slice", "slice", "gather")
 _LAYOUT = {"parameter", "copy"}
+_VIEWS = ("bitcast", "reshape")
+_DEEPEST = 8
+"""Views behind each other that are looked through."""
 _WORKSPACE = re.compile(r"__cu(blas|dnn)\$|__hipblas|__miopen")
 
 
@@ -103,8 +107,12 @@ def bytes_accessed(program: Program, instruction: Instruction) -> int | None:
     written = _result(instruction)
     if opcode in _SLICING:
         return 2 * written
-    if opcode in ("dynamic-update-slice", "scatter"):
+    if opcode == "dynamic-update-slice":
         return 2 * sum(operand.bytes for operand in operands[1:])
+    if opcode == "scatter":
+        return sum(it.bytes for it in operands[len(operands) // 2 :]) + _in_place(
+            program, instruction
+        )
     return sum(operand.bytes for operand in operands) + written
 
 
@@ -188,11 +196,23 @@ def _fusion_bytes(program: Program, fusion: Instruction) -> int:
     return read + sum(_written(program, result) for result in results if result)
 
 
+def _updates_parameter(program: Program, scatter: Instruction) -> bool:
+    """Return whether a fused scatter's arrays come from outside: XLA updates them in place."""
+    arrays, _, _ = scatter_parts(program, scatter)
+    return all(_behind_views(program, it).opcode == "parameter" for it in arrays)
+
+
+def _behind_views(program: Program, instruction: Instruction) -> Instruction:
+    while instruction.opcode in _VIEWS and instruction.operands:
+        instruction = program.operands(instruction)[0]
+    return instruction
+
+
 def _is_computed(instruction: Instruction) -> bool:
     return instruction.opcode != "parameter" and not is_part_of_async(instruction)
 
 
-def _read(program: Program, parameter: Instruction) -> int:
+def _read(program: Program, parameter: Instruction, depth: int = 0) -> int:
     """Return the bytes a fusion reads of a parameter: only slices, if it has no other users."""
     users = program.users(parameter)
     if any(map(is_part_of_async, users)):
@@ -201,7 +221,7 @@ def _read(program: Program, parameter: Instruction) -> int:
     for user in users:
         first = user.operands[:1] == (parameter.name,)
         if user.opcode in _SLICING and first:
-            total += user.shape.bytes
+            total += _same_elements(user.shape, parameter.shape)
         elif program.users(user) and {it.opcode for it in program.body(user)} == _LAYOUT:
             total += _read(program, user)  # the same in another layout
         elif user.opcode == "fusion":  # TPUs fuse fusions
@@ -211,13 +231,51 @@ def _read(program: Program, parameter: Instruction) -> int:
                 for it in inside
                 if user.operands[it.parameter_number or 0] == parameter.name
             )
-        elif not (user.opcode == "dynamic-update-slice" and first):
+        elif user.opcode in _VIEWS and program.users(user) and depth < _DEEPEST:
+            total += _read(program, user, depth + 1)
+        elif user.opcode == "convert" and _is_only_sliced(program, user):
+            total += sum(
+                _same_elements(slice_.shape, parameter.shape) for slice_ in program.users(user)
+            )
+        elif not (first and _is_updated(program, user)):
             return parameter.shape.bytes
     return min(total, parameter.shape.bytes)
 
 
+def _same_elements(read: Shape, of: Shape) -> int:
+    """Return the bytes of as many elements in another type."""
+    return -(-read.elements * element_bits(of.dtype) // 8)
+
+
+def _is_only_sliced(program: Program, converted: Instruction) -> bool:
+    """Return whether a fusion converts only the slices of it that something reads."""
+    users = program.users(converted)
+    return bool(users) and all(
+        user.opcode in _SLICING and user.operands[0] == converted.name for user in users
+    )
+
+
+def _is_updated(program: Program, user: Instruction) -> bool:
+    """Return whether its first operand is updated in place, which `_written` counts."""
+    if user.opcode == "scatter":
+        return _updates_parameter(program, user)
+    return user.opcode == "dynamic-update-slice"
+
+
+def _in_place(program: Program, scatter: Instruction) -> int:
+    """Return the bytes of a scatter's arrays that it writes, and reads before it adds to them."""
+    arrays, _, updates = scatter_parts(program, scatter)
+    touched = sum(
+        min(array.shape.bytes, update.shape.bytes)
+        for array, update in zip(arrays, updates, strict=False)
+    )
+    return touched if is_assignment(program, scatter) else 2 * touched
+
+
 def _written(program: Program, result: Instruction) -> int:
     """Return the bytes a fusion writes: for an in-place update only the changed part."""
+    if result.opcode == "scatter" and _updates_parameter(program, result):
+        return _in_place(program, result)
     seen = result
     while seen.opcode in ("bitcast", "copy", "convert", "reshape") and seen.operands:
         seen = program.operands(seen)[0]

@@ -137,6 +137,25 @@ class Convolution:
     batch_groups: int = 1
 
 
+WINDOWED: Final = ("reduce-window", "select-and-scatter")
+"""Opcodes that move a window over their first operand."""
+
+
+@frozen
+class Indexing:
+    """How a gather reads, or a scatter writes, windows at indices, and what is promised of these.
+
+    `window_dims` are the dimensions of the gather's result, or of the scatter's updates, that lie
+    within a window; the others count windows. A window has one element in those dimensions of the
+    array that are `left_out` of it.
+    """
+
+    window_dims: tuple[int, ...] = ()
+    left_out: tuple[int, ...] = ()
+    are_sorted: bool = False
+    are_unique: bool = False
+
+
 @frozen
 class Instruction:
     """One instruction. `index` is its position in the schedule of its computation."""
@@ -169,6 +188,10 @@ class Instruction:
     dimensions: tuple[int, ...] = ()
     dot: DotDimensions | None = None
     convolution: Convolution | None = None
+    indexing: Indexing | None = None
+    # Sizes of the window of a reduce-window or select-and-scatter, and of the transform of an fft.
+    window: tuple[int, ...] = ()
+    fft_length: tuple[int, ...] = ()
     is_host_transfer: bool = False
     # The scheduler's name for it, if the module contains it: later passes rename and clone.
     scheduling_name: str = ""
