@@ -75,9 +75,11 @@ _TARGETS = (
     (re.compile(r"fmha|flash|attention|attn|splash", re.IGNORECASE), Category.ATTENTION),
     (re.compile(r"\$conv|conv(Forward|Backward|BiasActivation)|miopen", re.IGNORECASE),
      Category.CONVOLUTION),
+    # Of cuBLAS, but no product: blocks depend on each other.
+    (re.compile(r"triangularSolve|trsm", re.IGNORECASE), Category.CUSTOM_CALL),
     (re.compile(r"gemm|matmul|cublas|hipblas|ragged_dot|gmm|scaled_?dot", re.IGNORECASE),
      Category.MATMUL),
-    (re.compile(r"RadixSort|TopK", re.IGNORECASE), Category.SORT),
+    (re.compile(r"RadixSort|TopK|cub_sort", re.IGNORECASE), Category.SORT),
     (re.compile(r"threefry|rng|philox", re.IGNORECASE), Category.RNG),
     (re.compile(r"callback|MoveToHost|MoveToDevice|HostCompute", re.IGNORECASE), Category.HOST),
     (re.compile(r"norm|softmax", re.IGNORECASE), Category.REDUCTION),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import Final
 
+import numpy as np
+
 from counterpoint.hlo.model.instruction import Instruction, Shape, WindowDimension
 
 _MOST_TAPS: Final = 1 << 16
-"""With more, padding counts as data."""
+_MOST_OUTPUTS: Final = 1 << 24
+"""With more of either, padding counts as data."""
 
 
 def convolution_flops(
@@ -36,14 +39,27 @@ def _taps(dimension: WindowDimension, image: Shape, result: Shape) -> tuple[int,
     libtpu writes products of matrices as convolutions of which most taps meet padding; the
     compiler's own count of FLOPs leaves those out, too.
     """
-    if dimension.base is None or dimension.result is None or dimension.size > _MOST_TAPS:
+    if dimension.base is None or dimension.result is None:
         return 1, 1
     if dimension.base >= len(image.dims) or dimension.result >= len(result.dims):
         return 1, 1
     outputs = result.dims[dimension.result]
+    if dimension.window_dilation == 1 and outputs <= _MOST_OUTPUTS:
+        met = _met_by_outputs(dimension, outputs, image.dims[dimension.base])
+        return met, max(outputs * dimension.size, 1)
+    if dimension.size > _MOST_TAPS:
+        return 1, 1
     last = (image.dims[dimension.base] - 1) * dimension.base_dilation
     met = sum(_meets(dimension, tap, outputs, last) for tap in range(dimension.size))
     return met, max(outputs * dimension.size, 1)
+
+
+def _met_by_outputs(dimension: WindowDimension, outputs: int, inputs: int) -> int:
+    """Return how many pairs of an output and an input a tap of an undilated kernel joins."""
+    start = np.arange(outputs, dtype=np.int64) * dimension.stride - dimension.padding_low
+    first = np.maximum(-(-start // dimension.base_dilation), 0)
+    last = np.minimum((start + dimension.size - 1) // dimension.base_dilation, inputs - 1)
+    return int(np.maximum(last - first + 1, 0).sum())
 
 
 def _meets(dimension: WindowDimension, tap: int, outputs: int, last: int) -> int:

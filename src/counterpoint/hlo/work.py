@@ -34,8 +34,8 @@ _WORKSPACE = re.compile(r"__cu(blas|dnn)\$|__hipblas|__miopen")
 def flops(program: Program, instruction: Instruction) -> int | None:
     """Return the arithmetic operations of one execution; None if they can't be counted.
 
-    Counted by shapes: two per multiply-add of a dot or a convolution, one per element of everything
-    else. A done has none: its start has the work. Opaque custom calls and loops give None, never a
+    Counted by shapes: two per multiply-add of a dot or a convolution, eight if the numbers are
+    complex, one per element of everything else. A done has none: its start has the work. Opaque custom calls and loops give None, never a
     guess.
     """
     return _flops(program, instruction)
@@ -63,7 +63,11 @@ def _flops_by_more(program: Program, instruction: Instruction) -> int | None:
         return _multiply_adds(instruction, opcode, operands, kind)
     if kind in _NO_ARITHMETIC or opcode in _ONLY_MOVING:
         return 0
-    counted = operands if opcode in ("reduce", "scatter") else [instruction.shape]
+    counted = [instruction.shape]
+    if opcode == "reduce":
+        counted = operands
+    elif opcode == "scatter":  # what it leaves as it is takes none
+        counted = operands[len(operands) // 2 + 1 :]
     return sum(shape.elements for shape in counted)
 
 
@@ -128,7 +132,8 @@ def _contraction(
     lhs = operands[0].dims
     if any(dim >= len(lhs) for dim in contracting):
         return None
-    return 2 * result.elements * math.prod(lhs[dim] for dim in contracting)
+    product = 8 if result.dtype.startswith("c") else 2  # of complex numbers: four real ones
+    return product * result.elements * math.prod(lhs[dim] for dim in contracting)
 
 
 def _custom_call(instruction: Instruction, operands: list[Shape], kind: Category) -> int | None:
@@ -274,6 +279,10 @@ def _in_place(program: Program, scatter: Instruction) -> int:
 
 def _written(program: Program, result: Instruction) -> int:
     """Return the bytes a fusion writes: for an in-place update only the changed part."""
+    if result.opcode == "fusion" and result.calls:  # TPUs fuse fusions
+        root = program.root(result.calls[0])
+        if root is not None and root.opcode in ("scatter", "dynamic-update-slice"):
+            return _written(program, root)
     if result.opcode == "scatter" and _updates_parameter(program, result):
         return _in_place(program, result)
     seen = result
