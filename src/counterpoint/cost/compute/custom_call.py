@@ -9,7 +9,8 @@ from counterpoint.cost.compute.attention import price_attention
 from counterpoint.cost.compute.convolution import price_convolution
 from counterpoint.cost.compute.decomposition import price_decomposition
 from counterpoint.cost.compute.machine import ComputeDevice
-from counterpoint.cost.compute.memory import price_memory_bound, whole_bytes
+from counterpoint.cost.compute.memory import whole_bytes
+from counterpoint.cost.compute.sorting import price_sort
 from counterpoint.cost.compute.user_kernel import price_registered
 from counterpoint.cost.model import FREE, Price, PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program
@@ -70,7 +71,7 @@ def _known(
     if kind is Category.CONVOLUTION:
         return price_convolution(program, instruction, machine)
     if kind is Category.SORT:
-        return price_memory_bound(program, instruction, machine)
+        return price_sort(program, instruction, machine)
     description = f"{instruction.custom_call_target} {instruction.name}"
     if _MEMORY_BOUND.search(description):
         moved = whole_bytes(program, instruction)

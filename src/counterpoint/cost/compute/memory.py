@@ -1,4 +1,4 @@
-"""Prices memory-bound work: elementwise, reductions, copies, scatters, sorts.
+"""Prices memory-bound work: elementwise, reductions, copies, with what indices add.
 
 A kernel takes the longer of moving bytes and computing, plus a start. The rate of moving bytes
 depends on the access pattern: a transpose or a scatter is slower than a copy. Data that fits in the
@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from counterpoint.cost.compute.indexed import indexed_costs, with_indices
 from counterpoint.cost.model import PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.category import Category, category
+from counterpoint.hlo.model.instruction import WINDOWED
 from counterpoint.hlo.work import bytes_accessed
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ _FREE_WORDS: Final = (
     "parameter constant tuple get-tuple-element bitcast broadcast reshape iota copy"
 )
 _FREE: Final = frozenset(_FREE_WORDS.split())
+_IN_PLACE: Final = ("dynamic-update-slice", "scatter")
+_OF_A_WINDOW: Final = 2  # loading and adding one element
 _ADDRESSES: Final = 3  # loading, storing and addressing one element
 _DOUBLE: Final = 4  # double precision: 2 on data center chips, 64 on others
 
@@ -45,9 +49,7 @@ def scalar_operations(program: Program, instruction: Instruction) -> float:
 def _written(program: Program, instruction: Instruction) -> int:
     """Return elements written: for an in-place update only the changed ones."""
     inside = (instruction, *program.body(instruction))
-    updates = [
-        _elements(program, member) for member in inside if member.opcode == "dynamic-update-slice"
-    ]
+    updates = [_elements(program, member) for member in inside if member.opcode in _IN_PLACE]
     if updates:
         return sum(updates)
     return max((leaf.elements for leaf in instruction.shape.leaves), default=0)
@@ -58,8 +60,12 @@ def _elements(program: Program, instruction: Instruction) -> int:
     operands = [operand.shape.elements for operand in program.operands(instruction)]
     if instruction.opcode == "dynamic-update-slice" and len(operands) > 1:
         return operands[1]
-    if instruction.opcode in ("reduce", "reduce-window", "scatter"):
+    if instruction.opcode == "scatter":  # what it leaves as it is takes none
+        return sum(operands[len(operands) // 2 + 1 :])
+    if instruction.opcode == "reduce":
         return max(operands, default=instruction.shape.elements)
+    if instruction.opcode == "select-and-scatter":
+        return operands[1] if len(operands) > 1 else instruction.shape.elements
     return instruction.shape.elements
 
 
@@ -69,6 +75,8 @@ def _of(program: Program, instruction: Instruction) -> float:
     if instruction.opcode == "fusion" and instruction.calls:
         return scalar_operations(program, instruction)
     weight = _WEIGHTS.get(instruction.opcode, 1)
+    if instruction.opcode in WINDOWED:  # each element of the window is loaded, from the cache
+        weight = _OF_A_WINDOW * math.prod(instruction.window)
     wide = any(leaf.dtype in ("f64", "c128") for leaf in instruction.shape.leaves)
     return float(_elements(program, instruction) * weight * (_DOUBLE if wide else 1))
 
@@ -79,7 +87,6 @@ _WALKS: Final = {
     Category.ELEMENTWISE: 1.0,
     Category.COPY: 0.96,
     Category.REDUCTION: 0.9,
-    Category.SCATTER_GATHER: 0.6,
     Category.RNG: 0.9,
 }
 """Share of a plain kernel's memory rate.
@@ -100,7 +107,6 @@ _CACHE_SHARE: Final = 0.6
 _LITTLE: Final = 10_000  # bytes that one block reads
 _REDUCING_S: Final = 1.5e-6
 """Additional time of a reduction, to add up over threads and blocks."""
-_SORT_PASSES_PER_BYTE: Final = 2.5
 _ISSUE: Final = 0.9
 """Share of the scalar rate that elementwise code reaches beside address computation."""
 
@@ -112,7 +118,7 @@ def price_memory_bound(program: Program, instruction: Instruction, machine: Comp
         moved = whole_bytes(program, instruction)
     kind = category(program, instruction)
     share, walk = _walk(program, instruction, kind)
-    moving = moved * _passes(program, instruction, kind) / (memory_rate(machine, moved) * share)
+    moving = moved / (memory_rate(machine, moved) * share)
     computing = scalar_operations(program, instruction) / _scalar_rate(machine)
     if kind is Category.REDUCTION:
         # Threads that add up wait for each other: memory and arithmetic overlap less.
@@ -121,14 +127,14 @@ def price_memory_bound(program: Program, instruction: Instruction, machine: Comp
     else:
         seconds = _START_S + max(moving, computing)
     family = PriceFamily.LAUNCH if moving < _START_S > computing else PriceFamily.MEMORY
-    reach = machine.scalars.memory.reach + (
-        0.1 if share > 0.8 and kind is not Category.SORT else 0.4
-    )
+    reach = machine.scalars.memory.reach + (0.1 if share > 0.8 else 0.4)
     if family is PriceFamily.LAUNCH:
         reach = 0.4
     rate = f"{moved / 1e6:.3g} MB{walk} at {moved / seconds / 1e9:.0f} GB/s"
     how = rate if moving >= computing else f"{rate}, bound by arithmetic"
-    return price_around(seconds, reach, PriceSource.ANALYTIC, family, how)
+    price = price_around(seconds, reach, PriceSource.ANALYTIC, family, how)
+    costs = indexed_costs(program, instruction, machine)
+    return with_indices(price, costs, machine) if costs else price
 
 
 def memory_rate(machine: ComputeDevice, moved: float) -> float:
@@ -149,10 +155,8 @@ def _scalar_rate(machine: ComputeDevice) -> float:
 
 def _walk(program: Program, instruction: Instruction, kind: Category) -> tuple[float, str]:
     inside = [instruction.opcode, *(member.opcode for member in program.body(instruction))]
-    if "scatter" in inside or "select-and-scatter" in inside:
+    if "select-and-scatter" in inside:
         return _SCATTER, " scattered"
-    if "gather" in inside:
-        return _WALKS[Category.SCATTER_GATHER], " gathered"
     if _transposes(program, instruction):
         # XLA's own emitter uses shared memory for transposes it recognized.
         tiled = instruction.fusion_kind == "kInput" or instruction.opcode == "copy"
@@ -203,18 +207,3 @@ def _relaid(source: Shape, result: Shape) -> bool:
     wide = [dim for dim in source.minor_to_major if source.dims[dim] > 1]
     other = [dim for dim in result.minor_to_major if result.dims[dim] > 1]
     return bool(wide and other) and wide[0] != other[0]
-
-
-def _passes(program: Program, instruction: Instruction, kind: Category) -> float:
-    """Return the passes of a sort: by key bits for radix sorts, by stages for XLA's own."""
-    if kind is not Category.SORT:
-        return 1.0
-    keys = [operand.shape for operand in program.operands(instruction)] or [instruction.shape]
-    if instruction.opcode == "custom-call":  # cub's radix sort: a pass for each byte, or top-k
-        width = max(1, keys[0].bytes // max(1, keys[0].elements))
-        return 1.0 if "TopK" in instruction.custom_call_target else width * _SORT_PASSES_PER_BYTE
-    length = max((max(shape.dims, default=1) for shape in keys), default=1)
-    # A bitonic sort's stages; those within a block's 2,048 elements are one pass each.
-    doublings = max(1.0, math.log2(max(2, length)))
-    outer = max(0.0, doublings - 11)
-    return 1.0 + outer * (outer + 1) / 2 + outer

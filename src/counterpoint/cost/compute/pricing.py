@@ -10,11 +10,13 @@ from counterpoint.cost.compute.attention import price_attention
 from counterpoint.cost.compute.convolution import price_convolution
 from counterpoint.cost.compute.custom_call import bound, price_custom_call
 from counterpoint.cost.compute.decomposition import price_decomposition
+from counterpoint.cost.compute.fourier import price_fft
 from counterpoint.cost.compute.gemm import gemms
 from counterpoint.cost.compute.gemm_price import price_gemm, sum_of
 from counterpoint.cost.compute.host_transfer import is_offloaded, price_host_transfer
 from counterpoint.cost.compute.machine import ComputeDevice
 from counterpoint.cost.compute.memory import memory_rate, price_memory_bound
+from counterpoint.cost.compute.sorting import price_sort
 from counterpoint.cost.compute.user_kernel import price_registered
 from counterpoint.cost.model import FREE, Price
 from counterpoint.hlo import Instruction, Program
@@ -46,6 +48,10 @@ def price_compute(
             return price
     if opcode == "custom-call":
         return price_custom_call(program, instruction, machine)
+    if kind is Category.SORT and opcode == "sort":
+        return price_sort(program, instruction, machine)
+    if opcode == "fft" and (transform := price_fft(program, instruction, machine)):
+        return transform
     special = _special(program, instruction, machine, kind)
     if special is not None:
         return special
