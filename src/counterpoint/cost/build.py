@@ -16,6 +16,7 @@ from counterpoint.cost.collectives.pricing import price_collective
 from counterpoint.cost.compute.machine import ComputeDevice, machine_of
 from counterpoint.cost.compute.pricing import price_compute
 from counterpoint.cost.compute.user_kernel import price_described
+from counterpoint.cost.floor import least_seconds
 from counterpoint.cost.measured import MeasuredCosts
 from counterpoint.cost.model import FREE, Contention, CostModel, Price, PriceFamily, PriceSource
 from counterpoint.cost.scalars import Scalars, default_scalars
@@ -148,7 +149,12 @@ class PriceChain:
         if modeled is not None:
             return modeled
         described = price_described(program, instruction, self.machine, self.kernel_tables)
-        return described or price_compute(program, instruction, self.machine, self.gemm_tables)
+        if described is not None:
+            return described
+        price = price_compute(program, instruction, self.machine, self.gemm_tables)
+        if price.source is PriceSource.USER_TABLE:  # of the user's own kernels, or measured
+            return price
+        return price.at_least(least_seconds(program, instruction, self.machine))
 
     def _collective(self, program: Program, instruction: Instruction) -> Price | None:
         scalars, tables = self.machine.scalars, self.collective_tables

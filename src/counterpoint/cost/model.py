@@ -65,6 +65,13 @@ class Price:
             self, seconds=self.seconds * factor, low=self.low * factor, high=self.high * factor
         )
 
+    def at_least(self, seconds: float) -> Price:
+        """Return the price without what is below the least time that the work can take."""
+        if self.low >= seconds:
+            return self
+        low, likely, high = (max(it, seconds) for it in (self.low, self.seconds, self.high))
+        return replace(self, low=low, seconds=likely, high=high)
+
 
 def price_around(
     seconds: float,

@@ -14,6 +14,7 @@ from counterpoint.hlo.model import element_bits
 
 _DEEPEST: Final = 4
 _TYPES: Final = {"f64": "f64", "f32": "tf32", "bf16": "bf16", "f16": "f16"}
+_COMPLEX: Final = {"c64": "tf32", "c128": "f64"}
 _PASSES: Final = (("_X9", 9), ("_X6", 6), ("_X3", 3))
 """Algorithms that compute one product of a wide type from several of a narrow one."""
 
@@ -152,13 +153,13 @@ def _type(lhs: str, rhs: str, config: dict[str, Any]) -> tuple[str, int]:
     times = next((count for mark, count in _PASSES if algorithm.endswith(mark)), 1)
     if "BF16_BF16" in algorithm:
         return "bf16", times
-    if wide == "f32" and "HIGHEST" in (precision.get("operand_precision") or ()):
-        return "f32", 1
+    if wide in ("f32", "c64") and "HIGHEST" in (precision.get("operand_precision") or ()):
+        return "f32", 4 if wide == "c64" else 1
     if wide in _TYPES:
         return _TYPES[wide], times
     bits = element_bits(wide)
     if wide.startswith("f"):
         return ("f4" if bits <= 4 else "f8"), times
-    if wide.startswith("c"):
-        return "f32", 4
+    if wide in _COMPLEX:  # four real products each
+        return _COMPLEX[wide], 4
     return ("s8" if bits <= 8 else "f32"), times

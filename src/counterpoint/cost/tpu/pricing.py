@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 from counterpoint.core.frozen import frozen
 from counterpoint.cost.collectives.placement import pairs_of
 from counterpoint.cost.compute import attention_of, gemms
+from counterpoint.cost.floor import multiplying_seconds
 from counterpoint.cost.model import (
     FREE,
     Contention,
@@ -33,6 +34,7 @@ from counterpoint.cost.tpu.ici import TransferTime, between_slices, of_pairs, wi
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import Category, category, is_local_copy
 from counterpoint.hlo.collectives import PAIRWISE, collective, device_groups
+from counterpoint.hlo.indexing import Windows, windows_of
 from counterpoint.hlo.model import launches
 from counterpoint.hlo.schedule import OFFLOADED, is_done
 from counterpoint.hlo.transfers import Transfer, transfer_of
@@ -66,7 +68,10 @@ _ATTENTION_SHARE: Final = 0.45
 _KERNEL_SHARE: Final = 0.5
 _LEAST_CYCLES: Final = 20
 _SCATTERED: Final = 0.1
-"""Share of HBM's rate that gathers, scatters and sorts reach; a rule of thumb."""
+"""Share of HBM's rate that sorts reach, and gathers and scatters of few bytes at a place; a rule of
+thumb."""
+_WIDE_WINDOW: Final = 1024
+"""Bytes at one place from which on a gather reaches HBM's rate; a rule of thumb."""
 _DMA_START_S: Final = 1e-6
 _REACH: Final = {
     "cycles": 0.12, "bytes": 0.25, "kernel": 0.4, "ici": 0.2, "sparse core": 0.4, "network": 0.4,
@@ -119,8 +124,10 @@ class TpuPrices:
             return self._collective(program, instruction)
         cycles = estimated_cycles(instruction)
         if cycles is not None:
-            return self._estimated(program, instruction, cycles)
-        return self._without_estimate(program, instruction)
+            price = self._estimated(program, instruction, cycles)
+        else:
+            price = self._without_estimate(program, instruction)
+        return price.at_least(self._least_s(program, instruction))
 
     def _estimated(self, program: Program, instruction: Instruction, cycles: int) -> Price:
         """Price by the shorter of XLA's estimate and what such work is known to reach."""
@@ -144,14 +151,41 @@ class TpuPrices:
         if instruction.opcode.startswith("custom-call"):
             return self._kernel(program, instruction, kind)
         moved = bytes_accessed(program, instruction) or 0
-        if kind in (Category.SORT, Category.SCATTER_GATHER):
+        if kind is Category.SORT:
             seconds = moved / (self._hbm * _SCATTERED)
             how = f"{moved / 1e6:.3g} MB, one element after another"
             return _around(seconds, "scattered", PriceFamily.MEMORY, how)
+        if found := _windows(program, instruction):
+            return self._indexed(found, moved)
         if kind in (Category.MATMUL, Category.CONVOLUTION):
             return self._product(program, instruction, moved)
-        seconds = max(self._moving_s(program, instruction) or 0.0, _LEAST_CYCLES / self._hertz)
-        return _around(seconds, "bytes", PriceFamily.MEMORY, f"{moved / 1e6:.3g} MB")
+        known = self._moving_s(program, instruction)
+        how = f"{moved / 1e6:.3g} MB"
+        if known is None:  # its operations can't be counted, its bytes can
+            known = moved * _hbm_share(program, instruction) / self._hbm
+            how = f"{how}; what it computes is not counted"
+        seconds = max(known, _LEAST_CYCLES / self._hertz)
+        return _around(seconds, "bytes", PriceFamily.MEMORY, how)
+
+    def _indexed(self, found: list[Windows], moved: float) -> Price:
+        """Price a gather or scatter: short windows are moved one after another."""
+        narrow = min(windows.run_bytes for windows in found)
+        share = max(_SCATTERED, min(1.0, narrow / _WIDE_WINDOW))
+        seconds = max(moved / (self._hbm * share), _LEAST_CYCLES / self._hertz)
+        how = f"{moved / 1e6:.3g} MB in windows of {narrow:,} B"
+        return _around(seconds, "scattered", PriceFamily.MEMORY, how)
+
+    def _least_s(self, program: Program, instruction: Instruction) -> float:
+        """Return the least time: bytes in HBM at its rate, products at the peak."""
+        kind = category(program, instruction)
+        if instruction.opcode.startswith("custom-call") or kind is Category.HOST:
+            return 0.0
+        shares = self.chip.flops
+        products = multiplying_seconds(
+            program, instruction, kind, lambda dtype: shares.get(dtype, self.chip.bf16_flops)
+        )
+        moved = bytes_accessed(program, instruction) or 0
+        return max(moved * _hbm_share(program, instruction) / self.chip.hbm_bytes, products)
 
     def _product(self, program: Program, instruction: Instruction, moved: float) -> Price:
         work = flops(program, instruction)
@@ -296,6 +330,13 @@ def estimated_cycles(instruction: Instruction) -> int | None:
     """Return the cycles that XLA estimates; None if it wrote none."""
     found = _CYCLES.search(instruction.backend_config)
     return int(found[1]) or None if found else None
+
+
+def _windows(program: Program, instruction: Instruction) -> list[Windows]:
+    """Return the windows of an operation's gathers and scatters; TPUs fuse fusions."""
+    found = windows_of(program, instruction)
+    inner = [it for member in program.body(instruction) for it in _windows(program, member)]
+    return [found, *inner] if found else inner
 
 
 def _names_memory(instruction: Instruction) -> bool:
