@@ -116,6 +116,30 @@ w = jnp.ones((16, 16))
 print(w - jax.grad(lambda w: jnp.sum(w @ w))(w))
 """
 
+PLAIN: Final = """
+import jax, jax.numpy as jnp
+@jax.jit
+def train_step(w, x):
+    return w - jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+train_step(jnp.ones((8, 8)), jnp.ones((4, 8)))
+"""
+
+SCANNED: Final = """
+import jax, jax.numpy as jnp
+def body(w, x):
+    value, g = jax.value_and_grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+    return w - g, value
+w, values = jax.lax.scan(body, jnp.ones((16, 16)), jnp.ones((100, 4, 16)))
+print(values[-1])
+"""
+
+SOLVED: Final = """
+import jax, jax.numpy as jnp
+w = jnp.ones((16, 16))
+size, x = jax.lax.while_loop(lambda it: it[0] > 1, lambda it: (it[0] / 2, it[1] @ w), (9.0, w))
+print(jax.random.normal(jax.random.key(0), (256, 256)) @ jnp.ones((256, 256)), size, x)
+"""
+
 FAILING: Final = """
 import jax
 jax.jit(lambda x: x + 1)(1.0)

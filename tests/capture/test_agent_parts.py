@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import cast
@@ -416,6 +417,16 @@ def test_it_is_quiet_when_nothing_is_under_way_or_just_ended() -> None:
     assert not compiles.quiet(compiles.last_end_s + 1.0, 1.0)
     assert [line["kind"] for line in lines] == ["lower", "backend"]
     assert lines[1]["where"] is not None
+
+
+@pytest.mark.parametrize("file", ["/me/jax/_src/stages.py", "/me/threading.py"])
+def test_a_file_named_like_one_of_jax_or_python_is_the_programs_own(file: str) -> None:
+    lines: list[dict[str, object]] = []
+    compiles = CompileCounter(lines.append, "/nowhere/jax/")
+    ended = partial(compiles.ended, BACKEND, 2.0, "jit(step)")
+    code = compile("def compile():\n    ended()\ncompile()", file, "exec")
+    exec(code, {"ended": ended})  # noqa: S102  a frame of a file of that name
+    assert (lines[0]["where"], lines[0]["aot"]) == (f"{file}:2", False)
 
 
 def test_events_of_other_kinds_are_passed_over() -> None:

@@ -214,6 +214,10 @@ def test_source_lines_point_into_user_code(gpu_step: Program) -> None:
             2,
         ),
         (["/usr/lib/python3.11/abc.py", "/me/haliax/mine.py"], 1),
+        (["/me/jax/nn/model.py", "/me/jax/train.py"], 0),
+        (["/opt/jax/jax/experimental/pallas/ops/gpu/attention.py", "/me/jax/train.py"], 1),
+        (["/opt/flax/flax/nnx/nn/linear.py", "/me/train.py"], 1),
+        (["/v/lib/python3.11/site-packages/keras/src/layers/core/dense.py", "/me/model.py"], 1),
     ],
 )
 def test_frames_of_frameworks_are_skipped(files: list[str], user: int) -> None:

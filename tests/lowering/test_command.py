@@ -246,6 +246,26 @@ def test_of_a_program_without_a_backward_pass_the_heaviest_is_taken(tmp_path: Pa
     assert any("no backward pass" in note for note in found.notes)
 
 
+def test_a_program_in_a_directory_called_jax_is_not_jax(tmp_path: Path) -> None:
+    for directory in (tmp_path / "jax", tmp_path / "jax" / "_src"):
+        directory.mkdir()
+        assert lower(directory, scripts.PLAIN).name == "jit_train_step"
+
+
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [(scripts.SCANNED, "lax.scan"), (scripts.SOLVED, "lax.while_loop")],
+    ids=["training", "no backward pass"],
+)
+def test_a_loop_outside_of_jit_is_the_step_of_a_program_without_another(
+    tmp_path: Path, script: str, name: str
+) -> None:
+    found = lower(tmp_path, script)
+
+    assert any(f"one call of {name} outside of jax.jit" in note for note in found.notes)
+    assert "stablehlo.while" in load_workload(found.directory, found.name).program.decode()
+
+
 def test_a_program_is_chosen_by_name(tmp_path: Path) -> None:
     assert lower(tmp_path, scripts.TRAINING, program="evaluate").name == "jit_evaluate"
 

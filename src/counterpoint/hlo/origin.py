@@ -91,9 +91,13 @@ def _cleaned(part: str) -> str:
     return "" if part in _MACHINERY or _BRANCH.fullmatch(part) else part
 
 
+# Where packages are installed; in a checkout, where `jax` holds `jax`. A program may be in a
+# directory of that name, too, and have an `nn` or an `experimental` there.
 _FRAMEWORK = re.compile(
-    r"(site|dist)-packages/(jax|jaxlib|flax|optax|haiku|equinox|chex|orbax|diffrax|numpyro)/"
-    r"|(^|/)jax/(_src|experimental|interpreters|numpy|lax|nn)/|(^|/)flax/(core|linen|nnx)/"
+    r"(site|dist)-packages/"
+    r"(jax|jaxlib|flax|optax|haiku|equinox|chex|orbax|diffrax|numpyro|keras)/"
+    r"|(^|/)jax/_src/|(^|/)jax/jax/(experimental|interpreters|numpy|lax|nn)/"
+    r"|(^|/)flax/flax/(core|linen|nnx)/"
     r"|/lib/python3(\.\d+)?/(?!(site|dist)-packages)|^<"
 )
 

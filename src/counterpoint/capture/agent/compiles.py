@@ -7,6 +7,8 @@ caller is found on the Python stack of that thread.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import re
 import sys
@@ -129,9 +131,9 @@ def module_name(name: str | None) -> str | None:
     return re.sub(r"[^\w.-]", "_", f"{found[1]}_{found[2]}") if found else None
 
 
-_OWN = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120  no pathlib in a hot path
-_STAGES_FILE = os.path.join("jax", "_src", "stages.py")  # noqa: PTH118
-_PLUMBING = ("contextlib.py", "functools.py", "threading.py")
+_OWN = os.path.dirname(os.path.realpath(__file__)) + os.sep  # noqa: PTH120  no pathlib in a hot path
+_STAGES_FILE = os.path.join("_src", "stages.py")  # noqa: PTH118  in JAX's directory
+_PLUMBING = (contextlib.__file__, functools.__file__, threading.__file__)
 
 
 class Caller(NamedTuple):
@@ -147,7 +149,7 @@ def caller(jax_directory: str) -> Caller:
     frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         file = frame.f_code.co_filename
-        if file.endswith(_STAGES_FILE):
+        if file == jax_directory + _STAGES_FILE:
             aot = aot or frame.f_code.co_name == "compile"
         elif where is None and not _is_between(file, jax_directory):
             where = f"{file}:{frame.f_lineno}"
@@ -157,6 +159,4 @@ def caller(jax_directory: str) -> Caller:
 
 def _is_between(file: str, jax_directory: str) -> bool:
     """Return whether a frame belongs to JAX, the agent, or the plumbing between them."""
-    return (
-        file.startswith((jax_directory, _OWN, "<frozen")) or os.path.basename(file) in _PLUMBING  # noqa: PTH119
-    )
+    return file.startswith((jax_directory, _OWN, "<frozen")) or file in _PLUMBING

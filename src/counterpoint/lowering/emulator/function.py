@@ -6,6 +6,7 @@ import inspect
 import math
 import os
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -32,8 +33,12 @@ _DOT = re.compile(
 )
 _COUNT = re.compile(r"mhlo\.num_(?:replicas|partitions) = (\d+)")
 _HEAD = 1 << 20
-_PMAP = f"{os.sep}pmap.py"
-_WRAPPERS = ("pmap.py", "linear_util.py")  # of JAX, around the program's functions
+_PMAP = "pmap.py"
+_WRAPPERS = (_PMAP, "linear_util.py")  # of JAX, around the program's functions
+_OPERATIONS = os.path.join("_src", "dispatch.py")  # noqa: PTH118
+"""The file of JAX whose functions are operations called outside of `jax.jit`."""
+_CONTROL = {"scan": "lax.scan", "while": "lax.while_loop", "cond": "lax.cond"}
+"""Operations that run code of the program, and JAX's names for them."""
 _KERNELS = re.compile(r"custom_call @(?:__cudnn|__cublas|triton|__gpu|mosaic_gpu|te_)")
 _CUSTOM = "@CustomSPMDPartitioning"
 _BACKWARD = "transpose("  # in the scopes that jax.grad derives
@@ -56,11 +61,16 @@ class LoweredFunction:
         file: str | None,
         again: Callable[[], JaxObject] | None,
         order: tuple[int, ...] = (),
+        jaxpr: JaxObject = None,
     ) -> None:
         self.inner = name.partition("_")[2]  # JAX's name of the wrapped function
-        mapped = _mapped() if file is not None and file.endswith(_WRAPPERS) else None
+        home = _within_jax(file)
+        is_wrapper = home is not None and os.path.basename(home) in _WRAPPERS  # noqa: PTH119
+        mapped = _mapped() if is_wrapper else None
         self.name = f"pmap_{mapped}" if mapped else name
-        self.file = file
+        self._control = _control(jaxpr, home)
+        self.is_own = home is None or is_wrapper or self._control is not None
+        """True unless it is one of JAX's own, such as `jnp.add` of two arrays."""
         self.flops = _flops(text)
         self.size = len(text)
         self.has_backward = _BACKWARD in text
@@ -73,12 +83,6 @@ class LoweredFunction:
         self._text = text
         self._again = again
         self._order = order
-
-    @property
-    def is_own(self) -> bool:
-        """True unless it is one of JAX's own, such as `jnp.add` of two arrays."""
-        file = self.file
-        return file is None or f"{os.sep}jax{os.sep}" not in file or file.endswith(_WRAPPERS)
 
     @property
     def weight(self) -> tuple[bool, float, int]:
@@ -94,6 +98,16 @@ class LoweredFunction:
         """Return whether it has the user's name: `step`, `jit_step` or `jit(step)`."""
         plain = re.sub(r"\W+", "_", wanted).strip("_")
         return plain in (self.name, self.name.partition("_")[2], self.inner)
+
+    @property
+    def remark(self) -> str | None:
+        """Say what it is, if the program did not put it in `jax.jit` itself."""
+        if self._control is None:
+            return None
+        return (
+            f"{self.name} is one call of {self._control} outside of jax.jit, with all its"
+            " iterations; the operations around it are left out"
+        )
 
     def for_target(self) -> tuple[str, str, str | None]:
         """Return its text, its platform, and the reason if that is not the target's."""
@@ -138,7 +152,25 @@ def describe_function(
     source = getattr(about, "func_src_info", None) or ""
     file = source.partition(" at ")[2].rpartition(":")[0] or None
     name = str(module.operation.attributes["sym_name"]).strip('"')
-    return LoweredFunction(name, module_text(module), file, again, order)
+    return LoweredFunction(name, module_text(module), file, again, order, jaxpr)
+
+
+def _control(jaxpr: JaxObject, home: str | None) -> str | None:
+    """Return the control flow to which a program gave its code outside of `jax.jit`."""
+    if home != _OPERATIONS:
+        return None
+    names = (str(equation.primitive.name) for equation in jaxpr.jaxpr.eqns)
+    return next((_CONTROL[name] for name in names if name in _CONTROL), None)
+
+
+def _within_jax(file: str | None) -> str | None:
+    """Return the path of a file of the installed JAX, from JAX's directory on; else None.
+
+    Other packages, and programs, may have a directory of that name.
+    """
+    home = os.path.dirname(os.path.abspath(str(sys.modules["jax"].__file__)))  # noqa: PTH100, PTH120
+    path = os.path.abspath(file) if file else ""  # noqa: PTH100
+    return path[len(home) + 1 :] if path.startswith(home + os.sep) else None
 
 
 def _replaced(module: JaxObject) -> str | None:
@@ -196,7 +228,8 @@ def _mapped() -> str | None:
     """Return the function being lowered within `jax.pmap`, which names all of them `_fun`."""
     frame: JaxObject = inspect.currentframe()
     while frame is not None:
-        if frame.f_code.co_filename.endswith(_PMAP) and "infer_params" in frame.f_locals:
+        home = _within_jax(frame.f_code.co_filename) or ""
+        if os.path.basename(home) == _PMAP and "infer_params" in frame.f_locals:  # noqa: PTH119
             infer = frame.f_locals["infer_params"]
             cells = dict(zip(infer.__code__.co_freevars, infer.__closure__ or ()))  # noqa: B905
             for name in ("fun", "f", "wrapped_fun"):

@@ -299,7 +299,7 @@ class StepFinder:
         name = f"jax_ir{len(self._functions):04}_{step.name}_compile.mlir"
         (self._directory / name).write_text(text, encoding="utf-8")
         self._kept = {"step": step.name, "devices": step.devices, "platform": platform}
-        for doubt in (why, virtual_devices.note_of_mesh(text)):
+        for doubt in (why, step.remark, virtual_devices.note_of_mesh(text)):
             if doubt:
                 self.remarks.note(doubt)
 
