@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ STEPS = """
 import jax, jax.numpy as jnp, numpy as np
 from contextlib import contextmanager
 import counterpoint
+import jax.experimental
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec as P
 
 def step(w, x, scale=1.0):
@@ -64,6 +66,40 @@ def kernel(devices):
     called = pl.pallas_call(add, grid=(64,), in_specs=[rows] * 2, out_specs=rows, out_shape=shape,
                             compiler_params=triton.CompilerParams())
     return called, (shape, shape)
+
+def calling_python(devices):
+    def called(w, x):
+        y = jax.pure_callback(np.tanh, jax.ShapeDtypeStruct(x.shape, x.dtype), x @ w)
+        jax.experimental.io_callback(print, None, y)
+        jax.debug.print("mean {}", y.mean())
+        return y
+    return called, (jax.ShapeDtypeStruct((64, 64), jnp.float32),) * 2
+
+def attention(devices):
+    def attend(q):
+        out = jax.nn.dot_product_attention(q, q, q, is_causal=True, implementation="cudnn")
+        return out.astype(jnp.float32).sum()
+    rows = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), P("data"))
+    shape = jax.ShapeDtypeStruct((8, 128, 2, 64), jnp.bfloat16, sharding=rows)
+    return jax.grad(attend), (shape,)
+
+def mosaic(devices):
+    from jax.experimental import pallas as pl
+
+    def double(x, out):
+        out[...] = x[...] * 2
+
+    shape = jax.ShapeDtypeStruct((128, 128), jnp.float32)
+    cost = pl.CostEstimate(flops=16384, bytes_accessed=131072, transcendentals=0)
+    return pl.pallas_call(double, out_shape=shape, cost_estimate=cost), (shape,)
+
+def training():
+    train = jax.jit(step)
+    while True:
+        train(jnp.ones((8, 8)), jnp.ones((4, 8)))
+
+def computing(devices):
+    return jax.jit(jnp.dot)(jnp.ones((4096, 4096)), jnp.ones((4096, 4096)))
 
 def on_cpus_only(devices):
     return jax.scipy.linalg.schur, (jax.ShapeDtypeStruct((8, 8), jnp.float32),)
@@ -132,6 +168,32 @@ def test_a_kernel_of_pallas_is_lowered_without_a_gpu(tmp_path: Path, file: Path)
 
 
 @pytest.mark.system
+@pytest.mark.parametrize(
+    ("name", "devices", "targets"),
+    [
+        ("calling_python", 1, ["xla_ffi_python_gpu_callback"]),
+        ("attention", 8, ["__cudnn$fmhaSoftmax", "__cudnn$fmhaSoftmaxBackward"]),
+        pytest.param(
+            "mosaic",
+            1,
+            ["mosaic_gpu_v2"],
+            marks=pytest.mark.skipif(find_spec("absl") is None, reason="absl-py is not installed"),
+        ),
+    ],
+)
+def test_what_asks_for_a_gpu_or_its_libraries_is_compiled_without_them(
+    tmp_path: Path, file: Path, name: str, devices: int, targets: list[str]
+) -> None:
+    workload = lower_function(f"{file}:{name}", devices=devices, directory=tmp_path / "lowered")
+    program = compile_workload(workload, parse_target(f"{devices}xH100")).program
+
+    calls = [it for it in program.instructions if it.custom_call_target]
+    assert sorted({it.custom_call_target for it in calls}) == targets
+    if name == "mosaic":
+        assert "bytes_accessed = 131072" in calls[0].backend_config
+
+
+@pytest.mark.system
 @pytest.mark.skipif(why_none() is not None, reason=str(why_none()))
 def test_the_compiled_program_has_the_order_of_the_mesh(tmp_path: Path, file: Path) -> None:
     in_order = lower_function(f"{file}:make_step", devices=8, directory=tmp_path / "a")
@@ -177,8 +239,11 @@ REFUSED = {
     "refusing": (InputError, r"4 devices [\s\S]*steps.py:\d+ "),
     "odd": (UsageError, "returns function"),
     "no_tuple": (UsageError, "are int"),
-    "missing": (UsageError, r"function missing[\s\S]*next: .*steps.py:\w+"),
-    "contextmanagr": (UsageError, r"next: .*steps.py:(?!contextmanager)\w+"),  # imported
+    "missing": (UsageError, r"function missing[\s\S]*next: .*def make_step\(devices\)"),
+    "contextmanagr": (UsageError, r"next: (?!.*contextmanager)"),  # imported
+    "step": (UsageError, r"argument: 'x'[\s\S]*step\(w, x, scale=1.0\)[\s\S]*make_step\(devices\)"),
+    "training": (UsageError, r"runs jit_step here[\s\S]*-- python .*steps.py"),
+    "computing": (UsageError, r"runs jit_dot here"),
     "unbound": (UsageError, r"unbound\(w\)|argument: 'x'"),
     "of_words": (UsageError, "neither an array"),
     "uneven": (InputError, r"uneven\(4\): 6 .* 4\n"),

@@ -120,6 +120,24 @@ def test_an_unknown_kernel_gets_a_bound(price: PriceLine, h100: ComputeDevice) -
     assert found.high > 10 * found.low
 
 
+def test_a_kernel_of_pallas_is_priced_by_the_work_that_its_author_states(
+    price: PriceLine, h100: ComputeDevice
+) -> None:
+    kernel = (
+        'f32[8192,8192]{{1,0}} custom-call(%x), custom_call_target="mosaic_gpu_v2",'
+        ' backend_config={{module = "ML\\EFR = 1", flops = {} : i64, bytes_accessed = {} : i64}}'
+    )
+    moving, computing = (
+        price(kernel.format(flops, size), h100)
+        for flops, size in ((10**9, 3 * 10**9), (10**12, 10**9))
+    )
+    assert {moving.source, computing.source} == {PriceSource.ANALYTIC}
+    assert moving.low >= 3e9 / 3.36e12
+    assert moving.seconds == pytest.approx(3e9 / h100.memory_rate, rel=0.01)
+    assert computing.low >= 1e12 / h100.peak("f32")
+    assert price(kernel.format(0, 0), h100).source is PriceSource.BOUND
+
+
 @pytest.mark.parametrize(
     "target", ["te_norm_forward_ffi", "te_scaled_upper_triang_masked_softmax_forward",
                "__cudnn$norm", "te_dbias_quantize_ffi"]

@@ -266,6 +266,19 @@ def test_a_loop_outside_of_jit_is_the_step_of_a_program_without_another(
     assert "stablehlo.while" in load_workload(found.directory, found.name).program.decode()
 
 
+@pytest.mark.parametrize(
+    ("target", "call"),
+    [("1xH100", "xla_ffi_python_gpu_callback"), ("v5e-1", "stablehlo.send")],
+)
+def test_calls_into_python_are_lowered_for_the_target(
+    tmp_path: Path, target: str, call: str
+) -> None:
+    found = lower(tmp_path, scripts.CALLING, target=target)
+
+    assert found.platform == ("tpu" if target == "v5e-1" else "cuda")
+    assert call in load_workload(found.directory, found.name).program.decode()
+
+
 def test_a_program_is_chosen_by_name(tmp_path: Path) -> None:
     assert lower(tmp_path, scripts.TRAINING, program="evaluate").name == "jit_evaluate"
 

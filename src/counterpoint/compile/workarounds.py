@@ -25,6 +25,7 @@ WORKAROUNDS: Final = (
     Workaround(
         re.compile(
             r"(No FFI handler registered|No registered implementation for custom call)(?!.*lapack_)"
+            r"|Failed to materialize symbols.*_mosaic_gpu"
         ),
         "xla_gpu_mock_custom_calls",
         "True",

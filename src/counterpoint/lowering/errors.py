@@ -30,7 +30,13 @@ _CHAINED: Final = (
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:",
 )
+NO_PALLAS: Final = re.compile(r"Cannot lower pallas_call on platform: gpu")
+INSTALL_ABSL: Final = (
+    "pip install absl-py where the program runs: JAX's Pallas for GPUs imports it, and does not"
+    " require it"
+)
 _HINTS: Final = (
+    (NO_PALLAS, INSTALL_ABSL),
     (re.compile(r"No module named '([\w.]+)'"), r"install \1 where the program runs"),
     (
         re.compile(r"bytes_limit|memory_stats|'NoneType' object is not subscriptable"),

@@ -25,7 +25,7 @@ def gpu_facts(target: Target) -> dict[str, DeviceFact]:
     return {
         "platform": "gpu",
         "kind": kind[1] if kind else target.gpu,
-        "compute_capability": f"{_number(config, 'major')}.{_number(config, 'minor')}",
+        "compute_capability": compute_capability(target),
         "core_count": _number(config, "core_count"),
         "shared_memory": _number(config, "shared_memory_per_block_optin"),
         "memory": target.memory_bytes,
@@ -33,6 +33,11 @@ def gpu_facts(target: Target) -> dict[str, DeviceFact]:
         # XLA takes a host's boot id, or the fabric's id where NVLink joins several hosts.
         "per_slice": max(target.gpus_per_host, target.links.domain),
     }
+
+
+def compute_capability(target: Target) -> str:
+    """Return the compute capability of a target's GPUs, such as "9.0"."""
+    return f"{_number(target.config, 'major')}.{_number(target.config, 'minor')}"
 
 
 def _tpu_facts(where: TpuSlice) -> dict[str, DeviceFact]:

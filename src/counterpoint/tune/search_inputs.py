@@ -96,10 +96,10 @@ def _subject(request: TuneRequest, target: Target, scratch: Path, say: Say) -> P
         say(f"lowering {request.workload}")
         return lower_subject(
             request.workload,
+            target=target,
             devices=devices,
             directory=scratch,
             timeout_s=options.timeout_s,
-            tpus=target.tpu is not None,
         )
     return find_subject(request.workload, request.program, tpus=target.tpu is not None)
 

@@ -31,7 +31,7 @@ from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.hlo.category import made_for_tpus
-from counterpoint.lowering import lower_command
+from counterpoint.lowering import compute_capability, lower_command
 from counterpoint.pgle.applying import locate_program as find_recorded
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
 from counterpoint.workflow.kept_program import keep_program, kept_about
@@ -150,28 +150,29 @@ def is_function(source: str) -> bool:
 def lower_subject(
     source: str,
     *,
-    devices: int,
+    target: Target,
     directory: Path,
+    devices: int | None = None,
     timeout_s: float = 900.0,
-    tpus: bool = False,
     interpreter: Interpreter | None = None,
     cwd: Path | None = None,
 ) -> PredictionSubject:
-    """Lower the function `file.py:function` for the given number of devices.
+    """Lower the function `file.py:function` for a target's devices, or for `devices` of its kind.
 
     `interpreter` and `cwd` are those of the process that calls it: by default of this one.
     """
     workload = lower_function(
         source,
-        devices=devices,
+        devices=devices or target.devices,
         directory=directory,
         timeout_s=timeout_s,
-        tpus=tpus,
+        tpus=target.tpu is not None,
+        compute_capability=compute_capability(target),
         interpreter=interpreter,
         cwd=cwd,
     )
     subject = replace(_of_workload(workload), origin=source)
-    return subject if tpus else _checked(subject)
+    return _checked(subject) if target.tpu is None else subject
 
 
 def run_subject(  # noqa: PLR0913  as of `lower_command`

@@ -20,6 +20,7 @@ from counterpoint.compile.inputs.candidates import counts
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.job import ProgramForm
 from counterpoint.core import InputError, UsageError
+from counterpoint.lowering import absent_gpu, replace_custom_partitioning
 
 # JAX is imported when `program` is called, and may not be installed.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -32,6 +33,9 @@ Lowered: TypeAlias = Any
 
 PLATFORM_VARIABLE: Final = "COUNTERPOINT_LOWERS_FOR"
 """Names the platform that functions are lowered for, in the child that calls them."""
+CAPABILITY_VARIABLE: Final = "COUNTERPOINT_COMPUTE_CAPABILITY"
+"""The compute capability of the GPU, in that child."""
+_HOPPER: Final = "9.0"
 _NO_ARRAY: Final = "as an abstract array"
 _CUSTOM: Final = "CustomSPMDPartitioning"
 _ABSTRACT: Final = "AbstractDevice"
@@ -52,18 +56,18 @@ def program(fn: Callable[..., object], *args: Argument, **kwargs: Argument) -> W
     jax = _jax()
     jitted: Any = fn if hasattr(fn, "trace") and hasattr(fn, "lower") else jax.jit(fn)
     _check_arguments(fn, args, kwargs)
-    try:
-        lowered = _lowered(_traced(jitted, args, kwargs))
-    except RuntimeError as error:
-        if _ABSTRACT not in str(error):
-            raise
-        with _abstract_gpu(jax):
+    with absent_device():
+        try:
             lowered = _lowered(_traced(jitted, args, kwargs))
-    module = lowered.compiler_ir("stablehlo")
+        except RuntimeError as error:
+            if _ABSTRACT not in str(error):
+                raise
+            with _abstract_gpu(jax):
+                lowered = _lowered(_traced(jitted, args, kwargs))
+        module = lowered.compiler_ir("stablehlo")
+        name = str(module.operation.attributes["sym_name"]).strip('"')
+        _without_custom_partitioning(module, name)
     text: str = module.operation.get_asm(enable_debug_info=True)
-    name = str(module.operation.attributes["sym_name"]).strip('"')
-    if _CUSTOM in text:
-        raise _custom(name)
     data = (text + _order_line(lowered)).encode()
     return Workload(
         name=name,
@@ -71,6 +75,25 @@ def program(fn: Callable[..., object], *args: Argument, **kwargs: Argument) -> W
         program=data,
         origin=f"{name}, lowered for {math.prod(counts(data))} devices",
     )
+
+
+def absent_device() -> AbstractContextManager[None]:
+    """Return a context in which JAX traces and lowers for the target, which is not here."""
+    if target_platform() == "tpu":
+        return absent_gpu(None)
+    capability = os.environ.get(CAPABILITY_VARIABLE, _HOPPER)
+    return absent_gpu(tuple(int(part) for part in capability.split(".")))
+
+
+def _without_custom_partitioning(module: Any, name: str) -> None:  # noqa: ANN401  of MLIR
+    """Replace each custom_partitioning, which is Python code, by its computation for a device."""
+    if _CUSTOM not in str(module):
+        return
+    try:
+        replace_custom_partitioning(module)
+    except Exception as error:  # whatever the program's own code may raise
+        why = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise _custom(name, why) from error
 
 
 def _abstract_gpu(jax: Any) -> AbstractContextManager[object]:  # noqa: ANN401  the module
@@ -164,9 +187,9 @@ def target_platform() -> str:
     return "tpu" if os.environ.get(PLATFORM_VARIABLE) == "tpu" else "gpu"
 
 
-def _custom(name: str) -> InputError:
+def _custom(name: str, why: str) -> InputError:
     return InputError(
         f"{name} contains a custom_partitioning, which is Python code and can't leave this process",
-        why="cuDNN attention under plain jit is one, and so are some library kernels",
+        why=why,
         next="call that function within jax.shard_map, or predict from the run's XLA dump",
     )

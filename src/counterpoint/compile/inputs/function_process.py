@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile.inputs.function import PLATFORM_VARIABLE
+from counterpoint.compile.inputs.function import CAPABILITY_VARIABLE, PLATFORM_VARIABLE
 from counterpoint.compile.inputs.workload import Workload, load_workload
 from counterpoint.compile.interpreter import (
     Interpreter,
@@ -23,6 +23,7 @@ from counterpoint.compile.interpreter import (
 )
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.lowering import INSTALL_ABSL, NO_PALLAS
 
 OUTCOME: Final = "function.json"
 _PLACE: Final = re.compile(r"(?P<home>[^:]+\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
@@ -54,13 +55,14 @@ def split_function(text: str, cwd: Path | None = None) -> tuple[str, str]:
     return home, name
 
 
-def lower_function(
+def lower_function(  # noqa: PLR0913  the function, and what it is lowered for and by
     text: str,
     *,
     devices: int,
     directory: Path,
     timeout_s: float = 900.0,
     tpus: bool = False,
+    compute_capability: str = "9.0",
     interpreter: Interpreter | None = None,
     cwd: Path | None = None,
 ) -> Workload:
@@ -75,6 +77,7 @@ def lower_function(
     `counterpoint predict file.py:make_step --target 64x8xH100` calls it with 512, in a child
     process that sees that many CPU devices, so a mesh of `jax.devices()` has the right size.
     A parameter named `platform` is given "gpu" or "tpu", for kernels that only one of them has.
+    `compute_capability` is that of the target's GPU, by which attention chooses its kernels.
     `interpreter` and `cwd` are the child's: by default this process's own.
     """
     home, name = split_function(text, cwd)
@@ -92,6 +95,7 @@ def lower_function(
             env={
                 **_environment(devices, interpreter),
                 PLATFORM_VARIABLE: "tpu" if tpus else "cuda",
+                CAPABILITY_VARIABLE: compute_capability,
             },
             cwd=cwd,
             stdin=subprocess.DEVNULL,
@@ -159,8 +163,14 @@ def _failure(text: str, devices: int, directory: Path, errors: str) -> Counterpo
             next="leave it out of the step, or use operations that JAX has for that platform",
         )
     lines = [line for line in errors.splitlines() if line.strip()][-_LINES:]
+    remedy = (
+        INSTALL_ABSL
+        if NO_PALLAS.search(errors)
+        else "call it in your own Python, with JAX_PLATFORMS=cpu; it has to return the step and the"
+        " shapes of its arguments, such as (step, (state, batch))"
+    )
     return InputError(
         f"{text}({devices}) failed",
         why="\n       ".join(lines) or "it printed nothing",
-        next="call it in your own Python, with JAX_PLATFORMS=cpu",
+        next=remedy,
     )

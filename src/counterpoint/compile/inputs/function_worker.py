@@ -17,20 +17,32 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from counterpoint.compile.inputs.function import program, target_platform
+from counterpoint.compile.inputs.function import absent_device, program, target_platform
 from counterpoint.compile.inputs.function_process import OUTCOME
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core import CounterpointError, UsageError
+from counterpoint.lowering import training_watch
 
 Made: TypeAlias = Any  # the return value of the user's function
 
-_EXAMPLE: Final = "return step, (state, batch)"
+CONTRACT: Final = "def make_step(devices): ... return step, (state, batch)"
+"""What a function has to be, for its errors."""
+
+
+_NEAR: Final = 0.7
+"""How alike two names are, of which one may be meant by the other."""
+
+
+class ProgramTrains(BaseException):
+    """Ends a function that runs its step instead of returning it; `except Exception` keeps out."""
 
 
 def main(directory: Path, home: str, name: str, devices: int) -> int:
     """Call the function, lower what it returns, and write the module or the error."""
     try:
-        workload = _workload(_called(_found(home, name), devices))
+        make = _found(home, name)
+        with absent_device():
+            workload = _workload(_called(make, name, devices))
         module = directory / f"jax_ir0001_{workload.name}_compile.mlir"
         module.write_bytes(workload.program)
         _tell(directory, {"module": module.name})
@@ -39,6 +51,14 @@ def main(directory: Path, home: str, name: str, devices: int) -> int:
         report = {"what": error.what, "why": error.why or "", "next": str(error.next or "")}
         _tell(directory, {**report, "kind": kind})
         return error.exit_code
+    except ProgramTrains as trains:
+        what = f"it runs {trains} here, and has to return it"
+        why = (
+            "it is called with the number of devices, for the step and the shapes of its"
+            f" arguments: {CONTRACT}"
+        )
+        _tell(directory, {"what": what, "why": why, "next": _command(home), "kind": "usage"})
+        return UsageError.exit_code
     except Exception as error:  # noqa: BLE001  the user's code
         if isinstance(error, ValueError) and (place := _raised_at(error, home)):
             _tell(directory, {"what": str(error), "why": place, "kind": "input"})
@@ -59,16 +79,16 @@ def _found(home: str, name: str) -> Callable[..., Made]:
         for function_name, value in vars(module).items()
         if inspect.isfunction(value) and value.__module__ == own
     ]
+    near = get_close_matches(name, filter(_makes, functions), 1, _NEAR)
     raise UsageError(
         f"it has no function {name}",
         why=f"it has {', '.join(functions[:8])}" if functions else "it has no functions",
-        next=f"pass one that makes a step, as in {home}:{_nearest(name, functions)}",
+        next=f"{home}:{near[0]}" if near else f"name one that makes the step: {CONTRACT}",
     )
 
 
-def _nearest(name: str, functions: Sequence[str]) -> str:
-    own = [function for function in functions if not function.startswith("_")]
-    return next(iter([*get_close_matches(name, own, 1), *own]), "make_step")
+def _makes(name: str) -> bool:
+    return not name.startswith("_")
 
 
 def _module(home: str) -> object:
@@ -100,18 +120,39 @@ def _imported(home: str) -> object:
         ) from None
 
 
-def _called(make: Callable[..., Made], devices: int) -> Made:
+def _called(make: Callable[..., Made], name: str, devices: int) -> Made:
     """Call the function with the number as its parameter `devices`, or else as its first.
 
     A parameter called `platform` is "gpu" or "tpu", as `jax.default_backend()` is there.
     """
-    parameters = inspect.signature(make).parameters
-    named = {"platform": target_platform()} if "platform" in parameters else {}
+    signature = inspect.signature(make)
+    parameters = signature.parameters
+    named: dict[str, Any] = {"platform": target_platform()} if "platform" in parameters else {}
+    args: tuple[int, ...] = ()
     if "devices" in parameters:
-        return make(devices=devices, **named)
-    if not parameters.keys() - named:
-        return make(**named)
-    return make(devices, **named)
+        named["devices"] = devices
+    elif parameters.keys() - named:
+        args = (devices,)
+    try:
+        signature.bind(*args, **named)
+    except TypeError as error:
+        raise UsageError(
+            f"it can't be called with the number of devices: {error}",
+            why=f"it is {name}{signature}",
+            next=f"name one that makes the step: {CONTRACT}",
+        ) from None
+    with training_watch(_refuse):
+        return make(*args, **named)
+
+
+def _refuse(name: str) -> None:
+    raise ProgramTrains(name)
+
+
+def _command(home: str) -> str:
+    """Return how to predict a program that trains when it is called."""
+    program = home if home.endswith(".py") else f"-m {home}"
+    return f"counterpoint predict --target 8xH100 -- python {program}"
 
 
 def _workload(result: Made) -> Workload:
@@ -122,12 +163,12 @@ def _workload(result: Made) -> Workload:
         raise UsageError(
             f"it returns {type(cast('object', result)).__name__}, not a function with its"
             " arguments",
-            next=_EXAMPLE,
+            next=CONTRACT,
         )
     fn, args, *rest = parts
     if not isinstance(args, (tuple, list)):
         raise UsageError(
-            f"the arguments it returns are {type(args).__name__}, not a tuple", next=_EXAMPLE
+            f"the arguments it returns are {type(args).__name__}, not a tuple", next=CONTRACT
         )
     named: Mapping[str, Any] = rest[0] if rest else {}
     return program(fn, *cast("Sequence[Any]", args), **named)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.cost.compute.attention import price_attention
+from counterpoint.cost.compute.backend_settings import settings_of
 from counterpoint.cost.compute.convolution import price_convolution
 from counterpoint.cost.compute.decomposition import price_decomposition
 from counterpoint.cost.compute.machine import ComputeDevice
@@ -28,6 +30,9 @@ _MEMORY_BOUND: Final = re.compile(
 )
 """Kernels of Transformer Engine, cuDNN and others that read and write each element about once."""
 _MEMORY_REACH: Final = 0.35
+_KERNEL_SHARE: Final = 0.5
+"""The share of the peak that a kernel written by hand reaches, where only its work is known."""
+_STATED_REACH: Final = 0.5
 _NO_WORK_WORDS: Final = (
     "AllocateBuffer Sharding SPMDFullToShardShape SPMDShardToFullShape annotate_device_placement "
     "PinToDevice LayoutConstraint MoveToDevice MoveToHost AssumeGatherIndicesInBound "
@@ -43,8 +48,9 @@ def price_custom_call(program: Program, instruction: Instruction, machine: Compu
     """Price one execution; never free if a kernel runs.
 
     Tried in order: pricers that a user registered, then those for its kind (attention, convolution,
-    sorts, norms and other memory-bound kernels). If none knows it, its operands and results cross
-    memory at least once, and at most it takes many times that.
+    sorts, norms and other memory-bound kernels), then by the work that the author of a Pallas
+    kernel states. If none knows it, its operands and results cross memory at least once, and at
+    most it takes many times that.
     """
     price = price_registered(program, instruction, machine)
     if price is not None:
@@ -59,6 +65,7 @@ def price_custom_call(program: Program, instruction: Instruction, machine: Compu
     return (
         known
         or price_decomposition(program, instruction, machine)
+        or _stated(program, instruction, machine)
         or bound(program, instruction, machine)
     )
 
@@ -79,6 +86,22 @@ def _known(
         how = f"{moved / 1e6:.3g} MB read or written once"
         return price_around(seconds, _MEMORY_REACH, PriceSource.ANALYTIC, PriceFamily.CUSTOM, how)
     return None
+
+
+def _stated(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price | None:
+    """Price a Pallas kernel by the work that its author states (`pl.CostEstimate`)."""
+    settings = settings_of(instruction)
+    work, moved = settings.get("flops"), settings.get("bytes_accessed")
+    if not isinstance(work, int) or not isinstance(moved, int) or max(work, moved) <= 0:
+        return None
+    operands = [operand.shape.dtype for operand in program.operands(instruction)]
+    peak = max((machine.peak(dtype) for dtype in operands), default=machine.peak("bf16"))
+    rate = peak * _KERNEL_SHARE
+    seconds = _CALL_START_S + max(work / rate, moved / machine.memory_rate)
+    least = max(work / peak, moved / machine.memory_bytes_per_s)
+    how = f"{work / 1e9:.3g} GFLOP and {moved / 1e6:.3g} MB, as the kernel states"
+    price = price_around(seconds, _STATED_REACH, PriceSource.ANALYTIC, PriceFamily.CUSTOM, how)
+    return replace(price, low=max(price.low, least))
 
 
 def bound(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price:

@@ -18,10 +18,9 @@ from importlib import import_module
 from typing import Any
 
 from . import jax_internals as inside
-from .function import JaxObject, LoweredFunction
+from .function import LARGE_FLOPS, JaxObject, LoweredFunction
 
 _BYTES = 1 << 28
-_FLOPS = 1e10
 _DEVICES = 64
 """Programs for more devices share few cores; those that wait for each other don't end."""
 _NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: do not reserve memory
@@ -158,7 +157,7 @@ class Zeros:
 
 def _is_large(executable: JaxObject, function: LoweredFunction) -> bool:
     devices = len(executable.local_devices())
-    if function.flops > _FLOPS or devices > _DEVICES or function.is_for_gpu:
+    if function.flops > LARGE_FLOPS or devices > _DEVICES or function.is_for_gpu:
         return True
     if not function.is_own and devices == 1 and function.size < 1 << 12:
         return _memory(executable) > _BYTES

@@ -33,6 +33,8 @@ _DOT = re.compile(
 )
 _COUNT = re.compile(r"mhlo\.num_(?:replicas|partitions) = (\d+)")
 _HEAD = 1 << 20
+LARGE_FLOPS = 1e10
+"""More than a function computes that only prepares the step."""
 _PMAP = "pmap.py"
 _WRAPPERS = (_PMAP, "linear_util.py")  # of JAX, around the program's functions
 _OPERATIONS = os.path.join("_src", "dispatch.py")  # noqa: PTH118

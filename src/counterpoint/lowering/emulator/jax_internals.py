@@ -80,6 +80,7 @@ REPLACED = (
     ),
     # The available devices.
     JaxInternal(BRIDGE, "backends"),
+    JaxInternal(BRIDGE, "get_backend"),
     JaxInternal(BRIDGE, "_get_backend_uncached", takes=("platform",)),
     # What devices and their client say of themselves; attributes are properties.
     JaxInternal(JAXLIB, "Device", has=("platform", "device_kind", "process_index", "memory_stats")),
@@ -88,6 +89,9 @@ REPLACED = (
     JaxInternal(CUDNN, "check_cudnn_version"),
     JaxInternal(CUDNN, "check_compute_capability", takes=("capability",)),
     JaxInternal(CUDNN, "is_cuda_compute_capability_equal", takes=("capability",)),
+    # Calls into Python, and costs of Pallas kernels.
+    JaxInternal(MLIR, "ModuleContext", has=("get_backend", "backend")),
+    JaxInternal(MLIR, "lower_per_platform"),
 )
 
 USED = (
@@ -116,6 +120,8 @@ USED = (
     JaxInternal(IR, "Module", has=("parse", "operation", "context")),
     JaxInternal(IR, "SymbolTable"),
     JaxInternal(IR, "Attribute", has=("parse",)),
+    JaxInternal(IR, "DictAttr", has=("get",)),
+    JaxInternal(IR, "IntegerAttr", has=("get",)),
     JaxInternal(IR, "Block"),
     JaxInternal(IR, "FlatSymbolRefAttr", has=("get",)),
     JaxInternal(IR, "InsertionPoint"),

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from . import jax_internals as inside
+from .absent_gpu import absent_gpu
 from .function import JaxObject
 from .gpu_attributes import VirtualGpu, describe_devices
 
@@ -30,7 +32,7 @@ _ANSWERS = {
     "cpu": 'jax.default_backend() returned "cpu", because the program fails here with another;'
     " on the target it may choose differently",
 }
-_CUDNN = 91200
+_replaced = ExitStack()
 _PLACES = ("partition_index", "slice_index")  # arguments of `jax.distributed.initialize`
 _devices = 1
 _backend = "gpu"
@@ -78,8 +80,10 @@ def install_hooks(jax: ModuleType, remarks: ChangedRequests) -> None:
     bridge.backends = backends
     _answer_for_gpus(jax, bridge, remarks)
     _stay_alone(jax, remarks)
-    if _gpu.platform == "gpu":
-        _answer_for_cudnn(remarks)
+    # Until the program ends.
+    _replaced.enter_context(
+        absent_gpu(_gpu.capability if _gpu.platform == "gpu" else None, remarks.note)
+    )
     asks = remarks.on_backend_query if _backend != "cpu" else None
     describe_devices(jax, _gpu, remarks.note, asks)
 
@@ -157,30 +161,3 @@ def _stay_alone(jax: ModuleType, remarks: ChangedRequests) -> None:
 
 def _bool(joined: list[bool]) -> Callable[[], bool]:
     return lambda: bool(joined)
-
-
-def _answer_for_cudnn(remarks: ChangedRequests) -> None:
-    """Pretend that cuDNN exists on the target's GPU, for attention on a machine without it.
-
-    Tracing and lowering need only its version and the GPU's capability.
-    """
-    home: JaxObject = import_module(inside.CUDNN)
-
-    def check_cudnn_version() -> int:
-        remarks.note(f"attention is lowered for cuDNN {_CUDNN // 10000}.{_CUDNN // 100 % 100}")
-        return _CUDNN
-
-    home.check_cudnn_version = check_cudnn_version
-
-    def check_compute_capability(needed: str) -> bool:
-        return _parsed(needed) <= _gpu.capability
-
-    def is_cuda_compute_capability_equal(wanted: str) -> bool:
-        return _parsed(wanted) == _gpu.capability
-
-    home.check_compute_capability = check_compute_capability
-    home.is_cuda_compute_capability_equal = is_cuda_compute_capability_equal
-
-
-def _parsed(capability: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in capability.split("."))

@@ -343,10 +343,10 @@ def _subject(
         say(f"lowering {source}")
         return lower_subject(
             source,
-            devices=question.devices or where.devices,
+            target=where,
+            devices=question.devices,
             directory=scratch,
             timeout_s=question.timeout_s,
-            tpus=where.tpu is not None,
         )
     subject = find_subject(source, program, tpus=True)
     if question.devices is not None:

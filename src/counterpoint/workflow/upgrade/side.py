@@ -208,10 +208,10 @@ def _subject(
         say(f"lowering {source} with jax {installation.jax}")
         return lower_subject(
             source,
+            target=target,
             devices=devices,
             directory=directory,
             timeout_s=options.timeout_s,
-            tpus=target.tpu is not None,
             interpreter=interpreter,
             cwd=cwd,
         )
