@@ -38,6 +38,7 @@ from counterpoint.diagnose.step import (
     step_times,
 )
 from counterpoint.diagnose.step_data import Context, StepData, context_of
+from counterpoint.diagnose.step_programs import ProgramInStep, programs_in_step
 from counterpoint.runs import is_run
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Host, Timeline
@@ -110,6 +111,8 @@ class ProgramUse:
     executions: int
     device_ms: float
     is_step: bool
+    runs_per_step: int = 0  # 0: it is no part of a step
+    step_ms: float = 0.0  # time that it takes of one
 
 
 @frozen(kw_only=True, eq=False)
@@ -284,6 +287,8 @@ def _programs(timeline: Timeline) -> list[ProgramUse]:
             ),
         )
     )
+    parts = programs_in_step(timeline)
+    absent = ProgramInStep(runs=0, ms=0.0)
     return [
         ProgramUse(
             index=program,
@@ -292,6 +297,8 @@ def _programs(timeline: Timeline) -> list[ProgramUse]:
             executions=round(executions),
             device_ms=ps / 1e9,
             is_step=program == timeline.step_program,
+            runs_per_step=parts.get(program, absent).runs,
+            step_ms=parts.get(program, absent).ms,
         )
         for program, executions, ps in runs.sort("ps", "program", descending=[True, False]).rows()
     ]

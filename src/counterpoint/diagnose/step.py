@@ -11,6 +11,7 @@ import polars as pl
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import IDLE, PHASES, STATES
 from counterpoint.diagnose.selection import Selection, WindowKind, device_slices
+from counterpoint.diagnose.step_programs import main_programs, programs_in_step
 from counterpoint.timeline import Lane
 
 _SPREAD: Final = 10
@@ -24,7 +25,8 @@ class StepTimes:
     """Step time over all steady steps, from start to start; None if no whole step was seen.
 
     `p10_ms` and `p90_ms` are None below ten steps. `execution_ms` is the part in which the step's
-    program runs, from its first op to its last. All other figures of a step describe what `window`
+    program runs, from its first op to its last; of a step of several programs, or of several runs,
+    the sum of all. All other figures of a step describe what `window`
     names, which takes `window_ms`: a run of the program, or the whole profile, if no whole step
     was seen.
     """
@@ -91,7 +93,8 @@ def _execution_ms(selection: Selection) -> float | None:
         return None
     if selection.window is WindowKind.RUN:
         return selection.median_ms
-    runs = timeline.runs.filter(pl.col("program") == timeline.step_program).join(
+    own = {timeline.step_program, *main_programs(programs_in_step(timeline))}
+    runs = timeline.runs.filter(pl.col("program").is_in(own)).join(
         selection.windows, on=["step", "device"], how="semi"
     )
     total = int((runs["end_ps"] - runs["start_ps"]).sum())

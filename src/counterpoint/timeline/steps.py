@@ -1,7 +1,8 @@
 """Steps: iterations of the training loop, as the user sees them.
 
-Markers define them if there are any (`step_markers`); else a step is one run of the dominant
-program, the one on which devices spend most time. A step lasts from one start to the next, so time
+Markers define them if there are any (`step_markers`); else a step is one cycle of the programs that
+run (`loop_cycle`), or, where their order shows none, one run of the dominant program, the one on
+which devices spend most time. A step lasts from one start to the next, so time
 between runs counts, and the last step of a profile is never `whole`: its end is unknown. Whole
 steps are `steady`, and counted in statistics, except the profile's first, which includes its
 startup, and those of a warm-up, if others remain. A first step that is the only one with an end
@@ -21,7 +22,9 @@ from numpy.typing import NDArray
 
 from counterpoint.core.columns import values_of
 from counterpoint.core.frozen import frozen
+from counterpoint.timeline.loop_cycle import cycle_text, find_cycle
 from counterpoint.timeline.model import STEPS
+from counterpoint.timeline.program_roles import ProgramRoles
 from counterpoint.timeline.step_markers import match_markers, most_frequent, numbered, one_to_a_step
 
 _MOST: Final = 0.9
@@ -110,6 +113,7 @@ def find_steps(
     host_of_device: Sequence[int],
     *,
     predicted: bool = False,
+    roles: ProgramRoles | None = None,
 ) -> FoundSteps:
     """Find the steps of a Timeline from its runs (with `index`) and its markers (with `host`).
 
@@ -131,16 +135,30 @@ def find_steps(
         steps, rule = _by_runs(matched.runs, matched.others), matched.rule
         notes += matched.notes
     else:
-        name = names[program]
-        program_runs, notes = _recompiled(runs, program, names)
-        steps = _by_runs(program_runs, program_runs.clear())
-        rule = (
-            f"no markers: one run of {name}, the program with most device time, is taken as"
-            f" one step, {_COUNTED}"
-        )
-        notes += _accumulation(runs, program, names)
+        steps, rule, notes = _unmarked(runs, program, names, roles)
     found = _finish(steps, rule, runs, spans, program)
     return replace(found, notes=(*notes, *found.notes))
+
+
+def _unmarked(
+    runs: pl.DataFrame, program: int, names: list[str], roles: ProgramRoles | None
+) -> tuple[pl.DataFrame, str, list[str]]:
+    """Return steps by the order of programs, their rule, and notes."""
+    program_runs, notes = _recompiled(runs, program, names)
+    one_run = (
+        f"no markers: one run of {names[program]}, the program with most device time, is taken as"
+        f" one step, {_COUNTED}"
+    )
+    cycle = None if notes else find_cycle(runs, names, roles)
+    if cycle is None:
+        notes += _accumulation(runs, program, names, roles)
+        return _by_runs(program_runs, program_runs.clear()), one_run, notes
+    steps = _by_runs(cycle.runs.with_columns(index="step"), cycle.others)
+    if not cycle.is_one_run:
+        text = cycle_text(cycle.programs, names)
+        return steps, f"no markers: the programs that repeat are one step, {text}, {_COUNTED}", []
+    notes = [*_shapes(cycle.runs, names), *_accumulation(runs, program, names, roles)]
+    return steps, one_run, notes
 
 
 def _of_devices(markers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
@@ -192,12 +210,22 @@ def _builds(runs: pl.DataFrame, program: int, names: list[str]) -> tuple[pl.Data
     ran = program_runs["program"].n_unique()
     if ran == 1:
         return program_runs, []
-    note = (
-        f"{ran} programs named {names[program]} ran: the function was compiled for other shapes"
-        " or static arguments; their steps are counted together"
-    )
+    note = _builds_note(ran, names[program])
     index = pl.int_range(pl.len(), dtype=pl.UInt32).over("device").alias("index")
     return program_runs.with_columns(index), [note]
+
+
+def _builds_note(count: int, name: str) -> str:
+    return (
+        f"{count} programs named {name} ran: the function was compiled for other shapes"
+        " or static arguments; their steps are counted together"
+    )
+
+
+def _shapes(runs: pl.DataFrame, names: list[str]) -> list[str]:
+    """Return a note if the runs of steps are of several builds of one function."""
+    ran: list[int] = runs["program"].unique().sort().to_list()
+    return [_builds_note(len(ran), names[ran[0]])] if len(ran) > 1 else []
 
 
 def _recompiled(
@@ -215,8 +243,13 @@ def _recompiled(
     return runs.filter(pl.col("program") == program), []
 
 
-def _accumulation(runs: pl.DataFrame, program: int, names: list[str]) -> list[str]:
-    """Return a note if another program runs once for every few runs of the dominant one."""
+def _accumulation(
+    runs: pl.DataFrame, program: int, names: list[str], roles: ProgramRoles | None
+) -> list[str]:
+    """Return a note if another program runs once for every few runs of the dominant one.
+
+    One that is known to compute nothing for it is not noted: an evaluation.
+    """
     device = runs.filter(pl.col("program") == program)["device"].mode().min()
     on_device = runs.filter(pl.col("device") == device).sort("start_ps")
     starts = on_device.filter(pl.col("program") == program)["start_ps"]
@@ -224,6 +257,7 @@ def _accumulation(runs: pl.DataFrame, program: int, names: list[str]) -> list[st
         f"{names[program]} runs {times} times{EACH_RUN}{names[other]}: if that is one step, mark"
         " steps with jax.profiler.StepTraceAnnotation"
         for other in sorted(set(on_device["program"].to_list()) - {program})
+        if roles is None or roles.feeds(other, program) is None
         if (times := _between(starts, on_device.filter(pl.col("program") == other)["start_ps"])) > 1
     ][:1]
 

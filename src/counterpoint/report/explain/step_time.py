@@ -25,6 +25,7 @@ _NOTICEABLE: Final = (
 _DISAGREE: Final = 0.25  # of the shorter time; noise and profiler overhead are usually less
 _OTHERS: Final = 0.05  # share of device time; above it the guess is doubtful
 _GUESSED: Final = "no markers: one run of "
+_LITTLE: Final = 0.01  # of the time of a step's programs; below it, one is a helper of others
 _MARK: Final = "mark steps with jax.profiler.StepTraceAnnotation"
 
 
@@ -52,8 +53,31 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
                 f" {units.percent(share, 0)} of device time. If a step is more than that, {_MARK}"
             )
         )
+    if parts := step_programs(explanation):
+        below.append(Prose(f"one step runs {parts}"))
     below += [Prose(note) for note in explanation.notes if EACH_RUN in note]
     return Section("Step time", _in_profile(explanation), tuple(below))
+
+
+def step_programs(explanation: Explanation) -> str:
+    """Return the programs of a step with their runs and times; nothing if it is one run of one.
+
+    Helpers that take next to nothing are counted, not named.
+    """
+    parts = [program for program in explanation.programs if program.runs_per_step]
+    least = _LITTLE * sum(part.step_ms for part in parts)
+    main = [part for part in parts if part.step_ms >= least]
+    if len(main) == 1 and main[0].runs_per_step == 1:
+        return ""
+    words = [
+        f"{f'{part.runs_per_step} x ' if part.runs_per_step > 1 else ''}{part.name}"
+        f" {units.milliseconds(part.step_ms)}"
+        for part in sorted(main, key=lambda part: -part.step_ms)
+    ]
+    helpers = sum(part.runs_per_step for part in parts if part not in main)
+    if helpers:
+        words.append(counted_noun(helpers, "run") + " of little programs")
+    return ", ".join(words)
 
 
 def counted_outside(timed: Score) -> str:
@@ -71,6 +95,8 @@ def step_line(explanation: Explanation, run: Run | None) -> str:
     if own is None:
         step = step_section(explanation, None).summary.replace("   ", ", ")
         several = [f"; {note}" for note in explanation.notes if EACH_RUN in note]
+        if parts := step_programs(explanation):
+            several.insert(0, f"; one step runs {parts}")
         return f"{step}; {explanation.basis} by the profile{''.join(several)}"
     if explanation.steps.median_ms is None:
         seen = _no_step(explanation)
@@ -196,7 +222,8 @@ def _in_profile(explanation: Explanation) -> str:
         words = [f"{median} ms median", *spread]
     words.append(counted_noun(steps.count, "step"))
     if _waits(explanation):
-        words.append(f"{units.milliseconds(steps.execution_ms)} in its program")
+        several = "s" if step_programs(explanation) else ""
+        words.append(f"{units.milliseconds(steps.execution_ms)} in its program{several}")
     return "   ".join(words)
 
 

@@ -46,6 +46,7 @@ from counterpoint.timeline.model import (
     Timeline,
 )
 from counterpoint.timeline.ops import describe_ops
+from counterpoint.timeline.program_roles import ProgramRoles
 from counterpoint.timeline.programs import (
     SharedOps,
     assign_programs,
@@ -323,6 +324,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         tables.spans,
         [device.host for device in gathered.devices],
         predicted=basis is Basis.PREDICTED,
+        roles=ProgramRoles(tables.ops, lambda program: _any_hlo(gathered, program)),
     )
     messages += _uneven(tables.runs, names, found.program, matched_by)
     return Timeline(
@@ -348,6 +350,10 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         target=gathered.hosts[0].target if gathered.hosts else None,
         predicted_range=gathered.hosts[0].predicted_range if gathered.hosts else None,
     )
+
+
+def _any_hlo(gathered: Gathered, program: int) -> Program | None:
+    return gathered.hlo(program, min(gathered.programs[program].variants, default=0))
 
 
 def _host_notes(gathered: Gathered, program: int | None) -> list[str]:
