@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import polars as pl
 import pytest
 from host_side import Event, Run, case, loop, made
 from hypothesis import given
 from hypothesis import strategies as st
+from xspace_builder import US, Plane, xspace
 
 from counterpoint.diagnose.host.causes import IdleCause, causes_of
 from counterpoint.diagnose.host.idle import idle_of
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.reading import read
+from counterpoint.timeline.storage import write_parquet
 from real_profiles import opened
 
 
@@ -96,6 +101,67 @@ def test_late_calls_are_late_where_the_typical_steps_are_not_the_last() -> None:
     calls = [Event("PjitFunction(step)", start - 10, 10) for start in starts]
     steps = [(one, two - one) for one, two in pairwise(starts)]
     assert parts(made(runs, calls, steps)) == {"unknown": 50, "dispatch": 10}
+
+
+LATE, IN_TIME, NOT_KNOWN = "late", "device", "unmatched"
+
+
+def blamed(calls: list[Event], runs: list[Run]) -> dict[str, float]:
+    """Microseconds between runs by who is to blame."""
+    found = parts(made(runs, [*calls, Event("$log.py:1 f", 0, 2000)]))
+    late = sum(us for cause, us in found.items() if cause not in (IN_TIME, NOT_KNOWN))
+    known = {cause: us for cause, us in found.items() if cause in (IN_TIME, NOT_KNOWN)}
+    return {name: us for name, us in ({LATE: late} | known).items() if us}
+
+
+@pytest.mark.parametrize(
+    ("calls", "runs", "expected"),
+    [
+        # The profile stops inside the last call: one call less than runs.
+        (range(145, 1400, 150), range(150, 1550, 150), {LATE: 52.5, NOT_KNOWN: 7.5}),
+        (range(145, 500, 150), range(150, 650, 150), {LATE: 30, NOT_KNOWN: 30}),
+        # A queue: the first run, or the first two, were called before the profile.
+        (range(155, 1400, 150), range(150, 1550, 150), {IN_TIME: 60}),
+        (range(25, 1200, 150), range(150, 1550, 150), {IN_TIME: 52.5, NOT_KNOWN: 7.5}),
+        # One call and two runs: either may be the one that it launched.
+        ([20], [80, 230], {NOT_KNOWN: 60}),
+        ([75], [80, 230], {NOT_KNOWN: 60}),
+    ],
+)
+def test_a_run_is_matched_with_the_latest_call_that_fits(
+    calls: Sequence[int], runs: Sequence[int], expected: dict[str, float]
+) -> None:
+    made_calls = [Event("PjitFunction(step)", start, 10) for start in calls]
+    made_runs = [Run(start, 90) for start in runs]
+    assert blamed(made_calls, made_runs) == expected
+
+
+def test_calls_that_launch_on_devices_in_turn_are_not_matched_in_order() -> None:
+    """Two calls in each step, one for each device; in order, each run would seem early."""
+    runs = [Run(n * 300 + 100 * d, 90, d) for n in range(6) for d in range(2)]
+    calls = [Event("PjitFunction(step)", run.start - 5, 10) for run in runs]
+    assert blamed(calls, runs) == {NOT_KNOWN: 210}
+
+
+def test_a_call_with_the_id_of_a_run_is_its_call(tmp_path: Path) -> None:
+    """As XLA records it on the CPU: devices in turn, and the profile stops inside the last call."""
+    host = Plane("/host:CPU")
+    for number in range(12):
+        start, device = 150 * number, number % 2
+        name, run = "CommonPjRtLoadedExecutable::Execute (jit_step)", {"run_id": 70 + number}
+        host.add("python", name, (start - 15) * US, 10 * US, run)
+        if number < 11:
+            host.add("python", "PjitFunction(step)", (start - 20) * US, 20 * US)
+        op = {"hlo_op": "dot.1", "hlo_module": "jit_step", "device_ordinal": device}
+        host.add(f"worker{device}", "dot.1", start * US, 90 * US, {**op, **run})
+    path = tmp_path / "host.xplane.pb"
+    path.write_bytes(xspace(host))
+    stored = write_parquet(read(path), tmp_path / "stored")
+    for source in (path, stored):
+        found = parts(read(source))
+        assert IN_TIME not in found
+        assert NOT_KNOWN not in found
+        assert sum(found.values()) == pytest.approx(210)
 
 
 def test_other_devices_that_work_meanwhile_are_waited_for() -> None:

@@ -67,7 +67,9 @@ def draw(
         programs=(entry,),
         ops=described,
         spans=draw_spans(priced, trace),
-        runs=pl.DataFrame({**once, "program": [0], "index": [0]}).select(*RUNS).cast({**RUNS}),
+        runs=pl.DataFrame({**once, "program": [0], "index": [0], "launched_ps": [None]})
+        .select(*RUNS)
+        .cast({**RUNS}),
         steps=pl.DataFrame({**once, "whole": [True], "steady": [True]})
         .select(*STEPS)
         .cast({**STEPS}),

@@ -157,5 +157,6 @@ def _runs(executions: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         step=pl.lit(None),
         start_ps="start_ps",
         end_ps=pl.col("start_ps") + pl.col("dur_ps"),
+        launched_ps=pl.lit(None),
     )
     return found.select(*RUNS).cast({**RUNS})

@@ -83,6 +83,7 @@ RUNS: Final[Schema] = {
     "step": pl.Int32,  # null: in no step
     "start_ps": pl.Int64,
     "end_ps": pl.Int64,
+    "launched_ps": pl.Int64,  # when the call that launched it had returned; null: not recorded
 }
 
 STEPS: Final[Schema] = {

@@ -8,6 +8,7 @@ is written once, for all formats.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field, replace
 from hashlib import sha256
@@ -94,6 +95,17 @@ HOST_EVENTS: Final[Schema] = {
 }
 """Events on host threads."""
 
+LAUNCHES: Final[Schema] = {
+    "run_key": pl.Int64,  # of the runs that it launched, one on each of its devices
+    "module": pl.String,
+    "start_ps": pl.Int64,
+    "dur_ps": pl.Int64,
+}
+"""Calls of a host that executed a module, if the profiler tells which runs each launched."""
+
+EXECUTE: Final = re.compile(r"^\w+LoadedExecutable::Execute \((.+)\)$")
+"""The runtime's event of such a call, with its module."""
+
 TRANSFERS: Final[Schema] = {
     "device": pl.UInt16,  # null: the host itself, or unknown
     "line": pl.UInt32,
@@ -134,6 +146,7 @@ class Recording:
     markers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MARKERS))
     host_events: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=HOST_EVENTS))
     host_names: tuple[str, ...] = ()
+    launches: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LAUNCHES))
     transfers: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TRANSFERS))
     memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MEMORY))
     programs: Mapping[str, EmbeddedProgram] = field(default_factory=dict[str, EmbeddedProgram])
@@ -234,6 +247,7 @@ def on_clock_of(first: RecordingSummary, own: RecordingSummary, recording: Recor
         executions=later(recording.executions),
         markers=later(recording.markers),
         host_events=later(recording.host_events),
+        launches=later(recording.launches),
         transfers=later(recording.transfers),
         memory=later(recording.memory),
     )

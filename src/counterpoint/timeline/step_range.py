@@ -5,7 +5,7 @@ in Python. `last` is a number of steps. Both count whole steps only, since other
 
 What is kept is what an explanation of these steps looks at, so its figures are those that the whole
 Timeline gives for them: their spans, the events of hosts and the transfers during them. Runs are
-few and all remain, as do the calls that launch them: the two are matched by counting.
+few and all remain, as do the calls that launch them: the two are matched in order.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ class IdleCause(StrEnum):
     PYTHON = "python"  # a recorded event that is none of the above
     OTHERS = "others"  # the host waits while other devices are busy
     DEVICE = "device"  # already launched: from one kernel to the next
+    UNMATCHED = "unmatched"  # whether the host had launched the next run is not known
     UNKNOWN = "unknown"  # nothing recorded on the launching thread
 
 

@@ -31,7 +31,14 @@ _PLAIN: Final = tuple(
     cause
     for cause in CAUSES
     if cause
-    not in (*_WAITS, IdleCause.LAUNCHING, IdleCause.OTHERS, IdleCause.DEVICE, IdleCause.UNKNOWN)
+    not in (
+        *_WAITS,
+        IdleCause.LAUNCHING,
+        IdleCause.OTHERS,
+        IdleCause.DEVICE,
+        IdleCause.UNMATCHED,
+        IdleCause.UNKNOWN,
+    )
 )
 
 _CALLS: Final = (
@@ -67,7 +74,7 @@ class HostActivity:
     """The events of one host around the typical steps."""
 
     known: bool  # the launching thread is known
-    calls: pl.DataFrame  # the launching thread's events, of the whole profile
+    calls: pl.DataFrame  # of jitted functions, by any thread, of the whole profile
     enqueues: pl.DataFrame  # events of all threads that put kernels on streams
     calling: Thread
     others: tuple[Thread, ...]
@@ -158,8 +165,8 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
     own_cause = data.cached(own_causes)
     by_line = {part["line"][0]: part for part in events.partition_by("line", maintain_order=True)}
     own = by_line.pop(line, events.clear())
-    # Calls are matched with runs by counting, so calls outside the windows count too.
-    calls = everything.filter(pl.col("line") == line) if line is not None else own
+    # Calls are matched with runs in order, so calls outside the windows count too.
+    calls = everything.filter(pl.col("name").is_in(matching(names, CALL)))
     calling, *threads = on_threads(
         lambda part: thread(part, names, own_cause), (own, *by_line.values()), rows=len(events)
     )

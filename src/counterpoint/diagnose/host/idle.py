@@ -2,9 +2,10 @@
 
 A device's idle time is split three times. Between kernels of one run it is the device's own, unless
 the run's kernels were still being launched. Between runs it is the device's own if the next run had
-been launched, or if the gap is no longer than a launch takes. The rest is the host's, and belongs
-to what the launching thread does at that moment, or, if that thread waits, to what the other
-threads do. Every moment of idle time has one cause, so the causes add up to it.
+been launched, or if the gap is no longer than a launch takes, and nobody's if the profile does not
+tell when it was. The rest is the host's, and belongs to what the launching thread does at that
+moment, or, if that thread waits, to what the other threads do. Every moment of idle time has one
+cause, so the causes add up to it.
 
 From the moment at which the host waits for a result, a gap is *held*: the host could have called
 the next run instead, and what it does in the rest of the gap would have been hidden.
@@ -30,8 +31,10 @@ from counterpoint.diagnose.host.hosts import HostActivity, IdleEvent, host_activ
 from counterpoint.diagnose.host.launches import (
     NEVER,
     CallReturns,
+    Launched,
     calling_names,
-    launched_at,
+    launched,
+    taking_turns,
     while_launching,
 )
 from counterpoint.diagnose.selection import device_slices
@@ -255,12 +258,14 @@ def idle_of(data: StepData) -> IdleTime:
     calls_of = calling_names(data.timeline)
     runs = data.timeline.runs.sort("device", "start_ps")
     own_runs = device_slices(runs)
+    returns = {host: CallReturns(side.calls, calls_of) for host, side in sides.items()}
     given = _Given(
         data=data,
         anywhere=busy_anywhere(busy_times),
         for_hosts=waits_for_hosts(data, compute_longer(data)) if len(sides) > 1 else {},
         reading=reads(data),
-        returns={host: CallReturns(side.calls, calls_of) for host, side in sides.items()},
+        returns=returns,
+        turns=taking_turns(data.timeline, returns),
     )
 
     def split(of: tuple[tuple[int, tuple[Longs, Longs], pl.DataFrame], Intervals]) -> _Split:
@@ -308,6 +313,7 @@ class _Given:
     for_hosts: Mapping[int, Intervals]
     reading: Longs
     returns: Mapping[int, CallReturns]
+    turns: frozenset[tuple[int, str]]
 
     def split(
         self,
@@ -322,7 +328,9 @@ class _Given:
         device, host = of
         inside = union(*windows)
         gaps = inside - busy_time
-        own, late = _split(self.data, runs, inside, gaps, side, self.returns[host])
+        turns = frozenset(function for at, function in self.turns if at == host)
+        times = launched(self.data.timeline, runs, self.returns[host], turns)
+        own, late = _split(runs, inside, gaps, side, times)
         blocked_here = inside & side.blocked
         if not side.known:
             elsewhere = late & self.for_hosts.get(device, EMPTY)
@@ -385,16 +393,11 @@ def _from_wait(gaps: Intervals, blocked: Intervals) -> Intervals:
 
 
 def _split(
-    data: StepData,
-    runs: pl.DataFrame,
-    windows: Intervals,
-    gaps: Intervals,
-    side: HostActivity,
-    returns: CallReturns,
+    runs: pl.DataFrame, windows: Intervals, gaps: Intervals, side: HostActivity, times: Launched
 ) -> tuple[dict[IdleCause, Intervals], Intervals]:
-    """Split gaps into the device's own and the rest: gaps before runs that were launched late.
+    """Split gaps into those that are not the host's, and gaps before runs that it launched late.
 
-    `runs` are the device's, in order of start.
+    `runs` are the device's, in order of start, and `times` is when each had been launched.
     """
     if not len(runs):
         return {IdleCause.DEVICE: EMPTY}, gaps
@@ -407,11 +410,16 @@ def _split(
     between = gaps - inside
     short = between.end - between.start <= _LAUNCH_PS
     following = np.searchsorted(start, between.start, side="right")
-    launched = np.append(launched_at(data.timeline, runs, returns), NEVER)
     # The gap after the profile's last run has no run behind it.
-    own = short | (launched[following] <= between.start)
-    device_own = (inside - launching) | union(between.start[own], between.end[own])
+    earliest, latest = (np.append(time, NEVER)[following] for time in times)
+    own = short | (latest <= between.start)
+    late = ~own & (earliest > between.start)
+    unmatched = ~own & ~late
     return (
-        {IdleCause.DEVICE: device_own, IdleCause.LAUNCHING: launching},
-        union(between.start[~own], between.end[~own]),
+        {
+            IdleCause.DEVICE: (inside - launching) | union(between.start[own], between.end[own]),
+            IdleCause.UNMATCHED: union(between.start[unmatched], between.end[unmatched]),
+            IdleCause.LAUNCHING: launching,
+        },
+        union(between.start[late], between.end[late]),
     )

@@ -1,8 +1,14 @@
 """When the host launched each run of a program: the calls of jitted functions, matched with runs.
 
-The k-th call of `f` belongs to the k-th run of `jit_f`, minus the calls from before the profile: as
-few as keep every call before its run. That is the latest a call can have been, so a run that counts
-as launched in time was.
+Where the profiler records which call launched a run, by the run's id, that is the match. Elsewhere
+the calls of `f` and the runs of `jit_f` are matched in order. No run starts before its call; calls
+from before the profile are not recorded, and neither is a call in which the profile stops. Of the
+matches that this leaves, the one with the latest calls is taken: under it a device waits least for
+nothing, and a run that counts as launched in time was.
+
+Two matches fit where there is one run more than calls: the call of the first run or that of the
+last is missing. If devices then wait about as long for nothing under both, it is not known which
+holds.
 """
 
 from __future__ import annotations
@@ -10,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -25,8 +31,21 @@ Longs = NDArray[np.int64]
 
 _JIT: Final = re.compile(r"^p?jit_(.*)$")
 
-
 NEVER: Final = int(np.iinfo(np.int64).max)
+_ALWAYS: Final = int(np.iinfo(np.int64).min)
+
+_CLEARLY: Final = 2
+"""A match is taken if devices wait this many times longer for nothing under the other one."""
+
+
+class Launched(NamedTuple):
+    """When the call that launched each run had returned: not before one time, by the other.
+
+    Both are equal where the call is known, and never if no call of the function is.
+    """
+
+    earliest: Longs
+    latest: Longs
 
 
 def calling_names(timeline: Timeline) -> Mapping[str, Sequence[int]]:
@@ -39,7 +58,7 @@ def calling_names(timeline: Timeline) -> Mapping[str, Sequence[int]]:
 
 
 class CallReturns:
-    """The calls of jitted functions by a host's launching thread, of the whole profile."""
+    """The calls of jitted functions by a host, of the whole profile."""
 
     def __init__(self, calls: pl.DataFrame, calls_of: Mapping[str, Sequence[int]]) -> None:
         self._calls = calls
@@ -56,44 +75,119 @@ class CallReturns:
             return self._found[function]
 
 
-def launched_at(timeline: Timeline, runs: pl.DataFrame, returns: CallReturns) -> Longs:
-    """Return when the call that launched each run had returned; never if no call is known.
+def functions_of(timeline: Timeline) -> Sequence[str]:
+    """Return the jitted function of each program; empty if its name tells none."""
+    found = (_JIT.match(entry.name) for entry in timeline.programs)
+    return ["" if match is None else match[1] for match in found]
+
+
+def taking_turns(
+    timeline: Timeline, returns: Mapping[int, CallReturns]
+) -> frozenset[tuple[int, str]]:
+    """Return each host and function whose calls launch one run each, of several devices.
+
+    Elsewhere a call launches a run on every device.
+    """
+    functions = dict(enumerate(functions_of(timeline)))
+    hosts = {index: device.host for index, device in enumerate(timeline.devices)}
+    counts = (
+        timeline.runs.with_columns(
+            function=pl.col("program").replace_strict(functions, return_dtype=pl.String),
+            host=pl.col("device").replace_strict(hosts, return_dtype=pl.UInt32),
+        )
+        .group_by("host", "function", "device")
+        .len()
+        .group_by("host", "function")
+        .agg(pl.col("len").sum().alias("all"), pl.col("len").max().alias("most"))
+    )
+    return frozenset(
+        (host, function)
+        for host, function, of_all, most in counts.rows()
+        if abs((calls := len(returns[host].of(function)[0])) - of_all) < abs(calls - most)
+    )
+
+
+def launched(
+    timeline: Timeline, runs: pl.DataFrame, returns: CallReturns, unmatched: frozenset[str]
+) -> Launched:
+    """Return when each run had been launched.
 
     `runs` are those of one device in order of start. Both must cover the whole profile: a run after
-    the last call would look as if a call was lost.
+    the last call would look as if a call was lost. The functions `unmatched` can't be matched in
+    order.
     """
-    found = np.full(len(runs), NEVER, np.int64)
-    program, start = runs["program"].to_numpy(), runs["start_ps"].to_numpy()
+    recorded = runs["launched_ps"].fill_null(NEVER).to_numpy()
+    earliest, latest = recorded.copy(), recorded.copy()
+    program = runs["program"].to_numpy()
+    start, end = runs["start_ps"].to_numpy(), runs["end_ps"].to_numpy()
+    idle_since = np.append(_ALWAYS, np.maximum.accumulate(end)[:-1]) if len(end) else end
+    functions = functions_of(timeline)
     known: list[int] = values_of(program).tolist()
     programs: dict[str, list[int]] = {}
     for number in known:
-        programs.setdefault(_function(timeline.programs[number].name), []).append(number)
+        programs.setdefault(functions[number], []).append(number)
     for function, numbers in programs.items():
+        own = np.flatnonzero(np.isin(program, numbers))
+        if not function or (recorded[own] != NEVER).all():
+            continue
         begin, end = returns.of(function)
-        if function and len(begin):
-            of_function = np.flatnonzero(np.isin(program, numbers))
-            found[of_function] = _matched(begin, end, start[of_function])
-    return found
+        if not len(begin):
+            continue
+        found = (
+            Launched(np.full(len(own), _ALWAYS), np.full(len(own), NEVER))
+            if function in unmatched
+            else _in_order(begin, end, start[own], idle_since[own])
+        )
+        ordered = recorded[own] == NEVER
+        earliest[own[ordered]] = found.earliest[ordered]
+        latest[own[ordered]] = found.latest[ordered]
+    return Launched(earliest, latest)
 
 
-def _matched(begin: Longs, end: Longs, runs: Longs) -> Longs:
-    """Return the ends of the calls of these runs; no call begins after its run."""
-    before = np.searchsorted(begin, runs, side="right")
-    missing = max(0, int((np.arange(1, len(runs) + 1) - before).max()))
+def _in_order(begin: Longs, end: Longs, runs: Longs, idle_since: Longs) -> Launched:
+    """Match calls with the runs of their function, which start after them.
+
+    `idle_since` is when the device had finished the run before each.
+    """
+    lacking = np.arange(1, len(runs) + 1) - np.searchsorted(begin, runs, side="right")
+    missing = max(0, int(lacking[:-1].max(initial=0)))
+    last_is_cut = len(begin) + missing == len(runs) - 1 and runs[-1] >= end[-1]
+    if not last_is_cut:
+        return _shifted(begin, end, runs, max(missing, int(lacking[-1])))
+    found = _shifted(begin, end, runs, missing)
+    other = _shifted(begin, end, runs, missing + 1)
+    both = slice(missing + 1, len(runs) - 1)  # runs that have a call under either match
+    waits, waits_else = (
+        np.maximum(runs - np.maximum(match.latest, idle_since), 0)[both].sum()
+        for match in (found, other)
+    )
+    if _CLEARLY * waits <= waits_else:
+        return found
+    return Launched(np.minimum(found.earliest, other.earliest), found.latest)
+
+
+def _shifted(begin: Longs, end: Longs, runs: Longs, missing: int) -> Launched:
+    """Match the runs with calls, of which the first `missing` were not recorded."""
     call = np.arange(len(runs)) - missing
-    known = (call >= 0) & (call < len(end))
-    return np.where(known, end[np.clip(call, 0, len(end) - 1)], NEVER)
+    known = end[np.clip(call, 0, len(end) - 1)]
+    before, cut = call < 0, call >= len(end)
+    earliest = np.where(before, _ALWAYS, known)  # a call that was cut off began after the last one
+    latest = np.where(before, begin[0], np.where(cut, runs, known))
+    return Launched(earliest, latest)
 
 
 def _outermost(calls: pl.DataFrame) -> tuple[Longs, Longs]:
     """Return calls without nested ones: `jit` within `jit`, and a wrapper's own event."""
-    ordered = calls.sort("start_ps", "dur_ps", descending=[False, True])
-    begin = ordered["start_ps"].to_numpy()
-    end = begin + ordered["dur_ps"].to_numpy()
-    latest_end = np.maximum.accumulate(end) if len(end) else end
-    outer = np.ones(len(begin), bool)
-    outer[1:] = end[1:] > latest_end[:-1]
-    return begin[outer], end[outer]
+    ordered = calls.sort("line", "start_ps", "dur_ps", descending=[False, False, True])
+    outer = ordered.filter(
+        (pl.col("start_ps") + pl.col("dur_ps"))
+        > (pl.col("start_ps") + pl.col("dur_ps"))
+        .cum_max()
+        .shift(1, fill_value=_ALWAYS)
+        .over("line")
+    ).sort("start_ps")
+    begin = outer["start_ps"].to_numpy()
+    return begin, begin + outer["dur_ps"].to_numpy()
 
 
 def while_launching(runs: pl.DataFrame, enqueues: pl.DataFrame) -> Intervals:
@@ -113,8 +207,3 @@ def while_launching(runs: pl.DataFrame, enqueues: pl.DataFrame) -> Intervals:
     last = np.searchsorted(begin, start, side="right") - 1
     until = np.where(last >= 0, latest_end[np.maximum(last, 0)], start)
     return union(start, np.minimum(until, stop))
-
-
-def _function(program: str) -> str:
-    found = _JIT.match(program)
-    return found[1] if found else ""

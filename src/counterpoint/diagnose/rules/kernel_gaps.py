@@ -13,7 +13,8 @@ short kernels per step leave thousands of gaps. On a TPU these are waits within 
 ## How it is detected
 
 The rule counts idle time within runs of programs whose kernels had been enqueued, and between runs
-that had been launched before the gap began.
+that had been launched before the gap began. A profile may not tell when a run was launched: such
+gaps are counted here, too, and the finding says so.
 
 ## Example
 
@@ -49,39 +50,57 @@ from typing import Final
 from counterpoint.core import Basis, Range
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
-from counterpoint.diagnose.host.idle import WORTH, idle_gaps, idle_of
+from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_gaps, idle_of
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP306"
 NAME: Final = "kernel-gaps"
 SINCE: Final = "0.1"
 
+_CAUSES: Final = (IdleCause.DEVICE, IdleCause.UNMATCHED)
+
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     if not data.selection.occurrences:
         return
-    predicted = data.basis is Basis.PREDICTED
-    gaps = data.breakdown.idle_ms if predicted else data.cached(idle_of).ms(IdleCause.DEVICE)
+    idle = None if data.basis is Basis.PREDICTED else data.cached(idle_of)
+    gaps = data.breakdown.idle_ms if idle is None else idle.ms(*_CAUSES)
     if gaps <= WORTH * data.step_ms:
         return
-    longest = idle_gaps(data) if predicted else data.cached(idle_of).gaps(IdleCause.DEVICE)
+    longest = idle_gaps(data) if idle is None else idle.gaps(*_CAUSES)
     yield Finding(
         code=CODE,
         title=f"devices are idle for {ms_text(gaps)} per step between kernels",
         detail=(
             f"{gaps / data.step_ms:.0%} of the step: gaps from one kernel to the next; "
-            + (
-                "late launches by the host are not predicted"
-                if predicted
-                else "the host had launched them"
-                if data.cached(idle_of).seen
-                else "the profile does not show whether the host had launched them"
-            )
+            + ("late launches by the host are not predicted" if idle is None else _by_host(idle))
         ),
         saves_ms=Range(0.0, gaps),
         basis=data.basis,
         evidence=(Evidence(what="gaps between kernels", ms=gaps, gaps=longest),),
-        remedy=Remedy("fewer and larger kernels: more work per device, or settings that fuse more"),
-        doubt=None if predicted else "tracing each kernel lengthens the gaps between them",
+        remedy=_remedy(idle),
+        doubt=None if idle is None else "tracing each kernel lengthens the gaps between them",
     )
+
+
+def _by_host(idle: IdleTime) -> str:
+    """Say whether the host had launched the kernels behind the gaps, as far as it is known."""
+    if not idle.seen:
+        return "the profile does not show whether the host had launched them"
+    unmatched = idle.ms(IdleCause.UNMATCHED)
+    if not unmatched:
+        return "the host had launched them"
+    return (
+        f"before {ms_text(unmatched)} of them the profile does not show whether the host had"
+        " launched the next run"
+    )
+
+
+def _remedy(idle: IdleTime | None) -> Remedy:
+    if idle is not None and idle.ms(IdleCause.UNMATCHED) > idle.ms(IdleCause.DEVICE):
+        return Remedy(
+            "profile more steps, and mark them with jax.profiler.StepTraceAnnotation: then calls"
+            " can be matched with runs"
+        )
+    return Remedy("fewer and larger kernels: more work per device, or settings that fuse more")

@@ -31,8 +31,10 @@ from counterpoint.timeline.megascale import (
 from counterpoint.timeline.megascale import PLANE as MEGASCALE
 from counterpoint.timeline.model import Device, Lane, Schema
 from counterpoint.timeline.recording import (
+    EXECUTE,
     EXECUTIONS,
     HOST_EVENTS,
+    LAUNCHES,
     MARKERS,
     OPS,
     SPANS,
@@ -68,6 +70,7 @@ class Columns:
         self._spans: list[Rows] = []
         self._host_events: list[Rows] = []
         self._executions: list[tuple[object, ...]] = []
+        self._launches: list[tuple[int, str, int, int]] = []
         self._markers: list[tuple[object, ...]] = []
         self._transfers = TransferCollector()
 
@@ -97,6 +100,13 @@ class Columns:
         name = self._map(rows, lambda kind: names.setdefault(kind.name, len(names)))
         parts = (np.full(len(rows), line), name, *rows.T[START:])
         self._host_events.append(np.column_stack(parts))
+        self._add_launches(rows[rows[:, RUN] != NO_RUN])
+
+    def _add_launches(self, rows: Rows) -> None:
+        """Add the calls among these events that launched runs."""
+        for kind, run, start, duration in cast("list[list[int]]", rows.tolist()):
+            if found := EXECUTE.match(self._kinds[kind].name):
+                self._launches.append((run, found[1], start, duration))
 
     def add_executions(self, device: int, rows: Rows) -> None:
         """Add executions of modules, named `module(program id)`."""
@@ -172,6 +182,11 @@ class Columns:
     def executions(self) -> pl.DataFrame:
         """The table EXECUTIONS."""
         return pl.DataFrame(self._executions, schema=EXECUTIONS, orient="row")
+
+    @property
+    def launches(self) -> pl.DataFrame:
+        """The table LAUNCHES."""
+        return pl.DataFrame(self._launches, schema=LAUNCHES, orient="row")
 
     @property
     def markers(self) -> pl.DataFrame:

@@ -179,6 +179,7 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         markers=columns.markers,
         host_events=columns.host_events,
         host_names=columns.host_names,
+        launches=columns.launches,
         transfers=transfers,
         notes=(
             *_notes(tracks, columns, left_out, ours=is_own_format),

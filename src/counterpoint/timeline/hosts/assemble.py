@@ -82,6 +82,7 @@ class Gathered:
     runs: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     markers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     host_events: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    launches: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     transfers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     memory: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     run_count: int = 0
@@ -159,6 +160,7 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
     _append_markers(gathered, recording, host)
     _append_host(gathered, recording, host)
     _append_transfers(gathered, recording, host)
+    gathered.launches.append(recording.launches.with_columns(host=pl.lit(host, pl.UInt32)))
     gathered.memory.append(
         recording.memory.with_columns(pl.col("device") + len(gathered.devices)).cast({**MEMORY})
     )
@@ -392,10 +394,11 @@ def _hosts(origins: Sequence[RecordingSummary]) -> list[Host]:
 
 
 def _concatenate(gathered: Gathered) -> _Tables:
+    hosts = [device.host for device in gathered.devices]
     tables = _Tables(
         ops=gathered.ops.frame(),
         spans=pl.concat(gathered.spans),
-        runs=number_runs(pl.concat(gathered.runs), [d.host for d in gathered.devices]),
+        runs=_with_launches(number_runs(pl.concat(gathered.runs), hosts), gathered, hosts),
         markers=pl.concat(gathered.markers),
         host_events=pl.concat(gathered.host_events),
         transfers=pl.concat(gathered.transfers),
@@ -403,6 +406,38 @@ def _concatenate(gathered: Gathered) -> _Tables:
     )
     gathered.spans.clear()
     return tables
+
+
+def _with_launches(
+    runs: pl.DataFrame, gathered: Gathered, host_of_device: Sequence[int]
+) -> pl.DataFrame:
+    """Return the runs with the column `launched_ps`: the end of the call with their run id.
+
+    A call launches one module, and begins before its runs. Where these do not agree, the ids count
+    something else.
+    """
+    launches = pl.concat(gathered.launches)
+    if launches.is_empty():
+        return runs.with_columns(launched_ps=pl.lit(None, pl.Int64))
+    calls = launches.unique(["host", "run_key", "module"], keep="none").select(
+        "host",
+        "module",
+        key="run_key",
+        call_ps="start_ps",
+        launched_ps=pl.col("start_ps") + pl.col("dur_ps"),
+    )
+    names = {index: entry.name for index, entry in enumerate(gathered.programs)}
+    launched = pl.when(pl.col("call_ps") <= pl.col("start_ps")).then("launched_ps")
+    return (
+        runs.with_columns(
+            host=pl.col("device").replace_strict(
+                dict(enumerate(host_of_device)), default=None, return_dtype=pl.UInt32
+            ),
+            module=pl.col("program").replace_strict(names, default=None, return_dtype=pl.String),
+        )
+        .join(calls, on=["host", "module", "key"], how="left", maintain_order="left")
+        .select(*runs.columns, launched_ps=launched)
+    )
 
 
 def _matched(tables: _Tables, gathered: Gathered) -> tuple[_Tables, str]:
@@ -477,7 +512,7 @@ def _with_offsets(hosts: list[Host], offsets: dict[int, Offset]) -> tuple[list[H
 def _shift(frame: pl.DataFrame, of: str, offsets: dict[int, int]) -> pl.DataFrame:
     """Subtract from the times of each row the clock offset of its device or host."""
     offset = pl.col(of).replace_strict(offsets, default=0, return_dtype=pl.Int64)
-    times = [name for name in ("start_ps", "end_ps") if name in frame.columns]
+    times = [name for name in ("start_ps", "end_ps", "launched_ps") if name in frame.columns]
     return frame.with_columns(pl.col(name) - offset for name in times)
 
 

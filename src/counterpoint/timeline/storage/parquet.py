@@ -56,7 +56,7 @@ _ROW: Final = "row"
 _NUMBERED: Final = ("ops", "runs")
 """Tables that others refer to by row number: on disk they have it as a column, for joins in SQL."""
 
-_LATER: Final = {"steps": ("whole",), "ops": tuple(PRICED)}
+_LATER: Final = {"steps": ("whole",), "runs": ("launched_ps",), "ops": tuple(PRICED)}
 """Columns that some Timelines lack.
 
 Those of earlier versions also lack the tables of `_LATER_TABLES`, and measured ones the price
@@ -214,6 +214,8 @@ def _read(path: Path, manifest: TimelineManifest) -> Timeline:
     check_tables(tables, manifest)
     if "whole" not in tables["steps"].columns:
         tables["steps"] = _with_whole(tables["steps"], manifest.basis)
+    if "launched_ps" not in tables["runs"].columns:
+        tables["runs"] = tables["runs"].with_columns(launched_ps=pl.lit(None, pl.Int64))
     predicted = manifest.basis is Basis.PREDICTED
     environment, target, bounds = manifest.environment, manifest.target, manifest.predicted_range_s
     if predicted and target is msgspec.UNSET:

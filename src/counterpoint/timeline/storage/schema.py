@@ -68,7 +68,7 @@ _REFERENCES: Final = (
 
 _MAY_BE_NULL: Final[Mapping[str, tuple[str, ...]]] = {
     "spans": ("run",),
-    "runs": ("step",),
+    "runs": ("step", "launched_ps"),
     "steps": (),
     "host_events": (),
     "transfers": ("device", "name", "bytes", "latency_ps", "peer"),
@@ -82,7 +82,7 @@ _WORDS: Final[Mapping[tuple[str, str], frozenset[str]]] = {
     ("transfers", "action"): frozenset(Action),
 }
 _LATEST_PS: Final = 1 << 60  # 13 days
-_TIMES: Final = ("start_ps", "end_ps")
+_TIMES: Final = ("start_ps", "end_ps", "launched_ps")
 
 
 def check_manifest(manifest: TimelineManifest) -> None:

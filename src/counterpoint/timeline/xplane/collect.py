@@ -18,6 +18,7 @@ from counterpoint.timeline.recording import (
     EXECUTIONS,
     HOST_EVENTS,
     IN_GRAPHS,
+    LAUNCHES,
     MARKERS,
     OPS,
     SPANS,
@@ -72,6 +73,7 @@ class Collector:
         self._memory: list[pl.DataFrame] = []
         self._names: dict[str, int] = {}
         self._executions: list[tuple[object, ...]] = []
+        self._launches: list[tuple[int, str, int, int]] = []
         self._markers: list[tuple[object, ...]] = []
 
     @property
@@ -180,6 +182,17 @@ class Collector:
                 (device, module, program, key, int(start[row]), int(events.duration_ps[row]))
             )
 
+    def add_launches(self, line: PlaneLine, events: Events, modules: Mapping[int, str]) -> None:
+        """Add calls that launched runs; `modules` has the module by kind of event."""
+        run = events.stats.get("run_id")
+        if run is None:
+            return
+        start = starts(line, events, self._origin_ns)
+        for row in np.flatnonzero(run.known).tolist():
+            module = modules[int(events.metadata[row])]
+            times = int(start[row]), int(events.duration_ps[row])
+            self._launches.append((int(run.value[row]), module, *times))
+
     def add_steps(self, plane: Plane, device: int, line: PlaneLine, events: Events) -> None:
         """Add steps that a device plane marks; the event's name is the step number."""
         start = starts(line, events, self._origin_ns)
@@ -212,6 +225,7 @@ class Collector:
             markers=self.markers,
             host_events=self._host.frame(by_line=self._pieces > 1),
             host_names=tuple(self._names),
+            launches=pl.DataFrame(self._launches, schema=LAUNCHES, orient="row"),
             transfers=transfer_table,
             memory=self._memory_of_devices(),
             programs=programs,

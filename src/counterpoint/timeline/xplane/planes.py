@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -165,6 +165,14 @@ class Plane:
                 if event.name.startswith(_BOOKKEEPING)
             ),
         )
+
+    def selection_of(self, kinds: Container[int], stats: Sequence[str]) -> EventSelection | None:
+        """Return what to read of events of these kinds alone; None if none has these stats."""
+        ids = {self.stat_ids[name]: name for name in stats if name in self.stat_ids}
+        others = frozenset(key for key in self.event_names if key not in kinds)
+        if not ids or len(others) == len(self.event_names):
+            return None
+        return EventSelection(stats=ids, skipped=others)
 
     def values(self, stat: Stat) -> list[StatValue | None]:
         """Return the values of a stat."""

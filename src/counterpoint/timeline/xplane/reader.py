@@ -29,7 +29,7 @@ from counterpoint.core.arguments import Retry
 from counterpoint.core.wire import Malformed
 from counterpoint.timeline.megascale import PLANE as _MEGASCALE
 from counterpoint.timeline.model import EmbeddedProgram
-from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.recording import EXECUTE, Recording
 from counterpoint.timeline.step_range import StepRange
 from counterpoint.timeline.step_window import LateWorkError, StepWindow, window_of
 from counterpoint.timeline.xplane.arrange import (
@@ -389,6 +389,12 @@ def _read_host(
 ) -> int:
     """Read a host's plane; return how many book-keeping marks were skipped."""
     wanted, messages = plane.selection(_HOST_STATS), Messages(plane)
+    modules = {
+        key: found[1]
+        for key, event in plane.event_names.items()
+        if (found := EXECUTE.match(event.name))
+    }
+    launching = plane.selection_of(modules, ("run_id",))
     skipped = 0
 
     def begin(line: PlaneLine) -> Iterator[tuple[ArrangedHost, int]]:
@@ -401,6 +407,9 @@ def _read_host(
         for arranged, dropped in batches:
             skipped += dropped
             collector.add_host_events(plane, arranged)
+        if launching is not None:
+            for events, _ in read_events(data, line.start, line.end, launching, plane.strings):
+                collector.add_launches(line, events, modules)
         transfer_events = messages.of(line.name)
         if transfer_events is not None:
             wanted_messages, actions = transfer_events
