@@ -5,21 +5,86 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import timelines
-from counterpoint.core import InputError
+from counterpoint.core import Basis, InputError, Range, Unknown
 from counterpoint.diagnose.explanation import explain
+from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.step_data import StepData
+from counterpoint.flags import Settings
+from counterpoint.report.explain.explain_document import explain_document
 from golden_sections import Said
 
+FINDING = Finding(
+    code="STEP999",
+    title="made",
+    detail="made",
+    saves_ms=Unknown("not priced"),
+    basis=Basis.MEASURED,
+    evidence=(),
+    remedy=Remedy("none"),
+)
 
-def test_findings_on_virtual_devices_say_so_themselves() -> None:
+
+def test_a_profile_of_virtual_devices_says_so_once() -> None:
     timeline = timelines.two_devices()
     virtual = tuple(replace(device, kind="cpu") for device in timeline.devices)
-    found = explain(replace(timeline, devices=virtual)).findings
-    assert found
-    assert all("virtual CPU devices" in (finding.doubt or "") for finding in found)
+    explanation = explain(replace(timeline, devices=virtual))
+    assert explanation.findings
+    text = " ".join(str(explain_document(explanation)).split())
+    assert text.count("virtual CPU devices") == 1
+
+
+@given(st.floats(0, 100), st.floats(0, 100), st.none() | st.floats(0, 100))
+def test_no_finding_saves_more_than_the_step_or_than_what_it_names(
+    low: float, more: float, takes_ms: float | None
+) -> None:
+    step_ms = explain(timelines.two_devices()).steps.median_ms or 0.0
+
+    def check(data: StepData) -> list[Finding]:
+        saves = Range(low, low + more)
+        return [replace(FINDING, saves_ms=saves, takes_ms=takes_ms, basis=data.basis)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RULES[0], "check", check)
+        found = explain(timelines.two_devices()).findings
+    for finding in found:
+        if isinstance(finding.saves_ms, Range):
+            most = min(step_ms, step_ms if finding.takes_ms is None else finding.takes_ms)
+            assert finding.saves_ms.low <= finding.saves_ms.high <= most
+
+
+PIPELINED = "xla_gpu_enable_pipelined_reduce_scatter"
+
+
+@pytest.mark.parametrize(
+    ("flags", "left"),
+    [
+        ({}, ()),  # `true` is the default
+        ({PIPELINED: "false"}, ((PIPELINED, "true"),)),
+        ({PIPELINED: "1"}, ()),
+    ],
+)
+def test_a_remedy_changes_something(
+    flags: dict[str, str], left: tuple[tuple[str, str], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(xla=tuple(flags.items()), env=(("JAX_DEFAULT_PRNG_IMPL", "rbg"),))
+    remedy = Remedy(
+        "both",
+        ((PIPELINED, "true"), ("xla_gpu_no_such_flag", "true")),
+        (("JAX_DEFAULT_PRNG_IMPL", "rbg"), ("NCCL_BUFFSIZE", "1")),
+    )
+    monkeypatch.setattr(RULES[0], "check", lambda _: [replace(FINDING, remedy=remedy)])
+    (finding,) = (
+        found
+        for found in explain(timelines.two_devices(), settings=settings, jaxlib="0.10.2").findings
+        if found.code == FINDING.code
+    )
+    assert finding.remedy.flags == left
+    assert finding.remedy.environment == (("NCCL_BUFFSIZE", "1"),)
 
 
 def test_findings_on_a_profile_without_steps_say_so_themselves(said: Said) -> None:

@@ -12,9 +12,10 @@ from host_side import Event, case, made, most, recorded
 from host_side import Run as Execution
 
 from counterpoint.core.basis import Unknown
+from counterpoint.diagnose.explanation import explain
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host import builds
-from counterpoint.diagnose.rules import recompilation
+from counterpoint.diagnose.rules import recompilation, slow_compile
 from counterpoint.diagnose.step_data import Context
 from counterpoint.runs.run import Compile, Rank, Run, StepStart
 from counterpoint.timeline.hosts.assemble import assemble
@@ -131,8 +132,48 @@ def two_builds(events: list[Event]) -> Recording:
 def test_a_run_that_compiled_its_step_again(said: Said) -> None:
     late = replace(AGAIN, at_s=(AGAIN.at_s or 0.0) + 1)
     (finding,) = found(training(), a_run(FIRST, AGAIN, late))
-    assert most(finding) == pytest.approx(2000.0)
+    assert isinstance(finding.saves_ms, Unknown)  # a median step of 10 ms compiles nothing
+    assert "40.00 s" in finding.saves_ms.reason
     said(finding)
+
+
+def test_a_run_whose_compiles_are_shorter_than_its_steps() -> None:
+    each = [replace(AGAIN, seconds=0.05, at_s=110.0 + n) for n in range(2)]
+    (finding,) = found(training(), a_run(FIRST, *each))
+    assert most(finding) == pytest.approx(5.0)
+
+
+def test_a_run_without_times_of_steps_tells_what_it_compiled_again() -> None:
+    each = [replace(AGAIN, seconds=0.2, at_s=110.0 + n) for n in range(12)]
+    rank = Rank(0, "host0", Path("rank0"), ENDED, compiles=(FIRST, *each))
+    (finding,) = found(training(), run_of(rank))
+    assert finding.title.startswith("10 compiles")  # the first three may be the first steps'
+    assert isinstance(finding.saves_ms, Unknown)
+    assert "2.00 s" in finding.saves_ms.reason
+
+
+def test_the_headline_tells_what_a_median_step_hides() -> None:
+    late = [replace(AGAIN, seconds=0.5, at_s=110.0 + n) for n in range(8)]
+    assert explain(training(), run=a_run(FIRST)).hidden is None
+    told = explain(training(), run=a_run(FIRST, *late)).hidden
+    assert told is not None
+    assert "8 compiles" in told
+    assert "4.0 of 16.0 s" in told
+    assert "1,000.0 ms on average" in told
+    few = explain(training(replace(COMPILE, length=30_000))).hidden
+    assert few is None or "1 of 8 steps" in few
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(40.0, 0), (70.0, 1)])
+def test_more_than_a_minute_of_compiling_is_a_finding(seconds: float, count: int) -> None:
+    compiles = (replace(FIRST, seconds=seconds), replace(FIRST, name="jit_init", seconds=5.0))
+    context = Context(run=a_run(*compiles))
+    findings = list(slow_compile.check(case(training(), context)))
+    assert len(findings) == count
+    for finding in findings:
+        assert isinstance(finding.saves_ms, Unknown)
+        assert "75.0 s" in finding.title
+        assert "jit_step, 70.0 s" in finding.detail
 
 
 def test_a_second_form_of_the_step_is_compiled_once_and_costs_nothing_per_step(said: Said) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import CounterpointError, UsageError
@@ -28,18 +29,38 @@ def advise(
     flags: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Remedy:
-    """Build a Remedy without flags that the version lacks or that are already set.
+    """Build a Remedy of settings that would change something."""
+    pairs = tuple((flags or {}).items())
+    return that_changes(data, Remedy(text, pairs, tuple((environment or {}).items())))
 
-    If no version is known, the flags of the newest release in the catalogue apply.
+
+def that_changes(data: StepData, remedy: Remedy) -> Remedy:
+    """Return a Remedy without flags and variables that would change nothing.
+
+    These are flags that the version lacks, values that are already set, and those that are the
+    default and were not set otherwise. If no version is known, the newest release in the catalogue
+    counts.
     """
-    known = release(data.context.jaxlib).flags
-    given = data.context.flags or {}
-    kept = tuple(
-        (name, value)
-        for name, value in (flags or {}).items()
-        if name in known and given.get(name) != value
+    if not remedy.flags and not remedy.environment:
+        return remedy
+    known, given = release(data.context.jaxlib).flags, given_flags(data) or {}
+    variables = data.context.environment or {}
+
+    def changes(name: str, value: str) -> bool:
+        flag = known.get(name)
+        if flag is None:
+            return False
+        if name in given:
+            return given[name] != value and flag.meaning(given[name]) != flag.meaning(value)
+        return not flag.is_default(value)
+
+    return replace(
+        remedy,
+        flags=tuple((name, value) for name, value in remedy.flags if changes(name, value)),
+        environment=tuple(
+            (name, value) for name, value in remedy.environment if variables.get(name) != value
+        ),
     )
-    return Remedy(text, kept, tuple((environment or {}).items()))
 
 
 _AMD: Final = re.compile(r"\bAMD\b|\bMI\d{2,3}|\bgfx\d")

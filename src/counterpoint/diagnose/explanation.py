@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,9 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.rules import found_by
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.collectives.collectives import collective_profile
+from counterpoint.diagnose.environment import that_changes
 from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, Finding
+from counterpoint.diagnose.host.compiles import hidden_by_the_median
 from counterpoint.diagnose.host.startup import startup
 from counterpoint.diagnose.network.analysis import check_target
 from counterpoint.diagnose.ops import (
@@ -50,6 +53,12 @@ if TYPE_CHECKING:
     from counterpoint.runs import Run
     from counterpoint.timeline import ChosenSteps
 
+VIRTUAL_DEVICES: Final = (
+    "virtual CPU devices share the machine's cores: dependencies are real, but times say nothing"
+    " about an accelerator"
+)
+"""The note on a profile of such devices, which casts doubt on every figure and finding."""
+
 
 def judge(data: StepData) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
     """Run all rules; return what they find, and a note on each rule that failed.
@@ -62,7 +71,7 @@ def judge(data: StepData) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
     for rule in RULES:
         with data.stopwatch.measure(f"rule {rule.CODE}"):
             findings, failure = found_by(rule, rule.check, data)
-        found += [_doubted(finding, doubt) for finding in findings]
+        found += [_checked(data, _doubted(finding, doubt)) for finding in findings]
         failed += [failure] if failure else []
     priced = [finding for finding in found if _most(finding) > MIN_REPORTED_SHARE * data.step_ms]
     unpriced = [finding for finding in found if not isinstance(finding.saves_ms, Range)]
@@ -72,11 +81,21 @@ def judge(data: StepData) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
 def _doubt(data: StepData) -> str | None:
     """Return a general reason to doubt every finding on this Timeline, if there is one."""
     timeline = data.timeline
-    if {device.kind for device in timeline.devices} == {"cpu"}:
-        return "virtual CPU devices share the machine's cores; times differ on an accelerator"
     if timeline.step_program is None and timeline.steps["step"].n_unique() == 1:
         return "steps could not be separated: this may have happened only once in the profile"
     return None
+
+
+def _checked(data: StepData, finding: Finding) -> Finding:
+    """Hold a rule to what any finding must satisfy.
+
+    None saves more than the step lasts, or than what it names takes; a remedy changes something.
+    """
+    saves = finding.saves_ms
+    if isinstance(saves, Range):
+        most = min(data.step_ms, math.inf if finding.takes_ms is None else finding.takes_ms)
+        saves = Range(min(saves.low, most), min(saves.high, most))
+    return replace(finding, saves_ms=saves, remedy=that_changes(data, finding.remedy))
 
 
 def _doubted(finding: Finding, doubt: str | None) -> Finding:
@@ -136,6 +155,7 @@ class Explanation:
     step: int | None
     chosen_steps: ChosenSteps | None
     subject: str
+    hidden: str | None  # what the user waited for beside steps like the median one
     selected_devices: tuple[int, ...] | None
     hosts: tuple[Host, ...]
     device_count: int
@@ -196,6 +216,7 @@ def explain(  # noqa: PLR0913 - what to explain, and what is known about it
     run: Run | None = None,
     target: Target | None = None,
     settings: Settings | None = None,
+    jaxlib: str | None = None,
     stopwatch: Stopwatch | None = None,
 ) -> Explanation:
     """Explain a typical step, or step `step`, on all devices or on `devices`.
@@ -203,9 +224,9 @@ def explain(  # noqa: PLR0913 - what to explain, and what is known about it
     A typical step of `steps` (a `range`, or "A:B" without step B), or of the `last` so many, is
     explained as if only these had been recorded.
 
-    `run` supplies the settings of the run unless `settings` are given; `target` describes the links
-    between devices and hosts. A path to a recording or a Run is read first. `stopwatch` receives
-    the time of each table and rule.
+    `run` supplies the settings of the run and its `jaxlib`, unless these are given; `target`
+    describes the links between devices and hosts. A path to a recording or a Run is read first.
+    `stopwatch` receives the time of each table and rule.
     """
     wanted = step_range(steps, last, step)
     if not isinstance(timeline, Timeline):
@@ -219,7 +240,9 @@ def explain(  # noqa: PLR0913 - what to explain, and what is known about it
     require_devices(timeline)
     stopwatch = stopwatch or Stopwatch()
     with stopwatch.measure("explanation"):
-        return _explained(timeline, step, devices, context_of(run, target, settings), stopwatch)
+        return _explained(
+            timeline, step, devices, context_of(run, target, settings, jaxlib), stopwatch
+        )
 
 
 def _explained(
@@ -250,6 +273,7 @@ def _explained(
         step=step,
         chosen_steps=timeline.chosen,
         subject=selection.subject,
+        hidden=data.cached(hidden_by_the_median) if parts else None,
         selected_devices=None if devices is None else selection.devices,
         hosts=timeline.hosts,
         device_count=len(selection.devices),
@@ -326,10 +350,7 @@ def _above_peak(use: Utilization) -> Iterator[str]:
 def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:
     notes: list[str] = []
     if {device.kind for device in timeline.devices} == {"cpu"}:
-        notes.append(
-            "virtual CPU devices share the machine's cores: dependencies are real, but times say"
-            " nothing about an accelerator"
-        )
+        notes.append(VIRTUAL_DEVICES)
     if timeline.truncated:
         notes.append("the profile is cut off: the last steps may lack events")
     without = [entry.name for entry in timeline.programs if not entry.variants]

@@ -29,6 +29,8 @@ class Finding:
     basis: Basis
     evidence: tuple[Evidence, ...]
     remedy: Remedy
+    takes_ms: float | None = None
+    """What all that it names takes in a median step, if that is known: it saves no more."""
     doubt: str | None = None
     """Reason to suspect a false alarm in this profile."""
 

@@ -39,8 +39,13 @@ class Handover:
     @property
     def ms(self) -> float:
         """The kernels' own time for it, in proportion to its share of their bytes."""
+        return sum(ms for _, ms in self.parts)
+
+    @property
+    def parts(self) -> tuple[tuple[ExecutedOp, float], ...]:
+        """Each kernel with its time for the buffer."""
         written = 0.0 if self.kept else _share(self.writer, self.bytes)
-        return written + _share(self.reader, self.bytes)
+        return ((self.writer, written), (self.reader, _share(self.reader, self.bytes)))
 
 
 @frozen(eq=False)
@@ -52,7 +57,13 @@ class KernelChain:
 
     @property
     def handed_ms(self) -> float:
-        return sum(handover.ms for handover in self.handovers)
+        """The kernels' time for the buffers; that of a kernel with several is at most its own."""
+        spent = [part for handover in self.handovers for part in handover.parts]
+        by_kernel: dict[int, float] = {}
+        for kernel, ms in spent:
+            by_kernel[id(kernel)] = by_kernel.get(id(kernel), 0.0) + ms
+        own = {id(kernel): kernel.ms for kernel, _ in spent}
+        return sum(min(ms, own[kernel]) for kernel, ms in by_kernel.items())
 
 
 def chains(data: StepData, chip: Chip) -> list[KernelChain]:

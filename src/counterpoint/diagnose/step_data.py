@@ -42,24 +42,29 @@ class Context:
 
 
 def context_of(
-    run: Run | None = None, target: Target | None = None, settings: Settings | None = None
+    run: Run | None = None,
+    target: Target | None = None,
+    settings: Settings | None = None,
+    jaxlib: str | None = None,
 ) -> Context:
     """Return the context recorded by a Run or given by Settings; empty if there is neither."""
+    jaxlib = jaxlib or (run.versions.get("jaxlib") if run is not None else None)
     if settings is not None:
         return Context(
             run=run,
             target=target,
             flags={**settings.flags, **dict(settings.options)},
             environment=settings.variables,
+            jaxlib=jaxlib,
         )
     if run is None:
-        return Context(target=target)
+        return Context(target=target, jaxlib=jaxlib)
     return Context(
         run=run,
         target=target,
         flags=dict(run.settings.xla),
         environment=dict(run.settings.env),
-        jaxlib=run.versions.get("jaxlib"),
+        jaxlib=jaxlib,
     )
 
 

@@ -25,6 +25,7 @@ from counterpoint.report.document import (
 from counterpoint.report.json import At, CountOf, Pairs, Result, fill, json_text
 from counterpoint.report.run_commands import next_commands, requested_window, shown_path
 from counterpoint.runs import BURSTS, Outcome, Rank, Run
+from counterpoint.runs.compiles import all_compiles
 from counterpoint.runs.reports import effective_flags, flags_by_module
 from counterpoint.runs.scores import seen_steps
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
@@ -40,6 +41,8 @@ __all__ = [
 Broken = tuple[Path, str]
 """The directory of a Run that can't be read, and why."""
 _FEW: Final = 10  # with fewer steps percentiles mean nothing
+_NOTICEABLE_S: Final = 1.0
+"""Seconds of compiling that are worth a line."""
 _COLUMNS: Final = (
     Column("name", ColumnKind.LABEL),
     Column("started", ColumnKind.WORD, 2),
@@ -110,6 +113,8 @@ def run_lines(
     yield printable(f"steps    {steps_line(run)}")
     if tokens := _tokens_line(run):
         yield printable(f"tokens   {tokens}")
+    if compiles := _compiles_line(run):
+        yield printable(f"compiles {compiles}")
     yield printable(_profile(run, needed=needs_profile))
     yield from (printable(f"note     {note}") for note in notes)
     yield from map(printable, digest)
@@ -158,6 +163,18 @@ def _tokens_line(run: Run) -> str | None:
         f"{rate:,.0f} per second, {rate / tokens.devices:,.0f} on each device: {tokens.count:,} in"
         f" a step, by {tokens.trainer}'s batch and sequence"
     )
+
+
+def _compiles_line(run: Run) -> str | None:
+    """Describe how long XLA compiled, if that is noticeable."""
+    compiles = all_compiles(run)
+    if compiles is None or compiles.seconds < _NOTICEABLE_S:
+        return None
+    took = f"{compiles.seconds:,.1f} s in {counted_noun(compiles.count, 'compile')}"
+    if compiles.count == 1:
+        return f"{took} of {compiles.longest}" if compiles.longest else took
+    name = f" ({compiles.longest})" if compiles.longest else ""
+    return f"{took}, the longest {compiles.longest_s:,.1f} s{name}"
 
 
 def _spread(seconds: Sequence[float]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -129,15 +131,18 @@ def _functions(data: StepData, times: Intervals, compiles: pl.DataFrame) -> tupl
 def compiled_in_run(run: Run) -> dict[str, tuple[int, float]]:
     """Return functions that the timed rank compiled after its first steps: count and seconds.
 
-    A function not compiled before, such as an evaluation, counts from its second compile.
+    A function not compiled before, such as an evaluation, counts from its second compile. Where the
+    steps have no times, the first compiles of each function count as those of the first steps.
     """
     rank = run.timed
-    if rank is None or len(rank.steps) <= WARM:
+    if rank is not None and len(rank.steps) <= WARM:
         return {}
-    warm_s = rank.steps[WARM].start_s
-    seen: set[str] = set()
+    warm_s = rank.steps[WARM].start_s if rank is not None else -math.inf
+    before = 1 if rank is not None else WARM
+    rank = rank or next((rank for rank in run.ranks if rank.compiles), None)
+    seen = Counter[str]()
     found: dict[str, tuple[int, float]] = {}
-    for compile_ in rank.compiles:
+    for compile_ in rank.compiles if rank is not None else ():
         if (
             compile_.kind != "backend"
             or compile_.name is None
@@ -145,11 +150,48 @@ def compiled_in_run(run: Run) -> dict[str, tuple[int, float]]:
             or compile_.aot
         ):
             continue
-        if compile_.name in seen and compile_.at_s > warm_s:
+        if seen[compile_.name] >= before and compile_.at_s > warm_s:
             count, seconds = found.get(compile_.name, (0, 0.0))
             found[compile_.name] = (count + 1, seconds + compile_.seconds)
-        seen.add(compile_.name)
+        seen[compile_.name] += 1
     return found
+
+
+_WORTH_SAYING: Final = 0.1
+"""Share of the time of steps that compiles must take for the median step to hide it."""
+
+
+def hidden_by_the_median(data: StepData) -> str | None:
+    """Return how much of the time went into compiles, if a median step has none of it."""
+    run = data.context.run
+    again = compiled_in_run(run).values() if run is not None else ()
+    count, seconds = sum(times for times, _ in again), sum(took for _, took in again)
+    steps = run.timed.steps if run is not None and run.timed is not None else ()
+    if run is not None and len(steps) > WARM:
+        lasted_s = steps[-1].start_s - steps[WARM].start_s
+        if seconds > _WORTH_SAYING * lasted_s:
+            return (
+                f"{count:,} compiles after the run's first steps take {seconds:,.1f} of"
+                f" {lasted_s:,.1f} s: a step takes {lasted_s / (len(steps) - 1 - WARM) * 1e3:,.1f}"
+                " ms on average, and the median step is one without a compile (STEP303)"
+            )
+        return None
+    if count > 1 and seconds * 1e3 > data.step_ms:
+        return (
+            f"{count:,} compiles after the first ones take {seconds:,.1f} s of the run, and the"
+            " median step is one without a compile (STEP303)"
+        )
+    seen = compiled_in_steps(data)
+    if seen is None or seen.cost_ms < _WORTH_SAYING * data.step_ms:
+        return None
+    steady = data.timeline.steps.filter("steady")["step"].n_unique()
+    if 2 * len(seen.steps) >= steady:
+        return None  # the median step has a compile
+    return (
+        f"{len(seen.steps)} of {steady} steps compile, which makes steps"
+        f" {seen.cost_ms:,.1f} ms longer on average; the median step is one without a compile"
+        " (STEP303)"
+    )
 
 
 def per_step_ms(run: Run, seconds: float) -> float:

@@ -156,13 +156,20 @@ def _remedy(data: StepData, rows: Rows, looped: Sequence[str]) -> Remedy:
     if not on_gpu(data):
         return advise(data, _ELSEWHERE)
     if nothing:
-        flags = {pipelining_flag(kind): "true" for kind in looped if kind in PIPELINED}
-        moved = "; or move collectives of the loop to another iteration" if flags else ""
-        return advise(data, _ELSEWHERE + moved, flags)
+        pipelining = _pipelining(data, looped)
+        moved = "; or move collectives of the loop to another iteration" if pipelining else ""
+        return advise(data, _ELSEWHERE + moved, pipelining)
     scheduler = scheduler_of(data)
     flags = {} if scheduler.ran else {LHS: "true"}
-    flags |= {pipelining_flag(kind): "true" for kind in dict.fromkeys(looped) if kind in PIPELINED}
-    return advise(data, _words(scheduler, _costs(data), pipelined=bool(looped)), flags)
+    pipelining = _pipelining(data, looped)
+    words = _words(scheduler, _costs(data), pipelined=bool(pipelining))
+    return advise(data, words, flags | pipelining)
+
+
+def _pipelining(data: StepData, looped: Sequence[str]) -> dict[str, str]:
+    """Return the flags that move collectives of these kinds, where they are not on already."""
+    flags = {pipelining_flag(kind): "true" for kind in looped if kind in PIPELINED}
+    return dict(advise(data, "", flags).flags)
 
 
 def _fewer(kind: str) -> str:

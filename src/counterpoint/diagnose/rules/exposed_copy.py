@@ -136,6 +136,7 @@ def check(data: StepData) -> Iterator[Finding]:
         title=f"exposed copies take {ms_text(exposed)} per step",
         detail=_detail(data, exposed, rows, ways),
         saves_ms=saves,
+        takes_ms=exposed,
         basis=basis,
         evidence=rows_as_evidence(data, rows),
         remedy=_remedy(data, ways[0].way, exposed),

@@ -126,6 +126,7 @@ def check(data: StepData) -> Iterator[Finding]:
             f" bfloat16 operands would save {_gain(wide, saves)}"
         ),
         saves_ms=saves,
+        takes_ms=total,
         basis=Basis.RULE_OF_THUMB,
         evidence=rows_as_evidence(data, (product.row for product in wide)),
         remedy=advise(

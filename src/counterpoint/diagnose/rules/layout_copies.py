@@ -112,6 +112,7 @@ def _on_device(data: StepData, found: Sequence[ExecutedOp]) -> Finding:
             f" {_shapes(first)}, {_for_whom(first)}"
         ),
         saves_ms=saves,
+        takes_ms=total,
         basis=basis,
         evidence=evidence_of(data, found),
         remedy=advise(

@@ -132,6 +132,7 @@ def _finding(data: StepData, kind: _ChainKind, saves: Range, chip: Chip) -> Find
             f" writes what the next reads, such as {_pair(kind.chains[0])}"
         ),
         saves_ms=saves,
+        takes_ms=ms,
         basis=Basis.RULE_OF_THUMB,
         evidence=evidence_of(data, members),
         remedy=_remedy(data, kind),

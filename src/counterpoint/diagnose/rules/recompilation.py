@@ -54,6 +54,7 @@ functions of the same name on one line look like one that was compiled twice.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -103,12 +104,19 @@ def _in_profile(data: StepData) -> Iterator[Finding]:
             f"{what}; this makes steps {ms_text(seen.cost_ms)} longer on average"
             f"{_shapes(data, seen.names)}"
         ),
-        saves_ms=Range(0.0, seen.cost_ms),
+        saves_ms=_gain(data, seen.cost_ms, f"{seen.ms / 1e3:,.2f} s of the profile"),
         basis=data.basis,
         evidence=_evidence(seen),
         remedy=_remedy(),
         doubt=_doubt(data, seen),
     )
+
+
+def _gain(data: StepData, per_step_ms: float, once: str) -> Range | Unknown:
+    """Return the gain per step; of a median step that compiles nothing, no more than it takes."""
+    if per_step_ms <= data.step_ms:
+        return Range(0.0, per_step_ms)
+    return Unknown(f"{once}, not of a median step")
 
 
 def _evidence(seen: StepCompiles) -> tuple[Evidence, ...]:
@@ -150,6 +158,11 @@ def _in_run(data: StepData) -> Iterator[Finding]:
     seconds = sum(took for _, took in again.values())
     ranked = sorted(again.items(), key=lambda entry: -entry[1][1])
     times = sum(count for count, _ in again.values())
+    steps = len(run.timed.steps) if run.timed is not None else 0
+    saves = _gain(
+        data, per_step_ms(run, seconds) if steps else math.inf, f"{seconds:,.2f} s of the run"
+    )
+    priced = isinstance(saves, Range)
     yield Finding(
         code=CODE,
         title=f"{times} compiles after the run's first steps take {seconds:,.1f} s",
@@ -159,10 +172,11 @@ def _in_run(data: StepData) -> Iterator[Finding]:
             )
             + _shapes(data, tuple(name for name, _ in ranked))
         ),
-        saves_ms=Range(0.0, per_step_ms(run, seconds)),
+        saves_ms=saves,
         basis=data.basis,
         evidence=tuple(
-            Evidence(what=name, ms=per_step_ms(run, took)) for name, (_, took) in ranked[:_NAMED]
+            Evidence(what=name, ms=per_step_ms(run, took) if priced else None)
+            for name, (_, took) in ranked[:_NAMED]
         ),
         remedy=_remedy(),
     )

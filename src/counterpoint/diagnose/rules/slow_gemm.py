@@ -131,6 +131,7 @@ def check(data: StepData) -> Iterator[Finding]:
             f" {chip.name} ({first.price.low * 1e3:,.3f} to {first.price.high * 1e3:,.3f} ms)"
         ),
         saves_ms=saves,
+        takes_ms=total,
         basis=Basis.RULE_OF_THUMB,
         evidence=evidence_of(data, (product.ran for product in slow)),
         remedy=_remedy(data, slow),

@@ -283,6 +283,7 @@ def _finding(data: StepData, ops: Sequence[_SlowOp], rates: _Rates) -> Finding:
             f" {first.bytes / 1e6:,.1f} MB and its arithmetic; it reaches {reached / 1e9:,.1f} GB/s"
         ),
         saves_ms=Range(0.0, sum(slow.saves_ms for slow in ops)),
+        takes_ms=total,
         basis=Basis.RULE_OF_THUMB,
         evidence=evidence_of(data, (slow.ran for slow in ops)),
         remedy=_remedy(data, kind),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from counterpoint.core import Basis, Range
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun, some
-from counterpoint.diagnose import Explanation, Grouping
+from counterpoint.diagnose import VIRTUAL_DEVICES, Explanation, Grouping
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
@@ -158,6 +158,8 @@ def _profile(explanation: Explanation, run: Run | None, named: tuple[str, ...]) 
         Fact("devices", _devices(explanation)),
         Fact("program", _programs(explanation)),
     ]
+    if VIRTUAL_DEVICES in explanation.notes:
+        rows.append(Fact("", VIRTUAL_DEVICES, Tone.WARNING))
     if explanation.truncated:
         rows.append(
             Fact(
@@ -175,7 +177,8 @@ def _notes(explanation: Explanation) -> list[Section]:
     steps = explanation.steps
     rows = [Fact("steps", steps.how, Tone.QUIET)] if steps.median_ms is not None else []
     programs = [program.name for program in explanation.programs]
-    rows += note_facts(explanation.notes, explanation.hosts, programs)
+    notes = [note for note in explanation.notes if note != VIRTUAL_DEVICES]  # said at the top
+    rows += note_facts(notes, explanation.hosts, programs)
     return [Section("Notes", "", (FactList(tuple(rows)),))] if rows else []
 
 

@@ -32,9 +32,9 @@ _MARK: Final = "mark steps with jax.profiler.StepTraceAnnotation"
 def step_section(explanation: Explanation, run: Run | None) -> Section:
     """Return the step time, and how well the profile determines it."""
     own = own_step(explanation, run)
+    below = [Prose(explanation.hidden)] if explanation.hidden else []
     if own is not None:
-        return Section("Step time", _counted(own), tuple(_beside_own(explanation)))
-    below: list[Prose] = []
+        return Section("Step time", _counted(own), (*below, *_beside_own(explanation)))
     timed = outside_profile(run)
     if timed is not None:
         below.append(Prose(f"by the run's own count: {counted_outside(timed)}"))
@@ -92,17 +92,18 @@ def counted_outside(timed: Score) -> str:
 def step_line(explanation: Explanation, run: Run | None) -> str:
     """Return the step time in one line, with its source."""
     own = own_step(explanation, run)
+    hidden = f"; {explanation.hidden}" if explanation.hidden else ""
     if own is None:
         step = step_section(explanation, None).summary.replace("   ", ", ")
         several = [f"; {note}" for note in explanation.notes if EACH_RUN in note]
         if parts := step_programs(explanation):
             several.insert(0, f"; one step runs {parts}")
-        return f"{step}; {explanation.basis} by the profile{''.join(several)}"
+        return f"{step}; {explanation.basis} by the profile{''.join(several)}{hidden}"
     if explanation.steps.median_ms is None:
         seen = _no_step(explanation)
     else:
         seen = f"by the profile, {_takes(explanation)}"
-    return f"{_counted(own).replace('   ', ', ')}; {seen}"
+    return f"{_counted(own).replace('   ', ', ')}; {seen}{hidden}"
 
 
 def outside_profile(run: Run | None) -> Score | None:

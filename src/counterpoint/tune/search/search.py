@@ -108,7 +108,10 @@ def _with_remedies(
     """Put the remedies that `explain` names for the base's losses before all other seeds."""
     base = base_forecast.base
     explained = explain(
-        base.simulation.timeline, target=work.pricing.target, settings=base.settings
+        base.simulation.timeline,
+        target=work.pricing.target,
+        settings=base.settings,
+        jaxlib=base.jaxlib,
     )
     for failure in explained.failures:
         say(failure)

@@ -48,6 +48,11 @@ class Forecast:
         return f"<Forecast {self.name!r}: {step}>"
 
     @property
+    def jaxlib(self) -> str | None:
+        """The jaxlib that compiled it; None if it was scheduled already."""
+        return self.compiled.versions.get("jaxlib") if self.compiled is not None else None
+
+    @property
     def step_s(self) -> float:
         return self.simulation.step_s
 

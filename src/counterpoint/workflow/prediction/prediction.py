@@ -256,7 +256,12 @@ def predict(
             origin=subject.origin,
             target=where,
             base=base,
-            explanation=explain(base.simulation.timeline, target=where, settings=base.settings),
+            explanation=explain(
+                base.simulation.timeline,
+                target=where,
+                settings=base.settings,
+                jaxlib=base.jaxlib,
+            ),
             basis=shares(base.simulation),
             candidates=results.standings,
             what_if=tuple(answer for answer in answered if isinstance(answer, WhatIfAnswer)),

@@ -1,0 +1,29 @@
+"""What XLA compiled in a Run, as the agent recorded it."""
+
+from __future__ import annotations
+
+from counterpoint.core.frozen import frozen
+from counterpoint.runs.run import Run
+
+__all__ = ["RunCompiles", "all_compiles"]
+
+
+@frozen
+class RunCompiles:
+    """XLA's compiles of the rank that spent most time on them."""
+
+    count: int
+    seconds: float
+    longest: str | None
+    longest_s: float
+
+
+def all_compiles(run: Run) -> RunCompiles | None:
+    """Return what XLA compiled in a Run; None if nothing."""
+    ranks = [[found for found in rank.compiles if found.kind == "backend"] for rank in run.ranks]
+    compiles = max(ranks, key=lambda found: sum(one.seconds for one in found), default=[])
+    if not compiles:
+        return None
+    longest = max(compiles, key=lambda found: found.seconds)
+    seconds = sum(found.seconds for found in compiles)
+    return RunCompiles(len(compiles), seconds, longest.name, longest.seconds)
