@@ -138,3 +138,29 @@ def test_what_shows_of_a_transfer_that_would_be_hidden_is_waiting(said: Said) ->
     # have been over by 7.
     assert found.evidence[0].ms == pytest.approx(0.5)
     said(found)
+
+
+def test_the_op_in_which_devices_differ_is_named() -> None:
+    """The slow device is another one in each step, as where an op's time depends on its data."""
+
+    def of(device: int, number: int) -> list[Work]:
+        longest = 3.0 * (device == number % 2)
+        return [
+            ("work.1", 0, 10 + longest),
+            ("reduce", 10 + longest, 5 - longest),
+            ("work.2", 15, 5),
+        ]
+
+    (found,) = ask(made(HLO, of, 20, steps=6, flags={}, jaxlib="0.10.2"))
+    assert "differ most in work.1" in found.detail
+    assert "10.00 ms to 13.00 ms" in found.detail
+    assert "work.1" in found.remedy.text
+    assert "work.1" not in ask(case(lambda _: 3.0))[0].remedy.text
+
+
+def test_the_only_step_tells_which_device_was_last() -> None:
+    (found,) = ask(case(lambda _: 3.0, steps=3))  # the first and the last do not count
+    assert "Device 1 (host0) is the last in this step" in found.detail
+    assert "3.00 ms longer" in found.detail
+    assert "so it starts late" in found.detail
+    assert "whether it always is" in found.detail

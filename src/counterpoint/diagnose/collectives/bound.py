@@ -196,7 +196,7 @@ def _unheld(facts: ExecutionFigures, transfer_ms: float, achieved: float) -> tup
     """Judge a collective for which there is no expected rate."""
     if is_tiny(facts.wire.bytes, transfer_ms):
         return Bound.LATENCY, (
-            f"{transfer_ms:.3g} ms for {_bytes(facts)}, little for any link: its start and"
+            f"{_each(facts, transfer_ms)}, little for any link: its start and"
             f" rounds{_among(facts)} take the time"
         )
     carries = f"{achieved / 1e9:.3g} GB/s achieved"
@@ -217,7 +217,7 @@ def _against_price(
     expected_ms = price.seconds * 1e3
     if price.bound_by == "latency" and transfer_ms <= price.high * 1e3:
         return Bound.LATENCY, (
-            f"{transfer_ms:.3g} ms for {_bytes(facts)}{_carried(facts, transfer_ms)}: the rest is"
+            f"{_each(facts, transfer_ms)}{_carried(facts, transfer_ms)}: the rest is"
             f" its start and its rounds{_among(facts)}; {expected_ms:.2g} ms expected ({price.how})"
         )
     rate = _share(facts, achieved)
@@ -241,7 +241,7 @@ def _on_ici(
     sends_ms = (facts.wire.bytes or 0.0) / capacity * 1e3
     if latency_ms > sends_ms and transfer_ms <= 2 * (latency_ms + sends_ms):
         return Bound.LATENCY, (
-            f"{transfer_ms:.3g} ms for {_bytes(facts)}: hops between chips take about"
+            f"{_each(facts, transfer_ms)}: hops between chips take about"
             f" {latency_ms:.2g} ms, regardless of the size"
         )
     rate = _share(facts, achieved)
@@ -256,6 +256,10 @@ def _carried(facts: ExecutionFigures, transfer_ms: float) -> str:
         return ""
     ms = min(facts.wire.bytes / facts.wire.capacity * 1e3, transfer_ms)
     return f", {ms / transfer_ms:.0%} of it for the bytes at {facts.wire.capacity / 1e9:.3g} GB/s"
+
+
+def _each(facts: ExecutionFigures, transfer_ms: float) -> str:
+    return f"each transfer takes {transfer_ms:.3g} ms, in which a device sends {_bytes(facts)}"
 
 
 def _among(facts: ExecutionFigures) -> str:

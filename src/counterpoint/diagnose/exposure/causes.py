@@ -224,11 +224,15 @@ def meanwhile(data: StepData, rows: Rows) -> str:
     """Describe what the current schedule would allow; empty if the simulator cannot tell."""
     step = data.timeline.step_program
     gain = data.cached(savings_of).beside(row["op"] for row in rows if row["program"] == step)
-    if gain is None or gain.high < _LITTLE * exposed_ms(rows):
+    covered = _covered(rows)
+    if gain is None or covered is None:
+        return ""
+    high = min(gain.high, covered)  # no more than there is work that could overlap them
+    if high < _LITTLE * exposed_ms(rows):
         return ""
     return (
         ". In the current order, overlapping all work that does not need them would gain"
-        f" {gain.low:,.2f} to {gain.high:,.2f} ms"
+        f" {min(gain.low, high):,.2f} to {high:,.2f} ms per step"
     )
 
 

@@ -95,6 +95,21 @@ def stragglers(data: StepData) -> tuple[Straggler, ...]:
     )
 
 
+def last_of_one_step(data: StepData) -> Straggler | None:
+    """Return the device that arrives last in the only step, if the others clearly wait for it.
+
+    Whether it is late in other steps, too, is not known.
+    """
+    waited = _waited(data, data.cached(waits))
+    if waited.shape[1:] != (1,) or not one_clock(data.timeline):
+        return None
+    first, late = _lateness(waited)
+    if late[0] <= max(_WORTH * data.step_ms, _doubt_ms(data)):
+        return None
+    number = int(first[0])
+    return _straggler(data, waited, number, np.arange(len(waited)) == number, 1)
+
+
 def _hosts(data: StepData, waited: Waited, host: NDArray[np.int64]) -> list[Straggler]:
     """Find hosts whose every device waits little, nearly as little as any device at all."""
     count = int(host.max()) + 1

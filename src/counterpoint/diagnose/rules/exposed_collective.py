@@ -113,7 +113,7 @@ def _finding(data: StepData, rows: Rows) -> Finding:
         title=f"devices wait {ms_text(exposed_ms(rows))} per step for {kinds(rows)}",
         detail=(
             f"{hidden:.0%} of {ms_text(whole)} of communication is hidden behind compute; of the"
-            f" rest, {place_of(first)} takes {ms_text(first['own_ms'])}:"
+            f" rest, {place_of(first)} takes {ms_text(first['own_ms'])} per step:"
             f" {first['why'] or _beside(first)}{_too_long(first)}{meanwhile(data, rows)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
@@ -143,8 +143,9 @@ def _too_long(row: dict[str, Any]) -> str:
     if None in parts or row["mean_transfer_ms"] <= row["slack_ms"] + row["movable_ms"]:
         return ""
     return (
-        f". Its transfer of {row['mean_transfer_ms']:,.3g} ms is longer than all work that could"
-        f" overlap it: {row['slack_ms']:,.3g} ms beside it, {row['movable_ms']:,.3g} ms elsewhere"
+        f". Each of its transfers, of {row['mean_transfer_ms']:,.3g} ms, is longer than all work"
+        f" that could overlap it: {row['slack_ms']:,.3g} ms beside it,"
+        f" {row['movable_ms']:,.3g} ms elsewhere"
     )
 
 

@@ -64,7 +64,13 @@ from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import evidence, shares_of
 from counterpoint.diagnose.finding import Finding, Remedy, ms_text
-from counterpoint.diagnose.host.stragglers import Straggler, stragglers, waited_most_ms
+from counterpoint.diagnose.host.stragglers import (
+    Straggler,
+    last_of_one_step,
+    stragglers,
+    waited_most_ms,
+)
+from counterpoint.diagnose.host.uneven_ops import UnevenOp, most_uneven_op
 from counterpoint.diagnose.savings import longer_ms, savings_of
 from counterpoint.diagnose.step_data import StepData, place_of
 
@@ -73,6 +79,8 @@ NAME: Final = "late-rank"
 SINCE: Final = "0.1"
 
 _NAMED: Final = 3
+_MOSTLY: Final = 0.5
+"""Share of the mean wait that the differences of one op must explain for it to be named."""
 
 
 def check(data: StepData) -> Iterator[Finding]:
@@ -88,6 +96,9 @@ def check(data: StepData) -> Iterator[Finding]:
     late = stragglers(data)
     gain = _simulated(data, late, most)
     low = min(sum(map(_certain, rows)), mean)
+    uneven = most_uneven_op(data)
+    if uneven is not None and uneven.excess_ms < _MOSTLY * mean:
+        uneven = None
     yield Finding(
         code=CODE,
         title=f"devices wait {ms_text(mean)} per step for the last device to arrive",
@@ -96,12 +107,12 @@ def check(data: StepData) -> Iterator[Finding]:
             f" {ms_text(most)}, the gain if the others arrived as early. The transfers of these"
             f" collectives take {ms_text(sum(map(_transfer, rows)))}; the longest wait is in"
             f" {place_of(rows[0])}, {ms_text(rows[0]['late_ms'])}. {_who(data, late)}"
-            f"{_without(gain)}"
+            f"{_without(gain)}{_differing(uneven)}"
         ),
         saves_ms=Range(max(low, gain.low) if gain else low, most),
         basis=Basis.PREDICTED if gain and gain.low > low else data.basis,
         evidence=evidence(data, rows, "late_ms"),
-        remedy=_remedy(data, late),
+        remedy=_remedy(data, late, uneven),
         doubt=_doubt(data),
     )
 
@@ -135,9 +146,30 @@ def _who(data: StepData, late: tuple[Straggler, ...]) -> str:
     if not late:
         steps = data.selection.windows["step"].n_unique()
         if steps == 1:
-            return "One step does not show which device is last more often than by chance"
+            return _in_one_step(data)
         return f"No device is last more often than by chance in these {steps} steps"
     return "; ".join(_one(data, rank) for rank in late[:_NAMED])
+
+
+def _in_one_step(data: StepData) -> str:
+    rank = last_of_one_step(data)
+    if rank is None:
+        return "One step does not show which device is last more often than by chance"
+    return (
+        f"{_named(data, rank)} the last in this step: the others wait"
+        f" {ms_text(rank.others_wait_ms)} longer than it does, by the median. Its compute takes"
+        f" {ms_text(rank.compute_ms)}, that of the others {ms_text(rank.others_compute_ms)}:"
+        f" {_why(rank)}. One step does not show whether it always is"
+    )
+
+
+def _differing(op: UnevenOp | None) -> str:
+    if op is None:
+        return ""
+    return (
+        f". Devices differ most in {place_of(op.row)}: it takes {ms_text(op.least_ms)} to"
+        f" {ms_text(op.most_ms)} per step, depending on the device"
+    )
 
 
 def _one(data: StepData, rank: Straggler) -> str:
@@ -176,7 +208,14 @@ def _place(data: StepData, rank: Straggler) -> str:
     return data.timeline.hosts[rank.number].name if rank.whole_host else f"device {rank.number}"
 
 
-def _remedy(data: StepData, late: tuple[Straggler, ...]) -> Remedy:
+def _remedy(data: StepData, late: tuple[Straggler, ...], uneven: UnevenOp | None) -> Remedy:
+    if uneven is not None and not late:
+        return advise(
+            data,
+            f"make {uneven.row['op']} faster, or its work equal on all devices: the wait is the"
+            " difference of its times; where the same device always takes longer, look at its"
+            " clocks and temperature, too",
+        )
     if not late:
         return advise(
             data,

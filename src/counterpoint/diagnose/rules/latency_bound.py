@@ -94,7 +94,8 @@ def check(data: StepData) -> Iterator[Finding]:
         code=CODE,
         title=(f"devices wait {ms_text(exposed_ms(rows))} per step for {_named(rows)}"),
         detail=(
-            f"{place_of(first)} takes {ms_text(first['own_ms'])}: {first['why']}"
+            f"{place_of(first)} takes {ms_text(first['own_ms'])} per step without waiting for late"
+            f" devices: {first['why']}"
             f"{_chain(rows, depth)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),

@@ -1,0 +1,79 @@
+"""The op whose time differs most from device to device: where others wait, it may be why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.diagnose.self_time import self_times
+from counterpoint.diagnose.step_data import StepData
+from counterpoint.timeline import Lane
+
+_OP = ("program", "op")
+
+
+@frozen(eq=False)
+class UnevenOp:
+    """An op's row of `StepData.ops`, and its milliseconds in a typical step, as means over steps.
+
+    `excess_ms` is how much longer it takes on the device on which it takes longest than on average.
+    """
+
+    row: dict[str, Any]
+    least_ms: float
+    most_ms: float
+    excess_ms: float
+
+
+def most_uneven_op(data: StepData) -> UnevenOp | None:
+    """Return the op of compute or copies with the largest excess; None with a single device."""
+    devices = len(data.selection.devices)
+    steps = data.selection.windows["step"].n_unique()
+    inside = data.spans.filter(pl.col("step").is_not_null())
+    if devices < 2 or not steps or not len(inside):
+        return None
+    works = pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & ~pl.col("async_window")
+    names = (
+        data.timeline.ops.with_row_index("row")
+        .filter(works)
+        .select("row", "program", op=pl.coalesce("op", "name"))
+    )
+    timed = inside.select(
+        "device",
+        "step",
+        row="op",
+        ps=pl.Series(
+            self_times(inside.select("op", "device", "line", "start_ps", "dur_ps")), dtype=pl.Int64
+        ),
+    )
+    # Each host numbers its ops separately.
+    in_step = (
+        timed.join(names, on="row")
+        .group_by(*_OP, "device", "step")
+        .agg(pl.col("ps").sum())
+        .group_by(*_OP, "step")
+        .agg(
+            most=pl.col("ps").max(),
+            least=pl.when(pl.len() == devices).then(pl.col("ps").min()).otherwise(0),
+            mean=pl.col("ps").sum() / devices,
+        )
+    )
+    # A median step, and not the mean of those that are looked into.
+    ms = data.selection.scale * data.selection.occurrences or 1 / PS_PER_MS
+    found = (
+        in_step.group_by(_OP)
+        .agg(
+            least=pl.col("least").sum() / steps * ms,
+            most=pl.col("most").sum() / steps * ms,
+            excess=(pl.col("most") - pl.col("mean")).sum() / steps * ms,
+        )
+        .join(data.ops, on=_OP, nulls_equal=True)
+        .sort("excess", "op", descending=[True, False])
+        .head(1)
+    )
+    for row in found.iter_rows(named=True):
+        return UnevenOp(row, row["least"], row["most"], row["excess"])
+    return None
