@@ -24,6 +24,7 @@ MESSAGES: Final = message_classes(
       6 entry_computation_id int64
       7 schedule Schedule
       8 input_output_alias Aliases
+      14 spmd_parameters_shardings Sharding*
       15 device_assignment DeviceAssignment
       17 stack_frame_index Stacks
       19 frontend_attributes Attributes
@@ -55,6 +56,7 @@ MESSAGES: Final = message_classes(
       35 id int64
       36 operand_ids int64*
       38 called_computation_ids int64*
+      40 sharding Sharding
       43 backend_config bytes
       47 is_host_transfer bool
       48 scatter_dimension_numbers ScatterDimensions
@@ -154,6 +156,20 @@ MESSAGES: Final = message_classes(
     SubAxis
       1 pre_size int64
       2 size int64
+    Sharding
+      1 type int32
+      3 tile_assignment_dimensions int64*
+      4 tile_assignment_devices int64*
+      6 replicate_on_last_tile_dim bool
+      8 last_tile_dims int32*
+      9 iota_reshape_dims int64*
+      10 iota_transpose_perm int32*
+      14 named_sharding NamedSharding
+    NamedSharding
+      2 mesh Mesh
+      3 dim_shardings DimSharding*
+    DimSharding
+      1 axes AxisRef*
     Schedule
       1 sequences SequenceEntry*
     SequenceEntry

@@ -35,6 +35,7 @@ from counterpoint.hlo.model.instruction import (
     finished,
 )
 from counterpoint.hlo.model.program import Alias, Program
+from counterpoint.hlo.model.sharding import Sharding, on_mesh, tiled
 from counterpoint.hlo.model.stack import StackTable
 from counterpoint.hlo.model.validation import validate_program
 from counterpoint.hlo.schedule import with_async_collectives, without_async_wrappers
@@ -97,6 +98,8 @@ def attributes(message: Message) -> Attributes:
 
 def _number(it: Message, made: Draft) -> None:
     made.parameter_number = it.parameter_number
+    if it.HasField("sharding"):
+        made.sharding = _sharding(it.sharding)
 
 
 def _element(it: Message, made: Draft) -> None:
@@ -206,7 +209,7 @@ def _convolution(it: Message) -> Convolution:
 
 def _groups(it: Message) -> ReplicaGroups | None:
     if it.HasField("mesh_axes_replica_group_list"):
-        return _mesh(it.mesh_axes_replica_group_list)
+        return _mesh(it.mesh_axes_replica_group_list.mesh, it.mesh_axes_replica_group_list.axes)
     if it.HasField("iota_collective_device_list"):
         return _iota(it.iota_collective_device_list)
     listed = it.collective_device_list
@@ -225,14 +228,38 @@ def _iota(message: Message) -> Iota:
     )
 
 
-def _mesh(message: Message) -> Mesh:
+def _mesh(message: Message, axes: Iterable[Message]) -> Mesh:
     return Mesh(
-        sizes=tuple(axis.size for axis in message.mesh.axes),
-        axes=tuple(
-            Axis(axis.mesh_axis_index, axis.sub_axis_info.pre_size, axis.sub_axis_info.size)
-            for axis in message.axes
-        ),
-        devices=_mesh_devices(message.mesh),
+        sizes=tuple(axis.size for axis in message.axes),
+        axes=_axes(axes),
+        devices=_mesh_devices(message),
+    )
+
+
+def _axes(references: Iterable[Message]) -> tuple[Axis, ...]:
+    return tuple(
+        Axis(axis.mesh_axis_index, axis.sub_axis_info.pre_size, axis.sub_axis_info.size)
+        for axis in references
+    )
+
+
+_REPLICATED: Final = 0
+_TILED: Final = 3
+
+
+def _sharding(message: Message) -> Sharding | None:
+    """Return the sharding; None for kinds that do not say which devices hold the same."""
+    if message.HasField("named_sharding"):
+        named = message.named_sharding
+        return on_mesh(_mesh(named.mesh, ()), [_axes(one.axes) for one in named.dim_shardings])
+    if message.type != _TILED or message.last_tile_dims:
+        return Sharding() if message.type == _REPLICATED else None
+    return tiled(
+        message.tile_assignment_dimensions,
+        message.tile_assignment_devices,
+        message.iota_reshape_dims,
+        message.iota_transpose_perm,
+        replicated=message.replicate_on_last_tile_dim,
     )
 
 
@@ -327,6 +354,7 @@ def _program(module: Message) -> Program:
         num_replicas=max(assigned.replica_count, 1),
         device_order=_device_order(assigned),
         aliases=tuple(map(_alias, module.input_output_alias.entries)),
+        shardings=tuple(map(_sharding, module.spmd_parameters_shardings)),
         stacks=_stacks(module.stack_frame_index),
     )
 

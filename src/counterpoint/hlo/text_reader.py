@@ -32,6 +32,7 @@ from counterpoint.hlo.model.instruction import (
     element_bits,
 )
 from counterpoint.hlo.model.program import Alias, Program
+from counterpoint.hlo.model.sharding import parse_sharding
 from counterpoint.hlo.model.stack import StackTable
 from counterpoint.hlo.model.validation import validate_program
 from counterpoint.hlo.schedule import with_async_collectives, without_async_wrappers
@@ -185,6 +186,7 @@ def _details(opcode: str, shape: Shape, inside: str, found: dict[str, str]) -> d
     }
     if opcode == "parameter":
         details["parameter_number"] = int(inside)
+        details["sharding"] = parse_sharding(found.get("sharding", ""))
     elif opcode == "get-tuple-element":
         details["tuple_index"] = int(found["index"])
     elif opcode == "constant":

@@ -55,6 +55,7 @@ from counterpoint.diagnose.rules import (
     slow_remote_calls,
     small_collectives,
     synchronous_collective,
+    unsharded_batch,
 )
 from counterpoint.diagnose.step_data import StepData
 
@@ -95,6 +96,7 @@ RULES: Final[tuple[StepRule, ...]] = (
     layout_copies,
     exposed_copy,
     slow_op,
+    unsharded_batch,
     command_buffers_hide_ops,
     pgle_missing,
     pgle_stale,

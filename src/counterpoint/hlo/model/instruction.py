@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.groups import ReplicaGroups
+from counterpoint.hlo.model.sharding import Sharding
 
 # Element types whose names do not contain their width in bits.
 _BITS = {"pred": 8, "token": 0, "opaque": 0}
@@ -195,6 +196,8 @@ class Instruction:
     is_host_transfer: bool = False
     # The scheduler's name for it, if the module contains it: later passes rename and clone.
     scheduling_name: str = ""
+    # Of a parameter, if the module has it.
+    sharding: Sharding | None = None
 
     @property
     def is_sync(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Computation, Instruction
+from counterpoint.hlo.model.sharding import Sharding
 from counterpoint.hlo.model.stack import Frame, StackTable
 
 _FREE_WORDS = (
@@ -54,6 +55,8 @@ class Program:
     # The device of each partition of each replica, as a mesh orders them; (): 0, 1, ...
     device_order: tuple[int, ...] = field(default=(), repr=False)
     aliases: tuple[Alias, ...] = field(default=(), repr=False)
+    # Of the entry's parameters, where the module and not the parameters themselves have them.
+    shardings: tuple[Sharding | None, ...] = field(default=(), repr=False)
     stacks: StackTable = field(default_factory=StackTable, repr=False)
     # Instructions that run inside an async wrapper, and the start that represents them.
     wrapped: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -75,6 +78,13 @@ class Program:
         """Return the instruction of that name; for one inside an async wrapper, its start."""
         name = name.removeprefix("%")
         return self._by_name.get(self.wrapped.get(name, name))
+
+    def sharding(self, parameter: Instruction) -> Sharding | None:
+        """Return how a parameter of the entry is sharded; None if that is not known."""
+        number = parameter.parameter_number or 0
+        if parameter.sharding is None and number < len(self.shardings):
+            return self.shardings[number]
+        return parameter.sharding
 
     def root(self, computation: str) -> Instruction | None:
         """Return the instruction whose value the computation returns."""
