@@ -6,6 +6,7 @@ own analysis of the same files.
 
 from __future__ import annotations
 
+import lzma
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -199,6 +200,20 @@ def test_a_bundle_without_metadata_is_read_as_far_as_it_goes(tmp_path: Path) -> 
     notes = " ".join(recording.notes)
     assert "name the GPU" in notes
     assert "host activity" in notes
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_chip_is_what_xla_compiled_for_where_nothing_names_the_gpu(
+    tmp_path: Path, packed: bool
+) -> None:
+    config = b'gpu_device_info { }\nplatform_name: "CUDA"\ndevice_description_str: "NVIDIA H100"\n'
+    name = "dump/module_0040.jit_step.gpu_target_config.pbtxt" + ".xz" * packed
+    members = {
+        TRACE: parquet(to_2024_4(one_gpu())),
+        name: lzma.compress(config) if packed else config,
+    }
+    recording = read_nsys_jax(write_zip(tmp_path / "a.zip", members))
+    assert [device.chip for device in recording.devices] == ["NVIDIA H100"]
 
 
 def test_a_combined_bundle_has_a_recording_for_each_rank(tmp_path: Path) -> None:

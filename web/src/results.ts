@@ -65,6 +65,8 @@ export interface Utilisation {
   flops_per_s: Maybe;
   flops_known_share: Maybe;
   mfu: Maybe;
+  hfu: Maybe;
+  recomputed_flops_per_s: Maybe;
   bytes_per_s: Maybe;
   hbm_share: Maybe;
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.finding import Remedy as Remedy
     from counterpoint.diagnose.grouping import GROUPINGS as GROUPINGS
     from counterpoint.diagnose.grouping import Grouping as Grouping
+    from counterpoint.diagnose.ops import Utilization as Utilization
     from counterpoint.diagnose.selection import WindowKind as WindowKind
     from counterpoint.diagnose.selection import select as select
     from counterpoint.diagnose.step import Breakdown as Breakdown

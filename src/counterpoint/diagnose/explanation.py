@@ -15,7 +15,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.rules import found_by
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.environment import that_changes
+from counterpoint.diagnose.environment import chip_of, that_changes
 from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, Finding
 from counterpoint.diagnose.host.compiles import hidden_by_the_median
 from counterpoint.diagnose.host.startup import startup
@@ -256,7 +256,7 @@ def _explained(
     data = StepData(selection=selection, context=context, stopwatch=stopwatch)
     attributed, ops, collectives = data.attributed, data.ops, data.cached(collective_profile)
     parts = data.breakdown if selection.occurrences else None
-    use = utilization(selection, ops, parts.idle_ms if parts else None)
+    use = utilization(selection, ops, parts.idle_ms if parts else None, chip_of(data))
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
     findings, failures = judge(data) if parts else ((), ())
     return Explanation(

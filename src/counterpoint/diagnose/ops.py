@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -15,6 +15,9 @@ from counterpoint.diagnose.selection import Selection
 from counterpoint.diagnose.self_time import self_times
 from counterpoint.hardware import find_chip
 from counterpoint.timeline import Device, Lane
+
+if TYPE_CHECKING:
+    from counterpoint.hardware import Chip
 
 KEYS = ("program", "op")
 
@@ -176,23 +179,32 @@ def _numbered(parts: tuple[str, ...], depth: int) -> tuple[tuple[str, ...], str]
 class Utilization:
     """Figures of a median step, mean over devices; None if something needed is not known.
 
-    FLOP/s and bytes count what the compiled ops do, including rematerialization, so `mfu` is the
-    hardware's utilization: the model's own is lower by the recomputed part.
+    FLOP/s and bytes count what the compiled ops do. `hfu`, the utilization of the hardware, is
+    their share of the chip's dense bfloat16 peak; `mfu`, that of the model, leaves out what is
+    recomputed for the backward pass. Where no op's phase is known, nothing is left out:
+    `recomputed_flops_per_s` is None then, and `mfu` an upper bound.
     """
 
     chip: str | None
     busy_share: float | None
     flops_per_s: float | None
+    recomputed_flops_per_s: float | None
     flops_known_share: float | None  # of compute time, in ops whose operations are known
     mfu: float | None
+    hfu: float | None
     above_peak: float | None  # FLOP/s over the peak, if more: then there is no mfu
     bytes_per_s: float | None
     hbm_share: float | None
 
 
-def utilization(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) -> Utilization:
-    """Return utilization from the op profile and the idle time of a median step."""
-    chips = [_peaks(selection.timeline.devices[index]) for index in selection.devices]
+def utilization(
+    selection: Selection, ops: pl.DataFrame, idle_ms: float | None, given: Chip | None = None
+) -> Utilization:
+    """Return utilization from the op profile and the idle time of a median step.
+
+    `given` is the chip of devices that the profile does not name.
+    """
+    chips = [_peaks(selection.timeline.devices[index], given) for index in selection.devices]
     peak_flops = _mean([chip.flops for chip in chips])
     peak_bytes = _mean([chip.bytes for chip in chips])
     seconds = selection.median_ms / 1e3 if selection.lengths_ms else 0.0
@@ -200,17 +212,21 @@ def utilization(selection: Selection, ops: pl.DataFrame, idle_ms: float | None) 
         selection, ops.filter(~pl.col("category").is_in(["collective", "control"]))
     )
     flops = _rate(computing, "flops", seconds)
+    recomputed = _recomputed(computing, seconds)
     accessed = _rate(computing, "bytes_accessed", seconds)
     hbm = accessed / peak_bytes if accessed is not None and peak_bytes else None
     share = flops / peak_flops if flops is not None and peak_flops else None
+    believed = share if share is not None and share <= 1 else None
     known = float(computing.filter(pl.col("flops").is_not_null())["self_ms"].sum())
     total = float(computing["self_ms"].sum())
     return Utilization(
         chip=" and ".join(names) if (names := _names(chips)) else None,
         busy_share=None if idle_ms is None or not seconds else 1 - idle_ms / 1e3 / seconds,
         flops_per_s=flops,
+        recomputed_flops_per_s=None if flops is None else recomputed,
         flops_known_share=known / total if total and flops is not None else None,
-        mfu=share if share is not None and share <= 1 else None,
+        mfu=believed and believed * (1 - (recomputed or 0.0) / flops) if flops else believed,
+        hfu=believed,
         above_peak=share if share is not None and share > 1 else None,
         bytes_per_s=accessed,
         hbm_share=hbm if hbm is None or hbm <= 1 else None,
@@ -224,6 +240,13 @@ def _with_pairs(selection: Selection, ops: pl.DataFrame) -> pl.DataFrame:
     return ops.join(
         pairs.unique(["program", "op"]), on=["program", "op"], how="left", nulls_equal=True
     ).with_columns(pl.coalesce("work", "op"))
+
+
+def _recomputed(computing: pl.DataFrame, seconds: float) -> float | None:
+    """Return the rate of recomputed operations; None if no phase is known."""
+    if not len(computing.filter(pl.col("phase").is_not_null() & (pl.col("phase") != "other"))):
+        return None
+    return _rate(computing.filter(pl.col("phase") == "remat"), "flops", seconds) or 0.0
 
 
 def _rate(ops: pl.DataFrame, of: str, seconds: float) -> float | None:
@@ -244,9 +267,9 @@ class _Peaks:
     bytes: float | None
 
 
-def _peaks(device: Device) -> _Peaks:
+def _peaks(device: Device, given: Chip | None) -> _Peaks:
     # GPU profiles assume double data rate for bandwidth, half the true value for HBM3 on AMD.
-    chip = find_chip(device.chip)
+    chip = find_chip(device.chip) if device.chip else given
     if chip is None:
         return _Peaks(device.chip, device.peak_flops, device.peak_bytes)
     return _Peaks(chip.name, chip.bf16_flops, chip.hbm_bytes)

@@ -202,7 +202,7 @@ class _Analysis:
             self._known[key] = local[found.root]
         return self._known[key]
 
-    def _value(  # noqa: PLR0911 - one for each kind
+    def _value(
         self, it: Instruction, operands: list[_Value], arguments: tuple[_Value, ...]
     ) -> _Value:
         opcode = it.opcode
@@ -212,12 +212,8 @@ class _Analysis:
             return tuple(leaf for operand in operands for leaf in operand)
         if opcode == "get-tuple-element":
             return self._element(it, operands[0])
-        if opcode == "while":
-            return self._loop(it, operands[0])
-        if opcode == "conditional":
-            return self._branches(it, operands)
-        if opcode in _CALLING and it.calls:
-            return self.run(it.calls[0], tuple(operands))
+        if it.calls and opcode in ("while", "conditional", *_CALLING):
+            return self._called(it, operands)
         if opcode in ("opt-barrier", "optimization-barrier") or is_done(it):
             return operands[0]
         kind = opcode.removesuffix("-start")
@@ -229,6 +225,13 @@ class _Analysis:
         elif opcode in _SAME_EVERYWHERE:
             same = _ALIKE
         return ((same, batch),) * _leaves(it.shape)
+
+    def _called(self, it: Instruction, operands: list[_Value]) -> _Value:
+        if it.opcode == "while":
+            return self._loop(it, operands[0])
+        if it.opcode == "conditional":
+            return self._branches(it, operands)
+        return self.run(it.calls[0], tuple(operands))
 
     def _is_deterministic(self, it: Instruction) -> bool:
         return it.opcode != "custom-call" or category(self.program, it) in _DETERMINISTIC
@@ -307,7 +310,7 @@ class _Analysis:
 
     def _meet(self, one: int, other: int) -> int:
         """Return the partition into devices that are alike in both."""
-        if one == other or other == _ALIKE:
+        if other in (one, _ALIKE):
             return one
         if one == _ALIKE:
             return other

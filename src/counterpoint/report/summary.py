@@ -68,11 +68,21 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "busy_share": ("fraction", "share of the window in which something runs"),
     "mfu": (
         "fraction",
-        "operations that ran, recomputation included, as a share of the chip's peak",
+        (
+            "operations of the model, without recomputation, as a share of the chip's dense bf16"
+            " peak; where phases are not known, recomputation is in it"
+        ),
+    ),
+    "hfu": (
+        "fraction",
+        "operations that ran, recomputation included, as a share of the chip's dense bf16 peak",
     ),
     "flops_known_share": (
         "fraction",
-        "share of compute time in ops whose operations are known; below 1, mfu is a lower bound",
+        (
+            "share of compute time in ops whose operations are known; below 1, mfu and hfu are"
+            " lower bounds"
+        ),
     ),
     "hbm_share": ("fraction", "bytes moved, as a share of the memory's peak bandwidth"),
     "flops_per_s": ("FLOP/s", "operations that ran, per second and device"),
@@ -130,6 +140,7 @@ def summarize_explanation(explanation: Explanation, title: str, run: Run | None 
     found |= {
         "busy_share": use.busy_share,
         "mfu": use.mfu,
+        "hfu": use.hfu,
         "flops_known_share": use.flops_known_share,
         "hbm_share": use.hbm_share,
         "flops_per_s": use.flops_per_s,

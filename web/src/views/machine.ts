@@ -15,6 +15,14 @@ export function utilisation({ utilisation: use }: Explained, basis: string): HTM
       "MFU",
       use.mfu,
       use.chip ? noFlops : noChip,
+      use.flops_per_s === null
+        ? null
+        : large(use.flops_per_s - (use.recomputed_flops_per_s ?? 0), "FLOP/s"),
+    ],
+    [
+      "HFU",
+      use.hfu,
+      use.chip ? noFlops : noChip,
       use.flops_per_s === null ? null : large(use.flops_per_s, "FLOP/s"),
     ],
     [
@@ -51,7 +59,15 @@ export function utilisation({ utilisation: use }: Explained, basis: string): HTM
       h(
         "p",
         { class: "fine" },
-        `FLOPs are known for ${percent(use.flops_known_share, 0)} of the compute time: the true MFU is higher.`,
+        `FLOPs are known for ${percent(use.flops_known_share, 0)} of the compute time: the true MFU and HFU are higher.`,
+      ),
+    use.flops_per_s !== null &&
+      h(
+        "p",
+        { class: "fine" },
+        use.recomputed_flops_per_s === null
+          ? "HFU is the share of the chip's dense bf16 peak. Phases are not known, so MFU includes recomputation, too."
+          : "HFU is the share of the chip's dense bf16 peak; MFU leaves out what is recomputed for the backward pass.",
       ),
   );
 }

@@ -77,7 +77,7 @@ function point(op: Op, series: number, open?: (op: Op) => void): Point {
 function peaksOf(use: Utilisation): Peaks {
   const peak = (rate: number | null, share: number | null) =>
     rate !== null && share !== null && share >= TELLING ? rate / share : null;
-  const flops = peak(use.flops_per_s, use.mfu);
+  const flops = peak(use.flops_per_s, use.hfu);
   const bytes = peak(use.bytes_per_s, use.hbm_share);
   if (flops !== null && bytes !== null) return { flops, bytes, why: null };
   if (!use.chip)

@@ -139,7 +139,7 @@ def check(data: StepData) -> Iterator[Finding]:
     yield Finding(
         code=CODE,
         title=_title(repeated, products, summed),
-        detail=_detail(data, spread.batch, products, summed),
+        detail=_detail(spread.batch, products, summed),
         saves_ms=Range(0.0, min(most, data.step_ms)),
         basis=data.basis,
         evidence=_evidence(data, repeated, summed),
@@ -225,9 +225,7 @@ def _title(
     return f"the batch is not sharded: {len(products[0].copies)} devices repeat the same {ms}"
 
 
-def _detail(
-    data: StepData, batch: Batch, products: Sequence[_Repeated], summed: Sequence[_Summed]
-) -> str:
+def _detail(batch: Batch, products: Sequence[_Repeated], summed: Sequence[_Summed]) -> str:
     parts: list[str] = []
     if products:
         first = products[0]

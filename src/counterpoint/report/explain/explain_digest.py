@@ -135,9 +135,14 @@ def _utilization(explanation: Explanation) -> Iterator[DigestLine]:
         return
     known = units.percent(use.flops_known_share, 0)
     least = "" if use.flops_known_share >= NEARLY_ALL else "at least "
+    hardware = (
+        "recomputation included, since phases are not known"
+        if use.recomputed_flops_per_s is None
+        else f"HFU, which counts recomputation: {least}{units.percent(use.hfu)}"
+    )
     yield DigestLine(
         f"MFU [{explanation.basis} time, compiled operations]: {least}{units.percent(use.mfu)} of"
-        f" peak, recomputation included, operations known for {known} of compute time",
+        f" peak, {hardware}; operations known for {known} of compute time",
         10,
     )
 

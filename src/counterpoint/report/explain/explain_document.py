@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from counterpoint.core import Basis, Range
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun, some
-from counterpoint.diagnose import VIRTUAL_DEVICES, Explanation, Grouping
+from counterpoint.diagnose import VIRTUAL_DEVICES, Explanation, Grouping, Utilization
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
@@ -249,12 +249,11 @@ def _utilization(explanation: Explanation) -> Section:
     compute = at_least + units.rate(use.flops_per_s, "FLOP")
     memory = at_least + units.rate(use.bytes_per_s, "B")
     if use.flops_per_s is not None:
-        compute += f" (MFU {units.percent(use.mfu)})"
+        most = "at most " if use.recomputed_flops_per_s is None and use.mfu is not None else ""
+        compute += f" (MFU {most}{units.percent(use.mfu)}, HFU {units.percent(use.hfu)})"
     if use.bytes_per_s is not None:
         memory += f" ({units.percent(use.hbm_share)} of peak)"
-    known = (
-        f"operations known for {units.percent(share, 0)} of compute time, including recomputation"
-    )
+    known = f"operations known for {units.percent(share, 0)} of compute time; {_recomputed(use)}"
     if share is None:
         known = "the profile does not record the operations and bytes of its ops"
     return Section(
@@ -262,6 +261,15 @@ def _utilization(explanation: Explanation) -> Section:
         f"busy {units.percent(use.busy_share)}   compute {compute}   memory {memory}",
         (Prose(known, Tone.QUIET),),
     )
+
+
+def _recomputed(use: Utilization) -> str:
+    if use.recomputed_flops_per_s is None:
+        return "phases are not known, so MFU includes what is recomputed"
+    if not use.recomputed_flops_per_s:
+        return "nothing is recomputed, so MFU and HFU are the same"
+    rate = units.rate(use.recomputed_flops_per_s, "FLOP")
+    return f"HFU includes {rate} of recomputation, MFU does not"
 
 
 def _legend(sections: list[Section]) -> str:

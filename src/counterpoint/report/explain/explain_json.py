@@ -140,8 +140,10 @@ class UtilizationJson(Result):
     chip: str | None
     busy_share: float | None
     flops_per_s: Large | None
+    recomputed_flops_per_s: Large | None
     flops_known_share: float | None
     mfu: float | None
+    hfu: float | None
     bytes_per_s: Large | None
     hbm_share: float | None
 

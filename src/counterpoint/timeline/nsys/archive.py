@@ -29,6 +29,8 @@ TRACE: Final = "nvtx_gpu_proj_trace/trace.parquet"
 _HLO: Final = re.compile(
     r"dump/module_(\d+)\.(.+?)\.[^/]*after_optimizations\.hlo\.pb(\.xz)?(?:/(.+))?$"
 )
+_TARGET: Final = re.compile(r"dump/[^/]*gpu_target_config\.pbtxt(\.xz)?(?:/(.+))?$")
+_DESCRIPTION: Final = re.compile(rb'device_description_str: "([^"]*)"')
 
 
 def is_nsys_jax(archive: zipfile.ZipFile) -> bool:
@@ -95,6 +97,17 @@ class Archive:
                 digest = sha256(data).digest()
                 found[str(int(match[1]))] = EmbeddedProgram(match[2], load, digest=digest)
         return found
+
+    def chip(self, rank: str | None) -> str | None:
+        """Return the GPU that XLA compiled for, as it names it; None if no module's dump says."""
+        for name in sorted(self._names):
+            match = _TARGET.match(name)
+            if match and match[2] in (None, rank):
+                data = self._read(name)
+                text = unpack(data, f"{self.source}: {name}") if match[1] else data
+                found = _DESCRIPTION.search(text)
+                return found[1].decode(errors="replace") if found else None
+        return None
 
     def broken(self, name: str, why: str) -> InputError:
         """Return the error for a member that can't be read."""

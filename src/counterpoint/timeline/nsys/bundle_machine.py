@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -70,6 +71,9 @@ def read_machine(archive: Archive, rank: str | None, ranges: pl.DataFrame) -> Bu
         devices, notes = _numbered(len(alike), described, archive.source)
     else:
         devices, notes = _devices(places, described, ranges, archive.source)
+    if any(device.chip is None for device in devices):
+        chip = archive.chip(rank)
+        devices = tuple(device if device.chip else replace(device, chip=chip) for device in devices)
     pairs = dict(system.rows())
     return BundleMachine(
         host_name(pairs.get("Hostname"), places),
