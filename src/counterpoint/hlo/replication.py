@@ -202,7 +202,7 @@ class _Analysis:
             self._known[key] = local[found.root]
         return self._known[key]
 
-    def _value(
+    def _value(  # noqa: PLR0911 - one for each kind
         self, it: Instruction, operands: list[_Value], arguments: tuple[_Value, ...]
     ) -> _Value:
         opcode = it.opcode
