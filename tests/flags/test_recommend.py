@@ -379,3 +379,20 @@ def test_a_slurm_job_asks_for_the_hosts_and_processes_of_the_target(
     wanted = ("--nodes=16", "--ntasks-per-node=8", "--gpus-per-node=8")
     out = capsys.readouterr().out
     assert all(f"#SBATCH {option}\n" in out for option in wanted)
+
+
+@pytest.mark.parametrize(
+    ("target", "where", "one"),
+    [
+        ("v5e-256", "on TPU v5e, 1 slice, 64 hosts", True),
+        ("2xv5e-256", "on TPU v5e, 2 slices, 128 hosts", False),
+        ("v3-32", "on TPU v3, 1 slice\n", True),  # how many chips its hosts have is not known here
+    ],
+)
+def test_a_slice_is_no_host(
+    target: str, where: str, one: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["flags", "recommend", "--for", "multislice", "--target", target]) == 0
+    shown = capsys.readouterr().out
+    assert where in shown
+    assert ("this target is one slice" in shown) is one

@@ -56,27 +56,35 @@ def test_what_is_no_target_is_refused_with_an_example(text: str) -> None:
         ("64x8xh100:400G", "H100", 64, 512),
         ("8xMI300X", "MI300X", 1, 8),
         ("8xmi325x", "MI325X", 1, 8),
-        ("8xTPUv5p", "TPU v5p", 1, 8),
-        ("2x256xTPU v6e", "TPU v6e", 2, 512),
+        ("8xTPUv5p", "TPU v5p", 2, 8),
+        ("2x256xTPU v6e", "TPU v6e", 128, 512),
         ("8xL40S", "L40S", 1, 8),
         ("8xV100", "V100", 1, 8),
         ("16xV100", "V100", 1, 16),
-        ("v5e-256", "TPU v5e", 1, 256),
-        ("v5litepod-16", "TPU v5e", 1, 16),
-        ("v5p-256", "TPU v5p", 1, 128),
-        ("tpu7x-64", "TPU7x", 1, 64),
-        ("v3-32", "TPU v3", 1, 32),
-        ("512xTPU v2", "TPU v2", 1, 512),
+        ("v5e-256", "TPU v5e", 64, 256),
+        ("v5litepod-16", "TPU v5e", 4, 16),
+        ("v5p-256", "TPU v5p", 32, 128),
+        ("tpu7x-64", "TPU7x", 8, 64),
+        ("v3-32", "TPU v3", None, 32),
+        ("512xTPU v2", "TPU v2", None, 512),
         ("1xRTX", "RTX", 1, 1),
         ("1xRTX4090", "RTX 4090", 1, 1),
         ("4xA10G", "A10G", 1, 4),
     ],
 )
 def test_devices_are_of_any_chip_that_is_known(
-    text: str, chip: str, hosts: int, count: int
+    text: str, chip: str, hosts: int | None, count: int
 ) -> None:
     found = parse_devices(text)
     assert (found.chip, found.hosts, found.count) == (chip, hosts, count)
+
+
+@pytest.mark.parametrize(
+    ("text", "slices"),
+    [("8xH100", None), ("v5e-256", 1), ("2xv5e-256", 2), ("2x256xTPU v6e", 2), ("v3-32", 1)],
+)
+def test_slices_are_counted_apart_from_hosts(text: str, slices: int | None) -> None:
+    assert parse_devices(text).slices == slices
 
 
 @pytest.mark.parametrize("text", ["H100", "8xAbacus", "0xTPUv4", "8xA"])

@@ -191,6 +191,7 @@ def _situation(
         release=known,
         chip=where.chip if where is not None else None,
         hosts=where.hosts if where is not None else None,
+        slices=where.slices if where is not None else None,
         devices=where.count if where is not None else None,
         program=program_facts(subject.program, known.version) if subject is not None else None,
         where=shlex.quote(str(program)) if program is not None else None,

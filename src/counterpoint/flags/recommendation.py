@@ -98,6 +98,10 @@ WORKLOADS: Final = {
 }
 GOALS: Final = ("speed", "memory", "debug", "pgle")
 _OF_TPUS: Final = "multislice"
+_ONE_SLICE: Final = (
+    "this target is one slice, and these settings are for the network between slices: name several"
+    " as in 2xv5e-256"
+)
 _ANYWHERE: Final = ("xla_dump_", "JAX_", "TF_CPP_")
 """Prefixes of settings that are also read on TPUs."""
 _DUMP: Final = f"{option_of('program')} DUMP"
@@ -110,7 +114,7 @@ _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 class RecommendationRequest:
     """The input of a recommendation. `chip` is as `hardware` names it; None means unknown.
 
-    `where` is the location of the program, as a command takes it.
+    `where` is the location of the program, as a command takes it. `slices` is None of GPUs.
     """
 
     workloads: tuple[str, ...]
@@ -118,6 +122,7 @@ class RecommendationRequest:
     release: Release
     chip: str | None = None
     hosts: int | None = None
+    slices: int | None = None
     devices: int | None = None
     program: ProgramFacts | None = None
     where: str | None = None
@@ -376,6 +381,8 @@ def _advice(
     chosen: Iterable[Recipe], situation: RecommendationRequest
 ) -> Iterator[tuple[str, str]]:
     version, chip = situation.release.version, situation.chip
+    if _OF_TPUS in situation.workloads and situation.slices == 1:
+        yield "slices", _ONE_SLICE
     for recipe in chosen:
         for line in recipe.advice:
             if line.condition.why_not(version, chip, situation.hosts) is None:

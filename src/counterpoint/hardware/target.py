@@ -168,12 +168,13 @@ def _slice_notes(where: TpuSlice) -> tuple[str, ...]:
 
 @frozen(kw_only=True)
 class Devices:
-    """The devices that run the program: how many of which chip."""
+    """The devices that run the program: how many of which chip, on how many hosts.
+
+    `hosts` is None if it is unknown how many of the chip a host has: of the first TPUs. `slices`
+    is None of GPUs, which have none; a slice of TPUs usually has many hosts.
+    """
 
     chip: str
-    per_host: int
-    hosts: int = 1
-
-    @property
-    def count(self) -> int:
-        return self.hosts * self.per_host
+    count: int
+    hosts: int | None = 1
+    slices: int | None = None

@@ -115,13 +115,18 @@ def parse_devices(text: str) -> Devices:
     """Parse Devices, written like a Target, of any chip that is known by name."""
     if _is_file(text):
         target = read_target(text.strip())
-        return Devices(chip=target.gpu, per_host=target.gpus_per_host, hosts=target.hosts)
+        return Devices(chip=target.gpu, count=target.devices, hosts=target.hosts)
     from counterpoint.hardware.tpu_targets import parse_tpu_target
 
     with suppress(UsageError):  # flags depend on the generation even where no such slice is sold
         where = parse_tpu_target(text)
-        if where is not None and where.tpu is not None:  # a slice counts as a host
-            return Devices(chip=where.gpu, per_host=where.tpu.devices, hosts=where.tpu.slices)
+        if where is not None and where.tpu is not None:
+            return Devices(
+                chip=where.gpu,
+                count=where.devices,
+                hosts=where.hosts,
+                slices=where.tpu.slices,
+            )
     found = _spelt(text)
     chip = _chip_name(found["chip"])
     if chip is None:
@@ -132,9 +137,11 @@ def parse_devices(text: str) -> Devices:
             "known chips: " + ", ".join(dict.fromkeys(known)) + ", and others by their vendors'"
             " names",
         )
-    hosts, count = _counts(found, text, chip)
-    _network(found, text, count)
-    return Devices(chip=chip, per_host=count, hosts=hosts)
+    groups, size = _counts(found, text, chip)
+    _network(found, text, size)
+    if chip.startswith("TPU"):
+        return Devices(chip=chip, count=groups * size, hosts=None, slices=groups)
+    return Devices(chip=chip, count=groups * size, hosts=groups)
 
 
 def even_hosts(chip: str, devices: int) -> tuple[int, int]:

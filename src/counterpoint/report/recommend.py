@@ -87,6 +87,8 @@ def _situation(found: Recommendation) -> str:
         parts.append(f"(as {situation.release.version})")
     if situation.chip is not None:
         parts.append(f"on {situation.chip}")
+    if situation.slices is not None:
+        parts.append(counted_noun(situation.slices, "slice"))
     if situation.hosts is not None:
         parts.append(counted_noun(situation.hosts, "host"))
     if situation.devices == 1:
@@ -164,6 +166,7 @@ class FlagsRecommend(Result, tag_field="schema", tag="counterpoint.flags.recomme
     catalogue: Annotated[str, At("situation.release.version")]
     chip: Annotated[str | None, At("situation.chip")]
     hosts: Annotated[int | None, At("situation.hosts")]
+    slices: Annotated[int | None, At("situation.slices")]
     devices: Annotated[int | None, At("situation.devices")]
     program: Annotated[str | None, At("situation.program.name")]
     lines: tuple[RecommendedJson, ...]
