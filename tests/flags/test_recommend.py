@@ -320,7 +320,7 @@ def test_what_is_recommended_for_slices_ends_in_a_prediction_of_it(
 ) -> None:
     assert main(["flags", "recommend", "--for", "fsdp", "--target", "2xv6e-256"]) == 0
     told = capsys.readouterr().out
-    assert "on TPU v6e, 2 hosts" in told
+    assert "on TPU v6e, 2 slices, 128 hosts" in told
     assert "predict --target 2xv6e-256 --candidate recommended.env" in told.splitlines()[-1]
 
 

@@ -88,3 +88,24 @@ def test_by_hand_it_is_the_documented_variables(counterpoint: Counterpoint) -> N
         "JAX_COMPILATION_CACHE_EXPECT_PGLE=true",
     ):
         assert line in text
+
+
+@pytest.mark.parametrize("exported", [True, False])
+def test_what_the_user_lets_jax_measure_is_kept(
+    counterpoint: Counterpoint, *, exported: bool
+) -> None:
+    own = {"JAX_PGLE_AGGREGATION_PERCENTILE": "85", "JAX_PGLE_PROFILING_RUNS": "7"}
+    given = [word for name, text in own.items() for word in ("--env", f"{name}={text}")]
+    words = ("pgle", "auto", *([] if exported else given), "--print-only", "--", "python", "t.py")
+    text = counterpoint(*words, **(own if exported else {})).stdout
+    assert "JAX_PGLE_AGGREGATION_PERCENTILE=85" in text
+    assert "JAX_PGLE_PROFILING_RUNS=7" in text
+    assert "PERCENTILE=50" not in text
+    assert "JAX_PGLE_PROFILING_RUNS=2" in counterpoint(*words[:2], "--runs", 2, *words[2:]).stdout
+
+
+def test_measuring_no_call_is_refused(counterpoint: Counterpoint) -> None:
+    words = ("pgle", "auto", "--print-only", "--", "python", "t.py")
+    done = counterpoint(*words, JAX_PGLE_PROFILING_RUNS="0")
+    assert done.returncode == 2
+    assert "JAX_PGLE_PROFILING_RUNS=0" in done.stderr

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.digest import digest_of_compared
-from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_number, write_output
 from counterpoint.cli.printing import (
     document_text,
@@ -155,7 +155,7 @@ def deliver(
 
 def auto(
     *command: str,
-    runs: WholeNumber = 3,
+    runs: MaybeWholeNumber = None,
     no_before: Switch = False,
     nsys: Switch = False,
     report: ReportOptions | None = None,
@@ -168,14 +168,15 @@ def auto(
 
     Args:
         command: The command to run, after `--`.
-        runs: Calls of each function that JAX measures.
+        runs: Calls of each function that JAX measures; by default JAX_PGLE_PROFILING_RUNS, or 3.
         no_before: Skip the unchanged run that the optimized one is compared with.
         nsys: Record the optimized program with Nsight Systems.
         report: What is printed.
         workload: How it is run.
         window: What is profiled before and after.
     """
-    check_number("--runs", runs, 1, instead=3)
+    if runs is not None:
+        check_number("--runs", runs, 1, instead=3)
     report = report or ReportOptions()
     how = AutoOptions(calls=runs, before=not no_before, nsys=nsys)
     task = make_task("auto", command, workload, window)

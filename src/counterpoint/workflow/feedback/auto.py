@@ -7,11 +7,13 @@ each of these is checked before the run or in its output.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core import Unknown
+from counterpoint.core import Unknown, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.versions import expect_pgle_known
@@ -38,16 +40,22 @@ from counterpoint.workflow.feedback.task import (
     step_times_phase,
 )
 
-_MEDIAN: Final = 50
+_CALLS: Final = "JAX_PGLE_PROFILING_RUNS"
+_PERCENTILE: Final = "JAX_PGLE_AGGREGATION_PERCENTILE"
+_USUAL: Final = {_CALLS: "3", _PERCENTILE: "50"}
+"""Where the user sets none: with JAX's own 90, one slow call of a few decides the cost."""
 _STEP_SHARE: Final = 0.3  # share of the longest compile that may be the step itself
 _LOGGED: Final = "jax._src.compiler,jax._src.compilation_cache"
 
 
 @frozen(kw_only=True)
 class AutoOptions:
-    """The number of calls that JAX measures, whether to run before, and nsys on the run after."""
+    """The number of calls that JAX measures, whether to run before, and nsys on the run after.
 
-    calls: int = 3
+    Without `calls` it is the user's JAX_PGLE_PROFILING_RUNS, or else 3.
+    """
+
+    calls: int | None = None
     before: bool = True
     nsys: bool = False
 
@@ -77,9 +85,13 @@ class AutoResult:
 def auto(task: FeedbackTask, how: AutoOptions, say: Say) -> AutoResult:
     """Run with AutoPGLE; if it optimized a program, run unchanged, and from the cache it filled."""
     in_the_way = _look_ahead(task, how)
+    measure = _measurement(task, how)
     claim_directory(task.directory)
-    settings = _settings(task, how.calls)
-    say("run with AutoPGLE")
+    settings = _settings(task, measure)
+    say(
+        f"run with AutoPGLE: JAX measures {measure[_CALLS]} calls, and takes percentile"
+        f" {measure[_PERCENTILE]} of an instruction's times"
+    )
     optimise = run_workload(task, "optimise", settings["optimise"], say, profile=False)
     evidence = read_evidence(_log(optimise), dict(optimise.settings.xla))
     ahead = ahead_of_time(optimise)
@@ -121,8 +133,9 @@ def _look_ahead(task: FeedbackTask, how: AutoOptions) -> tuple[ProfilerConflict,
 
 def auto_script(task: FeedbackTask, how: AutoOptions) -> str:
     """Return the commands that `auto` runs, as a script."""
-    settings = _settings(task, how.calls)
-    measuring = f"JAX measures {how.calls} calls of each function and recompiles it"
+    measure = _measurement(task, how)
+    settings = _settings(task, measure)
+    measuring = f"JAX measures {measure[_CALLS]} calls of each function and recompiles it"
     pattern = "Using PGLE profile|Found profile|empty trace"
     phases = [
         directory_phase(task),
@@ -144,7 +157,22 @@ def auto_script(task: FeedbackTask, how: AutoOptions) -> str:
     )
 
 
-def _settings(task: FeedbackTask, calls: int) -> dict[str, Settings]:
+def _measurement(task: FeedbackTask, how: AutoOptions) -> dict[str, str]:
+    """Return what JAX measures; the user's own values are kept, also those that are inherited."""
+    given = {**task.inherited, **task.request.settings.variables}
+    measure = {name: given.get(name) or usual for name, usual in _USUAL.items()}
+    if how.calls is not None:
+        measure[_CALLS] = str(how.calls)
+    if not measure[_CALLS].isdecimal() or int(measure[_CALLS]) < 1:
+        raise UsageError(
+            f"{_CALLS}={measure[_CALLS]}: JAX would measure nothing",
+            why="it is the number of calls of each function that AutoPGLE measures",
+            next=Retry({"runs": _USUAL[_CALLS]}),
+        )
+    return measure
+
+
+def _settings(task: FeedbackTask, measurement: Mapping[str, str]) -> dict[str, Settings]:
     cache = (
         ("JAX_ENABLE_COMPILATION_CACHE", "true"),
         ("JAX_COMPILATION_CACHE_DIR", str((task.directory / "cache").absolute())),
@@ -152,11 +180,7 @@ def _settings(task: FeedbackTask, calls: int) -> dict[str, Settings]:
         ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0"),
         ("JAX_DEBUG_LOG_MODULES", _LOGGED),
     )
-    measure = (
-        ("JAX_ENABLE_PGLE", "true"),
-        ("JAX_PGLE_PROFILING_RUNS", str(calls)),
-        ("JAX_PGLE_AGGREGATION_PERCENTILE", str(_MEDIAN)),
-    )
+    measure = (("JAX_ENABLE_PGLE", "true"), *measurement.items())
     expect = (("JAX_COMPILATION_CACHE_EXPECT_PGLE", "true"),)
     return {
         "optimise": task.under(env=(*cache, *measure)),
