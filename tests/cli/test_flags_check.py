@@ -108,6 +108,30 @@ def test_a_fix_is_printed_in_the_form_in_which_the_settings_came(
     assert checked(out, "--jaxlib", "0.10.2", "--no-probe") == 0
 
 
+PIPELINED = [
+    f"--xla_gpu_enable_pipelined_{kind}=true"
+    for kind in ("all_gather", "all_reduce", "reduce_scatter")
+]
+ALL_OFF = "--xla_gpu_enable_pipelined_collectives=false"
+
+
+@pytest.mark.parametrize("flags", [[*PIPELINED, ALL_OFF], [ALL_OFF, *PIPELINED]])
+def test_a_fix_keeps_what_a_removed_flag_never_touched(flags: list[str], capsys: Captured) -> None:
+    assert checked(" ".join(flags), "--jaxlib", "0.10.2", "--no-probe", "--fix") == 0
+    left = capsys.readouterr().out
+    assert left.split() == PIPELINED[:2]  # the third is the default
+    assert checked(ALL_OFF, "--jaxlib", "0.10.2", "--no-probe") == 1
+    (told,) = capsys.readouterr().out.splitlines()
+    assert "FLAG102" in told
+    assert "=false" not in told
+
+
+def test_a_fix_does_not_choose_between_two_wishes(capsys: Captured) -> None:
+    both = [ALL_OFF.replace("false", "true"), PIPELINED[2].replace("true", "false")]
+    assert checked(" ".join(both), "--jaxlib", "0.10.2", "--no-probe", "--fix") == 1
+    assert capsys.readouterr().out.split() == both
+
+
 def test_neither_the_source_nor_another_file_is_overwritten(
     job: Path, tmp_path: Path, capsys: Captured
 ) -> None:

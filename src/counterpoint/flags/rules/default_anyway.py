@@ -55,7 +55,7 @@ def check(case: LintContext) -> Iterator[Remark]:
     given = [*case.xla, *case.written.through(Channel.COMPILER_OPTIONS)]
     times = Counter(setting.name for setting in given)
     for setting in given:
-        flag = case.release.flags.get(setting.name)
+        flag = case.known(setting)  # not of one that is refused: that has its own remark
         if flag is None or flag.no_op or times[setting.name] > 1 or setting.name == LHS:
             continue
         if flag.is_default(setting.meant):

@@ -30,7 +30,7 @@ export XLA_FLAGS=""
 ## Fix safety
 
 Safe: a program that did not start starts now. `--fix` writes the equivalent if one is known for the
-value, and removes the flag otherwise.
+value, and removes the flag otherwise. Unsafe if the settings give a replacement another value.
 
 ## References
 
@@ -50,6 +50,9 @@ from counterpoint.flags.lifecycle import (
     replacement_of,
 )
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.parsed import Occurrence
+from counterpoint.flags.settings import is_list
+from counterpoint.flags.text import Pairs
 
 CODE: Final = "FLAG102"
 NAME: Final = "removed-flag"
@@ -72,8 +75,20 @@ def check(case: LintContext) -> Iterator[Remark]:
         if heirs:
             advice = advice_of(heirs, setting.channel)
         elif is_default_now(setting.name, setting.meant):
-            advice = "remove it: this is now the default"
+            advice = "remove it: the default does the same"
         else:
             advice = "remove it"
         message = ". ".join(part for part in parts if part)
-        yield remark(CODE, Severity.ERROR, setting, message, advice, Fix(heirs))
+        yield remark(CODE, Severity.ERROR, setting, message, advice, _fix(case, setting, heirs))
+
+
+def _fix(case: LintContext, one: Occurrence, heirs: Pairs) -> Fix:
+    """Return the fix; it is not safe where the settings say something else of a replacement."""
+    others = [given for given in case.written.given if given is not one]
+    contested = any(
+        (given.channel, given.name) == (one.channel, name) and given.meant != value
+        for given in others
+        for name, value in heirs
+        if not is_list(name)
+    )
+    return Fix(heirs, safe=not contested)

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from counterpoint.compile import CompiledProgram, compile_all
 from counterpoint.core import CounterpointError, InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.flags.jaxlib import installed_version
 from counterpoint.hlo import Program
 from counterpoint.workflow.forecast.forecast import (
     CompileRequest,
@@ -20,7 +21,7 @@ from counterpoint.workflow.forecast.forecast import (
 from counterpoint.workflow.forecast.measured_costs import TransferredCosts, transfer_costs
 from counterpoint.workflow.forecast.options import PredictionOptions
 from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate, ranked
-from counterpoint.workflow.forecast.unknown_flags import with_the_others
+from counterpoint.workflow.forecast.unknown_flags import unknown_to_xla_flags, with_the_others
 from counterpoint.workflow.subject import PredictionSubject
 from counterpoint.workflow.variant import Variant, candidate, with_unique_names
 
@@ -111,12 +112,21 @@ def _compile(
         compile_request(workload, work.pricing.target, variant, timeout_s, schedule_only=only)
         for variant in variants
     ]
+    version = installed_version()
     results: dict[int, CompiledProgram | CounterpointError] = {}
+    for number, variant in enumerate(variants):
+        error = unknown_to_xla_flags(variant.settings, version)
+        if error is not None and number == 0:
+            raise error
+        if error is not None:
+            results[number] = error
+    numbers = [number for number in range(len(wanted)) if number not in results]
     verb = "scheduling" if only else "compiling"
     work.say(f"{verb} {work.subject.name} for {work.pricing.target}{_expected(wanted)}")
-    for number, result in compile_all(
-        [request.task for request in wanted], work.question.jobs, work.say
+    for at, result in compile_all(
+        [wanted[number].task for number in numbers], work.question.jobs, work.say
     ):
+        number = numbers[at]
         results[number] = result
         if number == 0 and isinstance(result, CounterpointError):
             flags = wanted[0].variant.settings.flags

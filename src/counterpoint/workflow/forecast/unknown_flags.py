@@ -1,4 +1,8 @@
-"""Flags that the compiler no longer has: one error for all of them."""
+"""Flags that XLA no longer reads: one error for all of them.
+
+A prediction hands flags to the compiler as options of one compile, and a compile has a few options
+that XLA_FLAGS has not, or no longer: with these in XLA_FLAGS, a run aborts.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,29 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.flags.lifecycle import removal_of
+from counterpoint.flags import Settings
+from counterpoint.flags.catalogue import release
+from counterpoint.flags.lifecycle import lifecycle_of, removal_of
+
+
+def unknown_to_xla_flags(settings: Settings, jaxlib: str | None) -> UsageError | None:
+    """Return the error for a flag on which a run aborts although its compile has such an option."""
+    here = release(jaxlib)
+    if not here.exact:
+        return None
+    for name in settings.flags:
+        flag = here.flags.get(name)
+        if flag is None or not flag.compile_option or (flag.xla_flags and not flag.fatal):
+            continue
+        past = lifecycle_of(name, here)
+        told = (past.when, past.what.rstrip("."), "only an option of one compile has this name")
+        return UsageError(
+            f"{name}: XLA of jaxlib {here.version} aborts on it in XLA_FLAGS",
+            why="; ".join(text for text in told if text),
+            next="omit it, or give it to jax.jit as one of its compiler_options",
+        )
+    return None
+
 
 _MARK: Final = "has no option "
 _MOST: Final = 8
