@@ -12,7 +12,7 @@ import pytest
 
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.lint import Remark
-from counterpoint.flags.parse import read_variables
+from counterpoint.flags.parse import read_source, read_text, read_variables
 from counterpoint.flags.values import from_stream, strtoll
 
 _JAX = """
@@ -54,7 +54,7 @@ def test_a_number_that_does_not_fit_has_no_value() -> None:
 @pytest.mark.parametrize(
     ("text", "fact"),
     [
-        ("NCCL_BUFFSIZE=8m", "as 8"),
+        ("NCCL_BUFFSIZE=8m", "`8m` as 8"),
         ("NCCL_MAX_NCHANNELS=abc", "as 0"),
         ("NCCL_BUFFSIZE=010", "as 8"),
         ("NCCL_CROSS_NIC=5", "uses 5"),
@@ -83,6 +83,7 @@ def test_it_is_said_what_the_reader_makes_of_a_value(text: str, fact: str) -> No
         "JAX_COMPILATION_CACHE_MAX_SIZE=1_000",
         "XLA_PYTHON_CLIENT_ABORT_COLLECTIVES_ON_FAILURE=5",
         "JAX_PLATFORMS=cuda,cpu",
+        "JAX_PLATFORMS=proxy",  # Pathways
     ],
 )
 def test_what_its_reader_takes_is_not_spoken_of(text: str) -> None:
@@ -116,3 +117,12 @@ def test_jax_ends_where_it_is_said_to_and_nowhere_else() -> None:
     assert done.stdout.split() == ["False"] * len(ends) + ["True"] * len(lives)
     assert all([one.severity for one in said(text)] == ["error"] for text in ends)
     assert all("error" not in [one.severity for one in said(text)] for text in lives)
+
+
+def test_a_second_variable_in_a_value_is_pointed_at() -> None:
+    line = "NCCL_IB_DISABLE=1 NCCL_DEBUG=TRACE"
+    assert read_source(line).settings.variables == {"NCCL_IB_DISABLE": "1", "NCCL_DEBUG": "TRACE"}
+    written = read_text(f"{line}\n", "job.env")
+    (one,) = check(written, version="0.10.2")
+    assert one.message == "the value is `1 NCCL_DEBUG=TRACE`, which NCCL reads as 1"
+    assert one.advice == "write NCCL_DEBUG on a line of its own"

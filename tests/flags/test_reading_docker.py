@@ -125,3 +125,25 @@ def test_no_dockerfile_makes_the_reader_fall_over(text: str) -> None:
         read_text(text, "Dockerfile")
     except CounterpointError as failure:
         assert "unclosed" in failure.what  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        ('"--xla_a=1 --xla_b=2"', "--xla_a=1 --xla_b=2"),
+        ("'--xla_a=1' --xla_b=2", "--xla_a=1 --xla_b=2"),
+        ("--xla_a=(1;2)", "--xla_a=(1;2)"),
+        ('"--xla_a=$LEVEL"', "--xla_a=3"),
+        ("--xla_a=1 \\\n  --xla_b=2", "--xla_a=1   --xla_b=2"),
+    ],
+)
+def test_a_value_behind_a_blank_goes_to_the_end_of_the_line(value: str, meant: str) -> None:
+    written = image("FROM x", "ENV LEVEL 3", f"ENV NCCL_X {value}")
+    assert written.settings.variables["NCCL_X"] == meant
+    assert not written.unread
+
+
+def test_an_unbalanced_quote_is_not_read() -> None:
+    assert image("FROM x", 'ENV XLA_FLAGS "--xla_a=1').unread == (
+        'line 2: ENV XLA_FLAGS "--xla_a=1',
+    )

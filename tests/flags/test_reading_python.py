@@ -178,3 +178,25 @@ def test_what_several_functions_add_is_read_in_a_row_and_said() -> None:
 def test_what_is_no_python_is_an_error_with_its_line() -> None:
     with pytest.raises(InputError, match=r"train\.py:2: not Python"):
         program("import os", "def (:")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from jax._src import config\nwith config.enable_pgle(True):\n  step()",
+        "import jax._src.config as c\nwith f(), c.enable_pgle(True) as x:\n  step()",
+        "with config.enable_pgle(True):\n  step()",
+        'import jax\njax.config.update("jax_enable_pgle", True)',
+        'from jax import config\nconfig.update("jax_enable_pgle", True)',
+        'from jax._src import config\nconfig.config.update("jax_enable_pgle", True)',
+    ],
+)
+def test_jax_s_configuration_is_set_for_all_or_for_a_block(text: str) -> None:
+    written = program(text)
+    (one,) = written.given
+    assert (one.channel, one.name, one.meant) == (Channel.JAX_CONFIG, "jax_enable_pgle", "true")
+    assert any("in its block" in note for note in written.notes) is ("with" in text)
+
+
+def test_other_blocks_of_jax_are_no_settings() -> None:
+    assert not program("import jax\nwith jax.named_scope('x'), jax.set_mesh(m):\n  y()").given

@@ -455,3 +455,11 @@ def test_a_script_on_disk_is_named_with_its_lines(tmp_path: Path) -> None:
     path.write_text("\n\nexport XLA_FLAGS=--xla_a=1\n")
     (one,) = read_source(path).given
     assert str(one.place) == f"{path}:3"
+
+
+@pytest.mark.parametrize("launcher", ["uv run", "uv --offline run --extra gpu", "command", "uvx"])
+def test_what_starts_another_program_hands_the_variables_on(launcher: str) -> None:
+    line = f"XLA_FLAGS=--xla_a=1 {launcher} python train.py"
+    assert flags(script(line)) == [("xla_a", "1")]
+    assert flags(read_source(line)) == [("xla_a", "1")]
+    assert not flags(script(line.replace(launcher, "uv pip install").replace("python", "jax")))

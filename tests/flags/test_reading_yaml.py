@@ -216,3 +216,10 @@ def test_what_a_script_in_a_manifest_leaves_unread_is_said() -> None:
     )
     assert flags(written) == [("xla_a", "1")]
     assert written.unread[-1] == "line 4: source ./more.env"
+
+
+@pytest.mark.parametrize("null", ["null", "~", ""])
+def test_null_sets_nothing(null: str) -> None:
+    written = manifest(f"env:\n  NCCL_DEBUG: {null}\n  XLA_FLAGS: {null}\n  NCCL_ALGO: Ring\n")
+    assert written.settings.variables == {"NCCL_ALGO": "Ring"}
+    assert manifest("env: {NCCL_DEBUG: 'null'}").settings.variables == {"NCCL_DEBUG": "null"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from counterpoint.flags.parse.flag_values import Assignment, may_set, parse_assignments
@@ -25,6 +25,7 @@ _INSTRUCTION: Final = re.compile(r"[ \t]*([A-Za-z]+)[ \t]+")
 _HEREDOC: Final = re.compile(r"<<-?[ \t]*[\"']?([A-Za-z_]\w*)[\"']?")
 _SET_NAME: Final = re.compile(r"(?:^|(?<=\s))([A-Za-z_]\w*)=", re.ASCII)
 _QUOTED: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.", re.DOTALL)
+_WITHOUT_SIGN: Final = re.compile(r"([A-Za-z_]\w*)[ \t]+(\S.*)", re.ASCII | re.DOTALL)
 _OPERATOR: Final = re.compile(r"[;&|<>()`]")
 """Plain characters in a Dockerfile, and operators of a shell."""
 
@@ -122,11 +123,12 @@ def _statement(name: str, body: str, exported: set[str]) -> str | None:
         wanted = names and not is_setting(names[0][1]) and names[0][1] not in exported
         return body if wanted else ""
     if not names or names[0].start():
-        old = re.fullmatch(r"([A-Za-z_]\w*)[ \t]++([^\"'\\$`\n]+)", body)
-        if old is None:
+        old = _WITHOUT_SIGN.fullmatch(body)
+        value = _as_word(old[2].rstrip()) if old is not None else None
+        if old is None or value is None:
             return None
         exported.add(old[1])
-        return f'export {old[1]}="{old[2].rstrip()}"'
+        return f"export {old[1]}={value}"
     refers = any(
         re.search(rf"\$\{{?{name[1]}\b", body[following.start() :])
         for name, following in pairwise(names)
@@ -135,6 +137,20 @@ def _statement(name: str, body: str, exported: set[str]) -> str | None:
         return None
     exported |= {name[1] for name in names}
     return f"export {body}"
+
+
+def _as_word(value: str) -> str | None:
+    """Return the value of `ENV NAME value` as one word of a shell; None if it can't be one.
+
+    Docker removes quotes and replaces variables as a shell does, but the value goes on to the end
+    of the line.
+    """
+    parts = _QUOTED.split(value)
+    if any(re.search(r"[\"'`\\]|\$[({]", part) for part in parts):
+        return None
+    quoted = [*_QUOTED.findall(value), ""]
+    plain = [re.sub(r"(?=[^\w$/.,:=+@%-])", r"\\", part) for part in parts]
+    return "".join(chain.from_iterable(zip(plain, quoted, strict=True)))
 
 
 def _instructions(text: str) -> Iterator[tuple[str, str, int]]:

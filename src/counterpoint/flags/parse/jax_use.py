@@ -75,6 +75,13 @@ class JaxUse:
         return self.names.get(head, head) + dot + rest
 
 
+def is_config(name: str) -> bool:
+    """Return whether JAX has a configuration option of that name."""
+    from counterpoint.flags.catalogue.lookup import release  # slow to import, and rarely needed
+
+    return name.upper() in release(None).jax
+
+
 def flag_entries(value: Entries) -> Entries | None:
     """Return the flags among the entries, if several look like flags or one is known."""
     from counterpoint.flags.history import history  # slow to import, and rarely needed

@@ -29,7 +29,7 @@ _PASS_ON: Final = {
 }
 """The options by which a launcher passes variables on."""
 MAXTEXT: Final = "compile_xla_flags"
-HARMLESS_COMMANDS: Final = frozenset(
+_HARMLESS: Final = frozenset(
     (
         *("echo", "printf", "cd", "pushd", "popd", "mkdir", "rm", "cp", "mv"),
         *("ls", "cat", "date", "shift", "set", "shopt", "trap", "exit", "return", "[[", "[", "]]"),
@@ -81,7 +81,7 @@ class LaunchCommand:
         """Yield what its words pass on, in order."""
         for index, text in enumerate(self.texts):
             name = text.rpartition("/")[2]
-            if name == "env" and (index == 0 or self.texts[index - 1] not in HARMLESS_COMMANDS):
+            if name == "env" and (index == 0 or self.texts[index - 1] not in _HARMLESS):
                 yield from self._env(index + 1)
             elif name in _SLURM:
                 yield from self._exports(index + 1)
@@ -167,6 +167,16 @@ class LaunchCommand:
                     yield PassedWord(index, inner, "srun --export", match[1])
                 at += len(item) + 1
             yield PassedWord(index, value, "srun --export")
+
+
+def is_harmless(texts: Sequence[str]) -> bool:
+    """Return whether a command computes nothing; `uv run` and `command` start another program."""
+    name = texts[0].rpartition("/")[2]
+    if name == "uv" and "run" in texts[1:]:
+        return False
+    if name == "command" and len(texts) > 1 and not texts[1].startswith("-"):
+        return is_harmless(texts[1:])
+    return name in _HARMLESS
 
 
 def slurm_numbers(text: str) -> Numbers:

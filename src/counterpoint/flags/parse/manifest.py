@@ -56,6 +56,7 @@ _MAPPED: Final = {
     "compiler_options": (Channel.COMPILER_OPTIONS, ""),
     "xla_compiler_options": (Channel.COMPILER_OPTIONS, ""),
 }
+_NULL: Final = "tag:yaml.org,2002:null"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_]\w*)\)")
 _ELSEWHERE: Final = ("env_file", "envFrom")
@@ -225,6 +226,8 @@ class _Manifest:
             self._take(value, Channel.COMPILER_OPTIONS, f"MaxText {name}")
         elif name not in FLAG_VARIABLES and flags:
             self._take(value, Channel.XLA_FLAGS, name)
+        elif value.tag == _NULL:  # unset, or inherited, as in docker compose
+            return
         elif is_setting(name) or (under in _ENVIRONMENTS and name.isidentifier()):
             self._set(name, self._text(value), _line(value))
         else:

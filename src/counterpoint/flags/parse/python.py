@@ -23,7 +23,7 @@ from counterpoint.flags.parse.flag_values import (
     overwritten,
     parse_assignments,
 )
-from counterpoint.flags.parse.jax_use import JaxUse, flag_entries, for_their_chip
+from counterpoint.flags.parse.jax_use import JaxUse, flag_entries, for_their_chip, is_config
 from counterpoint.flags.parse.python_values import (
     Entries,
     Evaluator,
@@ -47,10 +47,13 @@ from counterpoint.flags.parsed import (
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 
 _MARKS: Final = re.compile(
-    r"environ|putenv|setenv|dotenv|_FLAGS|_ARGS|\b(?:xla|megascale)_\w|config\.update"
+    r"\bwith\b[^\n]*\w\.\w+\(|environ|putenv|setenv|dotenv|_FLAGS|_ARGS|\b(?:xla|megascale)_\w|config\.update"
     r"|compiler_options|compile_options|\b(?:NCCL|JAX|XLA|CUDA)_"
 )
 """A program without any of these sets nothing."""
+_CONFIG_UPDATE: Final = re.compile(r"jax(?:\._src)?(?:\.config)+\.update")
+_CONTEXT: Final = re.compile(r"(?:jax\.(?:_src\.)?)?config\.(\w+)|jax\.(\w+)")
+"""A value of JAX's configuration for one block: `with jax.debug_nans(True)`."""
 _OPTIONS: Final = ("compiler_options", "xla_compiler_options", "compile_options")
 _SETTERS: Final = ("putenv", "setdefault", "setenv", "__setitem__")
 _TAKERS: Final = ("delenv", "pop", "unsetenv")
@@ -145,6 +148,14 @@ class _Walker(ast.NodeVisitor):
         self.blocks -= 1
 
     visit_AsyncFor = visit_While = visit_For  # noqa: N815
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        for item in node.items:
+            if isinstance(item.context_expr, ast.Call):
+                self._context(item.context_expr)
+        self.generic_visit(node)
+
+    visit_AsyncWith = visit_With  # noqa: N815
 
     def visit_Match(self, node: ast.Match) -> None:
         self.blocks += 1
@@ -290,7 +301,7 @@ class _Walker(ast.NodeVisitor):
             self._dict(node)
         elif isinstance(function, ast.Attribute):
             unread = self._method(node, function) or unread
-        if self.jax.full_name(function) == "jax.config.update" and len(node.args) > 1:
+        if _CONFIG_UPDATE.fullmatch(self.jax.full_name(function)) and len(node.args) > 1:
             unread = not self._config(node) or unread
         for keyword in node.keywords:
             value = self.evaluator.value(keyword.value)
@@ -352,9 +363,14 @@ class _Walker(ast.NodeVisitor):
 
     def _config(self, node: ast.Call) -> bool:
         """Process `jax.config.update(name, value)`; return False if the name is not known."""
-        name, value = self.evaluator.key(node.args[0]), self.evaluator.text(node.args[1])
+        name = self.evaluator.key(node.args[0])
         if name is None:
             return False
+        self._configure(name, node.args[1], node)
+        return True
+
+    def _configure(self, name: str, argument: ast.expr, node: ast.Call) -> None:
+        value = self.evaluator.text(argument)
         text = value.shown.lower() if value.shown in ("True", "False") else value.shown
         channel, whole = Channel.JAX_CONFIG, segment(self.evaluator.lines, node)
         self.given = [old for old in self.given if (old.channel, old.name) != (channel, name)]
@@ -365,7 +381,15 @@ class _Walker(ast.NodeVisitor):
                 known=value.known, branch=self.branch,
             )
         )  # fmt: skip
-        return True
+
+    def _context(self, node: ast.Call) -> None:
+        """Process a value of JAX's configuration that holds in a block."""
+        found = _CONTEXT.fullmatch(self.jax.full_name(node.func))
+        option = f"jax_{found[1] or found[2]}" if found is not None else ""
+        if len(node.args) != 1 or not is_config(option):
+            return
+        self.notes[f"line {node.lineno}: {option} holds in its block; read as if everywhere"] = None
+        self._configure(option, node.args[0], node)
 
     def _options(self, value: Value, line: int) -> None:
         if isinstance(value, Entries):

@@ -20,9 +20,9 @@ from counterpoint.flags.parse.flag_values import (
     read_flags,
 )
 from counterpoint.flags.parse.launcher import (
-    HARMLESS_COMMANDS,
     MAXTEXT,
     LaunchCommand,
+    is_harmless,
     slurm_numbers,
 )
 from counterpoint.flags.parse.shell_state import ShellState
@@ -281,7 +281,7 @@ class ShellReader:
             self.state.lose(texts[1:], line)
         elif name in _READS and texts[1:] and texts[1] != "set":
             self.state.leave(line, " ".join(texts))
-        if name in (*_FILLS, *HARMLESS_COMMANDS, *_READS):
+        if name in (*_FILLS, *_READS) or is_harmless(texts):
             return
         for variable in overlay:
             self.state.give(variable)

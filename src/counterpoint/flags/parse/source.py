@@ -83,7 +83,7 @@ _YAML: Final = re.compile(r"^(?:---|apiVersion:|kind:|[\w.-]+:(?:[ \t].*)?$)", r
 _TOML: Final = re.compile(r"^\[(?:xla_flags|env)\]\s*$", re.MULTILINE)
 _SCRIPT: Final = re.compile(
     r"^[ \t]*(?:#!.*sh\b|#SBATCH|export |unset |set -"
-    r"|(?:\w++=\S*+[ \t]++)*+(?:srun|mpirun|python3?|env)\s)",
+    r"|(?:\w++=\S*+[ \t]++)*+(?:srun|mpirun|mpiexec|python[\d.]*|env|uvx?|poetry|torchrun|nsys)\s)",
     re.MULTILINE,
 )
 _BY_CONTENT: Final = (
@@ -391,12 +391,21 @@ def _by_content(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
     if lines and all(_SET_LINE.match(line) for line in lines):
-        return "shell" if all(_SET_QUOTED.match(line) for line in lines) else _assignments(lines)
+        return _assignments(lines)
     if lines and _SET_LINE.match(lines[0]):
         return "shell"
     return "yaml" if _YAML.search(text) else "text"
 
 
+def _names_several(line: str) -> bool:
+    """Return whether a line sets several variables, as only a shell does: `A=1 B=2`."""
+    found = [match for match in map(_SET_LINE.match, line.split()) if match]
+    names = [match[0].removesuffix("=") for match in found]
+    return len(names) > 1 and len(names) == len(line.split()) and all(map(is_setting, names))
+
+
 def _assignments(lines: list[str]) -> str:
     """Return the form of NAME=value lines: one XLA_FLAGS line is `flags`, more are an env file."""
+    if all(_SET_QUOTED.match(line) for line in lines) or any(map(_names_several, lines)):
+        return "shell"
     return "flags" if len(lines) == 1 and "FLAGS=" in lines[0] else "env"

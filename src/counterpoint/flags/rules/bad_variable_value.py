@@ -74,6 +74,8 @@ _NO_SHARE: Final = "JAX raises a ValueError: it is not a number"
 _UNIFIED: Final = "TF_FORCE_UNIFIED_MEMORY"
 _PLAIN: Final = re.compile(r"[+-]?(?:0|[1-9]\d*|0[xX][\da-fA-F]+)", re.ASCII)
 _DECIMAL: Final = re.compile(r"[+-]?\d+", re.ASCII)
+_SECOND: Final = re.compile(r"\s([A-Z][A-Z0-9_]*)=", re.ASCII)
+"""Another variable behind the value: an env file has one on each line, unlike a shell."""
 _LEVEL: Final = re.compile(r"[\w.*?/-]+=\d+")
 _WORDS: Final = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 _FUNCTIONS: Final = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
@@ -176,7 +178,7 @@ def _platforms(_: LintContext, one: Occurrence) -> _Found | None:
     if not one.meant:
         return None
     for name in one.meant.split(","):
-        if name in _BACKENDS:
+        if name in (*_BACKENDS, _PATHWAYS):
             continue
         meant = _BACKENDS_MEANT.get(name.strip().lower())
         if meant or not name.strip():
@@ -198,6 +200,8 @@ def _level(_: LintContext, one: Occurrence) -> _Found | None:
 
 
 _BACKENDS: Final = ("cpu", "gpu", "cuda", "rocm", "tpu")
+_PATHWAYS: Final = "proxy"
+"""The backend of Pathways, as its documentation sets it, with `JAX_BACKEND_TARGET`."""
 _BACKENDS_MEANT: Final = {name: name for name in _BACKENDS} | {
     "nvidia": "cuda", "cuda12": "cuda", "cuda13": "cuda", "amd": "rocm", "host": "cpu",
 }  # fmt: skip
@@ -254,7 +258,10 @@ def _nccl_number(known: DocumentedSetting, one: Occurrence) -> _Found | None:
         text = "it does not fit in 64 bits: NCCL uses its default"
         return Severity.WARNING, text, advice, None
     if not _PLAIN.fullmatch(one.meant):
-        return Severity.WARNING, f"NCCL reads it as {number}", advice, None
+        if also := _SECOND.search(one.meant):
+            text = f"the value is `{one.meant}`, which NCCL reads as {number}"
+            return Severity.WARNING, text, f"write {also[1]} on a line of its own", None
+        return Severity.WARNING, f"NCCL reads `{one.meant}` as {number}", advice, None
     if known.takes(str(number)):
         return None
     if known.name == "NCCL_NVLS_ENABLE":
