@@ -11,6 +11,7 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.flags import Settings
+from counterpoint.flags.jaxlib import installed_version
 from counterpoint.flags.lines import load_settings
 from counterpoint.flags.recipe import Recipe, chip_generation, read_recipe, recipes
 from counterpoint.flags.settings import Layout
@@ -79,7 +80,7 @@ def test_each_release_knows_what_it_gets(shared: Path, version: str) -> None:
 
 @pytest.mark.parametrize("name", list(recipes()))
 def test_the_installed_xla_takes_each_recipe(xla: Callable[[str], object], name: str) -> None:
-    assert xla(render_xla_flags(load_settings(name).xla)) is not None
+    assert xla(render_xla_flags(recipes()[name].resolve(installed_version()).xla)) is not None
 
 
 def test_the_pgle_recipe_covers_the_page_it_comes_from(shared: Path) -> None:

@@ -18,7 +18,7 @@ from counterpoint.cli.settings_source import SettingsContext, check_version, rea
 from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags import Settings, difference
+from counterpoint.flags import Channel, Settings, difference
 from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.jaxlib import chosen_release
 from counterpoint.flags.parse import ParsedSource
@@ -323,6 +323,11 @@ def render_flags(  # noqa: PLR0913 - the options of the command
             write_result(difference_json(changes, source, diff))
         else:
             print_report(difference_document(changes, source, diff))
+        return
+    options = [option for parsed in written for option in parsed.through(Channel.TRAINER)]
+    if options and settings == Settings():
+        words = (word for option in options for word in (f"--{option.name}", option.meant))
+        _write(shlex.join(words) + "\n", out, source, force=force)
         return
     kind = SettingsForm(as_) if as_ else BY_SUFFIX.get(out.suffix if out else "", SettingsForm.BASH)
     text = render(settings, kind, release)

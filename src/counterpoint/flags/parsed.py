@@ -160,6 +160,7 @@ class ParsedSource:
         checked = (
             (occurrence, why_invalid(occurrence.name, occurrence.meant))
             for occurrence in self.given
+            if occurrence.channel is not Channel.TRAINER
         )
         return tuple((occurrence, why) for occurrence, why in checked if why)
 

@@ -29,6 +29,7 @@ class Channel(StrEnum):
     LIBTPU_INIT_ARGS = "LIBTPU_INIT_ARGS"  # libtpu's own flags, once per process
     ENVIRONMENT = "environment"  # JAX, NCCL, CUDA, the allocator, logging
     JAX_CONFIG = "jax.config"  # jax.config.update in the program
+    TRAINER = "trainer"  # the trainer's own options, on its command line or in its YAML
 
 
 FLAG_VARIABLES: Final = {

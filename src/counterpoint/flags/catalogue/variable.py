@@ -135,6 +135,10 @@ def _names(value: str) -> tuple[str, ...]:
     return tuple(name for name in names if name)
 
 
+_TRAINER: Final = "trainer."
+_CLOSE: Final = 0.85
+
+
 @cache
 def variables() -> Mapping[str, DocumentedSetting]:
     """Return all known environment variables, by name: NCCL, CUDA, allocator, JAX, logging."""
@@ -147,6 +151,25 @@ def arguments() -> Mapping[str, DocumentedSetting]:
     return {
         name: variable for name, variable in _all().items() if variable.reader not in _ENVIRONMENT
     }
+
+
+@cache
+def trainer_options() -> Mapping[str, DocumentedSetting]:
+    """Return the options of trainers, which are dotted: `trainer.profiler_num_steps`."""
+    return {
+        name: option for name, option in _all().items() if option.reader is SettingReader.LEVANTER
+    }
+
+
+def meant_option(name: str) -> str | None:
+    """Return the trainer's option that a name is, or is a misspelling of; None if of neither."""
+    import difflib
+
+    if name in trainer_options():
+        return name
+    if not name.startswith(_TRAINER) or "pr" not in name.removeprefix(_TRAINER):
+        return None
+    return next(iter(difflib.get_close_matches(name, trainer_options(), n=1, cutoff=_CLOSE)), None)
 
 
 @cache

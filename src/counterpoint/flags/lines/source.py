@@ -35,6 +35,12 @@ def load_settings(
     A recipe is resolved for this version of jaxlib, by default the one installed here.
     """
     if isinstance(source, str) and (recipe := named_recipe(source)):
+        if recipe.arguments and not recipe.lines:
+            raise UsageError(
+                f"{source}: this recipe has options of the trainer, and no flag or variable",
+                why="a trainer reads them from its own command line",
+                next=f"counterpoint flags render {source}",
+            )
         return recipe.resolve(version or installed_version(), chip)
     path = Path(source)
     text = _read(path)

@@ -64,7 +64,19 @@ def write_recipe(
     recipe: Recipe, version: str | None = None, chip: str | None = None
 ) -> ParsedSource:
     """Return a shipped recipe for one jaxlib (None: the newest) and chip (None: any)."""
-    return _of_settings(recipe.resolve(version, chip), f"recipe {recipe.name}", "recipe", "")
+    where = f"recipe {recipe.name}"
+    written = _of_settings(recipe.resolve(version, chip), where, "recipe", "")
+    options = tuple(
+        Occurrence(
+            channel=Channel.TRAINER,
+            name=line.name,
+            value=line.value,
+            place=Location(where),
+            text=f"--{line.name}={line.value}",
+        )
+        for line in recipe.arguments
+    )
+    return replace(written, given=(*written.given, *options))
 
 
 def _of_settings(settings: Settings, where: str, form: str, text: str) -> ParsedSource:

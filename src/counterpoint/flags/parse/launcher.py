@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from counterpoint.core.frozen import frozen
+from counterpoint.flags.catalogue.variable import meant_option
 from counterpoint.flags.parse.flag_values import is_foreign_name, may_set
 from counterpoint.flags.parse.traced import HOLE, TracedText
 from counterpoint.flags.settings import Layout
@@ -112,6 +113,18 @@ class LaunchCommand:
                 found += _numbers(behind, _MPI_NAMES)
                 found += tuple(("ntasks-per-node", int(match[1])) for match in per_node)
         return found
+
+    def trainer_options(self) -> Iterator[PassedWord]:
+        """Yield the trainer's own options that are known here, or nearly: `--name value`."""
+        for index, text in enumerate(self.texts):
+            name, equals, _ = text.removeprefix("--").partition("=")
+            if not text.startswith("--") or meant_option(name) is None:
+                continue
+            word = self.words[index][0]
+            if equals:
+                yield PassedWord(index, word.cut(len(name) + 3), "", name)
+            elif index + 1 < len(self.words):
+                yield PassedWord(index, self.words[index + 1][0], "", name)
 
     def unread(self, taken: set[int]) -> Iterator[str]:
         """Yield other words that look as if they set something."""

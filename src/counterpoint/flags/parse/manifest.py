@@ -23,6 +23,7 @@ from typing import Any, Final
 import yaml
 
 from counterpoint.core import InputError
+from counterpoint.flags.catalogue.variable import meant_option
 from counterpoint.flags.parse.any_text import read_any_text
 from counterpoint.flags.parse.flag_values import (
     AS_TEXT,
@@ -56,6 +57,7 @@ _MAPPED: Final = {
     "compiler_options": (Channel.COMPILER_OPTIONS, ""),
     "xla_compiler_options": (Channel.COMPILER_OPTIONS, ""),
 }
+_TRAINER: Final = "trainer"
 _NULL: Final = "tag:yaml.org,2002:null"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_]\w*)\)")
@@ -203,8 +205,7 @@ class _Manifest:
             what = value.value if isinstance(value, yaml.ScalarNode) else name
             self.unread[f"{what} (line {line})"] = None
             return
-        if name == "profiler" and value.value not in ("", "false", "null"):
-            self.notes[f"line {line}: the profiler is also configured here; not read"] = None
+        self._trainer(name, value, under)
         if isinstance(value, yaml.ScalarNode):
             self._scalar(name, value, under)
         elif isinstance(value, yaml.MappingNode) and (name in _MAPPED or flags):
@@ -218,6 +219,23 @@ class _Manifest:
                     self._take(item, Channel.XLA_FLAGS, "xla_flags")
         else:
             self.visit(value, name)
+
+    def _trainer(self, name: str, value: yaml.Node, under: str) -> None:
+        """Read the options of a trainer's profiler, or note that there are some."""
+        if name == _TRAINER and isinstance(value, yaml.MappingNode):
+            self._options(value, name)
+        elif name == "profiler" and under != _TRAINER and value.value not in ("", "false", "null"):
+            line = _line(value)
+            self.notes[f"line {line}: the profiler is also configured here; not read"] = None
+
+    def _options(self, node: yaml.MappingNode, path: str) -> None:
+        """Read the trainer's own options that are known here, or nearly, by their dotted names."""
+        for name, value in _fields(node).items():
+            dotted = f"{path}.{name}"
+            if isinstance(value, yaml.MappingNode):
+                self._options(value, dotted)
+            elif isinstance(value, yaml.ScalarNode) and meant_option(dotted) is not None:
+                self._give(Channel.TRAINER, dotted, value, "")
 
     def _scalar(self, name: str, value: yaml.ScalarNode, under: str) -> None:
         self.budget.spend_on(len(value.value) // 16, _line(value))

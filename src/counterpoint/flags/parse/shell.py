@@ -33,7 +33,7 @@ from counterpoint.flags.parse.traced import (
     joined,
     known,
 )
-from counterpoint.flags.parsed import IssueKind, ParsedSource
+from counterpoint.flags.parsed import IssueKind, Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel
 
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=", re.ASCII)
@@ -316,6 +316,17 @@ class ShellReader:
                     self.state.leave(line, passed.value.shown)
                 continue
             taken.add(passed.at)
+        self.state.options += (
+            Occurrence(
+                channel=Channel.TRAINER,
+                name=option.name,
+                value=option.value.shown,
+                place=Location(self.state.where, command.words[option.at][1] or None),
+                text=f"--{option.name}={option.value.shown}",
+                known=option.value.known,
+            )
+            for option in command.trainer_options()
+        )
         for script, line in scripts:
             self._nested(script, line)
         for text in command.unread(taken):

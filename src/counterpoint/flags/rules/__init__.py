@@ -55,6 +55,7 @@ from counterpoint.flags.rules import (
     statistics_option,
     stray_word,
     too_late,
+    trainer_option,
     unknown_flag,
     unknown_pass,
     unknown_value,
@@ -124,5 +125,6 @@ RULES: Final[tuple[LintRule, ...]] = (
     default_variable,
     max_connections,
     contradicting_variables,
+    trainer_option,
 )
 """All rules, by code."""

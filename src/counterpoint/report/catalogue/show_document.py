@@ -291,6 +291,8 @@ def _next(shown: SettingDescription) -> str:
     if shown.use and shown.use[0] != shown.name and not _newer(shown, shown.use[0]):
         return f"counterpoint flags show {shlex.quote(shown.use[0])}"
     recipe = next((name for name, what in shown.recipes if not what.startswith("left out")), None)
+    if recipe is not None and shown.reader is SettingReader.LEVANTER:
+        return f"counterpoint flags render {recipe}"
     if recipe is not None:
         return f"counterpoint run --settings {recipe} -- python train.py"
     return "counterpoint flags list --grep " + shlex.quote(shown.name.rpartition("_")[2])

@@ -77,6 +77,10 @@ def left_out(written: ParsedSource) -> Iterator[tuple[Location, str, str]]:
             yield issue.place, issue.text, _LOST[issue.kind]
         yield from ((lost.place, lost.text, _BEHIND) for lost in issue.lost)
     yield from ((refused.place, refused.text, why) for refused, why in written.refused)
+    if written.settings == Settings():  # then the options themselves are written
+        return
+    for option in written.through(Channel.TRAINER):
+        yield option.place, option.text, "an option of the trainer, for its command line"
 
 
 def difference_document(

@@ -13,7 +13,6 @@ from typing import Final
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.catalogue import libtpu_flag
-from counterpoint.flags.lines import load_settings
 from counterpoint.flags.recipe import Recipe, recipes
 from counterpoint.flags.recommendation import RecommendationRequest, recommend
 from counterpoint.flags.text import parse_xla_flags, render_xla_flags
@@ -57,10 +56,10 @@ def recipe_arms(
     first = RECOMMENDED
     offers = [
         (
-            recipe,
-            options_of_libtpu(load_settings(recipe, version=here.version, chip=here.chip), here),
+            name,
+            options_of_libtpu(recipe.resolve(here.version, here.chip), here),
         )
-        for recipe in recipes()
+        for name, recipe in recipes().items()
     ]
     for name, settings in (*offers, (RECOMMENDED, recommended(here))):
         why = unwanted.get(name) or _why_not(name, settings, here)
