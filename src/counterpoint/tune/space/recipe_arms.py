@@ -13,6 +13,7 @@ from typing import Final
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.catalogue import libtpu_flag
+from counterpoint.flags.jaxlib import installed_version
 from counterpoint.flags.recipe import Recipe, recipes
 from counterpoint.flags.recommendation import RecommendationRequest, recommend
 from counterpoint.flags.text import parse_xla_flags, render_xla_flags
@@ -57,7 +58,7 @@ def recipe_arms(
     offers = [
         (
             name,
-            options_of_libtpu(recipe.resolve(here.version, here.chip), here),
+            options_of_libtpu(recipe.resolve(here.version or installed_version(), here.chip), here),
         )
         for name, recipe in recipes().items()
     ]
