@@ -166,6 +166,17 @@ def test_a_fix_of_a_script_is_its_assignments_with_what_only_the_shell_knows(
     assert "now XLA_CLIENT_MEM_FRACTION=0.9" in said.err
 
 
+@pytest.mark.parametrize(
+    "chip",
+    [
+        *("H100", "A100", "A100-80GB", "NVIDIA A100-SXM4-40GB", "gb200", "B300", "MI300X", "L40S"),
+        *("RTX 4090", "RTX 6000 Ada", "V100", "TPU v5p", "TPU7x", "v5p"),
+    ],
+)
+def test_chips_are_known_as_their_vendors_name_them(chip: str) -> None:
+    assert checked("--xla_gpu_autotune_level=3", "--no-probe", "--chip", chip) == 0
+
+
 def test_a_chip_is_known_in_small_letters(capsys: Captured) -> None:
     assert checked("--xla_gpu_autotune_level=3", "--no-probe", "--chip", "h100") == 0
     assert "on H100" in capsys.readouterr().err
@@ -362,6 +373,8 @@ def test_what_it_says(golden: Golden, tmp_path: Path) -> None:
         (["--env", "--target", "8xCray"], "Cray"),
         (["--env", "--jaxlib", "banana"], "--jaxlib banana: not a release"),
         (["--env", "--chip", "H1000"], "--chip H1000: unknown chip"),
+        (["--env", "--chip", "H10"], "--chip H10: unknown chip"),
+        (["--env", "--chip", "A10000"], "--chip A10000: unknown chip"),
         (["--env", "--chip", "v9"], "--chip v9: unknown chip"),
         (["--env", "--chip", "H100", "--target", "8xA100"], "both specify the chip"),
         (["--env", "-o", "x"], "-o requires --fix"),

@@ -130,3 +130,34 @@ def test_a_short_version_as_a_lower_bound_is_the_first_of_its_series(ask: Ask) -
     )
     assert short == full
     assert short != ask("list", "--jaxlib", "0.10.2", "--changed-since", "0.9.2")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "reader"),
+    [
+        ("P2P_LEVEL", "NCCL_P2P_LEVEL", "NCCL"),
+        ("premap", "megascale_grpc_premap_memory_bytes", "libtpu"),
+        ("profiler_num", "trainer.profiler_num_steps", "Levanter"),
+        ("pgle_profiling", "JAX_PGLE_PROFILING_RUNS", "JAX"),
+        ("graph_level", "xla_gpu_graph_level", "XLA"),
+        ("tcp_rmem", "net.ipv4.tcp_rmem", "the Linux kernel"),
+        ("PREALLOCATE", "XLA_PYTHON_CLIENT_PREALLOCATE", "XLA's GPU client"),
+    ],
+)
+def test_a_text_is_looked_for_in_all_that_show_knows(
+    text: str, name: str, reader: str, ask: Ask
+) -> None:
+    others = {it["name"]: it["reader"] for it in ask("list", "--grep", text)["others"]}
+    assert others[name] == reader
+    for other in others:
+        assert main(["flags", "show", other]) == 0
+
+
+def test_other_settings_are_shown_where_a_text_is_looked_for_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["flags", "list", "--grep", "NCCL_P2P"]) == 0
+    told = capsys.readouterr().out
+    assert "NCCL_P2P_LEVEL" in told
+    assert main(["flags", "list", "--grep", "NCCL_P2P", "--channel", "XLA_FLAGS"]) == 0
+    assert "NCCL_P2P_LEVEL" not in capsys.readouterr().out

@@ -190,7 +190,7 @@ def test_nothing_tells_whether_a_file_elsewhere_is_there(
     (place.parent / "secret").mkdir()
     assert with_it == without == remarks(said, place / "job.sh")
     if flag == PROFILE:
-        assert with_it[0].endswith(f"--allow {place.parent} includes it")
+        assert with_it[0].endswith(f"--allow {place.parent} has it checked, too")
         (place.parent / "secret").rmdir()
         (found,) = remarks(said, place / "job.sh", "--allow", place.parent)
         assert f"{name.format(place.parent)} does not exist" in found

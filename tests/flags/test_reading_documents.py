@@ -28,6 +28,12 @@ def test_a_flag_that_is_only_mentioned_is_no_setting() -> None:
     assert not check(written, version="0.10.2")
 
 
+def test_all_that_is_only_mentioned_is_named() -> None:
+    names = [f"--xla_gpu_{letter}" for letter in "abcdefghi"]
+    (note,) = document(*(f"Set {name}=<> for this." for name in names)).notes
+    assert [name for name in names if name not in note] == []
+
+
 def test_in_the_value_of_a_variable_a_bare_name_is_a_flag() -> None:
     assert flags(document('    XLA_FLAGS="--xla_a --xla_b=2"')) == [
         ("xla_a", "true"),

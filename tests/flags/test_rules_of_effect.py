@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.lint import Remark, Severity
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse import read_command, read_text, read_variables
 from counterpoint.flags.rules import default_variable, unknown_pass
 from counterpoint.flags.rules.missing_partner import partners
 from counterpoint.flags.rules.not_for_this_chip import suited
+from flag_sources import script
 from published_recipe import published
 
 UNROLL = "--xla_gpu_enable_while_loop_unrolling=WHILE_LOOP_UNROLLING"
@@ -277,6 +279,33 @@ def test_a_run_that_is_recorded_by_nsight_needs_command_buffers_off() -> None:
     off = [*nsys, "--xla_gpu_enable_command_buffer="]
     codes = {one.code for one in remarks(off, "0.10.2", "H100", profiling=True)}
     assert "FLAG403" not in codes
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nsys profile -o out python train.py",
+        "XLA_FLAGS=--xla_gpu_autotune_level=4 srun /opt/nsys profile python train.py",
+        "NCCL_DEBUG=WARN bash -c 'nsys launch python train.py'",
+    ],
+)
+def test_a_script_that_records_with_nsight_is_known_to(line: str) -> None:
+    for written in (script(line), read_command(shlex.split(line), {})):
+        told = check(written, version="0.10.2", chip="H100", profiling=True)
+        assert [one.severity for one in told if one.code == "FLAG403"] == ["warning"]
+        told = check(written, version="0.10.2", chip="H100")
+        assert [one.severity for one in told if one.code == "FLAG403"] == ["note"]
+
+
+def test_other_commands_of_nsys_record_nothing() -> None:
+    written = script("nsys stats out.nsys-rep", "NCCL_DEBUG=WARN python train.py # nsys profile")
+    assert not check(written, version="0.10.2", chip="H100", profiling=True)
+
+
+def test_a_session_of_nsight_is_seen_in_the_environment() -> None:
+    written = read_variables({"NSYS_PROFILING_SESSION_ID": "7"})
+    told = check(written, version="0.10.2", chip="H100", profiling=True)
+    assert [one.code for one in told] == ["FLAG403"]
 
 
 def test_what_a_user_of_today_would_write_gets_notes_only() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,15 +12,17 @@ from cyclopts import Parameter
 
 from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.progress import Progress
+from counterpoint.cli.settings_source import checked_chip
 from counterpoint.core import ArgumentError, UsageError
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.catalogue import Release, all_documentation, release, releases
 from counterpoint.flags.catalogue import release as nearest_release
 from counterpoint.flags.effective import compare, differences
-from counterpoint.flags.history import FlagFilter, listing, require_earlier
+from counterpoint.flags.history import FlagFilter, ListedFlag, listing, require_earlier
 from counterpoint.flags.history import diff as diff_releases
 from counterpoint.flags.jaxlib import chosen_release
 from counterpoint.flags.lifecycle import replacements
+from counterpoint.flags.other_settings import OtherSetting, other_settings
 from counterpoint.flags.parse import AllowedFiles, read_source, read_variables
 from counterpoint.flags.refresh import (
     add_to_table,
@@ -69,7 +71,8 @@ def list_flags(
     Args:
         jaxlib: The release; by default the installed one, or else the newest known.
         changed_since: Only flags that were added, removed or changed after this release.
-        grep: Only flags with this text in their name or description.
+        grep: Only flags with this text in their name or description, and all other settings
+            with it: NCCL's, JAX's, libtpu's, flags that are gone.
         channel: Only flags of this channel; `environment`: JAX's own options.
         all: Also flags that a GPU does not read, that have no effect or are deprecated, JAX's
             options, and flags of earlier releases.
@@ -86,10 +89,22 @@ def list_flags(
     require_earlier(since, release)
     does = {name: about.does for name, about in all_documentation().items()}
     found = listing(release, wanted, does)
+    others = _beside(found, wanted, release, does)
     if json:
-        write_result(list_json(found, release, wanted, does))
+        write_result(list_json(found, others, release, wanted, does))
     else:
-        print_report(list_document(found, release, wanted, does))
+        print_report(list_document(found, others, release, wanted, does))
+
+
+def _beside(
+    found: Sequence[ListedFlag], wanted: FlagFilter, release: Release, does: Mapping[str, str]
+) -> tuple[OtherSetting, ...]:
+    """Return other settings with the text that is looked for; none if only flags are asked for."""
+    if not wanted.text or wanted.channel is not None or wanted.changed_since is not None:
+        return ()
+    listed = {entry.flag.name for entry in found}
+    others = other_settings(wanted.text, release, does)
+    return tuple(setting for setting in others if setting.name not in listed)
 
 
 def _beginning(asked: str) -> str:
@@ -122,7 +137,7 @@ def show(
         chip: Show only notes for this chip: H100, A100, MI300X.
         json: Print everything as JSON.
     """
-    shown = look_up(name, chosen_release(jaxlib), chip)
+    shown = look_up(name, chosen_release(jaxlib), checked_chip(chip))
     if json:
         write_result(show_json(shown, tuple(all_changes(shown))))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from counterpoint.cli.settings_source import (
     SettingsContext,
     SettingsSource,
     check_version,
+    checked_chip,
     read_source,
 )
 from counterpoint.core import InputError, UsageError
@@ -30,7 +30,6 @@ from counterpoint.flags.check import (
 from counterpoint.flags.jaxlib import find_interpreter
 from counterpoint.flags.lint import Remark
 from counterpoint.flags.parse import IssueKind, ParsedSource, read_text
-from counterpoint.flags.versions import chip_family
 from counterpoint.report.flags import check_lines, fix_lines, nothing_lines, summary_lines
 
 _NAMED: Final = 10
@@ -88,7 +87,7 @@ def run(  # noqa: PLR0913 - the options of the command
 
         write_result(check_json(examination))
         return int(examination.failed)
-    if not (found.written.given or found.written.issues):
+    if not (found.written.given or found.written.issues or examination.remarks):
         _say(*nothing_lines(examination))
         return 0
     write_result("".join(f"{line}\n" for line in check_lines(examination)))
@@ -165,28 +164,10 @@ def _chip(target: str | None, chip: str | None) -> str | None:
             next=Retry(without=("chip",)),
         )
     if target is None:
-        return _known_chip(chip)
+        return checked_chip(chip)
     from counterpoint.hardware.targets import parse_devices
 
     return parse_devices(target).chip
-
-
-_TPU: Final = re.compile(r"(?i)v\d[a-z]?")
-"""A TPU as XPK and GKE name it; V100 is a GPU."""
-
-
-def _known_chip(chip: str | None) -> str | None:
-    on_tpu = chip is not None and _TPU.fullmatch(chip)
-    if chip is None or (not on_tpu and chip_family(chip) is not None):
-        return chip
-    if not on_tpu and chip_family(chip.upper()) is not None:
-        return chip.upper()
-    from counterpoint.hardware import find_chip
-
-    known = find_chip(f"TPU {chip.lower()}" if on_tpu else chip)
-    if known is None:
-        raise UsageError(f"--chip {chip}: unknown chip", next=Retry({"chip": "H100"}))
-    return known.name
 
 
 def _python_of(command: Sequence[str]) -> str | None:

@@ -84,6 +84,32 @@ def check_version(version: str | None) -> None:
         )
 
 
+_TPU: Final = re.compile(r"(?i)v\d[a-z]?")
+"""A TPU as XPK and GKE name it; V100 is a GPU."""
+
+
+def checked_chip(chip: str | None) -> str | None:
+    """Return the name of a `--chip`; raise an error if no such chip is known."""
+    on_tpu = chip is not None and _TPU.fullmatch(chip)
+    if chip is None:
+        return None
+    from counterpoint.hardware import find_chip
+    from counterpoint.hardware.targets import known_chip
+
+    if on_tpu:
+        tpu = find_chip(f"TPU {chip.lower()}")
+        known = None if tpu is None else tpu.name
+    else:
+        known = known_chip(chip)
+    if known is None:
+        raise UsageError(
+            f"--chip {chip}: unknown chip",
+            why="a chip is named as its vendor does: H100, A100, GB200, MI300X, TPU v5p",
+            next=Retry({"chip": "H100"}),
+        )
+    return known
+
+
 def _check_allowed(allowed: Sequence[Path]) -> None:
     for directory in allowed:
         if not directory.is_dir():

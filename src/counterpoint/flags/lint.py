@@ -17,7 +17,13 @@ from counterpoint.core.printable import some
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.catalogue.libtpu import libtpu_flag
 from counterpoint.flags.lifecycle import FlagLifecycle, lifecycle_of
-from counterpoint.flags.parsed import Location, Occurrence, ParsedSource, SyntaxIssue
+from counterpoint.flags.parsed import (
+    NSYS_VARIABLES,
+    Location,
+    Occurrence,
+    ParsedSource,
+    SyntaxIssue,
+)
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text import Pairs
 from counterpoint.flags.versions import PROFILE, ChipFamily, chip_family, version_number
@@ -237,9 +243,6 @@ YES: Final = frozenset({"y", "yes", "t", "true", "on", "1"})
 NO: Final = frozenset({"n", "no", "f", "false", "off", "0"})
 """Spellings of a bool that JAX accepts, in any case; it fails on anything else."""
 
-_NSYS: Final = ("NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH")
-"""Variables that Nsight Systems sets in the process that it records."""
-
 
 def is_yes(text: str | None) -> bool:
     """Return whether JAX reads a variable as true; None, unset, is not."""
@@ -252,5 +255,5 @@ def is_no(text: str | None) -> bool:
 
 
 def under_nsys(case: LintContext) -> bool:
-    """Return whether Nsight Systems records this process."""
-    return any(case.variables.get(name) for name in _NSYS)
+    """Return whether Nsight Systems records this process, as far as the source shows."""
+    return case.written.nsys or any(case.variables.get(name) for name in NSYS_VARIABLES)

@@ -109,6 +109,10 @@ def as_issue(one: Occurrence, why: str) -> SyntaxIssue:
     )
 
 
+NSYS_VARIABLES: Final = ("NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH")
+"""Variables that Nsight Systems sets in the process that it records."""
+
+
 @frozen(kw_only=True)
 class ParsedSource:
     """The settings of one source, in order of precedence."""
@@ -118,6 +122,8 @@ class ParsedSource:
     given: tuple[Occurrence, ...] = ()
     issues: tuple[SyntaxIssue, ...] = ()
     layout: Layout | None = None
+    nsys: bool = False
+    """Whether Nsight Systems records one of its programs."""
     notes: tuple[str, ...] = field(default=())
     unread: tuple[str, ...] = field(default=())
     """Parts of the source that may set something and were not read, so no guarantee is given."""

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from counterpoint.hardware.tpu import Tpu
 
 
-__all__ = ["even_hosts", "parse_devices", "parse_target", "resize_advice", "target_name"]
+__all__ = [
+    "even_hosts",
+    "known_chip",
+    "parse_devices",
+    "parse_target",
+    "resize_advice",
+    "target_name",
+]
 
 
 _SPELLING: Final = re.compile(
@@ -48,6 +55,7 @@ _NETWORK_EXAMPLE: Final = "4x8xH100:400G"
 _UNMEASURED: Final = (
     (r"TPU[ -]?(v\d+[a-z]*|v5 lite)", "TPU {}"),
     (r"MI[ -]?(\d{2,3}[A-Z]?)", "MI{}"),
+    (r"RTX[ -]?6000[ -]Ada(?: Generation)?", "RTX 6000 Ada"),
     (r"RTX[ -]?((?:PRO ?|A)?\d{0,4})", "RTX {}"),
     (r"(GH200|H20|H800|A800|A10G?|A16|A30|A40|L4|L40|T4|P4|P40|P100|V100S?)", "{}"),
 )
@@ -128,7 +136,7 @@ def parse_devices(text: str) -> Devices:
                 slices=where.tpu.slices,
             )
     found = _spelt(text)
-    chip = _chip_name(found["chip"])
+    chip = known_chip(found["chip"])
     if chip is None:
         known = [*(gpu.name for gpu in gpus()), *(known_chip.name for known_chip in chips())]
         raise _refused(
@@ -191,8 +199,8 @@ def _is_file(text: str) -> bool:
     return text.strip().casefold().endswith(".toml")
 
 
-def _chip_name(name: str) -> str | None:
-    """Return a chip by its vendor's name."""
+def known_chip(name: str) -> str | None:
+    """Return a chip by its vendor's name; None if no such chip is known."""
     gpu = find_gpu(name)
     if gpu is not None:
         return gpu.name

@@ -79,6 +79,12 @@ def _flags(release: str) -> Mapping[str, FlagFacts]:
     return _table().at(release)
 
 
+@cache
+def libtpu_names() -> frozenset[str]:
+    """Return the flags that any known release of libtpu has."""
+    return frozenset(name for release in _table().releases for name in _flags(release))
+
+
 def libtpu_flag(name: str, release: str | None = None) -> LibtpuFlag | None:
     """Return a flag of a release (None: the newest that has it); None if there is none."""
     for version in (release,) if release else reversed(_table().releases):

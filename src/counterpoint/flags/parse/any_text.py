@@ -36,7 +36,7 @@ _HOLDS: Final = re.compile(
 )
 _PUNCTUATION: Final = ".,;:)]}*"
 _PLACEHOLDER: Final = re.compile(r"\.{2,}|\N{HORIZONTAL ELLIPSIS}|[.\d]*X{1,}|N|[^{$\n]*+[{$].*")
-_SHOWN: Final = 3  # names in a note
+_SHOWN: Final = 3  # names of what no reader understands
 _FAR: Final = 20_000  # characters of one value
 _COMMENT: Final = re.compile(r"^[ \t]*(?:#|//|;|--\s).*$", re.MULTILINE)
 _NAMED_IN: Final = re.compile(
@@ -99,7 +99,7 @@ def _notes(given: tuple[Occurrence, ...], mentioned: Iterable[str]) -> tuple[str
     names = {occurrence.name for occurrence in given}
     only = [f"--{name}" for name in mentioned if name not in names]
     if only:
-        notes.append(f"mentioned without a value, not checked: {some(only, _SHOWN)}")
+        notes.append(f"mentioned without a value, not checked: {', '.join(only)}")
     return tuple(notes)
 
 

@@ -48,6 +48,7 @@ _MPI_NAMES: Final = {
     **dict.fromkeys(("-npernode", "--npernode", "-N", "-ppn", "--ppn"), "ntasks-per-node"),
 }
 _PER_NODE: Final = re.compile(r"ppr:(\d{1,9}):node")
+_RECORDS: Final = frozenset({"profile", "launch", "start"})
 _COUNTS: Final = (
     *("nodes", "ntasks", "ntasks-per-node", "cpus-per-task"),
     *("gpus", "gpus-per-node", "gpus-per-task", "gres"),
@@ -99,6 +100,14 @@ class LaunchCommand:
         launchers = ("env", *_SLURM, *_PASS_ON)
         names = [text.rpartition("/")[2] for text in self.texts]
         return sum(10 * (len(names) - at) for at, name in enumerate(names) if name in launchers)
+
+    @property
+    def records(self) -> bool:
+        """True if Nsight Systems records the program: `nsys profile`, `launch` or `start`."""
+        return any(
+            text.rpartition("/")[2] == "nsys" and _RECORDS.intersection(self.texts[at + 1 : at + 2])
+            for at, text in enumerate(self.texts)
+        )
 
     @property
     def numbers(self) -> Numbers:

@@ -333,6 +333,7 @@ class _Manifest:
             given=(*found.given, *self.given),
             issues=tuple(sorted(issues, key=lambda issue: issue.place.line or 0)),
             layout=next((one.layout for one in reversed(read) if one.layout), None),
+            nsys=any(one.nsys for one in read),
             notes=tuple(self.notes),
             unread=tuple(dict.fromkeys([*self.unread, *(it for one in read for it in one.unread)])),
             inherited=tuple(dict.fromkeys(found.inherited)),

@@ -293,6 +293,7 @@ class ShellReader:
         """Process the words of a command that pass variables on."""
         self.state.budget.spend_on(command.work, command.words[0][1])
         self.state.numbers += command.numbers
+        self.state.nsys |= command.records
         taken: set[int] = set()
         scripts: list[tuple[TracedText, int]] = []
         for passed in command.passed():
@@ -395,6 +396,7 @@ def read_words(
     parsed, inner = outer.parsed(), read_shell(text, name, before=given, whole=True)
     return replace(
         inner,
+        nsys=outer.nsys or inner.nsys,
         given=(*inner.given, *outer.options),
         issues=(*outer.issues, *inner.issues),
         layout=inner.layout or parsed.layout,

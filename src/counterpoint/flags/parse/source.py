@@ -35,7 +35,13 @@ from counterpoint.flags.parse.flag_values import (
     read_named_files,
 )
 from counterpoint.flags.parse.traced import known
-from counterpoint.flags.parsed import COMMAND_LINE, ENVIRONMENT, Location, ParsedSource
+from counterpoint.flags.parsed import (
+    COMMAND_LINE,
+    ENVIRONMENT,
+    NSYS_VARIABLES,
+    Location,
+    ParsedSource,
+)
 from counterpoint.flags.settings import is_setting
 
 if TYPE_CHECKING:
@@ -203,7 +209,11 @@ def read_variables(
     ]
     found = parse_assignments(assigned, where)
     written = ParsedSource(
-        where=where, form=form, given=tuple(found.given), issues=tuple(found.issues)
+        where=where,
+        form=form,
+        given=tuple(found.given),
+        issues=tuple(found.issues),
+        nsys=any(variables.get(name) for name in NSYS_VARIABLES),
     )
     return read_named_files(written, reach, directory=directory)
 

@@ -14,9 +14,10 @@ the scheduler has to guess them.
 
 XLA runs without command buffers while JAX's profiler records, so they interfere in two cases only:
 with `xla_enable_command_buffers_during_profiling=true`, and in a recording by Nsight Systems, which
-XLA does not detect. The rule applies to settings for such a run (`--profiling`), and if AutoPGLE is
-on. From 0.6 on, AutoPGLE itself compiles its first runs without command buffers; before, they had
-to be turned off.
+XLA does not detect: `nsys profile` in a script or command, or the variables that it sets. The rule
+applies to settings for such a run (`--profiling`), if AutoPGLE is on, and, as a note, to any
+recording by Nsight Systems. From 0.6 on, AutoPGLE itself compiles its first runs without command
+buffers; before, they had to be turned off.
 
 ## Example
 
@@ -30,7 +31,8 @@ For the profiled run, set `--xla_gpu_enable_command_buffer=`, or remove the flag
 
 ## Fix safety
 
-Safe: the results stay the same. Don't compare the timing of this run with others.
+Removing the flag is safe: the results stay the same. What is missing is not added, since it is for
+the recorded run only. Don't compare the timing of this run with others.
 
 ## References
 
@@ -64,13 +66,14 @@ SINCE: Final = "0.1"
 
 _BUFFERS: Final = "xla_gpu_enable_command_buffer"
 _KEPT: Final = "xla_enable_command_buffers_during_profiling"
-_OFF: Final = Fix(((_BUFFERS, ""),))
+_OFF: Final = Fix(((_BUFFERS, ""),), safe=False)
 
 
 def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark."""
     automatic = is_yes(case.variables.get("JAX_ENABLE_PGLE"))
-    if not (case.profiling or automatic) or not flag_value(case, _BUFFERS):
+    nsys = under_nsys(case)
+    if not (case.profiling or automatic or nsys) or not flag_value(case, _BUFFERS):
         return
     during_profiling = case.last(_KEPT)
     if during_profiling is not None and flag_on(case, _KEPT):
@@ -82,11 +85,11 @@ def check(case: LintContext) -> Iterator[Remark]:
             "remove it",
             Fix(),
         )
-    elif (automatic and not since(case, "0.6")) or (case.profiling and under_nsys(case)):
-        who = "Nsight Systems" if case.profiling else "AutoPGLE"
+    elif nsys or (automatic and not since(case, "0.6")):
+        who = "Nsight Systems" if nsys else "AutoPGLE"
         yield Remark(
             code=CODE,
-            severity=Severity.WARNING,
+            severity=Severity.WARNING if case.profiling or automatic else Severity.NOTE,
             channel=Channel.XLA_FLAGS,
             name=_BUFFERS,
             text="",

@@ -16,6 +16,7 @@ from counterpoint.flags.history import (
     ReleaseDiff,
     channels,
 )
+from counterpoint.flags.other_settings import OtherSetting
 from counterpoint.flags.refresh import JaxlibFlags, PluginComparison
 from counterpoint.report.document import (
     Document,
@@ -44,10 +45,17 @@ _ORDER: Final = (
 """Properties of a flag that can change, most surprising first."""
 
 
+_MOST_OTHERS: Final = 20
+
+
 def list_document(
-    found: Sequence[ListedFlag], release: Release, wanted: FlagFilter, about: Mapping[str, str]
+    found: Sequence[ListedFlag],
+    others: Sequence[OtherSetting],
+    release: Release,
+    wanted: FlagFilter,
+    about: Mapping[str, str],
 ) -> Document:
-    """Return the table of flags, with only the columns that the query needs.
+    """Return the table of flags, with only the columns that the query needs, and other settings.
 
     `about` says by name what a flag does.
     """
@@ -68,11 +76,26 @@ def list_document(
         columns.append(names("description", sentences, 5))
     notes = [Prose(note, Tone.WARNING) for note in release_notes(release)]
     blocks = (*notes, table(*columns)) if found else (*notes,)
+    sections = [Section("Flags", _summary(found, release, wanted), blocks)]
+    if others:
+        sections.append(_others(others))
+    first = next(iter([*(listed.flag.name for listed in found), *(it.name for it in others)]), None)
     return Document(
-        sections=(Section("Flags", _summary(found, release, wanted), blocks),),
+        sections=tuple(sections),
         legend="`<=`: in the oldest known release" if found else "",
-        next=f"counterpoint flags show {found[0].flag.name}" if found else _wider(wanted),
+        next=f"counterpoint flags show {first}" if first is not None else _wider(wanted),
     )
+
+
+def _others(others: Sequence[OtherSetting]) -> Section:
+    shown = others[:_MOST_OTHERS]
+    more = f", {len(shown)} shown; `json=` has all" if len(others) > len(shown) else ""
+    columns = (
+        words("name", [setting.name for setting in shown]),
+        words("read by", [str(setting.reader) for setting in shown]),
+        names("description", [_first_sentence(setting.does) for setting in shown], 5),
+    )
+    return Section("Other settings", f"{len(others)}{more}", (table(*columns),))
 
 
 def release_notes(release: Release) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from counterpoint.flags.catalogue import Flag, Release
     from counterpoint.flags.history import FlagChange, FlagFilter, ListedFlag, ReleaseDiff
+    from counterpoint.flags.other_settings import OtherSetting
     from counterpoint.flags.refresh import JaxlibFlags, PluginComparison
     from counterpoint.flags.showing import SettingDescription
 
@@ -52,6 +53,14 @@ class ListedFlagJson(FlagEntry):
     changes: tuple[FlagChangeJson, ...]
 
 
+class OtherSettingJson(Result):
+    """A setting that is no flag of this list: of NCCL, JAX, libtpu, or gone."""
+
+    name: str
+    reader: str
+    does: TextOrNull
+
+
 class FlagsList(Result, tag_field="schema", tag="counterpoint.flags.list/1"):
     """The flags of a release: `counterpoint flags list --json`."""
 
@@ -59,14 +68,19 @@ class FlagsList(Result, tag_field="schema", tag="counterpoint.flags.list/1"):
     asked: str
     changed_since: str | None
     flags: tuple[ListedFlagJson, ...]
+    others: tuple[OtherSettingJson, ...]
 
 
 def list_json(
-    found: Sequence[ListedFlag], release: Release, wanted: FlagFilter, about: Mapping[str, str]
+    found: Sequence[ListedFlag],
+    others: Sequence[OtherSetting],
+    release: Release,
+    wanted: FlagFilter,
+    about: Mapping[str, str],
 ) -> str:
     """Return `flags list` as text; `about` says by name what a flag does."""
     flags = [_listed(listed, about.get(listed.flag.name)) for listed in found]
-    own = {"changed_since": wanted.changed_since, "flags": flags}
+    own = {"changed_since": wanted.changed_since, "flags": flags, "others": others}
     return json_text(fill(FlagsList, release, **own))
 
 
