@@ -6,7 +6,7 @@ import pytest
 from megascale_fixture import BYTES, Scene
 from slices import case_of, timeline_of
 
-from counterpoint.core.basis import Range
+from counterpoint.core.basis import Range, Unknown
 from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.network.calls import LatencyPattern, remote_calls
 from counterpoint.diagnose.rules import slow_remote_calls
@@ -48,6 +48,24 @@ def test_high_latency_now_and_then_is_sporadic(said: Said) -> None:
     assert "in 6 of 18 steady steps" in finding.detail
     assert "48 of 144" in finding.title
     said(finding)
+
+
+def test_calls_that_make_two_of_ten_steps_long_are_priced_per_step_on_average(said: Said) -> None:
+    scene = Scene(steps=10, extra_network_ms=lambda step: 55 if step in (3, 7) else 0)
+    case = case_of(scene)
+    (finding,) = (it for it in judge(case)[0] if it.code == "STEP204")
+    # 4 + 55 + 1 after the send, of which 10 are hidden: 49.96 in each of two of eight steps.
+    assert isinstance(finding.saves_ms, Range)
+    assert finding.saves_ms.high == pytest.approx(2 * 49.96 / 8, abs=0.05)
+    assert "2 of 8 steps are 49.96 ms longer" in finding.title
+    said(finding)
+
+
+def test_a_stall_of_many_steps_length_is_a_finding_without_a_price_per_step() -> None:
+    scene = Scene(steps=10, extra_network_ms=lambda step: 900 if step == 5 else 0)
+    (finding,) = (it for it in judge(case_of(scene))[0] if it.code == "STEP204")
+    assert isinstance(finding.saves_ms, Unknown)
+    assert "0.89 s" in finding.saves_ms.reason
 
 
 def test_unusual_calls_count_though_the_network_is_quick() -> None:

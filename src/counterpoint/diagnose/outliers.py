@@ -8,7 +8,7 @@ by more than the scatter of all steps explains.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -55,20 +55,11 @@ class Outlier:
 
 def outliers(data: StepData) -> tuple[Outlier, ...]:
     """Return outliers in step order; none if one step was requested or too few were recorded."""
-    longer = _longer(data.selection)
+    longer = longer_steps(data.selection)
     if not longer:
         return ()
-    windows = (
-        data.timeline.steps.filter(
-            pl.col("steady")
-            & pl.col("step").is_in([*longer])
-            & pl.col("device").is_in(data.selection.devices)
-        )
-        .select("step", "device", "start_ps", "end_ps")
-        .sort("device", "start_ps")
-    )
-    devices = dict(windows.group_by("step").agg(pl.len()).iter_rows())
-    chosen = replace(data.selection, windows=windows)
+    chosen = all_of(data.selection, longer)
+    devices = dict(chosen.windows.group_by("step").agg(pl.len()).iter_rows())
     spans = chosen.spans()
     parts: dict[int, dict[str, int]] = {}
     for step, state, ps in _by_state(attribute(chosen, spans)).iter_rows():
@@ -88,7 +79,21 @@ def outliers(data: StepData) -> tuple[Outlier, ...]:
     return tuple(result)
 
 
-def _longer(selection: Selection) -> dict[int, float]:
+def all_of(selection: Selection, steps: Collection[int]) -> Selection:
+    """Return a Selection whose windows are these steady steps."""
+    windows = (
+        selection.timeline.steps.filter(
+            pl.col("steady")
+            & pl.col("step").is_in([*steps])
+            & pl.col("device").is_in(selection.devices)
+        )
+        .select("step", "device", "start_ps", "end_ps")
+        .sort("device", "start_ps")
+    )
+    return replace(selection, windows=windows)
+
+
+def longer_steps(selection: Selection) -> dict[int, float]:
     """Return the outlier steps and their excess in milliseconds."""
     if selection.step is not None or len(selection.lengths_ms) < _STEPS:
         return {}

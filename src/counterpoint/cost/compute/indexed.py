@@ -130,9 +130,7 @@ def _moved(windows: Windows, machine: ComputeDevice, times: int) -> IndexedCost:
     return IndexedCost(max(0.0, crossing - once), seconds, seconds, how)
 
 
-def _around(
-    moved: IndexedCost, windows: Windows, machine: ComputeDevice, how: str
-) -> IndexedCost:
+def _around(moved: IndexedCost, windows: Windows, machine: ComputeDevice, how: str) -> IndexedCost:
     """Return the cost if each thread adds up its own part and few meet: rule of thumb."""
     adding = windows.bytes / machine.memory_rate
     worst = max(moved.worst_s, 10 * adding)
@@ -219,4 +217,3 @@ def _are_counted_up(program: Program, member: Instruction) -> bool:
 
 def _whole(size: int, unit: int) -> int:
     return math.ceil(size / unit) * unit
-

@@ -20,7 +20,8 @@ GB/s, xprof's value for a host). So messages that share a busy network are not s
 from three times that time on. If most calls are slow, latency is high throughout. Otherwise it is
 high occasionally, and calls also count as slow if they take three times as long for their load as
 the typical one and are outside of its scatter. The saving is the time in which slow calls were
-overdue and a device of the same host waited, for the device that lost most.
+overdue and a device of the same host waited, for the device that lost most. If single steps are
+much longer than the median because of them, it is the mean over all steady steps.
 
 ## Example
 
@@ -55,15 +56,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from counterpoint.core import Range
+from counterpoint.core import Range, Unknown
 from counterpoint.core.columns import Intervals, union
 from counterpoint.diagnose.environment import advise
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.network.calls import (
     LatencyPattern,
     RemoteCalls,
@@ -71,7 +73,8 @@ from counterpoint.diagnose.network.calls import (
     remote_calls,
     silent_hosts,
 )
-from counterpoint.diagnose.selection import PS_PER_MS, device_slices
+from counterpoint.diagnose.outliers import all_of, longer_steps
+from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.diagnose.step_data import StepData, longest_rows
 from counterpoint.timeline.host_transfers import host_transfers
 
@@ -91,14 +94,17 @@ def check(data: StepData) -> Iterator[Finding]:
     if steady.pattern is LatencyPattern.NORMAL:
         return
     slow = inside.filter("slow")
+    long = _LongSteps(data)
+    saves = _saves(data, slow, long)
     yield Finding(
         code=CODE,
         title=(
             f"{len(slow):,} of {len(inside):,} messages between slices are slow"
             f" ({_WHEN[steady.pattern]}), up to {slow['latency_ms'].max():,.1f} ms"
+            f"{long.named_with(slow)}"
         ),
-        detail=_detail(data, steady, slow),
-        saves_ms=Range(0.0, _waited_ms(data, slow)),
+        detail=_detail(data, steady, slow) + long.described_with(slow),
+        saves_ms=saves,
         basis=data.basis,
         evidence=tuple(_link(data, row, slow) for row in _slow_links(steady)),
         remedy=_remedy(data, steady.pattern),
@@ -158,23 +164,66 @@ def _name(data: StepData, row: dict[str, Any]) -> str:
     )
 
 
-def _waited_ms(data: StepData, slow: pl.DataFrame) -> float:
-    """Return the time per median step that a device spent in a send or recv for overdue calls.
+class _LongSteps:
+    """Steady steps that took much longer than the median, which does not show them."""
+
+    def __init__(self, data: StepData) -> None:
+        self.longer_ms = longer_steps(data.selection)
+        self.of_steps = len(data.selection.lengths_ms)
+        self.selection = all_of(data.selection, self.longer_ms)
+
+    def _slow(self, slow: pl.DataFrame) -> list[float]:
+        """Return by how much those are longer in which a slow message arrived."""
+        met = set(slow["step"].to_list())
+        return [ms for step, ms in self.longer_ms.items() if step in met]
+
+    def named_with(self, slow: pl.DataFrame) -> str:
+        longer = self._slow(slow)
+        if not longer:
+            return ""
+        are = "step is" if len(longer) == 1 else "steps are"
+        return f"; {len(longer)} of {self.of_steps} {are} {ms_text(fmean(longer))} longer"
+
+    def described_with(self, slow: pl.DataFrame) -> str:
+        if not self._slow(slow):
+            return ""
+        return ". The saving is per step on average; a median step has none of it"
+
+
+def _saves(data: StepData, slow: pl.DataFrame, long: _LongSteps) -> Range | Unknown:
+    """Return the time per step, long ones included, that devices waited for overdue calls."""
+    typical_ms = _waited_ms(data, slow, data.selection, data.spans)
+    typical_ms *= data.selection.scale * data.selection.occurrences * PS_PER_MS
+    if not long.longer_ms:
+        return Range(0.0, typical_ms)
+    lost_ms = len(long.longer_ms) * _waited_ms(data, slow, long.selection, long.selection.spans())
+    mean_ms = typical_ms + lost_ms / long.of_steps
+    if mean_ms <= data.step_ms:
+        return Range(0.0, mean_ms)
+    return Unknown(
+        f"{lost_ms / 1e3:,.2f} s of {len(long.longer_ms)} long steps, not of a median one"
+    )
+
+
+def _waited_ms(
+    data: StepData, slow: pl.DataFrame, selection: Selection, spans: pl.DataFrame
+) -> float:
+    """Return the mean time per step that a device spent in a send or recv for overdue calls.
 
     For the device that lost most: if all wait for each other, a step gains what that one does.
     """
     parts = host_transfers(data.timeline)["row"].to_list()
-    spans = data.spans.filter(pl.col("op").is_in(parts) & pl.col("step").is_not_null())
-    windows = device_slices(data.selection.windows)
+    inside = spans.filter(pl.col("op").is_in(parts) & pl.col("step").is_not_null())
+    windows = device_slices(selection.windows)
     most = 0.0
-    for (index,), rows in spans.group_by("device"):
+    for (index,), rows in inside.group_by("device"):
         device = int(str(index))
         late = slow.filter(pl.col("host") == data.timeline.devices[device].host)
         start = rows["start_ps"].to_numpy()
         waits = union(start, start + rows["dur_ps"].to_numpy())
         steps = windows[device].stop - windows[device].start
         most = max(most, (_overdue(late, waits) & waits).total / steps)
-    return most * data.selection.scale * data.selection.occurrences
+    return most / PS_PER_MS
 
 
 def _overdue(late: pl.DataFrame, waits: Intervals) -> Intervals:
