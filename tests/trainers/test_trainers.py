@@ -205,6 +205,10 @@ def test_a_profiler_that_is_switched_on_is_found(
         (MAXTEXT_COMMAND, StepTokens(1024, per_device=True)),
         (f"{MAXTEXT_COMMAND} per_device_batch_size=0.5", StepTokens(256, per_device=True)),
         (f"{MAXTEXT_COMMAND} max_target_length=many", None),
+        (
+            f"{MAXTEXT_COMMAND} gradient_accumulation_steps=2",
+            StepTokens(2048, per_device=True),
+        ),
         (LEVANTER_COMMAND, StepTokens(4096, per_device=False)),
         (f"{LEVANTER_COMMAND} --trainer.train_batch_size 32", StepTokens(8192, per_device=False)),
     ],

@@ -161,7 +161,7 @@ def _tokens_line(run: Run) -> str | None:
     rate = tokens.count / timing.seconds
     return (
         f"{rate:,.0f} per second, {rate / tokens.devices:,.0f} on each device: {tokens.count:,} in"
-        f" a step, by {tokens.trainer}'s batch and sequence"
+        f" a step, by {tokens.source}"
     )
 
 

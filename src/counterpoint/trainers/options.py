@@ -25,11 +25,11 @@ class StepTokens:
 
 @frozen
 class TokensInStep:
-    """The tokens of a step over all devices, and the trainer whose options tell them."""
+    """The tokens of a step over all devices, and what tells them."""
 
     count: int
     devices: int
-    trainer: str
+    source: str  # completes "by ..."
 
 
 def option(command: Sequence[str], name: str, directory: Path) -> str | None:
@@ -73,13 +73,13 @@ def own_profile_option(trainer: Trainer, command: Sequence[str], directory: Path
 def tokens_of(trainer: Trainer, command: Sequence[str], directory: Path) -> StepTokens | None:
     """Return the tokens of a step, from the batch and the sequence that the options set."""
     keys = trainer.tokens
-    batch, sequence = (
+    batch, sequence, batches = (
         next((number for name in names if (number := _number(command, name, directory))), None)
-        for names in (keys.batch, keys.sequence)
+        for names in (keys.batch, keys.sequence, keys.batches)
     )
     if batch is None or sequence is None:
         return None
-    count = batch * sequence
+    count = batch * sequence * (batches or 1)
     return StepTokens(round(count), keys.batch_is_per_device) if count >= 1 else None
 
 
@@ -90,7 +90,8 @@ def tokens_on(
     tokens = tokens_of(trainer, command, directory)
     if tokens is None:
         return None
-    return TokensInStep(tokens.count * (devices if tokens.per_device else 1), devices, trainer.name)
+    count = tokens.count * (devices if tokens.per_device else 1)
+    return TokensInStep(count, devices, f"{trainer.name}'s batch and sequence")
 
 
 def _number(command: Sequence[str], name: str, directory: Path) -> float | None:

@@ -40,6 +40,7 @@ class TokenKeys:
 
     batch: tuple[str, ...] = ()
     sequence: tuple[str, ...] = ()
+    batches: tuple[str, ...] = ()  # how many a step trains, before it updates the weights
     batch_is_per_device: bool = False
 
 

@@ -35,6 +35,7 @@ from counterpoint.lowering import compute_capability, lower_command
 from counterpoint.pgle.applying import locate_program as find_recorded
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
 from counterpoint.workflow.kept_program import keep_program, kept_about
+from counterpoint.workflow.step_tokens import tokens_of_program
 
 Say = Callable[[str], None]
 
@@ -213,7 +214,7 @@ def run_subject(  # noqa: PLR0913  as of `lower_command`
         settings=_own_settings(lowered.xla_flags, lowered.variables),
         others=lowered.others,
         notes=(*lowered.notes, *_version_notes(lowered.jax, interpreter)),
-        tokens=_tokens(command, subject.name, devices or target.devices),
+        tokens=subject.tokens or _tokens(command, subject.name, devices or target.devices),
     )
     if target.tpu is None:
         _checked(found)
@@ -252,7 +253,11 @@ def _own_settings(xla_flags: str, variables: Mapping[str, str]) -> Settings:
 
 def _of_workload(workload: Workload) -> PredictionSubject:
     subject = PredictionSubject(
-        name=workload.name, origin=workload.origin, workload=workload, others=workload.others
+        name=workload.name,
+        origin=workload.origin,
+        workload=workload,
+        others=workload.others,
+        tokens=tokens_of_program(workload),
     )
     about = kept_about(workload.program)
     if about is None:

@@ -120,7 +120,7 @@ def _tokens(prediction: Prediction) -> Fact:
         "tokens/s",
         f"{'at most ' * prediction.base.simulation.lower_bound}{rate:,.0f} ({low:,.0f} to"
         f" {high:,.0f}) on all devices: {tokens.count:,} in a step, by"
-        f" {tokens.trainer}'s batch and sequence",
+        f" {tokens.source}",
     )
 
 
