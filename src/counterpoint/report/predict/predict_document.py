@@ -112,7 +112,7 @@ def _step(prediction: Prediction) -> Section:
 def _tokens(prediction: Prediction) -> Fact:
     tokens, rate = prediction.tokens, prediction.tokens_per_s
     if tokens is None or rate is None:
-        unknown = f"{units.UNKNOWN} (a program does not define tokens)"
+        unknown = f"{units.UNKNOWN} (no argument of the step shows them)"
         return Fact("tokens/s", unknown, Tone.QUIET)
     reach = prediction.base.range_s
     low, high = (tokens.count / seconds for seconds in (reach.high, reach.low))
