@@ -273,6 +273,22 @@ print("slices", len({device.slice_index for device in jax.devices()}))
 jax.jit(jax.grad(lambda w: (w @ w).sum()))(jax.numpy.ones((64, 64)))
 """
 
+REFUSING: Final = """
+import sys
+open(sys.argv[1], "a").write("started\\n")
+import jax
+from transformer_engine.jax.attention import fused_attn
+kind = jax.default_backend()
+raise ValueError("7 sequences do not divide over 2 hosts")
+"""
+
+CHOOSING: Final = """
+import sys
+open(sys.argv[1], "a").write("started\\n")
+import jax
+raise RuntimeError(f"as on {jax.default_backend()}")
+"""
+
 FUSED: Final = """
 import jax, jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec as P

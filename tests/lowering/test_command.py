@@ -229,6 +229,25 @@ def test_what_the_stand_in_lacks_ends_as_without_it(tmp_path: Path) -> None:
     assert "named 'transformer_engine'" in why
 
 
+@pytest.mark.parametrize(
+    ("script", "times", "told"),
+    [
+        (scripts.REFUSING, 1, "ValueError: 7 sequences do not divide"),
+        (scripts.CHOOSING, 2, "RuntimeError: as on gpu"),
+    ],
+    ids=["its own refusal", "as on GPUs"],
+)
+def test_of_a_program_that_fails_in_any_case_the_first_error_is_told(
+    tmp_path: Path, script: str, times: int, told: str
+) -> None:
+    starts = tmp_path / "starts"
+    with pytest.raises(InputError) as raised:
+        lower(tmp_path, script, str(starts), contain=False)
+    assert raised.value.why is not None
+    assert told in raised.value.why
+    assert starts.read_text() == "started\n" * times
+
+
 def test_an_installed_transformer_engine_is_not_replaced(tmp_path: Path) -> None:
     home = tmp_path / "transformer_engine" / "jax"
     home.mkdir(parents=True)

@@ -28,6 +28,8 @@ from counterpoint.lowering.containment import discard_layer, overlay_command
 from counterpoint.lowering.emulator import JOURNAL, OUTCOME, TASK
 from counterpoint.lowering.errors import (
     failed,
+    is_of_stand_in,
+    is_own_refusal,
     no_jax,
     no_step,
     refuse_many,
@@ -112,6 +114,14 @@ def _last_line(error: InputError) -> str:
     return (error.why or error.what).splitlines()[-1].strip()[:_FAILURE]
 
 
+def _with_later(first: InputError | None, last: InputError) -> InputError:
+    """Return the error of a program that failed in every try."""
+    if first is None or first is last:
+        return last
+    again = f"started again with less that is emulated, it failed, too: {_last_line(last)}"
+    return InputError(first.what, why=f"{first.why}\n       {again}", next=first.next)
+
+
 def _silent(what: str) -> None:
     del what
 
@@ -137,18 +147,27 @@ class _Attempt:
     failures: list[str] = field(default_factory=list[str])  # how the program failed before
 
     def best(self) -> Lowering:
-        """Run the command as on GPUs; if it fails, with less that pretends to be there."""
+        """Run the command as on GPUs; if it fails, with less that pretends to be there.
+
+        If it fails in any case, the first error counts, unless a stand-in raised it: the later
+        ones are of a program that chose differently, or lacks the stand-in.
+        """
         backend = str(self.gpu["platform"])
+        first: InputError | None = None
         while True:
             try:
                 return self.lowering(backend)
             except InputError as error:
-                if self.has_stand_ins:
+                errors = (self.directory / _STDERR).read_text("utf-8", errors="replace")
+                may_differ = first is not None or not is_own_refusal(errors)
+                if first is None and not is_of_stand_in(errors):
+                    first = error
+                if may_differ and self.has_stand_ins:
                     what, self.may_stand_in = "a stand-in for a missing package", False
-                elif self.has_queried_backend and backend != "cpu":
+                elif may_differ and self.has_queried_backend and backend != "cpu":
                     what, backend = f'the backend "{backend}"', "cpu"
                 else:
-                    raise
+                    raise _with_later(first, error) from None
                 self.failures.append(f"the program fails here with {what}: {_last_line(error)}")
 
     def lowering(self, backend: str) -> Lowering:

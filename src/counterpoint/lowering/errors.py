@@ -30,6 +30,21 @@ _CHAINED: Final = (
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:",
 )
+_EMULATOR: Final = Path(__file__).parent / "emulator"
+_FRAME: Final = re.compile(
+    r'^ *File "(?P<file>[^"]*)", line \d+, in .*\n *(?P<code>.*)$', re.MULTILINE
+)
+_RAISES: Final = re.compile(r"raise\b|assert\b|(?:parser|ap)\.error\(")
+_OF_INPUT: Final = re.compile(
+    r"divisible by|does not divide|partitioned \d+ times|^FileNotFoundError|^usage: "
+    r"|^ModuleNotFoundError: No module named '(?!transformer_engine)",
+    re.MULTILINE,
+)
+_OF_HARDWARE: Final = re.compile(
+    r"(?i)gpu|cuda|cudnn|tpu|triton|pallas|mosaic|kernel|attention|transformer.?engine|flash"
+    r"|platform|backend|hardware|memory_stats|not implemented|notimplemented"
+)
+"""Words of errors that may come from what the emulator pretends."""
 NO_PALLAS: Final = re.compile(r"Cannot lower pallas_call on platform: gpu")
 INSTALL_ABSL: Final = (
     "pip install absl-py where the program runs: JAX's Pallas for GPUs imports it, and does not"
@@ -112,6 +127,37 @@ def _last_failure(errors: str) -> str:
             break
         kept = earlier + kept
     return kept
+
+
+def is_own_refusal(errors: str) -> bool:
+    """Return whether the program refuses its own input, whatever devices there are.
+
+    It raises an error itself that does not speak of hardware, or JAX finds that sizes do not
+    divide, or a file, a package or an option is missing.
+    """
+    told = _last_failure(errors)
+    if _OF_HARDWARE.search(_message(told)):
+        return False
+    place = _last_frame(told)
+    return _OF_INPUT.search(told) is not None or (
+        place is not None and _RAISES.match(place["code"]) is not None
+    )
+
+
+def is_of_stand_in(errors: str) -> bool:
+    """Return whether a stand-in of ours raised the error."""
+    place = _last_frame(_last_failure(errors))
+    return place is not None and Path(place["file"]).parent == _EMULATOR
+
+
+def _message(told: str) -> str:
+    """Return what follows the last frame: the exception with its text."""
+    frames = list(_FRAME.finditer(told))
+    return told[frames[-1].end() :] if frames else told
+
+
+def _last_frame(told: str) -> re.Match[str] | None:
+    return next(reversed(list(_FRAME.finditer(told))), None)
 
 
 def too_long(command: Sequence[str], timeout_s: float, seen: Sequence[str]) -> InputError:
