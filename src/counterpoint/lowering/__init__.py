@@ -16,3 +16,4 @@ from counterpoint.lowering.emulator.training_watch import training_watch as trai
 from counterpoint.lowering.errors import INSTALL_ABSL as INSTALL_ABSL
 from counterpoint.lowering.errors import NO_PALLAS as NO_PALLAS
 from counterpoint.lowering.gpu_facts import compute_capability as compute_capability
+from counterpoint.lowering.memory_limit import MemoryLimit as MemoryLimit

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import threading
@@ -22,6 +23,7 @@ from typing import Any, Final
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.injection import NOTED, injected
+from counterpoint.core.printable import some
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.lowering.containment import discard_layer, overlay_command
@@ -38,6 +40,7 @@ from counterpoint.lowering.errors import (
     unusable,
 )
 from counterpoint.lowering.gpu_facts import DeviceFact, gpu_facts
+from counterpoint.lowering.memory_limit import MemoryLimit
 from counterpoint.lowering.result import (
     EmulatorReports,
     Lowering,
@@ -55,6 +58,7 @@ _EMULATOR: Final = Path(__file__).parent / "emulator"
 _STDERR: Final = "stderr"
 _STDOUT: Final = "stdout"
 _POLL_S: Final = 0.05
+_SOME: Final = 3
 _FAILURE: Final = 200  # characters of an error in a note
 _AFTER_S: Final = 10.0
 """Seconds after the step is known: for the rest of an iteration, and for a launcher to end."""
@@ -179,9 +183,11 @@ class _Attempt:
             old.unlink(missing_ok=True)
         journal = EmulatorReports(directory / JOURNAL, self.say)
         words = overlay_command(command, directory / JOURNAL) if self.contain else command
-        with _started(words, self._environment(backend), directory, self.cwd) as process:
-            status = _watched(process, directory, journal, self.timeout_s)
-        discarded = discard_layer(directory, journal.contained or {})
+        try:
+            with _started(words, self._environment(backend), directory, self.cwd) as process:
+                status = self._watched(process, journal)
+        finally:
+            discarded = discard_layer(directory, journal.contained or {})
         if self.contain and self._is_hindered_by_layer(status, journal):
             self.contain = False
             return self.lowering(backend)
@@ -195,6 +201,31 @@ class _Attempt:
         if outcome is None or outcome["step"] is None:
             raise no_step(command, self.program, function_names(outcome, journal), notes)
         return read_lowering(command, directory, outcome, notes)
+
+    def _watched(self, process: subprocess.Popen[bytes], journal: EmulatorReports) -> int | None:
+        """Return the exit status; None after the timeout."""
+        until = time.monotonic() + self.timeout_s
+        limit = MemoryLimit()
+        try:
+            while time.monotonic() < until:
+                with suppress(subprocess.TimeoutExpired):
+                    return process.wait(_POLL_S)
+                journal.look()
+                seen = function_names(None, journal)
+                had = f"; it had lowered {some(seen, _SOME)}" if seen else ""
+                outcome = self.directory / OUTCOME
+                is_known = outcome.exists() and (read_outcome(self.directory) or {}).get("stopped")
+                if is_known:
+                    until = min(until, time.monotonic() + _AFTER_S)
+                try:
+                    limit.check(process.pid, shlex.join(self.command), had)
+                except InputError:
+                    if is_known:
+                        break
+                    raise
+            return None
+        finally:
+            journal.look()
 
     def _is_hindered_by_layer(self, status: int | None, journal: EmulatorReports) -> bool:
         """Return whether there is no layer, or the program fails because of a layer's limits."""
@@ -325,20 +356,3 @@ def _ended_by_signals() -> Generator[None]:
 def _end(number: int, frame: object) -> None:
     del frame
     raise SystemExit(128 + number)
-
-
-def _watched(
-    process: subprocess.Popen[bytes], directory: Path, journal: EmulatorReports, timeout_s: float
-) -> int | None:
-    """Return the exit status; None after the timeout."""
-    until = time.monotonic() + timeout_s
-    try:
-        while time.monotonic() < until:
-            with suppress(subprocess.TimeoutExpired):
-                return process.wait(_POLL_S)
-            journal.look()
-            if (directory / OUTCOME).exists() and (read_outcome(directory) or {}).get("stopped"):
-                until = min(until, time.monotonic() + _AFTER_S)
-        return None
-    finally:
-        journal.look()

@@ -10,6 +10,8 @@ import json
 import os
 import re
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,11 +25,13 @@ from counterpoint.compile.interpreter import (
 )
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.lowering import INSTALL_ABSL, NO_PALLAS
+from counterpoint.lowering import INSTALL_ABSL, NO_PALLAS, MemoryLimit
 
 OUTCOME: Final = "function.json"
 _PLACE: Final = re.compile(r"(?P<home>[^:]+\.py|[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
 _LINES: Final = 16
+_STDERR: Final = "function.stderr"
+_POLL_S: Final = 0.05
 _UNEVEN: Final = re.compile(
     r"array axis (?P<axis>\d+) is partitioned (?P<parts>\d+) times, but the dimension size is"
     r" (?P<size>\d+) \(full shape: (?P<shape>\([\d, ]+\))"
@@ -89,8 +93,8 @@ def lower_function(  # noqa: PLR0913  the function, and what it is lowered for a
     (directory / OUTCOME).unlink(missing_ok=True)
     worker = "counterpoint.compile.inputs.function_worker"
     command = [python_of(interpreter), "-P", "-m", worker, str(directory)]
-    try:
-        done = subprocess.run(  # noqa: S603  our own module in our own interpreter
+    with (directory / _STDERR).open("wb") as errors:
+        process = subprocess.Popen(  # noqa: S603  our own module in our own interpreter
             [*command, home, name, str(devices)],
             env={
                 **_environment(devices, interpreter),
@@ -99,19 +103,33 @@ def lower_function(  # noqa: PLR0913  the function, and what it is lowered for a
             },
             cwd=cwd,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
         )
-    except subprocess.TimeoutExpired:
-        raise InputError(
-            f"{text}({devices}) was not lowered within {timeout_s:g} s and was stopped",
-            why="it should make shapes (jax.eval_shape, jax.ShapeDtypeStruct), not arrays",
-            next=Retry({"timeout": f"{10 * timeout_s:g}"}),
-        ) from None
-    if done.returncode != 0:
-        raise _failure(text, devices, directory, done.stderr.decode(errors="replace"))
+        try:
+            _wait(process, f"{text}({devices})", timeout_s)
+        finally:
+            process.kill()
+            process.wait()
+    if process.returncode != 0:
+        printed = (directory / _STDERR).read_text("utf-8", errors="replace")
+        raise _failure(text, devices, directory, printed)
     return load_workload(directory / _outcome(directory)["module"])
+
+
+def _wait(process: subprocess.Popen[bytes], what: str, timeout_s: float) -> None:
+    """Wait for the child, as long as it has time and memory."""
+    limit, until = MemoryLimit(), time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_POLL_S)
+            return
+        limit.check(process.pid, what)
+    raise InputError(
+        f"{what} was not lowered within {timeout_s:g} s and was stopped",
+        why="it should make shapes (jax.eval_shape, jax.ShapeDtypeStruct), not arrays",
+        next=Retry({"timeout": f"{10 * timeout_s:g}"}),
+    )
 
 
 def _environment(devices: int, interpreter: Interpreter | None) -> dict[str, str]:
