@@ -23,7 +23,7 @@ from counterpoint.compile.failures import died, refused
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.job import CompileJob, CompileOutcome, FailureKind
 from counterpoint.compile.libtpu_schedule import SchedulerClock, scheduler_clock
-from counterpoint.compile.notes import limit_notes, log_notes
+from counterpoint.compile.notes import limit_notes, log_notes, stand_in_notes
 from counterpoint.compile.task import TIMEOUT_S, CompileOutput, CompileTask
 from counterpoint.compile.workarounds import find_workaround, workaround_notes
 from counterpoint.compile.worker_slot import CompileAttempt, WorkerSlot
@@ -146,13 +146,13 @@ def _compiled(
         versions=outcome.versions,
         target=task.target,
         options={name: options[name] for name in options if name in output.taken},
-        notes=(*outcome.notes, *_notes(task, output), *log_notes(output.log)),
+        notes=(*outcome.notes, *_notes(task, output, program), *log_notes(output.log)),
         from_cache=from_cache,
         schedule_only=task.schedule_only,
     )
 
 
-def _notes(task: CompileTask, output: CompileOutput) -> Iterator[str]:
+def _notes(task: CompileTask, output: CompileOutput, program: Program) -> Iterator[str]:
     taken = output.taken
     for name, value in task.requested.items():
         if name not in taken:
@@ -165,6 +165,8 @@ def _notes(task: CompileTask, output: CompileOutput) -> Iterator[str]:
         yield _SCHEDULE_ONLY
     yield from workaround_notes(taken, task.flags)
     yield from limit_notes(task, output.outcome.versions.get("jaxlib", ""))
+    if task.target.tpu is None:
+        yield from stand_in_notes(program)
 
 
 def _compile(slot: WorkerSlot, task: CompileTask) -> CompileOutput:

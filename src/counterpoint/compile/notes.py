@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.compile.task import CompileTask
+from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.category import Category, category
+from counterpoint.hlo.model import element_bits
+from counterpoint.hlo.sorting import runs_cub
 
 _MEMORY: Final = re.compile(
     r"Can't reduce memory use below (?P<wanted>\S+) .*?only reduced to (?P<got>\S+)"
@@ -54,10 +58,10 @@ _NEVER: Final = 100_000
 def limit_notes(task: CompileTask, jaxlib: str) -> Iterator[str]:
     """Yield notes on differences from a compile on the device, for this task.
 
-    Before jaxlib 0.11.1 a compile without the device is not told how GPUs are arranged on hosts (its
-    `slice_size` stays 0): the same program comes out for 8x8 and for 64, XLA's own estimator uses
-    its defaults, and a windowed einsum, which has at most as many steps as the slice has GPUs, is
-    impossible.
+    Before jaxlib 0.11.1 a compile without the device is not told how GPUs are arranged on hosts
+    (its `slice_size` stays 0): the same program comes out for 8x8 and for 64, XLA's own estimator
+    uses its defaults, and a windowed einsum, which has at most as many steps as the slice has GPUs,
+    is impossible.
     """
     target, options = task.target, task.flags
     if target.tpu is not None:
@@ -85,6 +89,66 @@ def limit_notes(task: CompileTask, jaxlib: str) -> Iterator[str]:
             "the target's description has no matrix units: XLA's own estimates of GEMMs,"
             " which determine the schedule, are about 10 times off"
         )
+
+
+def stand_in_notes(program: Program) -> Iterator[str]:
+    """Yield notes on work that a compile on the device would hand to other kernels."""
+    sorts = [it.name for it in program.instructions if runs_cub(program, it)]
+    if sorts:
+        yield (
+            f"{_named(sorts, 'sort')}: compiled to XLA's own kernels, because the library's need"
+            " the device; priced as the library's, which a GPU runs"
+        )
+    narrow = [it.name for it in program.instructions if _reads_converted(program, it)]
+    if narrow:
+        yield (
+            f"{_named(narrow, 'product')}: weights of 8 bits or fewer are converted in memory"
+            " first, which may take longer than the product. On a GPU, XLA may convert them inside"
+            " its own kernel: --set xla_gpu_enable_triton_gemm=true predicts that"
+        )
+    ragged = [it.name for it in program.instructions if _is_dense_ragged(program, it)]
+    if ragged:
+        yield (
+            f"{_named(ragged, 'product')} of ragged_dot: compiled to dense products of all"
+            " groups with a mask, so time, FLOPs and MFU count work on zeros. A GPU may run a"
+            " grouped kernel"
+        )
+
+
+def _named(names: list[str], what: str) -> str:
+    one = f"{what} {names[0]}"
+    return one if len(names) == 1 else f"{one} and {len(names) - 1:,} more {what}s"
+
+
+def _reads_converted(program: Program, product: Instruction) -> bool:
+    if category(program, product) is not Category.MATMUL or product.opcode != "custom-call":
+        return False
+    return any(_widens(program, it) for it in program.operands(product))
+
+
+def _widens(program: Program, operand: Instruction) -> bool:
+    """Return whether a kernel only converts a large array of a narrow type."""
+    shape = operand.shape
+    if operand.opcode not in ("fusion", "convert") or shape.elements < _LARGE:
+        return False
+    return any(
+        it.shape.elements == shape.elements
+        and 0 < element_bits(it.shape.dtype) <= _NARROW < element_bits(shape.dtype)
+        for it in program.operands(operand)
+    )
+
+
+def _is_dense_ragged(program: Program, product: Instruction) -> bool:
+    if "ragged_dot" not in product.op_name or category(program, product) is not Category.MATMUL:
+        return False
+    return "grouped" not in product.custom_call_target.casefold() and product.opcode in (
+        "dot",
+        "custom-call",
+    )
+
+
+_LARGE: Final = 1 << 20  # elements: below, the conversion is one launch
+_NARROW: Final = 8  # bits
 
 
 def _number(text: str | None) -> float:

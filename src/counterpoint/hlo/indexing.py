@@ -35,10 +35,7 @@ def windows_of(program: Program, instruction: Instruction) -> Windows | None:
     operands = [operand.shape for operand in program.operands(instruction)]
     if instruction.indexing is None or len(operands) < 2:
         return None
-    if instruction.opcode == "gather":
-        moved = instruction.shape
-    else:
-        moved = operands[-1]
+    moved = instruction.shape if instruction.opcode == "gather" else operands[-1]
     array = operands[0]
     inner = [moved.dims[dim] for dim in instruction.indexing.window_dims if dim < len(moved.dims)]
     elements = math.prod(inner)

@@ -232,7 +232,7 @@ def _indexing(found: dict[str, str]) -> Indexing:
 
 
 def _sizes(found: dict[str, str]) -> tuple[int, ...]:
-    window = {name: value for name, value in _WINDOW.findall(found.get("window", ""))}
+    window: dict[str, str] = dict(_WINDOW.findall(found.get("window", "")))
     return tuple(int(size) for size in window.get("size", "").split("x") if size)
 
 

@@ -25,8 +25,8 @@ _ONLY_MOVING = ("gather", "iota", "broadcast")
 _SLICING = ("dynamic-slice", "slice", "gather")
 _LAYOUT = {"parameter", "copy"}
 _VIEWS = ("bitcast", "reshape")
-_DEEPEST = 8
-"""Views behind each other that are looked through."""
+_DEEPEST = 12
+"""Operations by element behind each other that are looked through."""
 _WORKSPACE = re.compile(r"__cu(blas|dnn)\$|__hipblas|__miopen")
 
 
@@ -35,8 +35,8 @@ def flops(program: Program, instruction: Instruction) -> int | None:
     """Return the arithmetic operations of one execution; None if they can't be counted.
 
     Counted by shapes: two per multiply-add of a dot or a convolution, eight if the numbers are
-    complex, one per element of everything else. A done has none: its start has the work. Opaque custom calls and loops give None, never a
-    guess.
+    complex, one per element of everything else. A done has none: its start has the work. Opaque
+    custom calls and loops give None, never a guess.
     """
     return _flops(program, instruction)
 
@@ -114,9 +114,7 @@ def bytes_accessed(program: Program, instruction: Instruction) -> int | None:
     if opcode == "dynamic-update-slice":
         return 2 * sum(operand.bytes for operand in operands[1:])
     if opcode == "scatter":
-        return sum(it.bytes for it in operands[len(operands) // 2 :]) + _in_place(
-            program, instruction
-        )
+        operands, written = operands[len(operands) // 2 :], _in_place(program, instruction)
     return sum(operand.bytes for operand in operands) + written
 
 
@@ -226,7 +224,7 @@ def _read(program: Program, parameter: Instruction, depth: int = 0) -> int:
     for user in users:
         first = user.operands[:1] == (parameter.name,)
         if user.opcode in _SLICING and first:
-            total += _same_elements(user.shape, parameter.shape)
+            total += user.shape.bytes
         elif program.users(user) and {it.opcode for it in program.body(user)} == _LAYOUT:
             total += _read(program, user)  # the same in another layout
         elif user.opcode == "fusion":  # TPUs fuse fusions
@@ -238,26 +236,31 @@ def _read(program: Program, parameter: Instruction, depth: int = 0) -> int:
             )
         elif user.opcode in _VIEWS and program.users(user) and depth < _DEEPEST:
             total += _read(program, user, depth + 1)
-        elif user.opcode == "convert" and _is_only_sliced(program, user):
-            total += sum(
-                _same_elements(slice_.shape, parameter.shape) for slice_ in program.users(user)
-            )
+        elif (sliced := _sliced(program, user, parameter.shape.elements)) is not None:
+            total += -(-sliced * element_bits(parameter.shape.dtype) // 8)
         elif not (first and _is_updated(program, user)):
             return parameter.shape.bytes
     return min(total, parameter.shape.bytes)
 
 
-def _same_elements(read: Shape, of: Shape) -> int:
-    """Return the bytes of as many elements in another type."""
-    return -(-read.elements * element_bits(of.dtype) // 8)
+def _sliced(program: Program, value: Instruction, elements: int, depth: int = 0) -> int | None:
+    """Return how many elements a fusion computes of a value, if only slices of it are read.
 
-
-def _is_only_sliced(program: Program, converted: Instruction) -> bool:
-    """Return whether a fusion converts only the slices of it that something reads."""
-    users = program.users(converted)
-    return bool(users) and all(
-        user.opcode in _SLICING and user.operands[0] == converted.name for user in users
-    )
+    A fusion computes each element where it is read: of a loss, those that its labels name.
+    """
+    users = program.users(value)
+    by_element = value.opcode in _VIEWS or _per_element(value.opcode) == 1
+    if not users or not by_element or value.shape.elements != elements or depth > _DEEPEST:
+        return None
+    total = 0
+    for user in users:
+        if user.opcode in _SLICING and user.operands[0] == value.name:
+            total += user.shape.elements
+        elif (inner := _sliced(program, user, elements, depth + 1)) is not None:
+            total += inner
+        else:
+            return None
+    return total
 
 
 def _is_updated(program: Program, user: Instruction) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -45,6 +45,13 @@ class Prices:
             if price.source is not PriceSource.FREE and count:
                 sums[price.source] = sums.get(price.source, 0.0) + price.seconds * count
         return sums
+
+    def share_of(self, families: Collection[PriceFamily], times: Seconds) -> float:
+        """Return the share of the work's seconds that these families have."""
+        seconds = self.likely * times
+        chosen = np.array([price.family in families for price in self.prices], bool)
+        whole = float(seconds.sum())
+        return float(seconds[chosen].sum()) / whole if whole else 0.0
 
 
 def price_plan(program: Program, plan: ExecutionPlan, model: CostModel) -> Prices:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -50,6 +51,12 @@ class UncountedLoop:
     source: str | None
 
 
+_OF_PUBLISHED: Final = frozenset(
+    {PriceFamily.MATMUL, PriceFamily.ATTENTION, PriceFamily.DOMAIN, PriceFamily.NETWORK}
+)
+"""Kinds of work that most of a published step is: products and communication."""
+
+
 @frozen(kw_only=True, slots=False)
 class Simulation:
     """One predicted step.
@@ -74,6 +81,7 @@ class Simulation:
     jittered: JitteredSteps | None
     notes: tuple[str, ...]
     on_tpus: bool = False
+    as_published: float = 1.0  # share of the work that published steps consist of
 
     @property
     def lower_bound(self) -> bool:
@@ -157,6 +165,7 @@ def simulate(
         jittered=disturb(jitter, priced, times) if jitter else None,
         notes=notes,
         on_tpus=target is not None and target.tpu is not None,
+        as_published=priced.prices.share_of(_OF_PUBLISHED, times),
     )
 
 

@@ -60,7 +60,7 @@ def price_decomposition(
     described = f"{instruction.custom_call_target} {instruction.name} {instruction.opcode}"
     shapes = [operand.shape for operand in program.operands(instruction)]
     if _SOLVE.search(described):
-        return _solve(program, instruction, shapes, machine)
+        return _solve(shapes, machine)
     found = next((it for it in _KINDS if re.search(it.named, described)), None)
     matrices = max(
         (it for it in shapes if len(it.dims) > 1), key=lambda it: it.elements, default=None
@@ -87,9 +87,7 @@ def price_decomposition(
     )
 
 
-def _solve(
-    program: Program, instruction: Instruction, shapes: list[Shape], machine: ComputeDevice
-) -> Price | None:
+def _solve(shapes: list[Shape], machine: ComputeDevice) -> Price | None:
     """Price a triangular solve: its products, and the chain of blocks that wait for each other."""
     matrices = [it for it in shapes if len(it.dims) > 1 and it.elements]
     if len(matrices) < 2:

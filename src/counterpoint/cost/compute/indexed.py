@@ -44,7 +44,7 @@ _CHOSEN_IN_HARDWARE: Final = ("f32", "s32", "u32", "s64", "u64")
 _NEWLY_IN_HARDWARE: Final = ("bf16", "f16")
 """Compared and swapped by earlier releases of XLA on every chip (0.6 does on GH200)."""
 _SWAPS_PER_CORE_CLOCK: Final = 1 / 18
-"""Updates compared and swapped that do not meet: 100 million float16 in 7.6 ms (jax issue 26227)."""
+"""Updates compared and swapped that don't meet: 100 million float16 in 7.6 ms (jax issue 26227)."""
 _MET: Final = {"hopper": (0.5e9, 2.5e-9), "blackwell": (0.5e9, 2.5e-9)}
 _MET_ELSEWHERE: Final = (0.07e9, 12.7e-9)
 """Updates per second that meet by chance, and time by which each waiting thread delays one."""
@@ -55,10 +55,11 @@ _INDICES_DECIDE: Final = 3.0
 _REACH: Final = 0.4
 _CACHE_SHARE: Final = 0.6
 """Usable share of the cache: the rest belongs to other kernels."""
-_COUNTING: Final = frozenset(
+_COUNTING_WORDS: Final = (
     "iota broadcast reshape bitcast convert transpose concatenate slice add subtract multiply "
-    "divide remainder clamp minimum maximum compare select and negate".split()
+    "divide remainder clamp minimum maximum compare select and negate"
 )
+_COUNTING: Final = frozenset(_COUNTING_WORDS.split())
 """Opcodes between a count and the indices that are made of it."""
 
 

@@ -48,10 +48,6 @@ def price_compute(
             return price
     if opcode == "custom-call":
         return price_custom_call(program, instruction, machine)
-    if kind is Category.SORT and opcode == "sort":
-        return price_sort(program, instruction, machine)
-    if opcode == "fft" and (transform := price_fft(program, instruction, machine)):
-        return transform
     special = _special(program, instruction, machine, kind)
     if special is not None:
         return special
@@ -94,7 +90,9 @@ def _special(
         return price_host_transfer(program, instruction, machine)
     if kind in (Category.CUSTOM_CALL, Category.ATTENTION, Category.HOST):
         return _wrapped(program, instruction, machine)
-    return None
+    if kind is Category.SORT:
+        return price_sort(program, instruction, machine)
+    return price_fft(program, instruction, machine) if instruction.opcode == "fft" else None
 
 
 def _wrapped(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price | None:

@@ -151,14 +151,11 @@ class TpuPrices:
         if instruction.opcode.startswith("custom-call"):
             return self._kernel(program, instruction, kind)
         moved = bytes_accessed(program, instruction) or 0
-        if kind is Category.SORT:
-            seconds = moved / (self._hbm * _SCATTERED)
-            how = f"{moved / 1e6:.3g} MB, one element after another"
-            return _around(seconds, "scattered", PriceFamily.MEMORY, how)
-        if found := _windows(program, instruction):
-            return self._indexed(found, moved)
         if kind in (Category.MATMUL, Category.CONVOLUTION):
             return self._product(program, instruction, moved)
+        found = _windows(program, instruction)
+        if found or kind is Category.SORT:
+            return self._indexed(found, moved)
         known = self._moving_s(program, instruction)
         how = f"{moved / 1e6:.3g} MB"
         if known is None:  # its operations can't be counted, its bytes can
@@ -168,11 +165,12 @@ class TpuPrices:
         return _around(seconds, "bytes", PriceFamily.MEMORY, how)
 
     def _indexed(self, found: list[Windows], moved: float) -> Price:
-        """Price a gather or scatter: short windows are moved one after another."""
-        narrow = min(windows.run_bytes for windows in found)
+        """Price a gather, scatter or sort: elements and short windows move one after another."""
+        narrow = min((windows.run_bytes for windows in found), default=0)
         share = max(_SCATTERED, min(1.0, narrow / _WIDE_WINDOW))
         seconds = max(moved / (self._hbm * share), _LEAST_CYCLES / self._hertz)
-        how = f"{moved / 1e6:.3g} MB in windows of {narrow:,} B"
+        where = f"in windows of {narrow:,} B" if narrow else "one element after another"
+        how = f"{moved / 1e6:.3g} MB, {where}"
         return _around(seconds, "scattered", PriceFamily.MEMORY, how)
 
     def _least_s(self, program: Program, instruction: Instruction) -> float:

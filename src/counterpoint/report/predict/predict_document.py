@@ -71,7 +71,7 @@ def range_text(middle_s: float, reach: Range) -> str:
 def bounded(step: str, forecast: Forecast) -> str:
     """Return the text of a step, marked as a lower bound if loops are counted once."""
     loops = len(forecast.simulation.uncounted)
-    return f"at least {step}, {counted_noun(loops, 'loop')} counted once," if loops else step
+    return f"{step} or more, {counted_noun(loops, 'loop')} counted once," if loops else step
 
 
 def _step(prediction: Prediction) -> Section:
@@ -207,8 +207,13 @@ def coverage_text(base: Forecast) -> str:
         )
     if known is None and base.simulation.on_tpus:
         return "a rule of thumb: few published steps on TPUs were compared"
-    if known is None:
+    if known is None and base.simulation.rests_on.get(PriceSource.MEASURED):
         return "with measured costs, the coverage of the range is unknown"
+    if known is None:
+        return (
+            "how often steps lie within it is unknown: published steps are mostly products and"
+            " communication, this one is not"
+        )
     return f"{known.share:.0%} of {known.steps} published steps lie within such a range"
 
 

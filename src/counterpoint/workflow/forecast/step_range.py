@@ -32,6 +32,7 @@ predicted.
 """
 
 _BY_BOUNDS: Final = 0.25
+_MOSTLY: Final = 0.5
 ON_TPUS: Final = 0.15
 """The share by which a step on TPUs may be shorter or longer, beside price errors.
 
@@ -116,9 +117,12 @@ def model_error() -> float:
 def covered(simulation: Simulation) -> RangeCoverage | None:
     """Return the coverage of the step's range; None if costs were measured, as none has those.
 
-    Nor does any published step depend on what has bounds instead of prices.
+    Nor does any published step depend on what has bounds instead of prices, or consist mostly of
+    other work than products and communication.
     """
     if _measured(simulation) or simulation.on_tpus or by_bounds(simulation):
+        return None
+    if unlike_published(simulation):
         return None
     tests = [step for step in published_steps() if not step.decided]
     inside = sum(step.lies_in(model_error()) for step in tests)
@@ -131,12 +135,20 @@ def step_range(simulation: Simulation) -> Range:
     prices = Range(simulation.low_s, simulation.high_s)
     if simulation.on_tpus:
         return widened(simulation.step_s, prices, slower=ON_TPUS * left, faster=ON_TPUS * left)
-    return widened(simulation.step_s, prices, slower=model_error() * left, faster=FASTER * left)
+    reach = widened(simulation.step_s, prices, slower=model_error() * left, faster=FASTER * left)
+    # No kernel is shorter than its own bound.
+    least = max((bound.low_s for bound in simulation.unpriced), default=0.0)
+    return Range(max(reach.low, min(least, simulation.step_s)), reach.high)
 
 
 def by_bounds(simulation: Simulation) -> bool:
     """Return whether what is not priced can change the step by a fourth or more."""
     return sum(bound.share for bound in simulation.unpriced) > _BY_BOUNDS
+
+
+def unlike_published(simulation: Simulation) -> bool:
+    """Return whether most of the step is work of which no published step consists."""
+    return simulation.as_published < _MOSTLY
 
 
 def widened(step_s: float, prices: Range, *, slower: float, faster: float) -> Range:
