@@ -15,7 +15,7 @@ from counterpoint.hlo.model.instruction import Instruction, Shape, element_bits
 from counterpoint.hlo.model.program import Program, cached_on_program, launches
 from counterpoint.hlo.schedule import is_done, is_part_of_async
 
-__all__ = ["bytes_accessed", "flops"]
+__all__ = ["bytes_accessed", "computed_elements", "flops"]
 
 
 _NO_ARITHMETIC = (Category.COPY, Category.COLLECTIVE, Category.OTHER, Category.HOST)
@@ -45,7 +45,13 @@ def _flops(program: Program, instruction: Instruction) -> int | None:
     per_element = _per_element(instruction.opcode)
     if per_element is None:
         return _flops_by_more(program, instruction)
-    return instruction.shape.elements if per_element else 0
+    return computed_elements(program, instruction) if per_element else 0
+
+
+def computed_elements(program: Program, instruction: Instruction) -> int:
+    """Return the elements of its result that are computed: fused, only those that are read."""
+    sliced = _sliced(program, instruction, instruction.shape.elements)
+    return instruction.shape.elements if sliced is None else min(sliced, instruction.shape.elements)
 
 
 def _flops_by_more(program: Program, instruction: Instruction) -> int | None:

@@ -15,7 +15,7 @@ from counterpoint.cost.model import PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.model.instruction import WINDOWED
-from counterpoint.hlo.work import bytes_accessed
+from counterpoint.hlo.work import bytes_accessed, computed_elements
 
 if TYPE_CHECKING:
     from counterpoint.cost.compute.machine import ComputeDevice
@@ -41,7 +41,8 @@ _DOUBLE: Final = 4  # double precision: 2 on data center chips, 64 on others
 
 def scalar_operations(program: Program, instruction: Instruction) -> float:
     """Return instructions of one execution, over all threads."""
-    inside = program.body(instruction) if instruction.calls else (instruction,)
+    fused = instruction.opcode.removesuffix("-start") in ("fusion", "async")
+    inside = program.body(instruction) if fused and instruction.calls else (instruction,)
     work = sum(_of(program, member) for member in inside)
     return work + _written(program, instruction) * _ADDRESSES
 
@@ -66,7 +67,7 @@ def _elements(program: Program, instruction: Instruction) -> int:
         return max(operands, default=instruction.shape.elements)
     if instruction.opcode == "select-and-scatter":
         return operands[1] if len(operands) > 1 else instruction.shape.elements
-    return instruction.shape.elements
+    return computed_elements(program, instruction)
 
 
 def _of(program: Program, instruction: Instruction) -> float:
