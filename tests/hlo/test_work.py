@@ -36,6 +36,13 @@ def one(program: Program, name: str = "it") -> Instruction:
             "f32[1,11,3,6]",
             2160,
         ),
+        # A batch of products as libtpu writes it: each output of the window meets one input.
+        (
+            "f32[1,262144,1,4]",
+            "size=262144x1 stride=262143x1 pad=0_0x0_0 lhs_dilate=262144x1",
+            "f32[1,262144,1,6]",
+            2 * 262144 * 4 * 6,
+        ),
     ],
 )
 def test_a_kernels_taps_on_padding_are_no_arithmetic(
@@ -83,6 +90,16 @@ def test_a_kernels_taps_on_padding_are_no_arithmetic(
         ("f32[4,8] call(%a), to_apply=%identity", "control", None, None),
         ("f32[4,8] fusion(%a), kind=kLoop, calls=%identity", "copy", 0, 256),
         ("f32[2,8] gather(%a, %i), offset_dims={1}", "scatter/gather", 0, 128),
+        ("f32[4,8] scatter(%a, %i, %row), update_window_dims={0,1}, to_apply=%add",
+         "scatter/gather", 8, 4 + 3 * 32),
+        ("f32[4,8] scatter(%a, %i, %row), update_window_dims={0,1}, to_apply=%second",
+         "scatter/gather", 8, 4 + 2 * 32),
+        ("c64[4,16] dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "matmul",
+         8 * 4 * 8 * 16, 4 * (32 + 128) + 8 * 64),
+        ('(f32[4,8], s8[64]) custom-call(%a, %b), custom_call_target="__cublas$triangularSolve"',
+         "custom-call", None, 4 * (32 + 128 + 32)),
+        ('(f32[4,8], u8[64]) custom-call(%a), custom_call_target="xla.gpu.ext.cub_sort_keys"',
+         "sort", None, 4 * (32 + 32) + 64),
     ],
 )  # fmt: skip
 def test_what_one_instruction_is_and_costs(
@@ -98,6 +115,10 @@ def test_what_one_instruction_is_and_costs(
   %x = f32[] parameter(0)
   %y = f32[] parameter(1)
   ROOT %sum = f32[] add(%x, %y)
+}
+%second (u: f32[], v: f32[]) -> f32[] {
+  %u = f32[] parameter(0)
+  ROOT %v = f32[] parameter(1)
 }
 %identity (q: f32[4,8]) -> f32[4,8] {
   %q = f32[4,8] parameter(0)
