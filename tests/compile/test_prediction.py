@@ -12,12 +12,13 @@ from counterpoint.compile import CompileTask, assumed_options, compile_workload
 from counterpoint.compile.allocator import planned_bytes
 from counterpoint.compile.inputs import Workload, load_workload
 from counterpoint.compile.job import ProgramForm
-from counterpoint.compile.notes import limit_notes, log_notes
+from counterpoint.compile.notes import limit_notes, log_notes, stand_in_notes
 from counterpoint.compile.source_line import source_line
 from counterpoint.compile.workarounds import find_workaround, workaround_notes
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.versions import version_number
 from counterpoint.hardware.targets import parse_target
+from counterpoint.hlo import read_program
 from lowered import H100, Lowered
 
 TRITON_GEMM = "xla_gpu_enable_triton_gemm"
@@ -109,6 +110,44 @@ def test_gpus_that_share_nvlink_are_one_partition(
     dumped = [file.read_text() for file in tmp_path.glob("*jit_step*.config.pbtxt")]
     assert dumped
     assert all(f"partition_size: {together}\n" in text for text in dumped)
+
+
+STAND_INS = """\
+HloModule jit_f, is_scheduled=true
+
+%less (l: f32[], r: f32[]) -> pred[] {
+  %l = f32[] parameter(0)
+  %r = f32[] parameter(1)
+  ROOT %is_less = pred[] compare(%l, %r), direction=LT
+}
+
+%widen (w: s8[8192,8192]) -> bf16[8192,8192] {
+  %w = s8[8192,8192]{1,0} parameter(0)
+  ROOT %c = bf16[8192,8192]{1,0} convert(%w)
+}
+
+ENTRY %main (k: f32[1048576], w: s8[8192,8192], x: bf16[16,8192]) -> bf16[16,8192] {
+  %k = f32[1048576]{0} parameter(0)
+  %w = s8[8192,8192]{1,0} parameter(1)
+  %x = bf16[16,8192]{1,0} parameter(2)
+  %sorted = f32[1048576]{0} sort(%k), dimensions={0}, to_apply=%less
+  %wide = bf16[8192,8192]{1,0} fusion(%w), kind=kLoop, calls=%widen
+  %experts = (bf16[16,8192]{1,0}, s8[64]{0}) custom-call(%x, %x),
+    custom_call_target="__cublas$gemm", metadata={op_name="jit(f)/ragged_dot"}
+  ROOT %y = (bf16[16,8192]{1,0}, s8[64]{0}) custom-call(%x, %wide),
+    custom_call_target="__cublas$gemm"
+}
+"""
+
+
+def test_work_that_a_gpu_hands_to_other_kernels_is_said() -> None:
+    notes = list(stand_in_notes(read_program(STAND_INS.encode())))
+    expected = ("sort sorted:", "product y: weights of 8 bits", "product experts of ragged_dot")
+    assert [note.startswith(start) for note, start in zip(notes, expected, strict=True)] == [
+        True
+    ] * 3
+    plain = STAND_INS.replace("ragged_dot", "dot").replace("s8[8192", "bf16[8192")
+    assert not list(stand_in_notes(read_program(plain.replace("1048576", "1024").encode())))
 
 
 def test_warnings_of_the_compiler_become_notes() -> None:

@@ -107,6 +107,44 @@ def test_what_is_measured_of_the_workload_itself_needs_no_term(simulated: Simula
     assert covered(whole) is None
 
 
+SVD = """\
+HloModule jit_svd, is_scheduled=true
+
+ENTRY %main (p: f32[1024,1024]) -> f32[1024] {
+  %p = f32[1024,1024]{1,0} parameter(0)
+  %call = (f32[1024,1024]{0,1}, f32[1024]{0}, s32[]) custom-call(%p), custom_call_target="NAME"
+  ROOT %values = f32[1024]{0} get-tuple-element(%call), index=1
+}
+"""
+ONLY_SUMS = """\
+HloModule jit_sums, is_scheduled=true
+
+ENTRY %main (p: f32[8192,8192]) -> f32[8192,8192] {
+  %p = f32[8192,8192]{1,0} parameter(0)
+  ROOT %it = f32[8192,8192]{1,0} add(%p, %p)
+}
+"""
+
+
+def simulation_of(hlo: str) -> Simulation:
+    target = parse_target("1xH100")
+    return simulate(read_program(hlo.encode()), build_model(target), target=target)
+
+
+@pytest.mark.parametrize("target", ["cusolver_gesvd_ffi", "cusolver_syevd_ffi", "unknown"])
+def test_a_step_is_never_shorter_than_its_kernels_own_bound(target: str) -> None:
+    bounded = simulation_of(SVD.replace("NAME", target))
+    (kernel,) = bounded.unpriced
+    assert kernel.low_s <= step_range(bounded).low <= bounded.step_s
+
+
+def test_published_steps_say_nothing_of_a_step_without_products(simulated: Simulation) -> None:
+    assert covered(simulation_of(ONLY_SUMS)) is None
+    assert simulation_of(ONLY_SUMS).as_published == 0.0
+    assert simulated.as_published > 0.5
+    assert covered(simulated) is not None
+
+
 def test_a_step_of_no_time_has_a_range_of_none(simulated: Simulation) -> None:
     nothing = replace(simulated, step_s=0.0, low_s=0.0, high_s=0.0, rests_on={})
     assert step_range(nothing) == Range(0.0, 0.0)

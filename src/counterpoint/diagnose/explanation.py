@@ -338,12 +338,12 @@ def _per_device(attributed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _above_peak(use: Utilization) -> Iterator[str]:
-    """Yield a note on a rate of operations that no chip has."""
+    """Yield a note on a rate above the peak of bfloat16, by which MFU is told."""
     if use.above_peak is not None:
         yield (
-            f"the ops' FLOP/s are {use.above_peak:.0%} of the peak of {use.chip}, which is"
-            " impossible, so no MFU is given: the recorded FLOPs or the name of the chip are"
-            " wrong, or the work is in a format with a higher peak than bfloat16 (FP8, sparse)"
+            f"the ops' FLOP/s are {use.above_peak:.0%} of the bfloat16 peak of {use.chip}, by which"
+            " MFU is told, so none is given: products in FP8 or int8 have a higher peak. If the"
+            " program has none of those, FLOPs are counted wrong here: please report it"
         )
 
 
