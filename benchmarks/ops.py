@@ -53,11 +53,11 @@ class Case:
     donated: Sequence[int] = field(default=())
 
     def least_s(self, target: Target) -> float:
-        """Return the bound; what the cache holds may already be there."""
+        """Return the bound; what the cache holds may already be there, starting takes a while."""
         chip, gpu = target.chip, target.known_gpu
         cached = gpu.l2_bytes if gpu else 0
         rate = chip.flops.get(self.type, chip.bf16_flops)
-        return max((self.bytes - cached) / chip.hbm_bytes, self.flops / rate)
+        return max((self.bytes - cached) / chip.hbm_bytes, self.flops / rate, 1e-6)
 
 
 def product(a: Array, b: Array) -> Array:
@@ -81,11 +81,13 @@ def cases() -> list[Case]:
     rows, width = 32 * 1024, 4096
     big: Spec = ((rows, width), F32)
     size = rows * width * 4
-    vocabulary, tokens = 50_304, 16_384
+    vocabulary, tokens = 50_304, 131_072
     table: Spec = ((vocabulary, 768), F32)
     ids: Spec = ((tokens,), I32)
     updates: Spec = ((tokens, 768), F32)
     moved = tokens * 768 * 4
+    some = 16_384
+    logits, labels = ((some, vocabulary), BF16), ((some,), I32)
     flat: Spec = ((64 * M,), F32)
     image: Spec = ((16, 512, 512, 8), F32)
     return [
@@ -110,25 +112,23 @@ def cases() -> list[Case]:
             2 * 64 * 56 * 56 * 9 * 256**2 * 0.95, "bf16", 3),
         Case("pool", pooled, [image], 16 * 512 * 512 * 8 * 4 * 2, 16 * 497 * 497 * 8 * 961,
              within=8),
-        Case("cross_entropy", cross_entropy, [((tokens, vocabulary), BF16), ((tokens,), I32)],
-             tokens * vocabulary * 2, within=4),
-        Case("cross_entropy_grad", jax.grad(cross_entropy),
-             [((tokens, vocabulary), BF16), ((tokens,), I32)], 2 * tokens * vocabulary * 2,
-             within=8),
+        Case("cross_entropy", cross_entropy, [logits, labels], some * vocabulary * 2, within=4),
+        Case("cross_entropy_grad", jax.grad(cross_entropy), [logits, labels],
+             2 * some * vocabulary * 2, within=8),
         Case("embedding", lambda t, i: t[i], [((500_000, 768), F32), ((256 * 1024,), I32)],
              2 * 256 * 1024 * 768 * 4),
         Case("gather_elements", lambda t, i: t[i], [flat, ((64 * M,), I32)], 3 * 64 * M * 4,
              within=12),
-        Case("scatter_rows", lambda t, i, u: t.at[i].add(u), [table, ids, updates], 3 * moved,
-             within=8, donated=(0,)),
+        Case("scatter_rows", lambda t, i, u: t.at[i].add(u), [table, ids, updates], moved,
+             within=25, donated=(0,)),
         Case("scatter_rows_unique", lambda t, i, u: t.at[i].set(u, unique_indices=True),
-             [table, ids, updates], 2 * moved, within=8, donated=(0,)),
+             [((500_000, 768), F32), ids, updates], 2 * moved, within=8, donated=(0,)),
         Case("scatter_elements", lambda t, i, u: t.at[i].add(u),
              [flat, ((64 * M,), I32), flat], 3 * 64 * M * 4, within=20, donated=(0,)),
         Case("histogram", lambda i: jnp.bincount(i, length=256), [((64 * M,), I32)],
              64 * M * 4, within=150),
         Case("segment_sum", lambda x, i: jax.ops.segment_sum(x, i, 100_000),
-             [((M, 128), F32), ((M,), I32)], M * 128 * 4, within=8),
+             [((M, 128), F32), ((M,), I32)], M * 128 * 4, within=20),
         Case("update_slice", lambda x, u, i: lax.dynamic_update_slice(x, u, (i, 0)),
              [big, ((rows // 4, width), F32), ((), I32)], size / 2, donated=(0,)),
         Case("sort", jnp.sort, [flat], 2 * 64 * M * 4, within=20),
@@ -141,13 +141,13 @@ def cases() -> list[Case]:
         Case("fft_long", jnp.fft.fft, [((64 * M,), "complex64")], 2 * 64 * M * 8, within=6),
         Case("fft_2d", jnp.fft.fft2, [((16, 2048, 2048), "complex64")], 2 * 16 * 2048**2 * 8,
              within=4),
-        Case("random", lambda k: jax.random.normal(k, (64 * M,)), [((2,), "uint32")], 64 * M * 4,
+        Case("random", lambda k: jax.random.normal(k, (256 * M,)), [((2,), "uint32")], 256 * M * 4,
              within=20),
-        Case("cholesky", jnp.linalg.cholesky, [((8192, 8192), F32)], 8192**2 * 8, 8192**3 / 3,
-             within=20),
-        Case("cholesky_many", jnp.linalg.cholesky, [((16384, 64, 64), F32)], 16384 * 64**2 * 8,
-             within=30),
-        Case("eigh_many", jnp.linalg.eigh, [((8192, 32, 32), F32)], 8192 * 32**2 * 8, within=5000),
+        Case("cholesky", jnp.linalg.cholesky, [((8192, 8192), F32)], 8192**2 * 4, 8192**3 / 3,
+             "f32", within=20),
+        Case("cholesky_many", jnp.linalg.cholesky, [((65536, 64, 64), F32)], 65536 * 64**2 * 8,
+             within=60),
+        Case("eigh_many", jnp.linalg.eigh, [((65536, 32, 32), F32)], 65536 * 32**2 * 8, within=2000),
         Case("triangular", lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True),
              [((8192, 8192), F32)] * 2, 3 * 8192**2 * 4, 8192**3, within=5),
     ]  # fmt: skip

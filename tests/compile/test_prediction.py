@@ -141,13 +141,52 @@ ENTRY %main (k: f32[1048576], w: s8[8192,8192], x: bf16[16,8192]) -> bf16[16,819
 
 
 def test_work_that_a_gpu_hands_to_other_kernels_is_said() -> None:
-    notes = list(stand_in_notes(read_program(STAND_INS.encode())))
+    notes = list(stand_in_notes(read_program(STAND_INS.encode()), H100, "0.10.2"))
     expected = ("sort sorted:", "product y: weights of 8 bits", "product experts of ragged_dot")
     assert [note.startswith(start) for note, start in zip(notes, expected, strict=True)] == [
         True
     ] * 3
     plain = STAND_INS.replace("ragged_dot", "dot").replace("s8[8192", "bf16[8192")
-    assert not list(stand_in_notes(read_program(plain.replace("1048576", "1024").encode())))
+    small = read_program(plain.replace("1048576", "1024").encode())
+    assert not list(stand_in_notes(small, H100, "0.10.2"))
+
+
+SCATTER = """\
+HloModule jit_f, is_scheduled=true
+
+%add (l: f32[], r: f32[]) -> f32[] {
+  %l = f32[] parameter(0)
+  %r = f32[] parameter(1)
+  ROOT %sum = f32[] add(%l, %r)
+}
+
+ENTRY %main (t: f32[512,64], i: s32[4096,1], u: f32[4096,64]) -> f32[512,64] {
+  %t = f32[512,64]{1,0} parameter(0)
+  %i = s32[4096,1]{1,0} parameter(1)
+  %u = f32[4096,64]{1,0} parameter(2)
+  ROOT %it = f32[512,64]{1,0} scatter(%t, %i, %u), update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%add
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "jaxlib", "said"),
+    [
+        ("1xA100", "0.10.2", True),
+        ("1xL40S", "0.11.0", True),
+        ("1xA100", "0.10.1", False),
+        ("1xA100", "0.11.1", False),
+        ("1xH100", "0.10.2", False),
+    ],
+)
+def test_releases_that_add_float32_by_swapping_are_named(
+    target: str, jaxlib: str, said: bool
+) -> None:
+    notes = list(stand_in_notes(read_program(SCATTER.encode()), parse_target(target), jaxlib))
+    assert [note.startswith("scatter it: jaxlib") for note in notes] == [True] * said
+    unique = SCATTER.replace("index_vector_dim=1,", "index_vector_dim=1, unique_indices=true,")
+    assert not list(stand_in_notes(read_program(unique.encode()), parse_target(target), jaxlib))
 
 
 def test_warnings_of_the_compiler_become_notes() -> None:

@@ -164,9 +164,10 @@ def _notes(task: CompileTask, output: CompileOutput, program: Program) -> Iterat
     if task.schedule_only:
         yield _SCHEDULE_ONLY
     yield from workaround_notes(taken, task.flags)
-    yield from limit_notes(task, output.outcome.versions.get("jaxlib", ""))
+    jaxlib = output.outcome.versions.get("jaxlib", "")
+    yield from limit_notes(task, jaxlib)
     if task.target.tpu is None:
-        yield from stand_in_notes(program)
+        yield from stand_in_notes(program, task.target, jaxlib)
 
 
 def _compile(slot: WorkerSlot, task: CompileTask) -> CompileOutput:

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.compile.task import CompileTask
+from counterpoint.hardware import Target, architecture_of
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import Category, category
+from counterpoint.hlo.indexing import is_assignment
 from counterpoint.hlo.model import element_bits
 from counterpoint.hlo.sorting import runs_cub
 
@@ -91,8 +93,8 @@ def limit_notes(task: CompileTask, jaxlib: str) -> Iterator[str]:
         )
 
 
-def stand_in_notes(program: Program) -> Iterator[str]:
-    """Yield notes on work that a compile on the device would hand to other kernels."""
+def stand_in_notes(program: Program, target: Target, jaxlib: str) -> Iterator[str]:
+    """Yield notes on work that a compile on the device, or by another release, does otherwise."""
     sorts = [it.name for it in program.instructions if runs_cub(program, it)]
     if sorts:
         yield (
@@ -113,6 +115,29 @@ def stand_in_notes(program: Program) -> Iterator[str]:
             " groups with a mask, so time, FLOPs and MFU count work on zeros. A GPU may run a"
             " grouped kernel"
         )
+
+    adding = [it.name for it in program.instructions if _adds_float32(program, it)]
+    swaps = architecture_of(target.gpu) in _SWAPPED_ON
+    if adding and swaps and _SWAPPED_FROM <= _release_numbers(jaxlib) < _SWAPPED_UNTIL:
+        yield (
+            f"{_named(adding, 'scatter')}: jaxlib {jaxlib} compiles its additions of float32 to"
+            f" loops that compare and swap on {target.gpu}, and 0.11.1 to additions in hardware"
+            " (jax issue 38806). Where many indices are alike, it may take hundreds of times longer"
+            " than predicted"
+        )
+
+
+_SWAPPED_FROM: Final = (0, 10, 2)
+_SWAPPED_UNTIL: Final = (0, 11, 1)
+_SWAPPED_ON: Final = ("ampere", "ada")
+
+
+def _adds_float32(program: Program, scatter: Instruction) -> bool:
+    indexing = scatter.indexing
+    if scatter.opcode != "scatter" or indexing is None or indexing.are_unique:
+        return False
+    dtypes = {leaf.dtype for leaf in scatter.shape.leaves}
+    return "f32" in dtypes and not is_assignment(program, scatter)
 
 
 def _named(names: list[str], what: str) -> str:

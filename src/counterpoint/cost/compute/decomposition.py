@@ -19,6 +19,7 @@ class Decomposition:
 
     named: str  # a pattern
     operations: float  # of a matrix of n x n, in n^3
+    least: float  # of these, what any way to do it needs
     column_s: float  # time of each column
     small_column_s: float  # where one multiprocessor has the whole matrix
     small: int  # columns up to which many are decomposed at once; larger ones one by one
@@ -27,13 +28,13 @@ class Decomposition:
 
 _ANY: Final = 1 << 62
 _KINDS: Final = (
-    Decomposition(r"syev|heev|eigh", 9, 40e-6, 40e-6, 32),
-    Decomposition(r"gesvd|svd", 22, 400e-6, 80e-6, 32),
+    Decomposition(r"syev|heev|eigh", 9, 4 / 3, 40e-6, 40e-6, 32),
+    Decomposition(r"gesvd|svd", 22, 8 / 3, 400e-6, 80e-6, 32),
     Decomposition(
-        r"geqrf|(or|un)gqr|householder|sytrd|ormqr", 2, 10e-6, 4e-6, 128, reads_panel=True
+        r"geqrf|(or|un)gqr|householder|sytrd|ormqr", 2, 2 / 3, 10e-6, 4e-6, 128, reads_panel=True
     ),
-    Decomposition(r"getrf|(^| |_)lu\b", 1, 2e-6, 2e-6, 128),
-    Decomposition(r"potrf|cholesky", 1, 2e-6, 2e-6, _ANY),
+    Decomposition(r"getrf|(^| |_)lu\b", 1, 2 / 3, 2e-6, 2e-6, 128),
+    Decomposition(r"potrf|cholesky", 1, 1 / 3, 2e-6, 2e-6, _ANY),
 )
 """jaxlib calls cuSOLVER's batched kernels up to these sizes, and loops over larger matrices."""
 _APART: Final = 4
@@ -75,16 +76,22 @@ def price_decomposition(
     work = found.operations * side * matrices.elements / machine.peak(rate_type(matrices.dtype))
     moved = whole_bytes(program, instruction)
     once = moved / machine.memory_bytes_per_s
+    least = found.least * side * matrices.elements / machine.peak(_vector_type(matrices.dtype))
     panels = moved * min(side, _PANEL) / 2 / machine.memory_rate if found.reads_panel else once
     how = "many at once" if small else "one after another"
     return Price(
-        one_s * times + work / _LIKELY + panels,
-        max(one_s * times / _APART + work, once),
+        max(one_s * times + work / _LIKELY + panels, least),
+        max(one_s * times / _APART + work, once, least),
         one_s * times * _APART + work / _SLOWEST + 2 * panels,
         PriceSource.BOUND,
         PriceFamily.CUSTOM,
         f"decomposition: {count:,} x {side:,} columns, {how}, rule of thumb",
     )
+
+
+def _vector_type(dtype: str) -> str:
+    """Return the type of cuSOLVER's arithmetic: it does not round float32 to TF32."""
+    return "f64" if dtype in ("f64", "c128") else "f32"
 
 
 def _solve(shapes: list[Shape], machine: ComputeDevice) -> Price | None:
@@ -97,8 +104,7 @@ def _solve(shapes: list[Shape], machine: ComputeDevice) -> Price | None:
         triangle, sides = sides, triangle
     side = triangle.dims[-1]
     complex_ = 4 if triangle.dtype.startswith("c") else 1
-    wide = "f64" if triangle.dtype in ("f64", "c128") else "f32"
-    least = complex_ * side * sides.elements / machine.peak(wide)
+    least = complex_ * side * sides.elements / machine.peak(_vector_type(triangle.dtype))
     count = triangle.elements // (side * triangle.dims[-2])
     waves = math.ceil(count / (machine.cores * _AT_ONCE))
     chain = math.ceil(side / _BLOCK) * _BLOCK_S * waves

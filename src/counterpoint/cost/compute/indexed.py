@@ -8,8 +8,9 @@ longer if many meet. So such a scatter has a bound: from all indices different t
 Measured by others: 10.5 million bfloat16 updates of one window on H100, compared and swapped, take
 22 to 68 ms (NVIDIA/JAX-Toolbox, bundle of MaxText whose tokens are all 0); 5.2 million of float32
 on RTX 3080 Ti 500 ms instead of 1 (openxla/xla issue 46225); 10 million in 100 places on GH200 18
-ms, in hardware 0.96 (openxla/xla issue 26371). Which types add in hardware is what jaxlib 0.10.2
-compiles (its PTX).
+ms, in hardware 0.96 (openxla/xla issue 26371). Which types add in hardware was read in the PTX that
+jaxlib 0.10.2 compiles, and depends on the release: 0.6 compares and swaps bfloat16 on GH200. A
+program does not tell its release, so there the worst case is that of the other releases.
 """
 
 from __future__ import annotations
@@ -32,25 +33,27 @@ _CACHE_RATE: Final = 1.6
 """The cache's rate relative to memory's data sheet, for sectors that lie anywhere."""
 _PER_CLOCK: Final = 0.5
 """Updates that one sector takes per clock in hardware: GH200's 10 million in 13 sectors."""
+_INTEGERS: Final = frozenset({"s32", "u32", "s64", "u64"})
 _ADDED_IN_HARDWARE: Final = {
-    "hopper": ("f32", "f64", "bf16", "f16", "s32", "u32", "s64", "u64"),
-    "blackwell": ("f32", "f64", "bf16", "f16", "s32", "u32", "s64", "u64"),
-    "ampere": ("f16", "s32", "u32", "s64", "u64"),
-    "ada": ("f16", "s32", "u32", "s64", "u64"),
-    "cdna3": ("f32", "f64", "s32", "u32", "s64", "u64"),
+    "hopper": _INTEGERS | {"f32", "f64", "bf16", "f16"},
+    "blackwell": _INTEGERS | {"f32", "f64", "bf16", "f16"},
+    "ampere": _INTEGERS | {"f32", "f64", "f16"},
+    "ada": _INTEGERS | {"f32", "f64", "f16"},
+    "cdna3": _INTEGERS | {"f32", "f64"},
 }
-_CHOSEN_IN_HARDWARE: Final = ("f32", "s32", "u32", "s64", "u64")
+_OR_SWAPPED: Final = ("bf16", "f16")
+"""Types that some releases of XLA compare and swap nevertheless."""
+_CHOSEN_IN_HARDWARE: Final = _INTEGERS | {"f32"}
 """Types of which the cache keeps the larger or the smaller."""
-_NEWLY_IN_HARDWARE: Final = ("bf16", "f16")
-"""Compared and swapped by earlier releases of XLA on every chip (0.6 does on GH200)."""
 _SWAPS_PER_CORE_CLOCK: Final = 1 / 18
-"""Updates compared and swapped that don't meet: 100 million float16 in 7.6 ms (jax issue 26227)."""
-_MET: Final = {"hopper": (0.5e9, 2.5e-9), "blackwell": (0.5e9, 2.5e-9)}
-_MET_ELSEWHERE: Final = (0.07e9, 12.7e-9)
-"""Updates per second that meet by chance, and time by which each waiting thread delays one."""
+"""Sectors compared and swapped that don't meet: 100 million float16 in 7.6 ms (jax issue 26227)."""
+_MET: Final = {"hopper": (0.5e9, 2.5e-9, 0.15e9), "blackwell": (0.5e9, 2.5e-9, 0.15e9)}
+_MET_ELSEWHERE: Final = (0.07e9, 12.7e-9, 0.01e9)
+"""Updates per second that meet by chance, the time by which each waiting thread delays one, and the
+fewest updates per second that were measured."""
 _MOST_WAITING: Final = 1024  # threads at one address: more were not measured
 _RESIDENT: Final = 2048  # threads of a core
-_INDICES_DECIDE: Final = 3.0
+_INDICES_DECIDE: Final = 5.0
 """From this ratio of the slowest to the likely time on, a price is only a bound."""
 _REACH: Final = 0.4
 _CACHE_SHARE: Final = 0.6
@@ -161,7 +164,7 @@ def _met(
     likely = updates / (rate * min(sectors, machine.cores))
     worst = 2 * updates / (rate * min(of_window, machine.cores))
     how = f"{moved.how}, {dtype} added in hardware"
-    if dtype in _NEWLY_IN_HARDWARE and worst_s > worst:
+    if dtype in _OR_SWAPPED and worst_s > worst:
         worst = worst_s
         how = f"{how}; {worst * 1e3:.3g} ms if all meet and this XLA compares and swaps"
     return IndexedCost(moved.more_bytes, max(moved.likely_s, likely), worst, how)
@@ -172,16 +175,18 @@ def _swapped(windows: Windows, machine: ComputeDevice) -> tuple[float, float]:
     updates = windows.count * windows.elements
     bits = min(32, element_bits(windows.array.dtype))
     resident = machine.cores * _RESIDENT
-    met_rate, delay_s = _MET.get(machine.architecture, _MET_ELSEWHERE)
+    met_rate, delay_s, slowest = _MET.get(machine.architecture, _MET_ELSEWHERE)
 
     def waiting(elements: int) -> float:
         words = max(1, elements * bits // 32)
         return min(resident / words, _MOST_WAITING)
 
-    apart_s = updates / (machine.cores * machine.clock_hz * _SWAPS_PER_CORE_CLOCK)
+    sectors = windows.runs * math.ceil(windows.run_bytes / _SECTOR)
+    apart_s = sectors / (machine.cores * machine.clock_hz * _SWAPS_PER_CORE_CLOCK)
     likely = min(apart_s * (1 + waiting(windows.array.elements)), updates / met_rate)
     in_a_word = windows.count * 32 // bits
     worst = in_a_word * min(waiting(windows.elements), in_a_word) * delay_s
+    worst = min(worst, updates / slowest)
     return max(likely, apart_s), max(worst, apart_s)
 
 
