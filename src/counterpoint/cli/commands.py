@@ -274,6 +274,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
             "counterpoint pgle check step.pbtxt --program xla_dump",
             "counterpoint pgle check step.pbtxt --program runs/train --min-time 0.95",
             "counterpoint pgle check profiles --program trace.xplane.pb --module jit_step --json",
+            "counterpoint pgle check --log runs/train",
         ),
     ),
     Command(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
@@ -17,7 +18,7 @@ from counterpoint.core import ArgumentError, UsageError
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.catalogue import Release, all_documentation, release, releases
 from counterpoint.flags.catalogue import release as nearest_release
-from counterpoint.flags.effective import compare, differences
+from counterpoint.flags.effective import EffectiveFlag, FlagOutcome, compare, differences
 from counterpoint.flags.history import FlagFilter, ListedFlag, listing, require_earlier
 from counterpoint.flags.history import diff as diff_releases
 from counterpoint.flags.jaxlib import chosen_release
@@ -32,7 +33,8 @@ from counterpoint.flags.refresh import (
     save_overlay,
 )
 from counterpoint.flags.showing import show as look_up
-from counterpoint.flags.versions import version_number
+from counterpoint.flags.versions import PROFILE, version_number
+from counterpoint.pgle import ProfileUse
 from counterpoint.report.catalogue import (
     all_changes,
     diff_document,
@@ -53,6 +55,7 @@ from counterpoint.report.flags import (
     next_command,
     unread_lines,
 )
+from counterpoint.runs import Run
 from counterpoint.runs.origins import origins_in
 from counterpoint.runs.reports import CompilerReport, jaxlib_of, read_compiler_report, variables_of
 
@@ -257,18 +260,19 @@ def effective(
     settings, requested_by = _asked(reported, asked, allow)
     ran = jaxlib_of(reported.run) if reported.run else None
     release = nearest_release(ran) if ran and jaxlib is None else chosen_release(jaxlib)
+    used = compare(
+        settings,
+        reported.modules[reported.step],
+        release,
+        all_flags=asked is None and reported.run is not None,
+    )
     found = EffectiveFlags(
         where=str(source),
         module=reported.step,
         modules=tuple(reported.modules),
         jaxlib=release.version,
         asked=requested_by,
-        used=compare(
-            settings,
-            reported.modules[reported.step],
-            release,
-            all_flags=asked is None and reported.run is not None,
-        ),
+        used=tuple(_as_logged(flag, reported.run) for flag in used),
         differences=differences(reported.modules),
         origins=origins_in(reported.run, rank) if reported.run else (),
     )
@@ -277,6 +281,27 @@ def effective(
     else:
         print_report(effective_document(found))
     return 1 if found.lost else 0
+
+
+_OUTCOMES: Final = {
+    ProfileUse.USED: FlagOutcome.APPLIED,
+    ProfileUse.NOT_USED: FlagOutcome.IGNORED,
+    ProfileUse.FAILED: FlagOutcome.IGNORED,
+    ProfileUse.UNKNOWN: FlagOutcome.UNSEEN,
+}
+
+
+def _as_logged(flag: EffectiveFlag, run: Run | None) -> EffectiveFlag:
+    """Return a PGLE profile's flag with what the log proves: XLA takes the path of any file."""
+    if flag.name != PROFILE or flag.outcome is not FlagOutcome.APPLIED:
+        return flag
+    if run is None or not run.ranks:
+        note = "it has the path; only the log shows whether XLA read the file (`pgle check`)"
+        return replace(flag, outcome=FlagOutcome.UNSEEN, note=note)
+    from counterpoint.workflow.feedback import proof_of
+
+    proof = proof_of(run)
+    return replace(flag, outcome=_OUTCOMES[proof.use], note=proof.reason)
 
 
 def _asked(

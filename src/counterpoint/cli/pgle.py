@@ -234,10 +234,11 @@ def show(
         print_report(profile_document(found, str(profile), top))
 
 
-def check(
-    profile: Path,
+def check(  # noqa: PLR0913 - the options of the command
+    profile: Path | None = None,
     *,
-    program: Path,
+    program: Path | None = None,
+    log: Path | None = None,
     module: str | None = None,
     min_coverage: float = COVERAGE,
     min_time: float | None = None,
@@ -246,18 +247,36 @@ def check(
 ) -> int:
     """Check how much of a program a profile covers, and whether it was made from it.
 
-    Exit code 1 if it covers too little or belongs to another program.
+    Exit code 1 if it covers too little or belongs to another program. With `--log` alone: what a
+    log proves of a profile; exit code 1 unless it proves that XLA used one.
 
     Args:
         profile: The profile: .pbtxt, .pb, or a directory of <fingerprint>.pbtxt.
         program: An HLO file after optimization, a directory of XLA dumps, a Run (or one of its
             ranks), or a profile that embeds its HLO (the last two have times).
+        log: The output of a run whose compiler was given a profile, or a Run.
         module: Check against this module; by default the step's, or the one with the most FLOPs.
         min_coverage: Minimum share of instructions, and of collectives, with a cost.
         min_time: Minimum share of measured device time with a cost; 0.9 if times are known.
         top: Rows in each table.
         json: Print everything as JSON.
     """
+    if log is not None:
+        if profile is not None or program is not None:
+            raise UsageError(
+                "--log is checked alone, without a profile or a program",
+                next=shlex.join(["counterpoint", "pgle", "check", "--log", str(log)]),
+            )
+        from counterpoint.cli.pgle_log import check_log
+
+        return check_log(log, as_json=json)
+    if profile is None or program is None:
+        given = "--program" if profile is not None else "PROFILE"
+        raise UsageError(
+            f"no {given} was given",
+            why="a profile is checked against a program; `--log` checks a log instead",
+            next="counterpoint pgle check step.pbtxt --program xla_dump",
+        )
     _check_share("--min-coverage", min_coverage)
     _check_share("--min-time", min_time)
     check_number("--top", top, 1)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun
 from counterpoint.pgle.complaints import ComplaintKind, LogComplaint, complaint
 from counterpoint.pgle.log_lines import LogLine, log_lines
 
@@ -42,10 +43,19 @@ _OTHER_ESTIMATOR: Final = re.compile(r"Using ([\w() -]+?) (?:analytical )?latenc
 _FOUND: Final = re.compile(r"Found (\d{1,18}) instructions from the profile")
 _MISSING: Final = re.compile(r"Missing (\d{1,18}) instructions from the profile")
 _MISSING_NAME: Final = re.compile(r"  (\S+)$")
-_FOUND_COST: Final = re.compile(r"PGLE found (?:cost for: (\S+)|latency for async op (\S+) and)")
+_FOUND_COST: Final = re.compile(
+    r"PGLE found (?:cost for: (\S+)|latency for async op (\S+) and|latency between (\S+) and)"
+)
 _MISSED_COST: Final = re.compile(
     r"PGLE (?:missed cost for:|did NOT find wrapped instruction name or async start\. From:) (\S+)"
 )
+_OF_SCHEDULE: Final = re.compile(
+    r"Using PGLE profile from |Found profile(?: for module .+?)?, using profile guided"
+)
+_OF_ESTIMATOR: Final = re.compile(
+    r"PGLE (?:found|missed|did NOT find) |(?:Found|Missing) \d+ instructions from the profile"
+)
+"""Lines as pages quote them, without the source file that wrote them."""
 _FROM_CACHE: Final = re.compile(r"PGLE-optimized (\S+) loaded from compilation cache")
 
 
@@ -141,14 +151,15 @@ class _LogReader:
 
     def read(self, text: str) -> None:
         """Read a whole log, or the next part of it."""
-        for line in log_lines(text):
+        for read in log_lines(text):
+            line = read if read.file else replace(read, message=read.message.strip())
             self._informs = self._informs or line.level == "I"
             raised = complaint(line.message)
             if raised is not None:
                 self._complaints.setdefault((raised.kind, raised.text), raised)
-            elif line.file == _SCHEDULE:
+            elif line.file == _SCHEDULE or (not line.file and _OF_SCHEDULE.match(line.message)):
                 self._read_schedule(line)
-            elif line.file == _ESTIMATOR:
+            elif line.file == _ESTIMATOR or (not line.file and _OF_ESTIMATOR.match(line.message)):
                 self._read_estimator(line)
             elif loaded := _FROM_CACHE.search(line.message):
                 self._from_cache.append(loaded[1])
@@ -176,7 +187,7 @@ class _LogReader:
         if counts:
             module.found = int(counts[1])
         elif found := _FOUND_COST.match(message):
-            module.looked_up.add(found[1] or found[2])
+            module.looked_up.add(found[1] or found[2] or found[3])
         elif found := _MISSED_COST.match(message):
             module.missed.add(found[1])
         elif found := _MISSING.match(message):
@@ -253,7 +264,8 @@ class _LogReader:
     def _use_uncounted(self, module: _Module) -> tuple[ProfileUse, str]:
         """Judge a module without XLA's counts: nothing was missing, or nothing was counted."""
         if module.looked_up:
-            return ProfileUse.USED, f"XLA found costs of {len(module.looked_up)} instructions"
+            found = counted_noun(len(module.looked_up), "instruction")
+            return ProfileUse.USED, f"XLA found costs of {found}"
         if module.missed:
             return ProfileUse.NOT_USED, _NOTHING_FOUND
         if self._counts():

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, Literal
 
 from counterpoint.core import Unknown
 from counterpoint.core.printable import counted_noun
+from counterpoint.flags.versions import PROFILE
+from counterpoint.pgle import ProfileUse
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
@@ -26,7 +28,7 @@ from counterpoint.report.json import At, CountOf, Pairs, Result, fill, json_text
 from counterpoint.report.run_commands import next_commands, requested_window, shown_path
 from counterpoint.runs import BURSTS, Outcome, Rank, Run
 from counterpoint.runs.compiles import all_compiles
-from counterpoint.runs.reports import effective_flags, flags_by_module
+from counterpoint.runs.reports import effective_flags, flags_by_module, variables_of
 from counterpoint.runs.scores import seen_steps
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
 
@@ -116,9 +118,27 @@ def run_lines(
     if compiles := _compiles_line(run):
         yield printable(f"compiles {compiles}")
     yield printable(_profile(run, needed=needs_profile))
+    if costs := _costs_line(run, path):
+        yield printable(f"PGLE     {costs}")
     yield from (printable(f"note     {note}") for note in notes)
     yield from map(printable, digest)
     yield from (printable(f"next: {command}") for command in next_commands(run, path))
+
+
+def _costs_line(run: Run, path: Path) -> str | None:
+    """Describe whether XLA used the PGLE profile that its flag names; None without that flag."""
+    flags = variables_of(run).get("XLA_FLAGS", "")
+    if PROFILE not in dict(run.settings.xla) and PROFILE not in flags:
+        return None
+    from counterpoint.report.pgle import USE
+    from counterpoint.workflow.feedback import proof_of  # slow to load, and rarely needed
+
+    proof = proof_of(run) if run.ranks else None
+    if proof is None or proof.given is None:
+        return None
+    command = shlex.join(["counterpoint", "pgle", "check", "--log", str(path)])
+    more = "" if proof.use is ProfileUse.USED else f" ({command})"
+    return f"{USE[proof.use]}: {proof.reason}{more}"
 
 
 def steps_line(run: Run) -> str:

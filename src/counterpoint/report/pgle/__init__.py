@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from counterpoint.report.pgle.feedback_document import times_line as times_line
     from counterpoint.report.pgle.feedback_json import auto_json as auto_json
     from counterpoint.report.pgle.feedback_json import feedback_json as feedback_json
+    from counterpoint.report.pgle.log_document import USE as USE
+    from counterpoint.report.pgle.log_document import pgle_log_document as pgle_log_document
+    from counterpoint.report.pgle.log_json import pgle_log_json as pgle_log_json
     from counterpoint.report.pgle.pgle_json import diff_json as diff_json
     from counterpoint.report.pgle.pgle_json import made_json as made_json
     from counterpoint.report.pgle.pgle_json import pgle_apply_json as pgle_apply_json

@@ -14,6 +14,10 @@ from counterpoint.workflow.feedback.auto import auto as auto
 from counterpoint.workflow.feedback.auto import auto_script as auto_script
 from counterpoint.workflow.feedback.feedback import ComparedRuns as ComparedRuns
 from counterpoint.workflow.feedback.feedback import Feedback as Feedback
+from counterpoint.workflow.feedback.log_proof import LogProof as LogProof
+from counterpoint.workflow.feedback.log_proof import flags_of as flags_of
+from counterpoint.workflow.feedback.log_proof import proof_in as proof_in
+from counterpoint.workflow.feedback.log_proof import proof_of as proof_of
 from counterpoint.workflow.feedback.manual import COMMAND_BUFFERS_OFF as COMMAND_BUFFERS_OFF
 from counterpoint.workflow.feedback.manual import manual as manual
 from counterpoint.workflow.feedback.manual import manual_script as manual_script
