@@ -154,6 +154,8 @@ def commands() -> Iterator[tuple[object, ...]]:
     yield from (("compare", "a", "b"), ("compare", two, "predicted"), ("compare", "b", two))
     yield from profiles_of_costs()
     yield ("flags", "list", "--grep", "NCCL_P2P")
+    log = Path(__file__).parent.parent / "pgle" / "data" / "half.loud.log"
+    yield ("pgle", "check", "--log", str(log))
     yield from (("flags", "list", "--jaxlib", "0.7.2"), ("flags", "diff", "0.4.35", "0.8.3"))
     yield ("flags", "list", "--changed-since", "0.7.2")
     Path("train.sh").write_text("export XLA_FLAGS=--xla_gpu_enable_triton_gemm=true\npython x.py\n")
