@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,12 +30,25 @@ from counterpoint.flags.recommendation import (
     recommend,
 )
 from counterpoint.flags.showing import show
+from counterpoint.flags.tried import tried_flags
 from counterpoint.hlo import read_program
 from counterpoint.workflow.variant import candidate
+from xla_compiler import why_none
 
 LHS = "xla_gpu_enable_latency_hiding_scheduler"
 GATHER = "xla_gpu_all_gather_combine_threshold_bytes"
 REDUCE = "xla_gpu_all_reduce_combine_threshold_bytes"
+
+TOOLS = Path(__file__).parent.parent.parent / "tools"
+VIRTUAL = "--xla_force_host_platform_device_count=8"
+LOWER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from common_steps import fsdp
+step, arguments = fsdp(8)
+lowered = step.trace(*arguments).lower(lowering_platforms=("cuda",))
+open(sys.argv[2], "w").write(lowered.as_text(debug_info=True))
+"""
 
 CHIPS = ("H100", "B200", "A100-80GB", None)
 
@@ -177,7 +194,7 @@ def test_what_only_libtpu_reads_is_not_named_for_gpus() -> None:
 
 def test_one_device_has_no_collectives_to_be_hidden() -> None:
     found = asked("fsdp", "tp", "pp", "dp", "ep", devices=1)
-    assert [*found.settings.flags] == ["xla_gpu_enable_dynamic_slice_fusion"]
+    assert not found.settings.flags
     assert not found.settings.variables
     assert found.layout is None
     assert "one device" in why_not(found)[GATHER]
@@ -396,3 +413,76 @@ def test_a_slice_is_no_host(
     shown = capsys.readouterr().out
     assert where in shown
     assert ("this target is one slice" in shown) is one
+
+
+def test_what_ended_the_compile_of_a_common_step_is_left_out() -> None:
+    name = "xla_gpu_enable_dynamic_slice_fusion"
+    for workload in ("fsdp", "tp", "dp", "pp", "ep"):
+        found = asked(workload)
+        assert name not in found.settings.flags
+        assert "Slice not assigned" in why_not(found)[name]
+    # A program that is going to be compiled decides for itself.
+    request = RecommendationRequest(workloads=("fsdp",), goal="speed", release=release("0.10.2"))
+    assert name in recommend(replace(request, compiled=True)).settings.flags
+
+
+def test_what_helps_comes_first_and_what_cost_time_last() -> None:
+    assert next(iter(asked("pp").settings.flags)) == "xla_disable_hlo_passes"
+    lines = asked("fsdp").lines
+    assert "slower" not in lines[0].line.known
+    costly = [number for number, one in enumerate(lines) if "slower" in one.line.known]
+    first = [number for number, one in enumerate(lines) if "slower" not in one.line.known]
+    assert costly
+    assert min(costly) > min(first)
+    assert lines[-1].promise == max(one.promise for one in lines)
+
+
+def test_each_line_says_what_it_depends_on() -> None:
+    told = {one.line.name: one.depends_on for one in asked("fsdp").lines}
+    assert told["xla_gpu_enable_pipelined_all_gather"] == (
+        "all-gather in a loop over layers (a scan)"
+    )
+    assert told["xla_gpu_enable_while_loop_double_buffering"] == "a loop over layers (a scan)"
+
+
+@pytest.mark.parametrize("version", ["0.7.2", "0.10.2", "0.12.0"])
+def test_the_nearest_tried_release_is_quoted(version: str) -> None:
+    flag = ("xla_gpu_all_gather_combine_threshold_bytes", "1073741824")
+    rows = tried_flags(*flag, version, ["fsdp"])
+    assert [row.step for row in rows] == ["fsdp"]
+    assert not tried_flags("xla_gpu_none", "1", version, ["fsdp"])
+
+
+def test_a_check_warns_of_a_flag_that_ended_the_compile_of_common_steps() -> None:
+    for value in ("true", "1", "True"):
+        written = read_text(f"--xla_gpu_enable_dynamic_slice_fusion={value}", "flags")
+        (one,) = check(written, version="0.10.2")
+        assert (one.code, one.severity) == ("FLAG203", Severity.WARNING)
+        assert "FLAG203" not in [it.code for it in check(written, version="0.12.0")]
+
+
+@pytest.mark.system
+def test_a_program_is_compiled_with_each_flag_first(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    if reason := why_none():
+        pytest.skip(reason)
+    program = tmp_path / "step.mlir"
+    done = subprocess.run(
+        [sys.executable, "-c", LOWER, str(TOOLS), str(program)],
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": VIRTUAL},
+        check=False,
+    )
+    assert done.returncode == 0
+    words = ["flags", "recommend", "--for", "fsdp", "--target", "8xH100", "--program", str(program)]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    lines = [line for line in told["lines"] if line["channel"] == "XLA_FLAGS"]
+    changes = [line["predicted"]["change"] for line in lines]
+    assert changes == sorted(changes)
+    assert all(change <= 0.001 for change in changes)
+    assert told["together"]["change"] <= 0.001
+    left_out = {line["name"]: line["why"] for line in told["left_out"]}
+    assert left_out["xla_gpu_enable_dynamic_slice_fusion"].startswith("does not compile: ")
+    assert any("predicted" in why and "slower" in why for why in left_out.values())
+    assert main([*words, "--no-predict"]) == 3  # StableHLO has no facts before it is compiled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import chain
 from pathlib import Path
@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_number, check_output, write_output
 from counterpoint.cli.printing import print_report, say_line, say_wrote, write_file, write_result
+from counterpoint.cli.progress import Progress
 from counterpoint.cli.settings_source import SettingsContext, check_version, read_source
 from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
@@ -31,7 +32,9 @@ from counterpoint.report.flags import (
 )
 
 if TYPE_CHECKING:
+    from counterpoint.compile.inputs import Workload
     from counterpoint.flags.recommendation import Recommendation, RecommendationRequest
+    from counterpoint.hardware import Target
 
 
 _LINE: Final = 120
@@ -49,6 +52,7 @@ def recommend(  # noqa: PLR0913 - the options of the command
     program: Path | None = None,
     module: str | None = None,
     goal: str = "speed",
+    no_predict: Annotated[bool, Parameter(show_default=False)] = False,
     as_: Annotated[RecipeForm | None, Parameter(name="--as")] = None,
     top: WholeNumber = 12,
     json: Annotated[bool, Parameter(show_default=False)] = False,
@@ -59,10 +63,12 @@ def recommend(  # noqa: PLR0913 - the options of the command
         for_: The parallelism: fsdp, tp, pp, dp, ep, multislice (of TPUs); separate with commas.
         target: The devices: 8xH100, or 4x8xH100 for four hosts of eight; any chip by its name.
         jaxlib: The release. Default: the installed one, otherwise the newest known.
-        program: The compiled program: an HLO file, a directory of XLA dumps, a Run, or a profile
-            that embeds its HLO. Settings that cannot affect it are omitted.
+        program: The program: an HLO file, a directory of XLA dumps, a Run, a profile that embeds
+            its HLO, or StableHLO. Settings that cannot affect it are omitted, and if it can be
+            compiled for the target, each flag is compiled with it and the step predicted first.
         module: The module to use, if there are several.
         goal: speed, memory, debug or pgle.
+        no_predict: Don't compile the program with the settings.
         as_: Print only the settings in this form, with the reasons as comments.
         top: Maximum number of omitted settings to show.
         json: Print everything as JSON.
@@ -80,7 +86,16 @@ def recommend(  # noqa: PLR0913 - the options of the command
         raise UsageError("--json and --as cannot be combined")
     words = (word.strip().lower() for text in for_ for word in text.split(","))
     workloads = tuple(dict.fromkeys(word for word in words if word))
-    found = find_settings(_situation(workloads, goal, target, jaxlib, (program, module)))
+    subject = None if no_predict else _compilable(program, module, target, jaxlib)
+    with Progress("recommending") as progress:
+        situation = _situation(
+            workloads, goal, target, jaxlib, (program, module), subject, progress.say
+        )
+        found = find_settings(situation)
+        if subject is not None:
+            from counterpoint.workflow.recommended import with_predictions
+
+            found = with_predictions(found, *subject, progress.say)
     if as_ is not None:
         write_file(recommendation_text(found, as_))
     elif json:
@@ -166,12 +181,37 @@ def _compiles(program: Path, module: str | None) -> bool:
     return True
 
 
+def _compilable(
+    program: Path | None, module: str | None, target: str | None, jaxlib: str | None
+) -> tuple[Workload, Target] | None:
+    """Return the program and the target if they can be compiled here, by that release."""
+    from counterpoint.compile import require_compiler
+    from counterpoint.compile.inputs import load_workload, own_target
+    from counterpoint.core import CounterpointError
+    from counterpoint.flags.jaxlib import installed_version
+    from counterpoint.hardware.targets import parse_target
+
+    if program is None or (jaxlib is not None and jaxlib != installed_version()):
+        return None
+    try:
+        workload = load_workload(program, module)
+        where = parse_target(target) if target is not None else own_target(workload)
+        require_compiler()
+    except CounterpointError:
+        return None
+    if where is None or where.devices != workload.devices:
+        return None
+    return workload, where
+
+
 def _situation(
     workloads: tuple[str, ...],
     goal: str,
     target: str | None,
     jaxlib: str | None,
     named: tuple[Path | None, str | None],
+    compiled: tuple[Workload, Target] | None,
+    say: Callable[[str], None],
 ) -> RecommendationRequest:
     """Return the situation to recommend for, with facts from the program and this machine."""
     from counterpoint.cli.program_option import finished_program
@@ -179,11 +219,20 @@ def _situation(
     from counterpoint.flags.jaxlib import installed_version
     from counterpoint.flags.recommendation import RecommendationRequest, program_facts
     from counterpoint.hardware.targets import parse_devices
+    from counterpoint.pgle.applying import is_lowered
 
     where = parse_devices(target) if target is not None else None
     program, module = named
-    subject = finished_program(program, module) if program is not None else None
-    recorded = subject.circumstances.get("jaxlib") if subject is not None else None
+    scheduled, recorded = None, None
+    if program is not None and compiled is not None and is_lowered(program):
+        from counterpoint.workflow.recommended import compiled_program
+
+        scheduled = compiled_program(*compiled, say)
+    elif program is not None:
+        subject = finished_program(program, module)
+        scheduled, recorded = subject.program, subject.circumstances.get("jaxlib")
+    if compiled is not None:
+        recorded = installed_version()
     known = release(jaxlib or recorded or installed_version())
     return RecommendationRequest(
         workloads=workloads,
@@ -193,8 +242,9 @@ def _situation(
         hosts=where.hosts if where is not None else None,
         slices=where.slices if where is not None else None,
         devices=where.count if where is not None else None,
-        program=program_facts(subject.program, known.version) if subject is not None else None,
+        program=program_facts(scheduled, known.version) if scheduled is not None else None,
         where=shlex.quote(str(program)) if program is not None else None,
+        compiled=compiled is not None,
     )
 
 

@@ -22,10 +22,10 @@ All tables and fields, for a user's own file and for the recipes that ship:
     [advice]                             # not a setting
     [left_out]                           # recipes: in the source, but not used here, and why
 
-Fields of a line: `value`; `reason`, `basis`, `source`, `known` (the measured result); when it
-applies: `since` and `before` (releases of jaxlib), `chips` and `not_chips` (generations),
-`hosts`, `needed`; what it affects: `kinds` of collectives, `where` in the program. A list of
-such tables gives several lines for one name.
+Fields of a line: `value`; `reason`, `basis`, `source`, `known` (the measured result) and its
+`effect` (slower, faster); when it applies: `since` and `before` (releases of jaxlib), `chips` and
+`not_chips` (generations), `hosts`, `needed`; what it affects: `kinds` of collectives, `where` in
+the program. A list of such tables gives several lines for one name.
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ class RecipeLine:
     basis: str = ""
     source: str = ""  # empty: the recipe's
     known: str = ""  # the result, where somebody measured it
+    effect: str = ""  # of it: "slower" or "faster"
     condition: Condition = field(default_factory=Condition)
     channel: Channel = Channel.XLA_FLAGS
     kinds: tuple[str, ...] = ()  # the collectives it is about; empty: not about collectives
@@ -211,11 +212,12 @@ _TABLES: Final = (
     *("arguments", "kernel", "advice", "left_out"),
 )
 _SETTINGS: Final = ("xla_flags", "env", "libtpu")
-_TEXTS: Final = ("reason", "basis", "source", "known", "where")
+_TEXTS: Final = ("reason", "basis", "source", "known", "effect", "where")
 _CONDITION: Final = ("since", "before", "chips", "not_chips", "hosts", "needed")
 _FIELDS: Final = frozenset({"value", "kinds", *_TEXTS, *_CONDITION})
 _WORDS: Final = {
     "basis": ("documented", "measured", "rule of thumb"),
+    "effect": ("slower", "faster"),
     "where": ("loop",),
     "chips": tuple(CHIP_GENERATIONS),
     "not_chips": tuple(CHIP_GENERATIONS),
@@ -350,6 +352,7 @@ def _line(name: str, entry: Any, where: str, channel: Channel) -> RecipeLine:  #
         basis=texts["basis"],
         source=texts["source"],
         known=texts["known"],
+        effect=texts["effect"],
         condition=_condition(fields, where),
         channel=channel,
         kinds=_texts(fields, "kinds", where),

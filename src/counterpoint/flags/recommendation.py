@@ -23,6 +23,7 @@ from counterpoint.flags.recipe import (
 )
 from counterpoint.flags.settings import Channel, Layout, Settings, add_to_list
 from counterpoint.flags.thresholds import Thresholds, thresholds
+from counterpoint.flags.tried import TriedFlag, tried_flags
 from counterpoint.flags.values import refusal
 from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
@@ -30,10 +31,13 @@ from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import in_loop
 
 __all__ = [
+    "DroppedLine",
+    "LineEffect",
     "ProgramFacts",
     "Recommendation",
     "RecommendationRequest",
     "RecommendedLine",
+    "change_text",
     "program_facts",
     "recommend",
 ]
@@ -106,6 +110,10 @@ _ANYWHERE: Final = ("xla_dump_", "JAX_", "TF_CPP_")
 """Prefixes of settings that are also read on TPUs."""
 _DUMP: Final = f"{option_of('program')} DUMP"
 _LOST: Final = "set to"
+_LOST_COMPILE: Final = "it ended the compile of"
+_NO_CHANGE: Final = 0.0005
+_DECIDED: Final = 0.005
+"""Share of a common step's predicted time from which a flag is known to help, or to cost time."""
 _PASSES: Final = "xla_disable_hlo_passes"
 _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 
@@ -126,6 +134,7 @@ class RecommendationRequest:
     devices: int | None = None
     program: ProgramFacts | None = None
     where: str | None = None
+    compiled: bool = False  # the program is going to be compiled with each line
 
     @property
     def on_tpu(self) -> bool:
@@ -133,15 +142,61 @@ class RecommendationRequest:
 
 
 @frozen
+class LineEffect:
+    """The predicted step of a program without and with a line."""
+
+    before_s: float
+    after_s: float
+
+    @property
+    def change(self) -> float:
+        """The change of the step time as a share; negative: faster."""
+        return self.after_s / self.before_s - 1 if self.before_s > 0 else 0.0
+
+    def __str__(self) -> str:
+        before, after = self.before_s * 1e3, self.after_s * 1e3
+        return f"{change_text(self.change)} ({before:,.4g} to {after:,.4g} ms)"
+
+
+def change_text(change: float) -> str:
+    """Return a change of the step time in words."""
+    if abs(change) < _NO_CHANGE:
+        return "no change of the step time"
+    return f"{abs(change):.1%} {'slower' if change > 0 else 'faster'}"
+
+
+@frozen
 class RecommendedLine:
-    """A line that is recommended, and the recipes it is from."""
+    """A line that is recommended, and the recipes it is from.
+
+    `effect` is that on the program, if it was compiled with the line; `tried` are trials of the
+    line on common steps of the workloads.
+    """
 
     line: RecipeLine
     recipes: tuple[str, ...]
+    effect: LineEffect | None = None
+    tried: tuple[TriedFlag, ...] = ()
 
     @property
     def source(self) -> str:
         return self.line.source or recipes()[self.recipes[0]].source
+
+    @property
+    def depends_on(self) -> str:
+        """Return what the line needs to have an effect, in words."""
+        place = " in a loop over layers (a scan)" if self.line.where == "loop" else ""
+        if self.line.kinds:
+            return f"{' or '.join(self.line.kinds)}{place}"
+        return place.removeprefix(" in ")
+
+    @property
+    def promise(self) -> int:
+        """The order without a program: 0 what is known to help, 1 the rest, 2 what cost time."""
+        changes = [trial.change for trial in self.tried if trial.change is not None]
+        if self.line.effect == "slower" or any(change > _DECIDED for change in changes):
+            return 2
+        return 0 if any(change < -_DECIDED for change in changes) else 1
 
 
 @frozen
@@ -163,6 +218,7 @@ class Recommendation:
     dropped: tuple[DroppedLine, ...]
     advice: tuple[tuple[str, str], ...]
     layout: Layout | None
+    together: LineEffect | None = None  # of all flags, on the program
 
     @property
     def settings(self) -> Settings:
@@ -185,6 +241,9 @@ def recommend(situation: RecommendationRequest) -> Recommendation:
                 advised[line.name] = RecommendedLine(fitted, (recipe.name,))
             if why is not None:
                 dropped.append(DroppedLine(line.name, line.value, recipe.name, why))
+    if not situation.compiled:
+        dropped += _crashing(advised, situation)
+        advised = _by_promise(advised)
     # A name may occur in several recipes; report only those whose value was overridden.
     dropped = [drop for drop in dropped if drop.name not in advised or drop.why.startswith(_LOST)]
     about = [recipe for recipe in chosen if _about(recipe, situation)]
@@ -196,6 +255,31 @@ def recommend(situation: RecommendationRequest) -> Recommendation:
         advice=tuple(_advice(about, situation)),
         layout=_layout(situation, next((recipe.layout for recipe in about if recipe.layout), None)),
     )
+
+
+def _crashing(
+    advised: dict[str, RecommendedLine], situation: RecommendationRequest
+) -> Iterator[DroppedLine]:
+    """Add its trials to each flag, and take out those that ended the compile of such a step."""
+    for name, found in [*advised.items()]:
+        if found.line.channel is not Channel.XLA_FLAGS or situation.on_tpu:
+            continue
+        version = situation.release.version
+        trials = tried_flags(name, found.line.value, version, situation.workloads)
+        advised[name] = replace(found, tried=trials)
+        crash = next((trial for trial in trials if trial.crash), None)
+        if crash is not None:
+            del advised[name]
+            why = (
+                f"{_LOST_COMPILE} a common {crash.step} step (jaxlib {crash.version},"
+                f" {crash.target}): {crash.crash}"
+            )
+            yield DroppedLine(name, found.line.value, found.recipes[0], why)
+
+
+def _by_promise(advised: dict[str, RecommendedLine]) -> dict[str, RecommendedLine]:
+    """Sort lines: first what is known to help, last what is known to have cost time."""
+    return dict(sorted(advised.items(), key=lambda item: item[1].promise))
 
 
 def _layout(situation: RecommendationRequest, advised: Layout | None) -> Layout | None:

@@ -9,7 +9,12 @@ import msgspec
 from counterpoint.core.printable import counted_noun
 from counterpoint.flags import Channel
 from counterpoint.flags.forms import render
-from counterpoint.flags.recommendation import Recommendation, RecommendedLine
+from counterpoint.flags.recommendation import (
+    LineEffect,
+    Recommendation,
+    RecommendedLine,
+    change_text,
+)
 from counterpoint.report.document import (
     Document,
     Fact,
@@ -32,6 +37,12 @@ _LEGEND: Final = (
     " were 1.3% apart). Compare several whole runs of each."
 )
 
+_PREDICTED_LEGEND: Final = (
+    "Each flag was compiled with this program, and its step predicted; a difference below 1.5% is"
+    " within the error of a prediction. Variables are read when the program runs, and have none."
+    " Confirm by measuring several whole runs of each."
+)
+
 _NONE: Final = "None: the recommendations of the guides are defaults here, or have no effect."
 _NONE_ON_TPU: Final = (
     "None: the recipes are for GPUs. For TPUs, only settings for several slices are known:"
@@ -48,11 +59,15 @@ def recommendation_text(found: Recommendation, form: str) -> str:
 def _comments(found: Recommendation) -> list[str]:
     lines = [f"# {_situation(found)}", "# Candidates; confirm by measuring:"]
     lines += [
-        f"# {advised.line.name}: {advised.line.reason} ({advised.line.basis})"
+        f"# {advised.line.name}: {advised.line.reason} ({_ground(advised)})"
         for advised in found.lines
     ]
     lines += [f"# {name}: {text}" for name, text in found.advice]
     return [printable(line) for line in lines]
+
+
+def _ground(one: RecommendedLine) -> str:
+    return f"predicted {one.effect}" if one.effect is not None else one.line.basis
 
 
 def recommendation_document(found: Recommendation, top: int, next: str) -> Document:
@@ -62,6 +77,9 @@ def recommendation_document(found: Recommendation, top: int, next: str) -> Docum
     sections = [
         Section("Settings", _situation(found), tuple(entries) or (none,)),
     ]
+    if found.together is not None:
+        together = f"{found.together}, predicted, without the device"
+        sections.append(Section("All flags together", together))
     if found.advice or found.layout is not None:
         rows = [Fact(name, text) for name, text in found.advice]
         if found.layout is not None and found.layout.gpus_per_process is not None:
@@ -71,7 +89,7 @@ def recommendation_document(found: Recommendation, top: int, next: str) -> Docum
         sections.append(_left_out(found, top))
     return Document(
         sections=tuple(sections),
-        legend=_LEGEND,
+        legend=_LEGEND if found.together is None else _PREDICTED_LEGEND,
         next=next,
     )
 
@@ -100,16 +118,32 @@ def _situation(found: Recommendation) -> str:
 
 def _entry(number: int, one: RecommendedLine) -> NumberedItem:
     line = one.line
-    rows = [Fact("source", f"{one.source} (recipe {', '.join(one.recipes)})", Tone.QUIET)]
+    rows: list[Fact] = []
+    if one.depends_on:
+        rows.append(Fact("depends on", one.depends_on))
+    if one.effect is None and one.tried:
+        rows.append(Fact("predicted on common steps", _tried(one)))
     if line.known:
-        rows.insert(0, Fact("measured elsewhere", line.known))
+        rows.append(Fact("measured elsewhere", line.known))
+    rows.append(Fact("source", f"{one.source} (recipe {', '.join(one.recipes)})", Tone.QUIET))
     return NumberedItem(
         number=number,
         title=_written(one),
-        price=line.basis,
+        price=_ground(one),
         text=line.reason or "",
         rows=tuple(rows),
     )
+
+
+def _tried(one: RecommendedLine) -> str:
+    """Return what the flag did to common steps of the workloads, and where that was tried."""
+    first = one.tried[0]
+    changes = ", ".join(
+        f"{trial.step} {change_text(trial.change)}"
+        for trial in one.tried
+        if trial.change is not None
+    )
+    return f"{changes} ({first.target}, jaxlib {first.version})"
 
 
 def _written(one: RecommendedLine) -> str:
@@ -128,6 +162,23 @@ def _left_out(found: Recommendation, top: int) -> Section:
     return Section("Omitted", summary, (omitted,))
 
 
+class LineEffectJson(Result):
+    """The predicted step of the program without and with a setting; `change` is a share."""
+
+    before_ms: float
+    after_ms: float
+    change: float
+
+
+class TriedFlagJson(Result):
+    """The predicted effect of a flag on a common step; `change` is a share of the step time."""
+
+    step: str
+    target: str
+    jaxlib: Annotated[str, At("version")]
+    change: float | None
+
+
 class RecommendedJson(Result):
     """A setting with its reason."""
 
@@ -137,6 +188,9 @@ class RecommendedJson(Result):
     reason: Annotated[str | None, At("line.reason")]
     basis: Annotated[str, At("line.basis")]
     known: Annotated[TextOrNull, At("line.known")]
+    depends_on: TextOrNull
+    predicted: LineEffectJson | None
+    tried: tuple[TriedFlagJson, ...]
     recipes: tuple[str, ...]
     source: str
 
@@ -173,10 +227,20 @@ class FlagsRecommend(Result, tag_field="schema", tag="counterpoint.flags.recomme
     left_out: Annotated[tuple[NotRecommended, ...], At("dropped")]
     advice: tuple[AdviceJson, ...]
     gpus_per_process: Annotated[int | None, At("layout.gpus_per_process")]
+    together: LineEffectJson | None
     xla_flags: Annotated[dict[str, str], At("settings.flags")]
     environment: Annotated[dict[str, str], At("settings.variables")]
 
 
 def recommendation_json(found: Recommendation) -> str:
     """Return `flags recommend` as text."""
-    return json_text(fill(FlagsRecommend, found))
+    lines = [fill(RecommendedJson, line, predicted=_effect(line.effect)) for line in found.lines]
+    return json_text(fill(FlagsRecommend, found, lines=lines, together=_effect(found.together)))
+
+
+def _effect(effect: LineEffect | None) -> LineEffectJson | None:
+    if effect is None:
+        return None
+    return LineEffectJson(
+        before_ms=effect.before_s * 1e3, after_ms=effect.after_s * 1e3, change=effect.change
+    )

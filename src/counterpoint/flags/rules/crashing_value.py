@@ -12,7 +12,8 @@ The program crashes minutes after its start, usually with a message that does no
 
 The rule uses a list of values that were tried: each flag in a compile of a sharded training step
 for H100 with jaxlib 0.10.2, and known crashes of later releases. It also uses the catalogue, which
-lists the releases whose parser crashes on a flag whatever its value.
+lists the releases whose parser crashes on a flag whatever its value. A warning says that a flag
+ended the compile of common steps in this release, which another program may survive.
 
 ## Example
 
@@ -35,6 +36,8 @@ Safe to remove: a program that did not run runs now.
 ## References
 
 - The list: src/counterpoint/flags/rules/crashing_values.tsv
+- Common steps, by release: src/counterpoint/flags/catalogue/tried_flags.tsv, which
+  tools/tried_flags.py writes
 """
 
 from __future__ import annotations
@@ -59,6 +62,7 @@ from counterpoint.flags.lint import (
 )
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
+from counterpoint.flags.tried import crashed_steps
 from counterpoint.flags.versions import LHS, lhs_flag_needed, scheduler_can_be_disabled
 
 CODE: Final = "FLAG203"
@@ -93,10 +97,24 @@ def check(case: LintContext) -> Iterator[Remark]:
         crash = crashes.get(setting.name)
         if crash and setting.known and case.known(setting) and crash.hits(setting, case):
             yield remark(CODE, Severity.ERROR, setting, crash.what, "remove it", Fix())
+        elif setting.known and case.known(setting):
+            yield from _tried(setting, case.release.version)
         flag = case.release.flags.get(setting.name)
         if flag and flag.fatal and setting.channel is Channel.XLA_FLAGS:
             what = f"crashes XLA of jaxlib {case.release.version} whatever its value"
             yield remark(CODE, Severity.ERROR, setting, what, "remove it", Fix())
+
+
+def _tried(one: Occurrence, version: str) -> Iterator[Remark]:
+    """Yield a warning about a flag on which the compile of common steps ended in this release."""
+    truth = {"1": "true", "0": "false"}
+    value = one.meant.strip().lower() if one.meant.lower() in ("true", "false") else one.meant
+    crashed = crashed_steps(one.name, truth.get(value, value), version)
+    if crashed:
+        steps = ", ".join(trial.step for trial in crashed)
+        message = f"it ended the compile of common steps ({steps}): {crashed[0].crash}"
+        advice = "compile your program with it before you use it: counterpoint predict --candidate"
+        yield remark(CODE, Severity.WARNING, one, message, advice)
 
 
 def _scheduler_runs(case: LintContext) -> bool:
