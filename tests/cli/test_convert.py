@@ -110,7 +110,7 @@ def test_force_does_not_replace_what_is_no_timeline(
         precious.mkdir()
         (precious / "thesis.tex").write_text("years of work")
         code, _, err = run(profile, precious, "--force")
-        assert code == 3
+        assert code == 2
         assert "exists" in err
         assert (precious / "thesis.tex").read_text() == "years of work"
 

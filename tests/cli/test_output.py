@@ -14,7 +14,7 @@ import pytest
 import counterpoint
 from command_line import in_process
 from counterpoint.cli.output import write_output
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core.errors import UsageError
 from counterpoint.timeline import Timeline
 from counterpoint.timeline.storage import write_perfetto
 from timelines import two_devices
@@ -96,7 +96,7 @@ class TestTwoWriters:
             return found
 
         monkeypatch.setattr(Path, "exists", taken_afterwards)
-        with pytest.raises(InputError, match=f"{name} exists") as refused:
+        with pytest.raises(UsageError, match=f"{name} exists") as refused:
             write(timeline, path)
         monkeypatch.undo()
         assert refused.value.why
@@ -107,7 +107,7 @@ class TestTwoWriters:
         self, timeline: Timeline, tmp_path: Path
     ) -> None:
         path = counterpoint.write_parquet(timeline, tmp_path / "t.parquet")
-        with full_disk(), pytest.raises(InputError, match=r"t\.parquet"):
+        with full_disk(), pytest.raises(UsageError, match=r"t\.parquet"):
             counterpoint.write_parquet(timeline, path, overwrite=True)
         assert counterpoint.read(path).spans.equals(timeline.spans)
         counterpoint.write_parquet(timeline, path, overwrite=True)

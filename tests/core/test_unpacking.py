@@ -6,7 +6,10 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import stat
+import subprocess
+import sys
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -222,3 +225,42 @@ def test_how_it_is_refused(golden: Golden, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv(UNPACK_VARIABLE, "much")
     told[f"{UNPACK_VARIABLE}=much"] = refusal(lambda: unpack_limit(1))
     golden("unpacking.txt", cases(told))
+
+
+def test_a_beginning_that_unpacks_to_everything() -> None:
+    """The whole is within the ratio; what is only zeros for so long is no profile."""
+    out = io.BytesIO()
+    with gzip.GzipFile(fileobj=out, mode="wb") as file:
+        for _ in range(400):
+            file.write(bytes(1 << 20))
+        file.write(os.urandom(4 << 20))
+    with pytest.raises(InputError, match="a small file that unpacks to that much"):
+        unpack(out.getvalue(), "x")
+
+
+def test_what_a_small_machine_can_t_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    data = os.urandom(20 << 10) * 4_000
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.xplane.pb", data)
+    assert unpack(gzip.compress(data, 1), "x") == data
+    monkeypatch.setattr("counterpoint.core.unpacking.whole_memory", lambda: 280 << 20)
+    with pytest.raises(InputError, match="too much for this machine"):
+        unpack(gzip.compress(data, 1), "x")
+    with pytest.raises(InputError, match="too much for this machine"):
+        counterpoint.read(tmp_path / "x.zip")
+
+
+def test_memory_that_is_used_up_is_no_damage() -> None:
+    script = (
+        "import gzip, os, resource\n"
+        "from counterpoint.core.unpacking import unpack\n"
+        "packed = gzip.compress(os.urandom(20 << 10) * 3_000, 1)\n"
+        "now = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (now + (60 << 20),) * 2)\n"
+        "unpack(packed, 'x')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert "too much for this machine" in done.stderr
+    assert "damaged" not in done.stderr.splitlines()[-1]

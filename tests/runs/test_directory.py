@@ -169,7 +169,7 @@ class TestRefusals:
 
     def test_a_file_where_the_directory_is_to_be(self, tmp_path: Path) -> None:
         (tmp_path / "run").write_text("mine")
-        with pytest.raises(InputError, match="cannot write to"):
+        with pytest.raises(UsageError, match="can't write"):
             RunWriter.claim(tmp_path / "run", LOCAL)
 
     def test_ranks_of_one_job_share_a_directory(self, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_read_opens_it(made: Timeline, tmp_path: Path) -> None:
 
 def test_nothing_is_overwritten_unless_told(made: Timeline, tmp_path: Path) -> None:
     path = write_parquet(made, tmp_path / "t.parquet")
-    with pytest.raises(InputError, match="exists"):
+    with pytest.raises(UsageError, match="exists"):
         write_parquet(made, path)
     write_parquet(made, path, overwrite=True)
 
@@ -76,7 +76,7 @@ def test_what_is_no_timeline_is_never_replaced(made: Timeline, tmp_path: Path) -
     precious = tmp_path / "t.parquet"
     precious.mkdir()
     (precious / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="exists"):
+    with pytest.raises(UsageError, match="exists"):
         write_parquet(made, precious, overwrite=True)
     assert (precious / "thesis.tex").read_text() == "years of work"
 
@@ -162,14 +162,14 @@ def test_another_manifest_is_refused(
         read(path)
 
 
-def test_a_table_that_can_not_be_written_is_an_input_error(
+def test_a_table_that_can_not_be_written_is_one_clear_error(
     made: Timeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fill(*_: object, **__: object) -> None:
         raise pl.exceptions.ComputeError("No space left on device (os error 28)\n\nPLAN")
 
     monkeypatch.setattr(pl.DataFrame, "write_parquet", fill)
-    with pytest.raises(InputError, match=r"No space left[^\n]*$"):
+    with pytest.raises(UsageError, match=r"No space left[^\n]*$"):
         write_parquet(made, tmp_path / "t.parquet")
     assert list(tmp_path.iterdir()) == []
 

@@ -342,7 +342,7 @@ def test_the_same_timeline_gives_the_same_bytes(tmp_path: Path, name: str) -> No
 def test_nothing_is_overwritten_unless_told(tmp_path: Path) -> None:
     timeline, path = made(recording(steps())), tmp_path / "a.json"
     path.write_text("precious")
-    with pytest.raises(InputError, match="exists") as refused:
+    with pytest.raises(UsageError, match="exists") as refused:
         write_perfetto(timeline, path)
     assert "`force=" in str(refused.value)
     assert path.read_text() == "precious"
@@ -352,7 +352,7 @@ def test_nothing_is_overwritten_unless_told(tmp_path: Path) -> None:
 
 def test_a_directory_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.json").mkdir()
-    with pytest.raises(InputError, match="exists"):
+    with pytest.raises(UsageError, match="exists"):
         write_perfetto(made(recording(steps())), tmp_path / "a.json", overwrite=True)
 
 
@@ -364,7 +364,7 @@ def test_a_name_without_a_known_ending_is_refused(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="could not be"):
+    with pytest.raises(UsageError, match="can't write"):
         write_perfetto(made(recording(steps())), tmp_path / "file" / "a.json")
 
 

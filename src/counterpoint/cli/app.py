@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, Literal, NoReturn, TextIO, get_args, ge
 from counterpoint import __version__
 from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
 from counterpoint.cli.quick import quick
-from counterpoint.core import CounterpointError, UsageError
+from counterpoint.core import CounterpointError, UsageError, WriteError
 
 if TYPE_CHECKING:
     from cyclopts import App, CoercionError, CycloptsError
@@ -162,7 +162,7 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing to flush at exit
         _say(f"error: can't write the result: {failure.strerror}")
-        return CounterpointError.exit_code
+        return WriteError.exit_code
     return code or 0
 
 

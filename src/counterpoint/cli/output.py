@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.cli.wording import argument_of
-from counterpoint.core import UsageError, refuse_url
+from counterpoint.core import UsageError, WriteError, refuse_url
 from counterpoint.core.arguments import Retry
 
 _free: Final[set[Path]] = set()
@@ -109,4 +109,4 @@ def write_output(path: Path, text: str) -> None:
             next=Retry({"force": True}),
         ) from None
     except OSError as failure:
-        raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
+        raise WriteError(path, failure) from None

@@ -174,6 +174,7 @@ def merge(
     check_percentile(percentile)
     if not profiles:
         raise UsageError("no profile was given", next="counterpoint pgle merge A B -o OUT.pbtxt")
+    refuse_over_input(out, map(str, profiles))
     check_place(out, overwrite=force)
     read = [read_profile(path) for path in profiles]
     merged = merge_profiles(read, percentile, [*map(str, profiles)])

@@ -333,7 +333,7 @@ def check_timeline_output(
 
     `command` precedes a suggested path; without it, the path is the value of an option.
     """
-    from counterpoint.timeline.storage import SUFFIXES
+    from counterpoint.timeline.storage import SUFFIXES, may_replace
 
     refuse_url(out)
     if out.suffix == _PARQUET:
@@ -350,6 +350,12 @@ def check_timeline_output(
         )
     if out.exists() and any(Path(name).resolve() == out.resolve() for name in inputs):
         raise UsageError(f"{out} is also an input", next="choose another name")
+    if out.exists() and not is_trace(out) and not may_replace(out):
+        raise UsageError(
+            f"{out} exists, and is no Timeline",
+            why="only a Timeline is replaced by another, with --force",
+            next=_other_output(unused_path(out), command),
+        )
     if out.exists() and not force:
         raise UsageError(
             f"{out} exists",

@@ -59,12 +59,12 @@ _NO_NEWLINE: Final = "\n\\ No newline at end of file\n"
 
 def check_bundle(path: Path, *, force: bool) -> None:
     """Refuse a path that can't or must not be written."""
-    if not path.name.endswith(_ENDINGS):
+    if path.name and not path.name.endswith(_ENDINGS):
         raise UsageError(
             f"can't write {path}: a bundle is a .tar.gz",
             next=Retry({"bundle": path.with_suffix(".tar.gz")}),
         )
-    check_output(path, force=force, endings=(".gz", ".tgz"))
+    check_output(path, force=force, endings=(".tgz", ".gz"), argument="bundle")
 
 
 def next_command(

@@ -18,4 +18,5 @@ from counterpoint.core.errors import ArgumentError as ArgumentError
 from counterpoint.core.errors import CounterpointError as CounterpointError
 from counterpoint.core.errors import InputError as InputError
 from counterpoint.core.errors import UsageError as UsageError
+from counterpoint.core.errors import WriteError as WriteError
 from counterpoint.core.face import lazy as lazy

@@ -76,7 +76,11 @@ _LONGEST: Final = 4  # digits of a number appended to a name; a date has more
 
 
 def unused_path(path: Path) -> Path:
-    """Return a path that does not exist: `before-2` for `before`, then `before-3`."""
+    """Return a path that does not exist: `before-2` for `before`, then `before-3`.
+
+    For `.` and `/`, which name nothing that has others beside it, one in the working directory.
+    """
+    path = path if path.name else Path("counterpoint")
     stem, _, last = path.name.rpartition("-")
     again = bool(stem) and last.isdecimal() and len(last) < _LONGEST
     stem, first = (stem, int(last) + 1) if again else (path.name, 2)

@@ -2,7 +2,8 @@
 
     CounterpointError        anything the user can fix; has an exit code, never a traceback
     ├── UsageError           the command line or a setting is wrong (exit code 2)
-    │   └── ArgumentError    one argument of a function, which a command takes as an option
+    │   ├── ArgumentError    one argument of a function, which a command takes as an option
+    │   └── WriteError       what was to be written can't be (exit code 2)
     └── InputError           a file or its content is wrong (exit code 3)
 
 Each says three things: what failed (with the value and where), why, and what to do next. The texts
@@ -86,6 +87,17 @@ class ArgumentError(UsageError):
             why=why,
             next=Retry(changed, remark=remark) if changed else None,
         )
+
+
+class WriteError(UsageError):
+    """A file or directory can't be written: the place was wrong, not what was read."""
+
+    def __init__(
+        self, place: object, failure: Exception, *, next: str | Retry | None = None
+    ) -> None:
+        lines = (getattr(failure, "strerror", None) or str(failure)).strip().splitlines()
+        reason = lines[0] if lines else type(failure).__name__
+        super().__init__(f"can't write {place}: {reason}", next=next)
 
 
 class InputError(CounterpointError):

@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_toml
 from counterpoint.core.frozen import frozen
+from counterpoint.core.opening import read_input
 from counterpoint.hardware import architecture_of
 
 
@@ -94,7 +95,7 @@ def read_scalars(path: str | Path) -> ScalarFile:
     Raise InputError for an implausible value.
     """
     try:
-        entries = parse_toml(Path(path).read_text(encoding="utf-8"))
+        entries = parse_toml(read_input(path).decode())
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path}: can't be read as a calibration file",

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 import polars as pl
 
-from counterpoint.core import InputError, UsageError
+from counterpoint.core import InputError, UsageError, WriteError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.core.outputs import write_whole
@@ -188,9 +188,8 @@ def _write(store: str, path: str, content: bytes) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             write_whole(place, content)
         except OSError as failure:
-            raise InputError(
-                f"can't write {place}: {failure.strerror or failure}",
-                next=f"name a directory that may be written, instead of {store}",
+            raise WriteError(
+                place, failure, next=f"name a directory that may be written, instead of {store}"
             ) from None
         return
     RemoteStore(f"{store.rstrip('/')}/{path}").write(content)

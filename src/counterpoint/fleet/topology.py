@@ -7,6 +7,7 @@ from pathlib import Path
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.opening import read_input
 
 
 @frozen(kw_only=True)
@@ -20,7 +21,7 @@ class HostPlace:
 def read_topology(path: str | Path) -> dict[str, HostPlace]:
     """Read the places of hosts by name."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_input(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as failure:
         reason = getattr(failure, "strerror", None) or "it is not UTF-8 text"
         raise _refused(f"{path}: can't be read: {reason}") from None

@@ -10,11 +10,11 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
 from counterpoint.core import InputError, parse_toml
 from counterpoint.core.arguments import Retry
+from counterpoint.core.opening import read_input
 from counterpoint.hardware.chip import Chip, chip_named
 from counterpoint.hardware.gpu import Gpu, find_gpu, gpus, target_config
 from counterpoint.hardware.links import UNKNOWN_WIRING, Wiring, find_wiring
@@ -65,7 +65,7 @@ def read_target(path: str) -> Target:
 
 def _parsed(path: str) -> dict[str, Any]:
     try:
-        return parse_toml(Path(path).read_text("utf-8"))
+        return parse_toml(read_input(path).decode())
     except OSError as error:
         raise InputError(
             f"`target={path}`: cannot be read: {error.strerror or error}",

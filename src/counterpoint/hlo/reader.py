@@ -11,6 +11,7 @@ from typing import cast
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.opening import read_input
 from counterpoint.core.unpacking import is_packed, unpack
 from counterpoint.hlo import text_reader as parts
 from counterpoint.hlo.model.instruction import Computation, Instruction
@@ -56,7 +57,7 @@ def program_digest(data: bytes) -> bytes:
 
 def _read_file(path: Path) -> Program:
     try:
-        data = path.read_bytes()
+        data = read_input(path)
     except (OSError, ValueError) as error:  # a ValueError: a null byte in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{_cut(path)} can't be read", why=reason, next="check the path") from None

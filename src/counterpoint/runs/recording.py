@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core import CounterpointError, InputError, UsageError, unused_path
+from counterpoint.core import CounterpointError, UsageError, WriteError, unused_path
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.runs import layout
@@ -233,11 +233,7 @@ def _taken(path: Path, why: str) -> UsageError:
 
 
 def _unwritable(path: Path, failure: OSError) -> CounterpointError:
-    what = failure.strerror or str(failure)
-    return InputError(
-        f"cannot write to {path}: {what}",
-        next="use -o to choose a writable directory with enough space",
-    )
+    return WriteError(path, failure, next="use -o to choose a writable directory with enough space")
 
 
 def _now() -> str:

@@ -16,6 +16,7 @@ import msgspec
 
 from counterpoint.core import parse_json
 from counterpoint.core.frozen import frozen
+from counterpoint.core.opening import read_input
 from counterpoint.core.records import from_plain, to_plain
 from counterpoint.runs.layout import STEPS_OF_BARS, STEPS_OF_LOG
 from counterpoint.runs.outcomes import Outcome
@@ -139,7 +140,7 @@ def record_bytes(record: object) -> bytes:
 
 def read_record(path: Path, kind: type[T]) -> T:
     """Read a record; raise OSError or ValueError if it can't be read."""
-    return from_plain(kind, parse_json(path.read_text(encoding="utf-8")))
+    return from_plain(kind, parse_json(read_input(path).decode()))
 
 
 def read_steps(agent: Path) -> Records[StepStart]:

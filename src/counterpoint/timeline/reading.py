@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import signal
 import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
@@ -20,6 +18,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.machine import whole_memory
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.core.unpacking import PACKED_ENDING, is_packed, member, open_archive, unpack
 from counterpoint.timeline.hosts.assemble import Gathered, finish, gather
@@ -46,7 +45,6 @@ Progress = Callable[[str, int, int], None]
 Reached = Callable[[int], None]
 
 _HEAD: Final = 4096
-_CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 _IN_ZIP: Final = ((".xplane.pb", ".xplane.riegeli"), (".json.gz",), (".sqlite",), (".nsys-rep",))
 """File endings to look for in a zip, best first: only the best kind found is read."""
 
@@ -62,10 +60,7 @@ def _nowhere(offset: int) -> None:
 
 def default_memory() -> int:
     """Return half of the machine's memory, in bytes, or of what the container may use."""
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):  # no container, or "max"
-        whole = min(whole, int(_CONTAINER_LIMIT.read_text()))
-    return whole // 2
+    return whole_memory() // 2
 
 
 def read(

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.opening import open_input
 from counterpoint.core.printable import some
 from counterpoint.timeline.sessions import LISTED, find_sessions, in_order, newest_run
 from counterpoint.timeline.storage.parquet import MANIFEST, is_timeline
@@ -98,7 +99,7 @@ class ProfileSource:
 
     def _file(self, reached: Callable[[int, int], None]) -> IO[bytes]:
         if self.url is None:
-            return self.path.open("rb")
+            return open_input(self.path)
         from counterpoint.timeline.remote_cache import open_copy
 
         return open_copy(self.url, reached)

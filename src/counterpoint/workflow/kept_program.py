@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.core import UsageError
+from counterpoint.core import WriteError
 from counterpoint.core.outputs import write_whole
 from counterpoint.flags import Settings
 
@@ -38,7 +38,7 @@ def keep_program(
     try:
         write_whole(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     except OSError as failure:
-        raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
+        raise WriteError(path, failure) from None
 
 
 def kept_about(program: bytes) -> tuple[str, Settings, tuple[str, ...]] | None:

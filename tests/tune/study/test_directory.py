@@ -12,14 +12,18 @@ from counterpoint.core.errors import InputError, UsageError
 from counterpoint.flags import Settings
 from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.study.directory import JOURNAL, open_study, options_of, plan_of, read_study
+from counterpoint.tune.study.lines import line_of
 from counterpoint.tune.study.records import (
     FORMAT,
+    ArmEntered,
     Paused,
     StudyBegan,
     StudyEnded,
+    TrialEnded,
     TrialStarted,
 )
 from counterpoint.tune.trial.report import Purpose
+from tune_studies import BASE_ARM, arm, report
 
 BEGAN = StudyBegan(
     format=FORMAT,
@@ -34,6 +38,7 @@ BEGAN = StudyBegan(
     at="now",
     parts=(("the command", "1"), ("the arms by hand (--arm)", "1")),
 )
+BASE = ArmEntered(arm=BASE_ARM, at="1")
 TRIAL = TrialStarted(
     number=1, arm="base", purpose=Purpose.NOISE, row=0, allocation=1, directory="runs/1", at="2"
 )
@@ -42,6 +47,7 @@ TRIAL = TrialStarted(
 def test_a_study_goes_on_where_it_was(tmp_path: Path) -> None:
     place = tmp_path / "studies" / "mine"
     with open_study(place, BEGAN) as ledger:
+        ledger.add(BASE)
         ledger.add(TRIAL)
         ledger.add(Paused(why="Ctrl-C", at="3"))
     assert read_study(place).paused is not None
@@ -65,6 +71,7 @@ def test_going_on_with_a_larger_budget_is_written_down(tmp_path: Path) -> None:
 def test_going_on_that_is_refused_leaves_no_trace(tmp_path: Path) -> None:
     place = tmp_path / "mine"
     with open_study(place, BEGAN) as ledger:
+        ledger.add(BASE)
         ledger.add(TRIAL)
     before = (place / JOURNAL).read_bytes()
     with pytest.raises(InputError, match="another program"), open_study(place, BEGAN):
@@ -88,6 +95,7 @@ def test_a_file_that_only_has_a_journal_s_name_is_left_alone(tmp_path: Path, tex
 def test_a_journal_from_before_there_were_parts_is_still_read(tmp_path: Path) -> None:
     old = replace(BEGAN, parts=())
     with open_study(tmp_path / "mine", old) as ledger:
+        ledger.add(BASE)
         ledger.add(TRIAL)
     with open_study(tmp_path / "mine", BEGAN) as ledger:
         assert ledger.study.began == old
@@ -123,6 +131,7 @@ def test_another_study_s_directory_is_refused_and_left_alone(
     tmp_path: Path, change: dict[str, object], said: str
 ) -> None:
     with open_study(tmp_path / "mine", BEGAN) as ledger:
+        ledger.add(BASE)
         ledger.add(TRIAL)
     before = (tmp_path / "mine" / JOURNAL).read_bytes()
     other = replace(BEGAN, question="another", **change)  # pyright: ignore[reportArgumentType]
@@ -150,7 +159,7 @@ def test_a_directory_with_something_else_is_refused(tmp_path: Path) -> None:
 def test_a_place_that_can_t_be_written_to_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(UsageError, match=r"can't write to .*file/mine"),
+        pytest.raises(UsageError, match=r"can't write .*file/mine"),
         open_study(tmp_path / "file" / "mine", BEGAN),
     ):
         pass
@@ -182,6 +191,23 @@ def test_a_study_that_fails_before_it_began_leaves_its_place_to_the_next(tmp_pat
             raise UsageError("no such arm")
     assert [it.name for it in tmp_path.rglob("*")] == ["own"]
     with suppress(UsageError), open_study(tmp_path / "mine", BEGAN) as ledger:
+        ledger.add(BASE)
         ledger.add(TRIAL)
         raise UsageError("later")
     assert read_study(tmp_path / "mine").trials
+
+
+def test_records_that_can_t_follow_each_other_are_damage(tmp_path: Path) -> None:
+    ended = TrialEnded(number=2, report=report(), wall_s=1.0, at="3")
+    other = ArmEntered(arm=arm("fast"), at="1")
+    for number, records in enumerate(
+        ((BEGAN,), (TRIAL,), (other,), (BASE, TRIAL, TRIAL), (BASE, TRIAL, ended))
+    ):
+        place = tmp_path / str(number)
+        place.mkdir()
+        lines = [line_of(record, at) for at, record in enumerate((BEGAN, *records))]
+        (place / JOURNAL).write_bytes(b"".join(lines))
+        with pytest.raises(InputError, match=f"damaged: line {len(records) + 1}: "):
+            read_study(place)
+        with pytest.raises(InputError, match="damaged"), open_study(place, BEGAN):
+            pass

@@ -12,10 +12,11 @@ from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.opening import read_input
 from counterpoint.core.unpacking import PACKED_ENDING, member, open_archive, unpack
 
 _IS_FILE: Final = re.compile(r"\.(pb|pbtxt|mlir|debug_options)(\.xz)?$")
-_DAMAGE: Final = (OSError, ValueError, MemoryError)
+_DAMAGE: Final = (OSError, ValueError)
 _LOWERED: Final = "module.mlir"
 _DEPTH: Final = 4
 """Directory depth of RUN/rank0/xla/FILE: relevant files are not deeper."""
@@ -51,7 +52,7 @@ def artifacts(path: Path) -> list[Artifact]:
     try:
         if path.is_dir():
             return list(_in_directory(path))
-        if zipfile.is_zipfile(path):
+        if path.is_file() and zipfile.is_zipfile(path):
             return _in_zip(path)
         return [_on_disk(path)]
     except _DAMAGE as error:
@@ -70,7 +71,7 @@ def _in_directory(directory: Path, depth: int = _DEPTH) -> Iterator[Artifact]:
 def _on_disk(path: Path) -> Artifact:
     name = _plain(path.name)
     whole = f"{path.parent.name}/{name}" if name == _LOWERED else name
-    return Artifact(whole, str(path), path.stat().st_size, path.read_bytes)
+    return Artifact(whole, str(path), path.stat().st_size, partial(read_input, path))
 
 
 def _in_zip(path: Path) -> list[Artifact]:

@@ -16,6 +16,7 @@ from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.opening import read_input
 
 _SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "m": ("m", "dim_m", "rows"),
@@ -100,7 +101,7 @@ def _distance(row: GemmRow, wanted: Sizes) -> float:
 def read_gemm_csv(path: Path) -> GemmTable:
     """Read a CSV with columns m, n, k, and a time or a rate; raise InputError if there are none."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_input(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path}: can't be read as a table", why=str(error), next=_EXAMPLE

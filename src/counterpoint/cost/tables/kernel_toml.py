@@ -24,6 +24,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_toml
 from counterpoint.core.frozen import frozen
+from counterpoint.core.opening import read_input
 
 _EXAMPLE: Final = '[[kernel]] with match = "my_kernel" and us = 120, or flops = ..., bytes = ...'
 _FIELDS: Final = frozenset({"match", "us", "flops", "bytes", "dtype", "efficiency"})
@@ -60,7 +61,7 @@ class KernelTable:
 def read_kernel_toml(path: Path) -> KernelTable:
     """Read the kernels of a file; raise InputError if there are none, or an entry is invalid."""
     try:
-        entries: Any = parse_toml(path.read_text(encoding="utf-8")).get("kernel")
+        entries: Any = parse_toml(read_input(path).decode()).get("kernel")
     except (OSError, ValueError) as error:
         raise InputError(
             f"{path}: can't be read as a table of kernels", why=str(error), next=_EXAMPLE

@@ -20,6 +20,7 @@ from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.opening import read_input
 
 KIND_OF: Final = {
     "all_reduce": "all-reduce",
@@ -86,7 +87,7 @@ def read_nccl_log(path: Path) -> tuple[CollectiveTable, ...]:
     try:
         if path.stat().st_size > _MEGABYTES:
             raise InputError(f"{path} is larger than any log of nccl-tests")
-        text = path.read_text("utf-8", errors="replace")
+        text = read_input(path).decode(errors="replace")
     except OSError as error:
         raise InputError(f"{path} can't be read", why=error.strerror or str(error)) from error
     return parse_nccl_log(text, path.name)

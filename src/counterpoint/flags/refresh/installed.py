@@ -21,9 +21,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.core import InputError, UsageError
+from counterpoint.core import InputError, UsageError, WriteError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.opening import read_input
 from counterpoint.core.outputs import write_whole
 from counterpoint.flags.catalogue.flag import (
     Flag,
@@ -435,7 +436,7 @@ def add_to_table(found: JaxlibFlags, path: Path) -> FlagTable:
 def read_table(path: Path) -> FlagTable:
     """Read a table from a file that may contain anything."""
     try:
-        return parse_table(path.read_text("utf-8"))
+        return parse_table(read_input(path).decode())
     except OSError as failure:
         raise InputError(f"{path} cannot be read: {failure.strerror or failure}") from None
     except (ValueError, KeyError, TypeError):
@@ -450,4 +451,4 @@ def _write(path: Path, text: str) -> None:
     try:
         write_whole(path, text.encode())
     except OSError as failure:
-        raise UsageError(f"cannot write {path}: {failure.strerror or failure}") from None
+        raise WriteError(path, failure) from None

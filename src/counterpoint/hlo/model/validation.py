@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.hlo.model.instruction import Computation
+from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.program import RUNNING, Program
 
 # Real modules stay below twenty levels; functions that traverse a Program recurse once per level.
 _DEEPEST_CALLS = 100
+
+_OPERANDS: Final = {"get-tuple-element": 1, "while": 1, "dynamic-slice": 1}
+_CALLS: Final = {"fusion": 1, "while": 2}
+"""How many at least: what walks over a Program takes them as given."""
 
 _MOST_INSTRUCTIONS: Final = 10_000_000
 _MOST_DEVICES: Final = 1 << 20
@@ -22,7 +26,8 @@ def validate_program(program: Program) -> Program:
     """Validate a Program and sort its computations, callees before callers.
 
     Afterward operands precede their users in the same computation, every name refers to something,
-    and no computation calls itself, so every walk over a Program ends.
+    each instruction has the operands and calls that its opcode needs, an element of a tuple is one
+    that the tuple has, and no computation calls itself, so every walk over a Program ends.
     """
     # The groups of a collective are lists of all devices.
     if min(program.num_partitions, program.num_replicas) < 1:
@@ -54,16 +59,32 @@ def _check_size(program: Program, order: Iterable[str]) -> None:
 
 
 def _check_order(program: Program, computation: Computation) -> None:
-    seen: set[str] = set()
+    seen: dict[str, Instruction] = {}
     for instruction in computation.instructions:
-        if not seen.issuperset(instruction.operands):
-            missing = next(name for name in instruction.operands if name not in seen)
+        missing = next((name for name in instruction.operands if name not in seen), None)
+        if missing is not None:
             raise _damaged(
                 program, f"{instruction.name} reads {missing}, which does not precede it"
             )
-        seen.add(instruction.name)
+        if why := _unsound(instruction, seen):
+            raise _damaged(program, f"{instruction.name} {why}")
+        seen[instruction.name] = instruction
     if computation.root not in seen:
         raise _damaged(program, f"computation {computation.name} has no root")
+
+
+def _unsound(instruction: Instruction, seen: Mapping[str, Instruction]) -> str | None:
+    """Return what the instruction lacks, or which part of a tuple it reads that is not there."""
+    opcode, operands = instruction.opcode, instruction.operands
+    if len(operands) < _OPERANDS.get(opcode, 0):
+        return f"is a {opcode} of {len(operands)} operands"
+    if len(instruction.calls) < _CALLS.get(opcode, 0):
+        return f"is a {opcode} that calls {len(instruction.calls)} computations"
+    if opcode == "get-tuple-element":
+        at, whole = instruction.tuple_index or 0, seen[operands[0]]
+        if not 0 <= at < len(whole.shape.parts):
+            return f"reads element {at} of {whole.name}, which has {len(whole.shape.parts)}"
+    return None
 
 
 def _order_of_calls(program: Program) -> dict[str, None]:

@@ -18,8 +18,9 @@ from typing import Any, Final
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
-from counterpoint.core import InputError, UsageError, refuse_url
+from counterpoint.core import InputError, UsageError, WriteError, refuse_url
 from counterpoint.core.arguments import Retry
+from counterpoint.core.opening import read_input
 from counterpoint.core.outputs import whole_directory, write_whole
 from counterpoint.hlo import Message
 from counterpoint.pgle.profiles.profile import (
@@ -76,7 +77,7 @@ def read_profile(path: str | Path) -> Profile:
 def _read_file(path: Path) -> Profile:
     if path.suffix not in ENDINGS:
         raise _wrong_ending(path)
-    data = path.read_bytes()
+    data = read_input(path)
     if not data.strip():
         raise InputError(f"{path} is empty", why="a profile holds costs", next=_MAKE)
     profile = _from_text(path, data) if path.suffix == TEXT else _from_binary(path, data)
@@ -90,7 +91,7 @@ def _read_file(path: Path) -> Profile:
 
 
 def _wrong_ending(path: Path) -> InputError:
-    data = path.read_bytes()
+    data = read_input(path)
     binary = _parse_binary(data)
     if _parse_text(data) is not None:
         ending = TEXT
@@ -277,7 +278,7 @@ def write_profile(profile: Profile, path: str | Path, overwrite: bool = False) -
         else:
             _write_file(profile, place)
     except OSError as failure:
-        raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
+        raise WriteError(path, failure) from None
     return place
 
 
@@ -311,7 +312,7 @@ def _check_directory(directory: Path, *, overwrite: bool) -> None:
     try:
         others = [file.name for file in directory.iterdir()]
     except OSError as failure:
-        raise UsageError(f"can't write {directory}: {failure.strerror or failure}") from None
+        raise WriteError(directory, failure) from None
     strange = [name for name in others if not _is_module_file(Path(name))]
     if strange:
         raise UsageError(

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.core import UsageError, parse_json
+from counterpoint.core import WriteError, parse_json
 from counterpoint.core.frozen import frozen
 from counterpoint.core.outputs import whole_file
 from counterpoint.core.records import from_plain, to_plain
@@ -158,7 +158,7 @@ def write_bundle(study: Path, path: Path) -> list[str]:
             for item in items:
                 _put(archive, root, study, item, hidden)
     except OSError as failure:
-        raise UsageError(f"can't write {path}: {failure.strerror or failure}") from None
+        raise WriteError(path, failure) from None
     return sorted(set(hidden.values()))
 
 

@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from counterpoint.core import Basis, InputError, Range
 from counterpoint.core.frozen import frozen
+from counterpoint.core.opening import open_input
 from counterpoint.timeline.chrome.columns import Columns, TooMany, sort_tracks
 from counterpoint.timeline.chrome.stream import (
     NotATrace,
@@ -143,7 +144,7 @@ def read_trace_json(
 
 def _map(path: Path) -> memoryview:
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             if not path.stat().st_size:
                 return memoryview(b"")
             # Not closed here: a traceback may still read it. The garbage collector closes it.

@@ -16,6 +16,7 @@ from counterpoint.core import lazy
 
 if TYPE_CHECKING:
     from counterpoint.timeline.storage.parquet import is_timeline as is_timeline
+    from counterpoint.timeline.storage.parquet import may_replace as may_replace
     from counterpoint.timeline.storage.parquet import write_parquet as write_parquet
     from counterpoint.timeline.storage.trace_json import SUFFIXES as SUFFIXES
     from counterpoint.timeline.storage.trace_json import write_perfetto as write_perfetto

@@ -16,7 +16,15 @@ from typing import Any, Final, cast
 import msgspec
 import polars as pl
 
-from counterpoint.core import Basis, InputError, Range, parse_json, refuse_url
+from counterpoint.core import (
+    Basis,
+    InputError,
+    Range,
+    UsageError,
+    WriteError,
+    parse_json,
+    refuse_url,
+)
 from counterpoint.core.arguments import Retry
 from counterpoint.core.parquet_counts import check_parquet
 from counterpoint.core.records import RecordError, from_plain
@@ -76,6 +84,11 @@ def is_timeline(path: Path) -> bool:
         return False  # not readable: its reader reports that
 
 
+def may_replace(path: Path) -> bool:
+    """Return whether a Timeline may take the place of what is there: another one, or nothing."""
+    return is_timeline(path) or not _is_full(path)
+
+
 def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = False) -> Path:
     """Write a Timeline as a directory of Parquet tables; `read` opens it again.
 
@@ -83,8 +96,8 @@ def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = Fal
     """
     path = Path(path)
     refuse_url(path)
-    if path.exists() and not (overwrite and (is_timeline(path) or not _is_full(path))):
-        raise InputError(
+    if path.exists() and not (overwrite and may_replace(path)):
+        raise UsageError(
             f"{path} exists",
             why="it is not overwritten" + (": it is not a stored Timeline" if overwrite else ""),
             next="choose another name" if overwrite else Retry({"force": True}),
@@ -96,11 +109,11 @@ def write_parquet(timeline: Timeline, path: str | Path, *, overwrite: bool = Fal
         with whole_directory(path, overwrite=overwrite) as part:
             _write(timeline, part)
     except FileExistsError:
-        raise InputError(
+        raise UsageError(
             f"{path} exists", why="another process wrote it meanwhile", next=Retry({"force": True})
         ) from None
     except (OSError, pl.exceptions.PolarsError) as failure:
-        raise InputError(f"{path} could not be written: {_reason(failure)}") from None
+        raise WriteError(path, failure) from None
     return path
 
 

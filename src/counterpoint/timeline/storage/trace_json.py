@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from counterpoint import __version__
-from counterpoint.core import InputError, UsageError, refuse_url
+from counterpoint.core import UsageError, WriteError, refuse_url
 from counterpoint.core.arguments import Retry
 from counterpoint.core.outputs import whole_file
 from counterpoint.timeline.model import Timeline
@@ -121,7 +121,7 @@ def write_perfetto(timeline: Timeline, path: str | Path, *, overwrite: bool = Fa
     path = Path(path)
     blocks = _blocks(timeline, path)
     if path.is_dir() or (path.exists() and not overwrite):
-        raise InputError(
+        raise UsageError(
             f"{path} exists",
             why="it is a directory" if path.is_dir() else "existing files are not overwritten",
             next="choose another name" if path.is_dir() else Retry({"force": True}),
@@ -130,11 +130,11 @@ def write_perfetto(timeline: Timeline, path: str | Path, *, overwrite: bool = Fa
         with whole_file(path, overwrite=overwrite) as part:
             _write(part, blocks, packed=path.suffix == ".gz")
     except FileExistsError:
-        raise InputError(
+        raise UsageError(
             f"{path} exists", why="another process wrote it meanwhile", next=Retry({"force": True})
         ) from None
     except OSError as failure:
-        raise InputError(f"{path} could not be written: {failure.strerror or failure}") from None
+        raise WriteError(path, failure) from None
     return path
 
 

@@ -31,6 +31,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_json, parse_toml
 from counterpoint.core.frozen import frozen
+from counterpoint.core.opening import read_input
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Per
 from counterpoint.tune.space.dimensions import Draft, read_draft
@@ -79,7 +80,7 @@ class SpaceFile:
 def read_space(path: Path) -> SpaceFile:
     """Read the file."""
     try:
-        text = path.read_bytes().decode()
+        text = read_input(path).decode()
     except FileNotFoundError:
         raise InputError(
             f"{path}: no such file", next="docs/reference/tune-space.md has an example"

@@ -9,22 +9,29 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from os.path import isdir, lexists
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core import CounterpointError, InputError, UsageError, parse_json, unused_path
+from counterpoint.core import (
+    CounterpointError,
+    InputError,
+    UsageError,
+    WriteError,
+    parse_json,
+    unused_path,
+)
 from counterpoint.core.arguments import Retry
 from counterpoint.core.records import RecordError, from_plain, to_plain
 from counterpoint.tune.arm import Predicted
 from counterpoint.tune.plan import StudyPlan
-from counterpoint.tune.study.journal import Disk, Journal, read_journal
+from counterpoint.tune.study.journal import Disk, Journal, begin_anew, read_journal
 from counterpoint.tune.study.ledger import Ledger, stamp
 from counterpoint.tune.study.records import Record, Resumed, StudyBegan
-from counterpoint.tune.study.study import Study, fold, follow
+from counterpoint.tune.study.study import ImpossibleRecord, Study, fold, follow
 
 JOURNAL: Final = "journal.jsonl"
 RUNS: Final = "runs"
@@ -52,7 +59,7 @@ def open_study(path: Path, first: StudyBegan, disk: Disk = _REAL) -> Generator[L
     made = [place for place in (path, *path.parents) if not lexists(place)]
     journal = _open(path, first, disk)
     with journal:
-        study = fold(journal.records or (first,))
+        study = _folded(journal.path, journal.records or (first,))
         waiting: list[Record] = []
         if not journal.records:
             journal.append(first)
@@ -84,7 +91,18 @@ def read_study(path: Path) -> Study:
             why="the tuner died before it wrote the first record",
             next="repeat the command of the study",
         )
-    return fold(records)
+    return _folded(path / JOURNAL, records)
+
+
+def _folded(journal: Path, records: Sequence[Record]) -> Study:
+    try:
+        return fold(records)
+    except ImpossibleRecord as error:
+        raise InputError(
+            f"{journal}: damaged: {error}",
+            why="its lines are intact, so it was changed by hand",
+            next=begin_anew(journal),
+        ) from None
 
 
 def step_path(study: Path, figures: Predicted) -> Path:
@@ -177,10 +195,7 @@ def _differences(recorded: StudyBegan, first: StudyBegan) -> list[str]:
 
 
 def _unwritable(path: Path, failure: OSError) -> UsageError:
-    return UsageError(
-        f"can't write to {path}: {failure.strerror or failure}",
-        next="choose a writable directory with -o",
-    )
+    return WriteError(path, failure, next="choose a writable directory with -o")
 
 
 def options_of(

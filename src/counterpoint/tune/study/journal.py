@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from counterpoint.core import InputError, UsageError, unused_path
-from counterpoint.core.arguments import Retry
+from counterpoint.core import InputError, UsageError, WriteError, unused_path
+from counterpoint.core.opening import read_input
 from counterpoint.tune.study.lines import (
     DamagedLine,
     JournalContents,
@@ -64,17 +64,18 @@ class Disk:
 _REAL: Final = Disk()
 
 
-class Unwritable(InputError):
+class Unwritable(WriteError):
     """The journal could not write a record; its previous records are intact."""
 
     def __init__(self, path: Path, failure: OSError) -> None:
         super().__init__(
-            f"{path}: can't be written: {failure.strerror or failure}",
-            why="all earlier records are intact; the study stops here",
+            path,
+            failure,
             next="free some space, and repeat the command to continue"
             if failure.errno in _FULL
             else "fix that, and repeat the command to continue",
         )
+        self.why = "all earlier records are intact; the study stops here"
 
 
 class Journal:
@@ -119,7 +120,7 @@ class Journal:
             read = read_journal(path)
             journal = cls(path, handle, read, disk)
             if os.fstat(handle).st_size > read.size:
-                journal._cut(InputError)
+                journal._cut(raising=True)
         except BaseException:
             os.close(handle)
             raise
@@ -134,7 +135,7 @@ class Journal:
             self._write(line)
             self._disk.sync(self._handle)
         except OSError as failure:
-            self._cut(None)
+            self._cut(raising=False)
             raise Unwritable(self.path, failure) from None
         self._size += len(line)
         self._number += 1
@@ -153,21 +154,21 @@ class Journal:
         while line:
             line = line[self._disk.write(self._handle, line) :]
 
-    def _cut(self, raising: type[InputError] | None) -> None:
+    def _cut(self, *, raising: bool) -> None:
         """Truncate the file to the last complete record."""
         try:
             self._disk.cut(self._handle, self._size)
             self._disk.sync(self._handle)
         except OSError as failure:
             self._broken = failure
-            if raising is not None:
+            if raising:
                 raise Unwritable(self.path, failure) from None
 
 
 def read_journal(path: Path) -> JournalContents:
     """Return the records of a journal, even while another process writes to it."""
     try:
-        data = path.read_bytes()
+        data = read_input(path)
     except OSError as failure:
         raise _unreadable(path, failure) from None
     try:
@@ -182,7 +183,7 @@ def read_journal(path: Path) -> JournalContents:
         raise InputError(
             f"{path}: damaged: {error}",
             why="a tuner that dies leaves at most its last line incomplete; this is other damage",
-            next=_begin_anew(path),
+            next=begin_anew(path),
         ) from None
     except NewerFormat as error:
         raise InputError(
@@ -191,12 +192,13 @@ def read_journal(path: Path) -> JournalContents:
             next="pip install --upgrade counterpoint",
         ) from None
     if read.records and not isinstance(read.records[0], StudyBegan):
-        raise InputError(f"{path}: its first record is not StudyBegan", next=_begin_anew(path))
+        raise InputError(f"{path}: its first record is not StudyBegan", next=begin_anew(path))
     return read
 
 
-def _begin_anew(path: Path) -> Retry:
-    return Retry({"out": unused_path(path.parent)})
+def begin_anew(path: Path) -> str:
+    """Return the next step where a journal is of no use; whoever reads it may write nothing."""
+    return f"begin a new study, with -o {shlex.quote(str(unused_path(path.parent)))}"
 
 
 def _lock(handle: int, path: Path) -> None:

@@ -134,16 +134,43 @@ class Study:
         return tuple(trial for trial in self.trials if trial.started.arm == name)
 
 
+class ImpossibleRecord(ValueError):
+    """A record that no study could have written after the ones before it."""
+
+
 def fold(records: Iterable[Record]) -> Study:
-    """Fold records into a study. The first one must be a StudyBegan."""
+    """Fold records into a study; raise ImpossibleRecord if they can't follow each other.
+
+    So whoever reads a study finds the arm of every trial and of every drop.
+    """
     remaining = iter(records)
     first = next(remaining, None)
     if not isinstance(first, StudyBegan):
-        raise ValueError("a journal begins with a StudyBegan")  # noqa: TRY004  # not a type error
+        raise ImpossibleRecord("line 1: a journal begins with StudyBegan")
     study = Study(began=first)
-    for record in remaining:
+    for line, record in enumerate(remaining, 2):
+        if why := _impossible(study, record):
+            raise ImpossibleRecord(f"line {line}: {type(record).__name__}: {why}")
         study = follow(study, record)
     return study
+
+
+def _impossible(study: Study, record: Record) -> str | None:
+    """Return why the record can't come after those that the study was folded from."""
+    if isinstance(record, StudyBegan):
+        return "a study begins once"
+    if isinstance(record, ArmEntered):
+        known = record.arm.is_base or study.arms
+        return None if known else "the base takes part before any other arm"
+    if isinstance(record, ArmDropped | ArmProfiled | TrialStarted) and record.arm not in (
+        arm.name for arm in study.arms
+    ):
+        return f"no arm {record.arm!r} takes part"
+    if isinstance(record, TrialStarted | GangStarted | TrialEnded):
+        begun = record.number in (trial.started.number for trial in study.trials)
+        if begun == isinstance(record, TrialStarted):
+            return f"trial {record.number} {'began before' if begun else 'has not begun'}"
+    return None
 
 
 def follow(study: Study, record: Record) -> Study:

@@ -18,7 +18,7 @@ from counterpoint.capture import (
     launch,
     may_have_gpu,
 )
-from counterpoint.core import InputError, UsageError, unused_path
+from counterpoint.core import InputError, UsageError, WriteError, unused_path
 from counterpoint.core.arguments import Retry, option_words
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings, inherited_settings
@@ -112,10 +112,7 @@ def claim_directory(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         used = any(directory.iterdir())
     except OSError as failure:
-        raise UsageError(
-            f"can't write to {directory}: {failure.strerror or failure}",
-            next="choose a writable directory with -o",
-        ) from None
+        raise WriteError(directory, failure, next="choose a writable directory with -o") from None
     if used:
         raise UsageError(
             f"{directory} is not empty",
