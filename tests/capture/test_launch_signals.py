@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import in_process
 from counterpoint.runs import OutcomeKind, Run, read_run
 
 pytestmark = pytest.mark.system
@@ -129,11 +130,17 @@ class TestInterrupts:
         assert (ours.returncode, made.outcome.signal) == (143, "SIGTERM")
         assert not any(map(is_alive, pids))
 
-    def test_killed_with_us_it_is_lost(self, tmp_path: Path) -> None:
+    def test_what_survives_us_is_named_until_it_ends(self, tmp_path: Path) -> None:
         _, made, pids = self.interrupted(tmp_path, "signal.SIG_DFL", signal.SIGKILL)
+        goes_on = f"the program goes on as process {pids[0]} (to end it: kill -- -{pids[0]})"
         assert made.outcome.kind is OutcomeKind.LOST
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+        assert made.outcome.detail.endswith(goes_on)
+        listed = in_process("runs", str(tmp_path / "run"))
+        assert f"kill -- -{pids[0]}" in listed.stdout
+        os.killpg(pids[0], signal.SIGKILL)
+        while is_alive(pids[0]):
+            time.sleep(0.01)
+        assert "goes on" not in read_run(tmp_path / "run").outcome.detail
 
 
 OURS = (sys.executable, "-m", "counterpoint")

@@ -259,16 +259,24 @@ def test_a_damaged_page_is_computed_anew(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("COUNTERPOINT_CACHE", str(tmp_path))
     live = LivePage(content(timeline()))
     live.compute()
-    keep_page("key", live)
-    for damage in (
-        b"",
-        b"{",
-        b"[1]",
-        b'{"title": "", "blocks": {"0.ops": [0, 5]}}',
-        b'{"title": 7, "blocks": 7}',
+    place = tmp_path / "view" / "key"
+    for name, damage in (
+        ("index.json", b""),
+        ("index.json", b"{"),
+        ("index.json", b"[1]"),
+        ("index.json", b'{"title": "", "blocks": {"0.ops": [0, 5]}}'),
+        ("index.json", b'{"title": 7, "blocks": 7}'),
+        ("page.json", b""),
+        ("page.json", live.page_json().replace(b"1", b"2", 1)),
+        ("blocks", b""),
+        ("blocks", None),
     ):
-        (tmp_path / "view" / "key" / "index.json").write_bytes(damage)
-        assert find_page("key") is None
+        keep_page("key", live)
+        assert find_page("key") is not None
+        content_now = bytearray((place / name).read_bytes())
+        content_now[len(content_now) // 2] ^= 1
+        (place / name).write_bytes(content_now if damage is None else damage)
+        assert find_page("key") is None, name
     monkeypatch.setenv("COUNTERPOINT_CACHE", "off")
     assert find_page("key") is None
     assert key_of([str(tmp_path / "absent")], {}) is None

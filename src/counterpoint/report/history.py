@@ -41,6 +41,8 @@ __all__ = ["history_document", "history_json", "stored_document", "stored_json"]
 
 _SHORT: Final = 10  # digits of a commit
 _LISTED: Final = 3
+_FEWEST: Final = 6
+"""Of fewer runs none can be told from noise: a change needs three before it, and three after."""
 _sentences: Final = partial(CellColumn, ColumnKind.SENTENCE)
 
 
@@ -106,6 +108,10 @@ def history_document(history: RunHistory, store: str, top: int) -> Document:
     return Document(sections=sections, legend=_LEGEND, next=_next(history, store))
 
 
+_MIXED: Final = (
+    "the steps of some runs were timed in the profile, with the profiler's overhead, and of others"
+    " outside it: their times are not one history"
+)
 _LEGEND: Final = (
     "measured; step: the median of a run's steps; a change counts if the runs before and after it"
     " differ by Student's t (95%) on the logarithms of their medians"
@@ -129,7 +135,9 @@ def _next(history: RunHistory, store: str) -> str:
 
 def _moved(history: RunHistory) -> Section:
     if not history.moved:
-        text = f"none in {counted_noun(len(history.runs), 'run')}"
+        runs = counted_noun(len(history.runs), "run")
+        few = len(history.runs) < _FEWEST
+        text = f"unknown: {runs}, too few to tell" if few else f"none in {runs}"
         return Section("Changes of the step time", text)
     rows = history.runs.to_dicts()
     steps = [each.change for each in history.moved]
@@ -178,12 +186,17 @@ def _runs(history: RunHistory, top: int) -> Section:
         numbers("step ms", units.column(row["step_ms"] for row in rows)),
         words("", ["<- moved" if first + at in starts else "" for at in range(len(rows))], 1),
         numbers("steps", [f"{len(row['steps_ms']):,}" for row in rows], 3),
+        words("timed by", [SOURCES.get(row["steps_from"], row["steps_from"]) for row in rows], 3),
         numbers("devices", [f"{row['devices']:,}" for row in rows], 2),
         words("jaxlib", [row["jaxlib"] or _jax(row["jax"]) for row in rows], 2),
         labels("commit", [(row["commit"] or units.UNKNOWN)[:_SHORT] for row in rows], 3),
         _sentences("differs from the one before", [_differ(each) for each in differs], 4),
     )
-    return Section("Runs", units.shown_of(len(rows), len(history.runs)), (shown,))
+    blocks: list[Block] = [shown]
+    within = {source == "profile" for source in history.runs["steps_from"]}
+    if len(within) > 1:
+        blocks.append(Prose(_MIXED, Tone.WARNING))
+    return Section("Runs", units.shown_of(len(rows), len(history.runs)), tuple(blocks))
 
 
 def _jax(version: str | None) -> str:

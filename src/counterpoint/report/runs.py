@@ -26,7 +26,7 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.json import At, CountOf, Pairs, Result, fill, json_text
 from counterpoint.report.run_commands import next_commands, requested_window, shown_path
-from counterpoint.runs import BURSTS, Outcome, Rank, Run
+from counterpoint.runs import BURSTS, Outcome, OutcomeKind, Rank, Run
 from counterpoint.runs.compiles import all_compiles
 from counterpoint.runs.reports import effective_flags, flags_by_module, variables_of
 from counterpoint.runs.scores import seen_steps
@@ -75,6 +75,11 @@ def runs_document(runs: Sequence[Run], broken: Sequence[Broken], place: str) -> 
             rows=tuple(tuple(printable(cell) for cell in row) for row in rows),
         ),
         *(Prose(printable(f"{path.name}: {why}"), Tone.WARNING) for path, why in broken),
+        *(
+            Prose(printable(f"{run.name}: {run.outcome.detail}"), Tone.WARNING)
+            for run in runs
+            if run.outcome.kind is OutcomeKind.LOST and run.outcome.detail
+        ),
     ]
     known = [run for run in runs if run.profiles]
     count = f"{len(rows)} in {place}"

@@ -189,8 +189,17 @@ def _still(manifest: RankManifest) -> Outcome:
     if outcome.kind is not OutcomeKind.RUNNING or manifest.host != socket.gethostname():
         return outcome
     if keeper is not None and not is_alive(keeper.pid, keeper.started):
-        return Outcome(OutcomeKind.LOST, detail="its supervisor ended before recording the outcome")
+        return Outcome(OutcomeKind.LOST, detail=_after_its_supervisor(manifest))
     return outcome
+
+
+def _after_its_supervisor(manifest: RankManifest) -> str:
+    """Return what became of a rank whose supervisor was killed; it leads a group of its own."""
+    ended = "its supervisor ended before recording the outcome"
+    if not manifest.pid or not is_alive(manifest.pid, manifest.pid_started):
+        return ended
+    to_end = f"to end it: kill -- -{manifest.pid}"
+    return f"{ended}; the program goes on as process {manifest.pid} ({to_end})"
 
 
 @overload

@@ -128,6 +128,7 @@ class RunWriter:
             local_rank=rank.local_rank,
             host=socket.gethostname(),
             pid=pid,
+            pid_started=start_of(pid),
             keeper=SupervisorProcess(keeper, start_of(keeper)),
             started=_now(),
             outcome=RUNNING,

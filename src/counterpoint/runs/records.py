@@ -66,6 +66,7 @@ class RankManifest(msgspec.Struct, kw_only=True):
     local_rank: int = 0
     host: str
     pid: int | None = None
+    pid_started: int | None = None
     keeper: SupervisorProcess | None = None
     started: str | None = None
     ended: str | None = None

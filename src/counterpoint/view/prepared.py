@@ -1,8 +1,9 @@
 """Pages that were computed before, in a cache: they open without reading the profile again.
 
 A page is a directory of three files: `page.json`, `blocks` (one after the other) and `index.json`
-with their places. It is written under another name and moved, so it is whole or absent, and it is
-found by the paths, sizes and times of all files it was made from. `COUNTERPOINT_CACHE` moves the
+with their places and a checksum of all. It is written under another name, synced and moved, so it
+is whole or absent, and it is found by the paths, sizes and times of all files it was made from. One
+that was damaged later is removed when it is opened, and made again. `COUNTERPOINT_CACHE` moves the
 cache or turns it off; the pages not used for the longest time are removed when it is large.
 """
 
@@ -16,9 +17,10 @@ import os
 import shutil
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from counterpoint.core.documents import cache_directory, parse_json
 from counterpoint.view.page import FORMAT, LivePage
@@ -48,8 +50,10 @@ class PreparedPage:
         self._page = (directory / _PAGE).read_bytes()
         with (directory / _BLOCKS).open("rb") as file:
             self._blocks = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if len(self._blocks) != sum(size for _, size in self._places.values()):
-            raise ValueError("the blocks are not those of the index")
+        if index["checksum"] != _checksum(
+            zlib.crc32(self._blocks), self._page, self.title, self._places
+        ):
+            raise ValueError("the page is not the one of the index")
 
     def compute(self) -> None:
         """Do nothing: the levels are there."""
@@ -109,7 +113,10 @@ def find_page(key: str | None) -> PreparedPage | None:
         if not directory.is_dir():  # which fails in a cache that belongs to somebody else
             return None
         page = PreparedPage(directory)
+    except PermissionError:
+        return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        shutil.rmtree(directory, ignore_errors=True)  # so that it can be made again
         return None
     with contextlib.suppress(OSError):
         os.utime(directory)
@@ -144,15 +151,33 @@ def _sweep(cache: Path) -> None:
 
 def _write(directory: Path, page: LivePage) -> None:
     places: dict[str, tuple[int, int]] = {}
-    at = 0
+    at, of_blocks, whole = 0, 0, page.page_json()
     with (directory / _BLOCKS).open("wb") as file:
         for name in page.block_names():
             block = page.block(name) or b""
             file.write(block)
             places[name] = (at, len(block))
-            at += len(block)
-    (directory / _PAGE).write_bytes(page.page_json())
-    (directory / _INDEX).write_text(json.dumps({"title": page.title, "blocks": places}))
+            at, of_blocks = at + len(block), zlib.crc32(block, of_blocks)
+        _sync(file)
+    checksum = _checksum(of_blocks, whole, page.title, places)
+    index = {"title": page.title, "blocks": places, "checksum": checksum}
+    for name, content in ((_PAGE, whole), (_INDEX, json.dumps(index).encode())):
+        with (directory / name).open("wb") as file:
+            file.write(content)
+            _sync(file)
+
+
+def _sync(file: BinaryIO) -> None:
+    """Bring a file to the disk: a rename may reach it before what was written to the file."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _checksum(
+    of_blocks: int, page: bytes, title: str, places: Mapping[str, tuple[int, int]]
+) -> int:
+    rest = json.dumps([title, [*places.items()]]).encode()
+    return zlib.crc32(rest, zlib.crc32(page, of_blocks))
 
 
 def _directory(key: str | None) -> Path | None:

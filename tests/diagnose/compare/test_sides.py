@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from compare_pairs import program, sine, timeline
 from runs_with_memory import run_with
+from xspace_builder import US, host, kernel, nvidia, step_marker, xspace
 
 from counterpoint.core.basis import Basis, Range, Unknown
 from counterpoint.diagnose.compare.comparison import StepDifference, compare
@@ -19,6 +20,16 @@ from counterpoint.timeline.model import Host
 
 HLO = program(sine("first", "mlp/sin"))
 SPANS = [("first", 0.0, 4.0, 0)]
+
+
+def steps_of_ten_ms() -> bytes:
+    """A profile of six steps."""
+    gpu, threads = nvidia(0), host()
+    for number in range(6):
+        at = number * 10_000 * US
+        kernel(gpu, "Stream #7(Compute)", "k", at, 9_000 * US, op="sine.1", module=("jit_step", 3))
+        step_marker(threads, "python", number, at, 9_990 * US)
+    return xspace(gpu, threads)
 
 
 def run(path: Path, seconds: float = 1.0, **flags: str) -> Run:
@@ -132,3 +143,25 @@ def test_a_stored_prediction_keeps_its_range() -> None:
     assert isinstance(found.step, StepChange)
     assert isinstance(found.step.range, Range)
     assert [it.what for it in found.differs] == ["simulated"]
+
+
+def test_steps_are_compared_with_steps_that_were_timed_alike(tmp_path: Path) -> None:
+    """One run prints its steps, one does not: a profiler makes the steps of the other longer."""
+    printed, silent = (run_with(tmp_path / name) for name in ("a", "b"))
+    for made in (printed, silent):
+        place = made.ranks[0].path / "profile" / "plugins" / "profile" / "t"
+        place.mkdir(parents=True)
+        (place / "h.xplane.pb").write_bytes(steps_of_ten_ms())
+    starts = tuple(StepStart(number, number * 0.008, "log") for number in range(9))
+    printed = replace(printed, ranks=(replace(printed.ranks[0], steps=starts),))
+    found = compare(printed, silent)
+    assert isinstance(found.step, StepChange)
+    assert (found.step.a_s, found.step.b_s) == pytest.approx((0.01, 0.01))
+    assert any("the profiled steps of all are compared" in note for note in found.notes)
+
+    alone = replace(run(tmp_path / "c", 0.008))
+    mixed = compare(alone, silent)
+    assert isinstance(mixed.step, StepChange)
+    assert (mixed.step.a_s, mixed.step.b_s) == pytest.approx((0.008, 0.01))
+    assert any("the difference includes that" in note for note in mixed.notes)
+    assert not any("outside the profile" in note for note in compare(printed, alone).notes)

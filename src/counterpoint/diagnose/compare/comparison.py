@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from statistics import median
 
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown, UsageError, as_html, shorten_names
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import some
 from counterpoint.diagnose.attribution import PHASES
 from counterpoint.diagnose.compare.collective_changes import CollectiveChange, networks_of
 from counterpoint.diagnose.compare.compared_op import items_of
@@ -145,6 +147,9 @@ def compare(
     with the median step represents the side in the tables.
     """
     a_sides, b_sides = _sides(a, progress), _sides(b, progress)
+    unlike = None
+    if len({side.timed_in_profile for side in (*a_sides, *b_sides)} - {None}) > 1:
+        a_sides, b_sides, unlike = _timed_alike(a_sides, b_sides)
     first, second = _middle(a_sides), _middle(b_sides)
     step = step_change(
         [side.times for side in a_sides if side.times],
@@ -159,7 +164,34 @@ def compare(
         step=step,
         differs=differences(first, second),
         work=_work(first, second, differ),
-        notes=tuple(dict.fromkeys((*_mixed(first, second), *missing))),
+        notes=tuple(dict.fromkeys((*_mixed(first, second), *filter(None, [unlike]), *missing))),
+    )
+
+
+def _timed_alike(a: list[Side], b: list[Side]) -> tuple[list[Side], list[Side], str]:
+    """Return the sides with the times of their profiles, if each has one, and what was done.
+
+    A profiler makes steps longer, so the steps under it are compared with steps under it.
+    """
+    timed = [side for side in (*a, *b) if side.timed_in_profile is not None]
+    outside = some([side.name for side in timed if not side.timed_in_profile], 3)
+    if any(side.profiled is None for side in timed):
+        return (
+            a,
+            b,
+            (
+                f"the steps of {outside} were timed outside the profile, the others in it, with the"
+                " profiler's overhead: the difference includes that"
+            ),
+        )
+    a, b = ([replace(side, times=side.profiled) for side in sides] for sides in (a, b))
+    return (
+        a,
+        b,
+        (
+            f"the steps of {outside} were also timed outside the profile, those of the others were"
+            " not: the profiled steps of all are compared"
+        ),
     )
 
 

@@ -35,6 +35,8 @@ from counterpoint.timeline import Progress, Timeline
 
 Input: TypeAlias = str | PathLike[str] | Run | Timeline
 
+PROFILE: Final = "profile"
+"""The source of times that contain the profiler's overhead."""
 _MS_PER_S: Final = 1e3
 _HEAD: Final = 256
 
@@ -47,7 +49,15 @@ class Side:
     run: Run | None
     timeline: Timeline | None
     times: RunSteps | None
+    profiled: RunSteps | None = None  # the steps of its profile, with the profiler's overhead
     missing: tuple[str, ...] = ()
+
+    @property
+    def timed_in_profile(self) -> bool | None:
+        """Whether its steps were timed while the profiler ran; None if they were not measured."""
+        if self.times is None or self.times.basis is not Basis.MEASURED:
+            return None
+        return self.times.source == PROFILE
 
     @property
     def basis(self) -> Basis:
@@ -80,10 +90,10 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
         except InputError as failure:
             missing.append(failure.what)
     found = score_of_steps(run)
+    profiled = None if timeline is None else _times(timeline)
+    times = profiled
     if found is not None:
         times = RunSteps(found.each_s, found.source, Basis.MEASURED, on_host=_on_host(run))
-    else:
-        times = None if timeline is None else _times(timeline)
     if times is None:
         missing.append(
             f"{run.path}: no step time: neither the Run nor its profile has enough steps"
@@ -91,21 +101,30 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
     if timeline is not None and not timeline.devices:
         missing.append(f"{run.path}: no device activity in its profile")
         timeline = None
-    return Side(name=str(run.path), run=run, timeline=timeline, times=times, missing=tuple(missing))
+    return Side(
+        name=str(run.path),
+        run=run,
+        timeline=timeline,
+        times=times,
+        profiled=profiled,
+        missing=tuple(missing),
+    )
 
 
 def _of_timeline(timeline: Timeline, name: str) -> Side:
     require_devices(timeline)
     times = _times(timeline)
     missing = () if times else (f"{name}: no whole step, so no step time",)
-    return Side(name=name, run=None, timeline=timeline, times=times, missing=missing)
+    return Side(
+        name=name, run=None, timeline=timeline, times=times, profiled=times, missing=missing
+    )
 
 
 def _times(timeline: Timeline) -> RunSteps | None:
     lengths = select(timeline).step_lengths_ms
     if not lengths or min(lengths) <= 0:
         return None
-    source = "prediction" if timeline.basis is Basis.PREDICTED else "profile"
+    source = "prediction" if timeline.basis is Basis.PREDICTED else PROFILE
     return RunSteps(
         tuple(ms / _MS_PER_S for ms in lengths),
         source,
