@@ -76,7 +76,7 @@ def test_a_place_that_is_refused_is_not_announced(run: Run, tmp_path: Path) -> N
     (tmp_path / "full").mkdir()
     (tmp_path / "full/x").write_text("")
     refused(run("-o", "full"), "full is not empty, and not a study")
-    refused(run("-o", "train.py/x"), "can't write to train.py/x")
+    refused(run("-o", "train.py/x"), "can't write train.py/x")
 
 
 def test_a_study_that_somebody_works_at_is_not_announced(run: Run) -> None:

@@ -27,7 +27,6 @@ ENTRY main {
         ("f32[8] while(p), body=body", "is a while that calls 1 computations"),
         ("f32[8] while(), body=body, condition=body", "is a while of 0 operands"),
         ("f32[8] dynamic-slice(), dynamic_slice_sizes={8}", "is a dynamic-slice of 0 operands"),
-        ("f32[8] fusion(p), kind=kLoop", "is a fusion that calls 0 computations"),
     ],
 )
 def test_an_instruction_without_what_it_needs(instruction: str, why: str) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -155,8 +156,11 @@ class TestRefusals:
         with pytest.raises(InputError) as refused:
             read(tmp_path / "x.xplane.pb")
         assert "2 GB" in (refused.value.why or "")
-        with pytest.raises(InputError, match="empty") as refused:
-            read("/dev/null")
+        os.mkfifo(tmp_path / "pipe")
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit((tmp_path / "pipe").write_bytes, b"")
+            with pytest.raises(InputError, match="empty") as refused:
+                read(tmp_path / "pipe")
         assert refused.value.why is None
 
     def test_a_truncated_profile(self, tmp_path: Path, gemm: Path) -> None:

@@ -70,6 +70,20 @@ def test_each_host_may_have_a_log_directory_of_its_own(tmp_path: Path) -> None:
     assert [path.partition("/")[0] for path in paths] == ["worker-2", "worker-10"]
 
 
+@pytest.mark.parametrize(
+    ("logs", "second"), [(("first", "second"), 7), (("run-1", "run-2"), 55)], ids=["names", "times"]
+)
+def test_a_host_that_ran_twice_into_a_directory_each_ran_twice(
+    logs: tuple[str, str], second: int, tmp_path: Path
+) -> None:
+    """Levanter writes each run to ./logs/RUN_ID."""
+    session(tmp_path / logs[0] / "profiler", "2026_01_01_10_00_00", "vm")
+    session(tmp_path / logs[1] / "profiler", f"2026_01_01_10_00_{second:02}", "vm")
+    paths, (note,) = found(tmp_path)
+    assert [path.partition("/")[0] for path in paths] == [logs[1]]
+    assert note.startswith("2 runs found, the newest is read")
+
+
 def test_sessions_that_were_copied_out_of_their_log_are_found(tmp_path: Path) -> None:
     for second in (1, 2):
         place = tmp_path / f"2026_01_01_10_00_0{second}"

@@ -90,10 +90,11 @@ def unused_path(path: Path) -> Path:
 
 def refuse_url(path: str | Path) -> None:
     """Refuse a URL as an output path; a Path has only one slash left of it."""
-    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", str(path))
-    if scheme and not Path(scheme.group()).is_dir():
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+:)/+", str(path))
+    if scheme and not Path(scheme[1]).is_dir():
+        url = f"{scheme[1]}//{str(path)[scheme.end() :]}"
         raise UsageError(
-            f"can't write {path}: URLs can be read, not written",
+            f"can't write {url}: URLs can be read, not written",
             next="write to a local path, and copy it from there",
         )
 

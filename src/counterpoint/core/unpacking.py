@@ -1,9 +1,9 @@
 """Unpacks compressed files and archives, within a limit.
 
 A few megabytes can unpack to more than a disk or memory holds. Profiles and programs unpack to 5 to
-50 times their size, so more than 200 times is refused; what is small always unpacks. What is held in
-memory as a whole may take a quarter of the machine's, and where its beginning unpacks to more than
-200 times its size, the rest is not tried.
+50 times their size, so more than 200 times is refused; what is small always unpacks. What is held
+in memory as a whole may take a quarter of the machine's, and where its beginning unpacks to more
+than 200 times its size, the rest is not tried.
 """
 
 from __future__ import annotations

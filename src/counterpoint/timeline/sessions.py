@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from os.path import commonpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,9 @@ _LOGS: Final = ("plugins/profile/*", "*/plugins/profile/*", "*/*/plugins/profile
 _CLOSE_S: Final = 300.0
 """Hosts stop at the same step, but writing a large profile may take minutes."""
 
+_TOGETHER_S: Final = 30.0
+"""Processes of one host stop together; the next run of a host needs longer to start and compile."""
+
 LISTED: Final = 3
 """Names that a note lists before it counts the rest."""
 
@@ -52,9 +56,22 @@ class Session:
     profiles: tuple[Place, ...]
 
     @property
-    def hosts(self) -> frozenset[tuple[Place, str]]:
+    def hosts(self) -> frozenset[str]:
         """The hosts whose profiles it holds."""
-        return frozenset((self.log, _host_file(path)) for path in self.profiles)
+        return frozenset(_host_file(path) for path in self.profiles)
+
+    def is_beside(self, later: Session) -> bool:
+        """Return whether it may be of another process of the run that `later` is of.
+
+        Hosts of different names are, if they wrote minutes apart at most. Of equal names, as
+        containers have them, it takes logs that are numbered (worker-0, worker-1) and almost one
+        time: otherwise a host ran twice, each time into a directory of its own.
+        """
+        apart = later.written - self.written
+        if not self.hosts & later.hosts:
+            return apart <= _CLOSE_S
+        numbered = _DIGITS.sub("#", str(self.log)) == _DIGITS.sub("#", str(later.log))
+        return self.log != later.log and numbered and apart <= _TOGETHER_S
 
 
 def _host_file(path: Place) -> str:
@@ -106,11 +123,10 @@ def newest_run(sessions: list[Session]) -> tuple[list[Place], list[str]]:
     """Return the profiles of the latest run, and notes on the others."""
     run = [sessions[-1]]
     others: list[Session] = []
-    hosts = set(sessions[-1].hosts)
     for session in reversed(sessions[:-1]):
-        if run[-1].written - session.written <= _CLOSE_S and not hosts & session.hosts:
+        close = run[-1].written - session.written <= _CLOSE_S
+        if close and all(session.is_beside(later) for later in run):
             run.append(session)
-            hosts |= session.hosts
         else:
             others.insert(0, session)
     # Of one log, hosts are in the order of their names, whichever wrote first.
@@ -126,7 +142,8 @@ def _of_log(log: Place, run: Sequence[Session]) -> list[Place]:
 
 
 def _notes(run: list[Session], others: list[Session]) -> list[str]:
-    newest = run[-1].directory.name
+    logs = commonpath({str(session.log) for session in (*run, *others)})
+    newest = _name(run[-1], logs)
     notes: list[str] = []
     if len(run) > 1:
         apart = run[-1].written - run[0].written
@@ -135,10 +152,16 @@ def _notes(run: list[Session], others: list[Session]) -> list[str]:
             f" written within {apart:,.0f} s, the newest in {newest}"
         )
     if others:
-        names = ", ".join(dict.fromkeys(session.directory.name for session in others[-LISTED:]))
+        names = ", ".join(dict.fromkeys(_name(session, logs) for session in others[-LISTED:]))
         notes.append(
             f"{len(others) + 1} runs found, the newest is read: {newest} (others: {names})"
             if len(run) == 1
             else f"left out, of earlier runs: {names}"
         )
     return notes
+
+
+def _name(session: Session, logs: str) -> str:
+    """Return what names a session: its directory, and its log's place among several logs."""
+    log = str(session.log).removeprefix(logs).strip("/")
+    return f"{log}/{session.directory.name}" if log else session.directory.name

@@ -204,12 +204,31 @@ def _in_directory(directory: Place) -> tuple[list[ProfileSource], list[str]]:
             why=f"it contains {inside}",
             next="write it again with `counterpoint convert`",
         )
+    log = _log_above(directory)
+    if log is not None:
+        raise InputError(
+            f"{directory}: no profile in this directory, which contains {inside}",
+            why=f"it is a part of the log directory {log}, whose runs are in plugins/profile/",
+            next=f"name the log directory: {shlex.quote(str(log))}",
+        )
     looked_for = ", ".join(ending for endings in ENDINGS for ending in endings)
     raise InputError(
         f"{directory}: no profile in this directory, which contains {inside}",
         why=f"looked for {looked_for}, and for runs under plugins/profile/",
         next="name the profile itself, or the log directory given to jax.profiler.start_trace",
     )
+
+
+def _log_above(directory: Place) -> Path | None:
+    """Return the log directory of which this is `plugins` or `plugins/profile`."""
+    if not isinstance(directory, Path):
+        return None
+    whole = directory.absolute()
+    for inner, depth in (("plugins", 0), ("plugins/profile", 1)):
+        if str(whole).endswith(f"/{inner}"):
+            log = whole.parents[depth]
+            return log.relative_to(Path.cwd()) if log.is_relative_to(Path.cwd()) else log
+    return None
 
 
 def _profiles_in(directory: Place) -> list[Place]:

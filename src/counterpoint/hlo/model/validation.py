@@ -14,7 +14,7 @@ from counterpoint.hlo.model.program import RUNNING, Program
 _DEEPEST_CALLS = 100
 
 _OPERANDS: Final = {"get-tuple-element": 1, "while": 1, "dynamic-slice": 1}
-_CALLS: Final = {"fusion": 1, "while": 2}
+_CALLS: Final = {"while": 2}
 """How many at least: what walks over a Program takes them as given."""
 
 _MOST_INSTRUCTIONS: Final = 10_000_000
