@@ -392,6 +392,23 @@ def test_the_step_time_is_that_which_the_run_counted_not_the_guess_of_an_unmarke
     assert "the step" not in run_digest(explained, run).largest_loss
 
 
+def test_steps_inside_the_profile_that_agree_with_it_are_no_matter_of_markers() -> None:
+    """The machine was slower outside the profile than inside it."""
+    run = a_run(0.130)
+    starts = [0.130 * n for n in range(10)] + [1.3 + 0.030 * n for n in range(6)]
+    starts += [1.48 + 0.130 * n for n in range(10)]
+    steps = tuple(StepStart(n, start, "log") for n, start in enumerate(starts))
+    window = ProfileWindow("done", opened_s=1.29, closed_s=1.47)
+    python = ObservedProcess(1, {}, "cpu", (), None, None, {}, window, {})
+    run = replace(run, ranks=(replace(run.ranks[0], steps=steps, processes=(python,)),))
+    text = flat(plain_text(explain_document(explain(accumulated()), run=run)))
+    assert "130.0 ms median" in text
+    assert "30.00 ms by the run's own count, too" in text
+    assert "no step markers in the profile" not in text
+    other = flat(plain_text(explain_document(explain(accumulated()), run=a_run(0.130))))
+    assert "no step markers in the profile" in other
+
+
 def test_a_run_that_agrees_with_its_profile_leaves_the_step_to_the_profile() -> None:
     assert step_of(explain(accumulated()), a_run(0.033)) == pytest.approx(30)
 

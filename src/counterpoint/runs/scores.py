@@ -24,6 +24,7 @@ __all__ = [
     "Score",
     "assumed_noise",
     "disturbances",
+    "profiled_steps",
     "score",
     "score_of_steps",
     "seen_steps",
@@ -211,3 +212,13 @@ def _blocks(steps: Sequence[float]) -> list[Sequence[float]]:
     count = min(max(len(steps) // _BLOCK, 2), _BLOCKS, len(steps))
     edges = [len(steps) * at // count for at in range(count + 1)]
     return [steps[low:high] for low, high in pairwise(edges)]
+
+
+def profiled_steps(rank: Rank) -> tuple[float, ...]:
+    """Return the seconds of the steps that began and ended while the profile was open."""
+    window = rank.window
+    if window is None or window.opened_s is None or rank.steps_in_bursts:
+        return ()
+    closed_s = window.closed_s if window.closed_s is not None else math.inf
+    around = [(-math.inf, window.opened_s), (closed_s, math.inf)]
+    return undisturbed(rank.steps, around)

@@ -94,8 +94,9 @@ def check(data: StepData) -> Iterator[Finding]:
         code=CODE,
         title=(f"devices wait {ms_text(exposed_ms(rows))} per step for {_named(rows)}"),
         detail=(
-            f"{place_of(first)} takes {ms_text(first['own_ms'])} per step without waiting for late"
-            f" devices: {first['why']}"
+            f"{place_of(first)} takes {ms_text(first['own_ms'])} per step"
+            f"{'' if first['wait_ms'] is None else ' without waiting for late devices'}:"
+            f" {first['why']}"
             f"{_chain(rows, depth)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),

@@ -44,18 +44,14 @@ Steps differ: an evaluation, a checkpoint or longer sequences may be in the wind
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from counterpoint.core import Unknown
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
 from counterpoint.diagnose.host.profiler import profiler_of
 from counterpoint.diagnose.step_data import StepData
-
-if TYPE_CHECKING:
-    from counterpoint.runs import Rank
 
 CODE: Final = "STEP606"
 NAME: Final = "profiler-overhead"
@@ -70,13 +66,13 @@ def check(data: StepData) -> Iterator[Finding]:
     if data.context.run is None:
         return
 
-    from counterpoint.runs.scores import slowest_rank
+    from counterpoint.runs.scores import profiled_steps, slowest_rank
 
     found = slowest_rank(data.context.run)
     if found is None or found[1].disturbed:
         return
     rank, outside = found
-    inside = _profiled(rank)
+    inside = profiled_steps(rank)
     if len(inside) < _ENOUGH:
         return
     slow, usual = median(inside) * 1e3, outside.seconds * 1e3
@@ -101,15 +97,3 @@ def check(data: StepData) -> Iterator[Finding]:
             " upper bounds"
         ),
     )
-
-
-def _profiled(rank: Rank) -> tuple[float, ...]:
-    """Return the seconds of the steps that began and ended while the profile was open."""
-    from counterpoint.runs.scores import undisturbed
-
-    window = rank.window
-    if window is None or window.opened_s is None or rank.steps_in_bursts:
-        return ()
-    closed_s = window.closed_s if window.closed_s is not None else math.inf
-    around = [(-math.inf, window.opened_s), (closed_s, math.inf)]
-    return undisturbed(rank.steps, around)

@@ -7,6 +7,7 @@ reported, and the figures of the profile describe a run of that program instead 
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.printable import counted_noun
@@ -23,6 +24,7 @@ _NOTICEABLE: Final = (
     0.99  # of the step: if its program runs for less, the step clearly includes a wait
 )
 _DISAGREE: Final = 0.25  # of the shorter time; noise and profiler overhead are usually less
+_ENOUGH: Final = 3  # steps inside the profile that tell how long such steps take
 _OTHERS: Final = 0.05  # share of device time; above it the guess is doubtful
 _GUESSED: Final = "no markers: one run of "
 _LITTLE: Final = 0.01  # of the time of a step's programs; below it, one is a helper of others
@@ -34,7 +36,7 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
     own = own_step(explanation, run)
     below = [Prose(explanation.hidden)] if explanation.hidden else []
     if own is not None:
-        return Section("Step time", _counted(own), (*below, *_beside_own(explanation)))
+        return Section("Step time", _counted(own), (*below, *_beside_own(explanation, run)))
     timed = outside_profile(run)
     if timed is not None:
         below.append(Prose(f"by the run's own count: {counted_outside(timed)}"))
@@ -190,11 +192,33 @@ def _counted(own: Score) -> str:
     return f"{median} median   {own.steps:,} steps, by the run's own count"
 
 
-def _beside_own(explanation: Explanation) -> list[Prose]:
+def _beside_own(explanation: Explanation, run: Run | None) -> list[Prose]:
     if explanation.steps.median_ms is None:
         return [Prose(_no_step(explanation)), _how(explanation)]
+    inside = _inside_profile(explanation, run)
+    if inside is not None:
+        return [
+            Prose(
+                f"{_takes(explanation)}: the steps inside the profile take"
+                f" {units.milliseconds(inside)} by the run's own count, too, and the figures below"
+                " describe those; the others differ because of the profiler, or of the machine"
+            )
+        ]
     why = "no step markers in the profile, so the figures below describe that, not a step"
     return [Prose(f"{_takes(explanation)}: {why}; {_MARK}")]
+
+
+def _inside_profile(explanation: Explanation, run: Run | None) -> float | None:
+    """Return the Run's own count of the steps inside the profile, if the profile agrees."""
+    from counterpoint.runs.scores import profiled_steps
+
+    seen_ms = explanation.steps.median_ms
+    rank = run.timed if run is not None else None
+    seconds = profiled_steps(rank) if rank is not None else ()
+    if seen_ms is None or len(seconds) < _ENOUGH:
+        return None
+    own_ms = median(seconds) * 1e3
+    return own_ms if abs(own_ms - seen_ms) <= _DISAGREE * min(own_ms, seen_ms) else None
 
 
 def _takes(explanation: Explanation) -> str:
