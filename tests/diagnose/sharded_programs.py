@@ -1,8 +1,4 @@
-"""Steps of known sharding: `python sharded_programs.py OUT` lowers each for eight virtual devices.
-
-WHOLE are the steps in which a part of the batch's work is not sharded although it could be; OWN
-those in which each device has its own work, or can't have.
-"""
+"""Steps of known sharding: `python sharded_programs.py OUT NAME...` lowers some for 8 devices."""
 
 # ruff: noqa: ANN401 - weights are trees, and arguments are arrays or their shapes
 
@@ -119,7 +115,7 @@ def fsdp_weights(where: Mesh, axis: Any = "fsdp") -> Any:
     return weights(where, P(None, axis), P(None, None, axis), P(axis))
 
 
-# --- a part is whole ---
+# --- a part of the batch's work is not sharded although it could be ---
 
 
 def fsdp_without_constraint() -> Step:
@@ -177,7 +173,7 @@ def convolutions_not_sharded() -> Step:
     return _convolutions(P())
 
 
-# --- each has its own ---
+# --- each device has its own work, or can't have ---
 
 
 def fsdp_with_constraint() -> Step:
@@ -452,46 +448,129 @@ def accumulation() -> Step:
     return jax.jit(step, donate_argnums=0, out_shardings=of(params)), (params, data)
 
 
-WHOLE = (
-    fsdp_without_constraint,
-    input_on_one_axis_of_two,
-    input_not_sharded,
-    inference_without_sharding,
-    mlp_in_scan_without_constraint,
-    attention_whole_on_tensor_axis,
-    convolutions_not_sharded,
-)
-OWN = (
-    fsdp_with_constraint,
-    mlp_without_constraint,
-    data_parallel,
-    data_and_fsdp,
-    tensor_parallel,
-    tensor_and_data_parallel,
-    tensor_and_fsdp,
-    sequence_parallel,
-    tensor_with_sequence_between,
-    batch_smaller_than_axis,
-    decode_one,
-    inference_tensor_parallel,
-    weights_stay_while_decoding,
-    experts_on_data_axis,
-    pipeline,
-    convolutions,
-    contrastive,
-    correlations,
-    one_key_and_value_head,
-    adam_with_products,
-    accumulation,
-)
+# --- gradient accumulation ---
 
 
-def main(directory: Path) -> None:
-    for make in (*WHOLE, *OWN):
-        step, arguments = make()
+def _accumulated(spec: P, update: Callable[[Any, Any, Any], Any], *, layers: bool = False) -> Step:
+    """`update` gives the carry of the next microbatch from carry, parameters and microbatch."""
+    where = mesh(data=8)
+    params = {f"w{n}": shaped(where, spec, 4096, 4096) for n in range(4)}
+    if layers:
+        stacked = P(None, *spec)
+        params = {"w": shaped(where, stacked, 4, 4096, 4096)}
+
+    def step(params: Any, batch: Any) -> Any:
+        zero = jax.tree.map(jnp.zeros_like, params)
+        total, _ = jax.lax.scan(lambda c, x: (update(c, params, x), None), zero, batch)
+        return jax.tree.map(lambda w, g: w - 1e-3 * g, params, total)
+
+    data = shaped(where, P(None, "data"), 4, 4096, 4096, dtype=BF16)
+    return jax.jit(step, donate_argnums=0, out_shardings=of(params)), (params, data)
+
+
+def _mlp_loss(params: Any, x: Any) -> Any:
+    x = jax.lax.with_sharding_constraint(x, NamedSharding(mesh(data=8), P("data")))
+    if "w" in params:
+        x, _ = jax.lax.scan(lambda x, w: (jax.nn.gelu(x @ w.astype(BF16)), None), x, params["w"])
+    else:
+        for w in params.values():
+            x = jax.nn.gelu(x @ w.astype(BF16))
+    return jnp.mean(x.astype(jnp.float32) ** 2)
+
+
+def _added(total: Any, params: Any, x: Any) -> Any:
+    return jax.tree.map(jnp.add, total, jax.grad(_mlp_loss)(params, x))
+
+
+def reduced_by_xla() -> Step:
+    """XLA moves such sums behind the loop itself, if no second loop is around them."""
+    return _accumulated(P(), _added)
+
+
+def reduced_each_time_by_layer() -> Step:
+    return _accumulated(P(), _added, layers=True)
+
+
+def averaged_each_time() -> Step:
+    def update(total: Any, params: Any, x: Any) -> Any:
+        gradients = jax.grad(_mlp_loss)(params, x)
+        return jax.tree.map(lambda t, g: t + g.astype(jnp.float32) / 4, total, gradients)
+
+    return _accumulated(P(), update)
+
+
+def scattered_each_time() -> Step:
+    """FSDP: what is carried is sharded."""
+    return _accumulated(P("data"), _added)
+
+
+def clipped_each_time() -> Step:
+    """Each microbatch's gradients are clipped: their norm needs the sum."""
+
+    def update(total: Any, params: Any, x: Any) -> Any:
+        gradients = jax.grad(_mlp_loss)(params, x)
+        norm = jnp.sqrt(sum(jnp.sum(g * g) for g in jax.tree.leaves(gradients)))
+        return jax.tree.map(lambda t, g: t + g / jnp.maximum(norm, 1.0), total, gradients)
+
+    return _accumulated(P(), update)
+
+
+def trained_in_a_scan() -> Step:
+    """The carry are weights, which the next iteration uses."""
+    where = mesh(data=8)
+    params = {f"w{n}": shaped(where, P(), 4096, 4096) for n in range(4)}
+
+    def step(params: Any, batch: Any) -> Any:
+        def one(weights: Any, x: Any) -> Any:
+            gradients = jax.grad(_mlp_loss)(weights, x)
+            return jax.tree.map(lambda w, g: w - 1e-3 * g, weights, gradients), None
+
+        return jax.lax.scan(one, params, batch)[0]
+
+    data = shaped(where, P(None, "data"), 4, 4096, 4096, dtype=BF16)
+    return jax.jit(step, donate_argnums=0, out_shardings=of(params)), (params, data)
+
+
+def reduced_once() -> Step:
+    where = mesh(data=8)
+    params = {f"w{n}": shaped(where, P(), 4096, 4096) for n in range(4)}
+
+    def loss(params: Any, x: Any) -> Any:
+        for w in params.values():
+            x = jax.nn.gelu(x @ w.astype(BF16))
+        return jnp.mean(x.astype(jnp.float32) ** 2)
+
+    def own(params: Any, batch: Any) -> Any:
+        def add(total: Any, x: Any) -> Any:
+            return jax.tree.map(jnp.add, total, jax.grad(loss)(params, x)), None
+
+        zero = jax.tree.map(jnp.zeros_like, params)
+        return jax.lax.psum(jax.lax.scan(add, zero, batch)[0], "data")
+
+    def step(params: Any, batch: Any) -> Any:
+        summed = jax.shard_map(
+            own, mesh=where, in_specs=(P(), P(None, "data")), out_specs=P(), check_vma=False
+        )
+        return jax.tree.map(lambda w, g: w - 1e-3 * g, params, summed(params, batch))
+
+    data = shaped(where, P(None, "data"), 4, 4096, 4096, dtype=BF16)
+    return jax.jit(step, donate_argnums=0, out_shardings=of(params)), (params, data)
+
+
+def layers_in_a_scan() -> Step:
+    """A loop over layers keeps their gradients apart."""
+    where = mesh(data=8)
+    params = {"w": shaped(where, P(), 4, 4096, 4096)}
+    data = shaped(where, P("data"), 4096, 4096, dtype=BF16)
+    return trained(_mlp_loss, shardings=of(params)), (params, data)
+
+
+def main(directory: Path, names: list[str]) -> None:
+    for name in names:
+        step, arguments = globals()[name]()
         text = step.lower(*arguments).as_text(debug_info=True)
-        (directory / f"{make.__name__}.mlir").write_text(text)
+        (directory / f"{name}.mlir").write_text(text)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -10,17 +10,16 @@ What is not known to be deterministic is assumed to differ everywhere, so "the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import count
 from typing import Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.collectives import KINDS, pairs_by_number, replica_groups
+from counterpoint.hlo.dataflow import Dataflow, leaves
 from counterpoint.hlo.model.instruction import Instruction, Shape
 from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.model.sharding import Sharding
 from counterpoint.hlo.phase import Phase, phase
-from counterpoint.hlo.schedule import is_done
 
 __all__ = ["Batch", "Replication", "batch_of", "replication"]
 
@@ -29,12 +28,11 @@ _KEY_ELEMENTS: Final = 4
 """Of a key of random numbers, which is no batch of integers."""
 _SAME_EVERYWHERE: Final = ("constant", "iota", "replica-id")
 _DIFFERENT: Final = ("partition-id", "rng", "infeed", "recv", "rng-get-and-update-state")
-_CALLING: Final = ("fusion", "call", "async-start", "call-start", "fusion-start")
 _DETERMINISTIC: Final = (
     Category.MATMUL, Category.CONVOLUTION, Category.ATTENTION, Category.SORT, Category.COPY,
 )  # fmt: skip
 _BY_POSITION: Final = ("reduce-scatter", "all-to-all")
-_UNNUMBERED: Final = "ragged-all-to-all"
+_UNFOLLOWED: Final = ("send", "recv", "ragged-all-to-all")
 
 # Of an array: the number of a partition of the devices, and whether it depends on the batch.
 _Leaf = tuple[int, bool]
@@ -96,7 +94,7 @@ def _analyzed(program: Program) -> Replication | None:
     batch = batch_of(program)
     if not 1 < devices <= _MOST_DEVICES or program.num_replicas > 1 or batch is None:
         return None
-    analysis = _Analysis(program, devices)
+    analysis = _Analysis(program)
     given = sorted(_parameters(program), key=lambda it: it.parameter_number or 0)
     analysis.run(program.entry, tuple(analysis.parameter(it, batch) for it in given))
     return Replication(devices, batch, analysis.values, analysis.partitions)
@@ -166,18 +164,16 @@ def _is_key(shape: Shape) -> bool:
     return shape.dtype == "u32" and shape.elements <= _KEY_ELEMENTS
 
 
-class _Analysis:
-    """Evaluates computations for given arguments, each combination once."""
+class _Analysis(Dataflow[_Leaf]):
+    """Numbers the partitions of the devices, and follows them through the program."""
 
-    def __init__(self, program: Program, devices: int) -> None:
-        self.program = program
-        self.devices = devices
-        self.partitions: list[_Same] = [(0,) * devices, tuple(range(devices))]
-        self.values: dict[str, _Value] = {}
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        devices = range(program.num_partitions)
+        self.partitions: list[_Same] = [(0,) * len(devices), tuple(devices)]
         self._numbers = {same: number for number, same in enumerate(self.partitions)}
         self._met: dict[tuple[int, int], int] = {}
         self._sent: dict[tuple[object, ...], int] = {}
-        self._known: dict[tuple[str, tuple[_Value, ...]], _Value] = {}
 
     def parameter(self, it: Instruction, batch: Batch) -> _Value:
         sharding = _sharding(self.program, it)
@@ -185,91 +181,36 @@ class _Analysis:
             same = _DISTINCT
         else:
             same = self._partition(sharding.tile_of) if sharding.tile_of else _ALIKE
-        return ((same, it.parameter_number in batch.parameters),) * _leaves(it.shape)
+        return ((same, it.parameter_number in batch.parameters),) * leaves(it.shape)
 
-    def run(self, computation: str, arguments: tuple[_Value, ...]) -> _Value:
-        """Return the value of a computation, and note those of its instructions."""
-        key = (computation, arguments)
-        if key not in self._known:
-            found = self.program.computations[computation]
-            local: dict[str, _Value] = {}
-            for it in found.instructions:
-                value = local[it.name] = self._value(
-                    it, [local[name] for name in it.operands], arguments
-                )
-                before = self.values.get(it.name, value)
-                self.values[it.name] = self._meet_each(before, value)
-            self._known[key] = local[found.root]
-        return self._known[key]
+    def merge(self, one: _Leaf, other: _Leaf) -> _Leaf:
+        return self._meet(one[0], other[0]), one[1] or other[1]
 
-    def _value(  # noqa: PLR0911 - one for each kind
-        self, it: Instruction, operands: list[_Value], arguments: tuple[_Value, ...]
-    ) -> _Value:
-        opcode = it.opcode
-        if opcode == "parameter":
-            return arguments[it.parameter_number or 0]
-        if opcode == "tuple":
-            return tuple(leaf for operand in operands for leaf in operand)
-        if opcode == "get-tuple-element":
-            return self._element(it, operands[0])
-        if it.calls and opcode in ("while", "conditional", *_CALLING):
-            return self._called(it, operands)
-        if opcode in ("opt-barrier", "optimization-barrier") or is_done(it):
-            return operands[0]
-        kind = opcode.removesuffix("-start")
+    def chosen_by(self, value: _Value, choice: _Leaf) -> _Value:
+        return tuple((self._meet(same, choice[0]), batch) for same, batch in value)
+
+    def transfer(self, it: Instruction, operands: list[_Value]) -> _Value:
+        kind = it.opcode.removesuffix("-start")
         if kind in KINDS:
             return self._collective(it, kind, operands)
         same, batch = self._all(operands)
-        if opcode in _DIFFERENT or not self._is_deterministic(it):
+        if it.opcode in _DIFFERENT or not self._is_deterministic(it):
             same = _DISTINCT
-        elif opcode in _SAME_EVERYWHERE:
+        elif it.opcode in _SAME_EVERYWHERE:
             same = _ALIKE
-        return ((same, batch),) * _leaves(it.shape)
-
-    def _called(self, it: Instruction, operands: list[_Value]) -> _Value:
-        if it.opcode == "while":
-            return self._loop(it, operands[0])
-        if it.opcode == "conditional":
-            return self._branches(it, operands)
-        return self.run(it.calls[0], tuple(operands))
+        return ((same, batch),) * leaves(it.shape)
 
     def _is_deterministic(self, it: Instruction) -> bool:
         return it.opcode != "custom-call" or category(self.program, it) in _DETERMINISTIC
 
-    def _element(self, it: Instruction, whole: _Value) -> _Value:
-        of = self.program.operands(it)[0].shape
-        at = it.tuple_index or 0
-        before = sum(map(_leaves, of.parts[:at]))
-        size = _leaves(it.shape)
-        if len(whole) != _leaves(of):  # of a start, whose type has more than the result
-            return (self._all([whole]),) * size
-        return whole[before : before + size]
-
-    def _loop(self, it: Instruction, state: _Value) -> _Value:
-        """Return what is certain for every iteration."""
-        while True:
-            after = self.run(it.calls[0], (state,))
-            if len(it.calls) > 1:
-                goes_on = self.run(it.calls[1], (state,))
-                after = self._with(after, goes_on[0][0])
-            met = self._meet_each(state, after)
-            if met == state:
-                return state
-            state = met
-
-    def _branches(self, it: Instruction, operands: list[_Value]) -> _Value:
-        ends = [self.run(name, (operands[at + 1],)) for at, name in enumerate(it.calls)]
-        value = ends[0]
-        for end in ends[1:]:
-            value = self._meet_each(value, end)
-        return self._with(value, operands[0][0][0])
+    def _all(self, operands: Iterable[_Value]) -> _Leaf:
+        return self.all_of((leaf for operand in operands for leaf in operand), (_ALIKE, False))
 
     def _collective(self, it: Instruction, kind: str, operands: list[_Value]) -> _Value:
-        size = _leaves(self.program.operands(it)[0].shape) if len(it.operands) == 1 else 1
-        leaves = [leaf for operand in operands for leaf in operand] if size else []
-        if kind == "all-to-all" or not leaves:  # its tuple form mixes the operands
-            leaves = [self._all(operands)] * len(leaves)
-        return tuple((self._sent_as(it, kind, same), batch) for same, batch in leaves)
+        received = [leaf for operand in operands for leaf in operand]
+        if kind == "all-to-all":  # its tuple form mixes the operands
+            received = [self._all(operands)] * len(received)
+        return tuple((self._sent_as(it, kind, same), batch) for same, batch in received)
 
     def _sent_as(self, it: Instruction, kind: str, same: int) -> int:
         key = (kind, it.groups, it.source_target_pairs, it.channel_id is None, same)
@@ -278,31 +219,26 @@ class _Analysis:
         return self._sent[key]
 
     def _send(self, it: Instruction, kind: str, same: _Same) -> int:
+        devices = range(len(same))
         if kind == "collective-permute":
             source = {target: origin for origin, target in pairs_by_number(it)}
             return self._partition(
-                same[source[device]] if device in source else -1 for device in range(self.devices)
+                same[source[device]] if device in source else -1 for device in devices
             )
-        if kind in ("send", "recv", _UNNUMBERED):
+        if kind in _UNFOLLOWED:
             return _DISTINCT
-        groups = replica_groups(self.program, it) or (tuple(range(self.devices)),)
+        groups = replica_groups(self.program, it) or (tuple(devices),)
         result: dict[int, object] = {}
         for group in groups:
-            if max(group, default=0) >= self.devices:
-                return _DISTINCT
             members = tuple(same[device] for device in group)
             for place, device in enumerate(group):
                 result[device] = (members, place) if kind in _BY_POSITION else members
-        return self._partition(result.get(device, device) for device in range(self.devices))
+        return self._partition(result.get(device, device) for device in devices)
 
     def _partition(self, labels: Iterable[object]) -> int:
         """Return the number of the partition of the devices by their labels."""
-        fresh = count()
         names: dict[object, int] = {}
-        same = tuple(
-            names[label] if label in names else names.setdefault(label, next(fresh))
-            for label in labels
-        )
+        same = tuple(names.setdefault(label, len(names)) for label in labels)
         if same not in self._numbers:
             self._numbers[same] = len(self.partitions)
             self.partitions.append(same)
@@ -319,25 +255,3 @@ class _Analysis:
             both = zip(self.partitions[one], self.partitions[other], strict=True)
             self._met[key] = self._partition(both)
         return self._met[key]
-
-    def _all(self, operands: Iterable[_Value]) -> _Leaf:
-        same, batch = _ALIKE, False
-        for operand in operands:
-            for own, dependent in operand:
-                same, batch = self._meet(same, own), batch or dependent
-        return same, batch
-
-    def _meet_each(self, one: _Value, other: _Value) -> _Value:
-        if one == other:
-            return one
-        return tuple(
-            (self._meet(a, b), of_a or of_b)
-            for (a, of_a), (b, of_b) in zip(one, other, strict=False)
-        )
-
-    def _with(self, value: _Value, same: int) -> _Value:
-        return tuple((self._meet(own, same), batch) for own, batch in value)
-
-
-def _leaves(shape: Shape) -> int:
-    return sum(1 for _ in shape.leaves)
