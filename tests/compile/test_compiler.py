@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -89,6 +90,34 @@ def test_memory_is_that_of_one_device(lowered: Lowered) -> None:
     if memory.peak is None:
         pytest.skip("this jaxlib does not tell the peak")
     assert memory.peak >= memory.argument + memory.temp
+    assert memory.allocated
+    assert memory.allocated >= memory.peak  # the temporaries are one block, with gaps
+
+
+CAPTURED: Final = """
+module @jit_f attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
+    %c = stablehlo.constant dense<"0xVALUES"> : tensor<1024x1024xf32>
+    %0 = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0]
+        : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    %1 = stablehlo.sine %0 : tensor<1024x1024xf32>
+    %2 = stablehlo.dot_general %1, %c, contracting_dims = [1] x [0]
+        : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    return %2 : tensor<1024x1024xf32>
+  }
+}
+"""
+"""A function that uses an array of its closure."""
+
+
+def test_arrays_in_the_program_take_memory_too(lowered: Lowered, tmp_path: Path) -> None:
+    path = tmp_path / "captured.mlir"
+    values = "".join(f"{number % 251:02X}003F" + "3F" for number in range(1024 * 1024))
+    path.write_text(CAPTURED.replace("VALUES", values))
+    memory = lowered.ask(load_workload(path), parse_target("1xH100")).memory
+    assert memory.constants == 4 << 20
+    assert memory.allocated == (4 << 20) * 4  # argument, result, what is between, and itself
+    assert memory.on_host == 0
 
 
 @pytest.fixture(scope="module")

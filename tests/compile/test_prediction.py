@@ -195,7 +195,8 @@ def test_warnings_of_the_compiler_become_notes() -> None:
         " 33.44GiB (35908857856 bytes) by rematerialization; only reduced to 170.90GiB"
         " (183500800000 bytes), down from 195.31GiB (209715200000 bytes) originally\n"
     )
-    assert "below 33.44GiB: 170.90GiB remain" in tight
+    assert "with its arguments, within 33.44 GiB" in tight
+    assert "reached 170.90 GiB" in tight
     line = (
         "E1122 spmd_partitioner.cc:637] [spmd] Involuntary full rematerialization. The compiler was"
         " not able to go from sharding {devices=[8,1]<=[8]} to {devices=[1,8]<=[8]} without doing a"

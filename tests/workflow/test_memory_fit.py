@@ -11,8 +11,9 @@ from counterpoint.hardware.targets import parse_target
 from counterpoint.workflow.forecast.ranking import memory_fit
 
 
-def planned(peak: int) -> PlannedMemory:
-    return PlannedMemory(peak=peak)
+def planned(size: int) -> PlannedMemory:
+    """One block of temporaries; libtpu's figures add up to a peak."""
+    return PlannedMemory(argument=0, output=0, alias=0, temp=size, peak=size)
 
 
 @pytest.mark.parametrize(("memory", "fits"), [("40 GB", False), ("64 GB", False), ("160 GB", True)])
@@ -46,3 +47,39 @@ def test_sizes_of_libtpu_that_add_up_to_more_than_there_is_tell_no_peak() -> Non
     found = memory_fit(planned(17 << 30), target, {})  # libtpu leaves 15.75 GiB, and compiled it
     assert (found.peak_bytes, found.fits) == (None, None)
     assert memory_fit(planned(9 << 30), target, {}).peak_bytes == 9 << 30
+
+
+GIB = 1 << 30
+OFFLOADED = PlannedMemory(  # an 8B model that offloads what its MLPs made, for 8 H100
+    argument=12045522948,
+    output=12045392184,
+    alias=12045391876,
+    temp=28821390824,
+    peak=42110294340,
+    host_argument=0,
+    host_output=0,
+    host_alias=0,
+    host_temp=30064771072,
+)
+REGISTERED = PlannedMemory(  # the same with NCCL's user buffers, which have a space of their own
+    argument=12045522948,
+    output=12045392184,
+    alias=12045391876,
+    temp=19265380024,
+    peak=29078198588,
+)
+
+
+def test_what_is_allocated_is_that_of_the_devices_spaces_together() -> None:
+    target = parse_target("8xH100")
+    offloaded = memory_fit(OFFLOADED, target, {})
+    assert offloaded.peak_bytes == pytest.approx(38.06 * GIB, rel=1e-4)
+    assert offloaded.host_bytes == 28 * GIB
+    registered = memory_fit(REGISTERED, target, {})
+    assert registered.peak_bytes == pytest.approx(29.16 * GIB, rel=1e-4)
+    assert registered.host_bytes is None
+
+
+def test_without_sizes_nothing_is_known() -> None:
+    found = memory_fit(PlannedMemory(peak=GIB), parse_target("8xH100"), {})
+    assert (found.peak_bytes, found.fits) == (None, None)

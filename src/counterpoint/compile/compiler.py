@@ -30,6 +30,7 @@ from counterpoint.compile.worker_slot import CompileAttempt, WorkerSlot
 from counterpoint.core.frozen import frozen
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model import launched
 
 
 @frozen(kw_only=True)
@@ -37,6 +38,10 @@ class PlannedMemory:
     """Bytes on one device, as the compiler plans them; None if this jaxlib does not report them.
 
     Workspaces of cuDNN and cuBLASLt are unknown without a device, so these are slightly low.
+
+    `peak` is XLA's figure of a GPU: of the fullest memory space alone, the host's among them, and
+    without the gaps between temporaries. A run allocates more: all of them at once, as one block
+    (`allocated`). For TPUs it is what libtpu's figures add up to.
     """
 
     temp: int | None = None
@@ -45,7 +50,41 @@ class PlannedMemory:
     alias: int | None = None
     code: int | None = None
     peak: int | None = None
+    constants: int = 0  # arrays in the program itself
+    host_temp: int | None = None
+    host_argument: int | None = None
+    host_output: int | None = None
+    host_alias: int | None = None
     buffers: int | None = None  # all that is known of a peak where only a schedule was compiled
+
+    @property
+    def allocated(self) -> int | None:
+        """What a step on a GPU takes of the device's memory, whatever space of it XLA uses."""
+        held = _held(self.argument, self.output, self.alias, self.temp)
+        return None if held is None else held + self.constants
+
+    @property
+    def on_host(self) -> int | None:
+        """The same of pinned memory of the host, for each device."""
+        return _held(self.host_argument, self.host_output, self.host_alias, self.host_temp)
+
+
+def _held(
+    argument: int | None, output: int | None, alias: int | None, temp: int | None
+) -> int | None:
+    if argument is None or output is None or alias is None or temp is None:
+        return None
+    return argument + output - alias + temp
+
+
+def _constant_bytes(program: Program) -> int:
+    """Return the bytes of the arrays that the program contains; fusions read them as operands."""
+    return sum(
+        it.shape.bytes
+        for computation in launched(program)
+        for it in computation.instructions
+        if it.opcode == "constant"
+    )
 
 
 @frozen(kw_only=True)
@@ -140,7 +179,7 @@ def _compiled(
         program=program,
         hlo=output.module,
         log=output.log,
-        memory=PlannedMemory(**outcome.memory),
+        memory=PlannedMemory(**outcome.memory, constants=_constant_bytes(program)),
         seconds=outcome.seconds,
         wall_s=time.monotonic() - started,
         versions=outcome.versions,

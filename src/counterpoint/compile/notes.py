@@ -15,7 +15,8 @@ from counterpoint.hlo.model import element_bits
 from counterpoint.hlo.sorting import runs_cub
 
 _MEMORY: Final = re.compile(
-    r"Can't reduce memory use below (?P<wanted>\S+) .*?only reduced to (?P<got>\S+)"
+    r"Can't reduce memory use below (?P<wanted>\S+?)(?P<of_wanted>[KMGT]iB|B) .*?"
+    r"only reduced to (?P<got>[-\d.]+)(?P<of_got>[KMGT]iB|B)"
 )
 _REPLICATED: Final = re.compile(r"Involuntary full rematerialization\.(?P<rest>[^\n]*)")
 _OP_NAME: Final = re.compile(r'op_name="([^"]+)"')
@@ -30,10 +31,11 @@ def log_notes(log: str) -> Iterator[str]:
     """
     tight = list(_MEMORY.finditer(log))
     if tight:
-        wanted, got = tight[-1]["wanted"], tight[-1]["got"]
+        last = tight[-1]
+        wanted, got = f"{last['wanted']} {last['of_wanted']}", f"{last['got']} {last['of_got']}"
         yield (
-            f"XLA could not reduce the program's temporaries below {wanted}: {got} remain after"
-            " rematerialization, so the program may run out of memory"
+            f"XLA tried to keep the program, with its arguments, within {wanted} by recomputing"
+            f" results, and reached {got}: it may run out of memory"
         )
     replicated = list(_REPLICATED.finditer(log))
     if replicated:

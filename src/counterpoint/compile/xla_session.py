@@ -73,6 +73,10 @@ _MEMORY: Final = {
     "alias": "alias_size_in_bytes",
     "code": "generated_code_size_in_bytes",
     "peak": "peak_memory_in_bytes",
+    "host_temp": "host_temp_size_in_bytes",
+    "host_argument": "host_argument_size_in_bytes",
+    "host_output": "host_output_size_in_bytes",
+    "host_alias": "host_alias_size_in_bytes",
 }
 
 

@@ -123,4 +123,7 @@ def _memory(applied: AppliedProfile) -> Section:
 
 
 def _peak(compiled: CompiledProgram) -> int | None:
-    return compiled.memory.buffers if compiled.schedule_only else compiled.memory.peak
+    memory = compiled.memory
+    if compiled.schedule_only:
+        return memory.buffers
+    return memory.peak if compiled.target.tpu is not None else memory.allocated

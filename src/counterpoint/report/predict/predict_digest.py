@@ -10,7 +10,12 @@ from counterpoint.core import Range
 from counterpoint.report import units
 from counterpoint.report.digest import Digest, DigestLine, notes, short_name, short_place
 from counterpoint.report.explain.explain_digest import finding_lines, other_notes, step_lines
-from counterpoint.report.predict.predict_document import bounded, coverage_text, sources_text
+from counterpoint.report.predict.predict_document import (
+    bounded,
+    coverage_text,
+    peak_text,
+    sources_text,
+)
 from counterpoint.report.predict.predict_tables import verdict_text
 from counterpoint.workflow.forecast import MemoryFit
 from counterpoint.workflow.prediction import Forecast, Prediction, RankedCandidate, simplest
@@ -61,8 +66,7 @@ def _memory(memory: MemoryFit) -> DigestLine:
         peak = "unknown" if least is None else f"at least {units.size(least)} (buffers alone)"
         return DigestLine(f"memory [predicted]: {peak} at the peak; {room}", 0)
     fits = "it fits" if memory.fits else "OUT OF MEMORY"
-    peak = units.size(memory.peak_bytes)
-    return DigestLine(f"memory [predicted]: {peak} at the peak; {room}: {fits}", 0)
+    return DigestLine(f"memory [predicted]: {peak_text(memory)}; {room}: {fits}", 0)
 
 
 def _loops(base: Forecast) -> Iterator[DigestLine]:

@@ -141,13 +141,21 @@ def _memory(memory: MemoryFit) -> Iterator[Fact]:
         peak = units.UNKNOWN if least is None else f"at least {units.size(least)} (buffers alone)"
         yield Fact("memory", f"{peak} at the peak; {available}")
     elif memory.fits:
-        yield Fact("memory", f"{units.size(memory.peak_bytes)} at the peak; {available}: it fits")
+        yield Fact("memory", f"{peak_text(memory)}; {available}: it fits")
     else:
         yield Fact(
             "OUT OF MEMORY",
-            f"{units.size(memory.peak_bytes)} at the peak, and {available}: it does not fit",
+            f"{peak_text(memory)}, and {available}: it does not fit",
             Tone.WARNING,
         )
+
+
+def peak_text(memory: MemoryFit) -> str:
+    """Return what a step allocates on a device, and of the host's memory if it offloads."""
+    text = f"{units.size(memory.peak_bytes)} at the peak"
+    if memory.host_bytes:
+        text += f" and {units.size(memory.host_bytes)} of pinned host memory"
+    return text
 
 
 def _compiled(base: Forecast) -> str:

@@ -31,6 +31,7 @@ class FiguresJson(Result):
     step_ms: Annotated[float | None, At("forecast.step_ms")]
     range_ms: Annotated[Pair | None, At("forecast.range_ms")]
     peak_bytes: Annotated[int | None, At("forecast.memory.peak_bytes")]
+    host_bytes: Annotated[int | None, At("forecast.memory.host_bytes")]
     least_bytes: Annotated[int | None, At("forecast.memory.least_bytes")]
     hbm_bytes: Annotated[int | None, At("forecast.memory.memory_bytes")]
     memory_fraction: Annotated[float | None, At("forecast.memory.fraction")]

@@ -108,11 +108,10 @@ def _step(found: Upgrade) -> Section:
     what.insert(1, "range, ms")
     cells.insert(1, [units.span(it.low * _MS, it.high * _MS) for it in ranges])
     moves.insert(1, "")
-    what += ["memory: all", "memory: peak", "compile, s"]
+    what += ["memory", "compile, s"]
     cells.append([units.size(side.held_bytes) for side in sides])
-    cells.append([units.size(side.forecast.memory.peak_bytes) for side in sides])
     cells.append(units.column([side.compile_s for side in sides]))
-    moves += [_share(*(side.held_bytes for side in sides)), "", ""]
+    moves += [_share(*(side.held_bytes for side in sides)), ""]
     blocks: list[Block] = [
         table(
             words("", what),

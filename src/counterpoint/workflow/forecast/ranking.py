@@ -227,10 +227,13 @@ USUAL: Final = 0.75  # jax's default: docs.jax.dev, "GPU memory allocation"
 class MemoryFit:
     """Bytes on one device, as the compiler plans them, and the available bytes.
 
-    `peak_bytes` is slightly low: workspaces of cuDNN and cuBLASLt are unknown without a device.
+    `peak_bytes` is what a step allocates: arguments, outputs that reuse none of them, and the
+    temporaries as the one block that they are. It is slightly low: workspaces of cuDNN and cuBLASLt
+    are unknown without a device. `host_bytes` are those of the host that offloading pins.
     """
 
     peak_bytes: int | None  # None: unknown
+    host_bytes: int | None = None
     least_bytes: int | None = None  # of an unknown peak: what buffers take
     memory_bytes: int | None  # of the chip
     fraction: float  # of it, that JAX's allocator takes
@@ -278,7 +281,8 @@ def memory_fit(
     if environment.get(_ALLOCATOR, "").strip().lower() == _WITHOUT_POOL:
         setting, fraction = f"{_ALLOCATOR}={_WITHOUT_POOL}: no pool", 1.0
     return MemoryFit(
-        peak_bytes=memory.peak if memory is not None else None,
+        peak_bytes=memory.allocated if memory is not None else None,
+        host_bytes=memory.on_host if memory is not None else None,
         memory_bytes=target.memory_bytes or None,
         fraction=_fraction(environment.get(setting or "")) if fraction is None else fraction,
         fraction_source=setting or "JAX's default",

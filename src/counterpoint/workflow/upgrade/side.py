@@ -90,16 +90,9 @@ class UpgradeSide:
 
     @property
     def held_bytes(self) -> int | None:
-        """Bytes of arguments, results and temporaries: the peak is not known before jaxlib 0.10."""
+        """Bytes that a step allocates on a device."""
         compiled = self.forecast.compiled
-        if compiled is None:
-            return None
-        memory = compiled.memory
-        sizes = (memory.argument, memory.output, memory.temp, memory.alias)
-        if None in sizes:
-            return None
-        argument, output, temp, alias = (size or 0 for size in sizes)
-        return argument + output + temp - alias
+        return None if compiled is None else compiled.memory.allocated
 
 
 @frozen(kw_only=True)
