@@ -152,6 +152,21 @@ size, x = jax.lax.while_loop(lambda it: it[0] > 1, lambda it: (it[0] / 2, it[1] 
 print(jax.random.normal(jax.random.key(0), (256, 256)) @ jnp.ones((256, 256)), size, x)
 """
 
+CREATING: Final = """
+import resource
+import jax, jax.numpy as jnp, numpy as np
+filled = [jnp.full((4096, 4096), 0.5) for _ in range(48)]
+keys = jax.random.split(jax.random.key(0), 48)
+drawn = [jax.random.normal(key, (2048, 4096)) * 0.02 for key in keys]
+host = np.ones((4096, 4096), np.float32)
+put = [jax.device_put(host) for _ in range(48)]
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+@jax.jit
+def train_step(w, x):
+    return w - jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w)
+train_step(filled[0], put[0])
+"""
+
 FAILING: Final = """
 import jax
 jax.jit(lambda x: x + 1)(1.0)

@@ -298,6 +298,13 @@ def test_calls_into_python_are_lowered_for_the_target(
     assert call in load_workload(found.directory, found.name).program.decode()
 
 
+def test_arrays_that_are_created_one_by_one_do_not_fill_the_memory(tmp_path: Path) -> None:
+    found = lower(tmp_path, scripts.CREATING)
+
+    assert found.name == "jit_train_step"
+    assert float(printed(found)) < 4.0  # GiB; they have 7.5
+
+
 def test_a_program_is_chosen_by_name(tmp_path: Path) -> None:
     assert lower(tmp_path, scripts.TRAINING, program="evaluate").name == "jit_evaluate"
 

@@ -3,6 +3,9 @@
 All zeros are views of one mapping that is never written to. The kernel allocates pages only on
 writing, so a model of a terabyte takes none; JAX on CPU uses such memory without a copy.
 
+Smaller ones run, for programs read what they return. Those that create arrays of some size run only
+while the process is small: a model whose parameters are created one by one would fill the memory.
+
 Functions that are not run are compiled only to learn how XLA shards their results. If the CPU
 compiler can't compile one (too many devices, or GPU kernels), `UncompiledExecutable` provides the
 shardings: Shardy's propagation is a pass over the module, the same that XLA runs.
@@ -21,6 +24,10 @@ from . import jax_internals as inside
 from .function import LARGE_FLOPS, JaxObject, LoweredFunction
 
 _BYTES = 1 << 28
+_NOTABLE = 1 << 20
+"""Bytes of results, from which on a function is not run by a process of many bytes."""
+_FILLED = 2 << 30
+"""Those many bytes, besides what it held when it imported JAX."""
 _DEVICES = 64
 """Programs for more devices share few cores; those that wait for each other don't end."""
 _NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: do not reserve memory
@@ -36,14 +43,20 @@ class FakeExecutions:
         self._hands_zeros = hands_zeros
         self._executables: dict[int, _Execution] = {}
         self._zeros = Zeros()
+        self._held_at_first = _held()
+
+    @property
+    def is_filled(self) -> bool:
+        """True if this process holds so much memory that further arrays take none."""
+        return _held() - self._held_at_first > _FILLED
 
     def take(
         self, executable: JaxObject, function: LoweredFunction, *, always: bool = False
     ) -> bool:
         """Fake this executable if it is too large to run; return whether it is."""
         large = always or _is_large(executable, function)
-        if large:
-            self._executables[id(executable)] = _Execution(executable, function)
+        if large or _memory(executable) > _NOTABLE:
+            self._executables[id(executable)] = _Execution(executable, function, runs=not large)
         return large
 
     def install(self) -> None:
@@ -59,7 +72,15 @@ class FakeExecutions:
 
         def __call__(self: JaxObject, *args: JaxObject) -> JaxObject:  # noqa: N807
             execution = fakes.find(self.xla_executable)
-            return call(self, *args) if execution is None else fakes.call(execution, self)
+            if execution is None:
+                return call(self, *args)
+            if execution.runs and not fakes.is_filled:
+                self.has_unordered_effects = False
+                try:
+                    return call(self, *args)
+                finally:
+                    self.has_unordered_effects = True
+            return fakes.call(execution, self)
 
         fakes = self
         execute.__init__, execute.__call__ = __init__, __call__
@@ -73,9 +94,10 @@ class FakeExecutions:
             committed: bool = True,
             **named: JaxObject,
         ) -> JaxObject:
-            if len(xs) > 1 and _is_plain(aval) and _bytes(aval) > _BYTES:
+            size = _bytes(aval) if _is_plain(aval) else 0
+            if (len(xs) > 1 and size > _BYTES) or (size > _NOTABLE and self.is_filled):
                 self._hands_zeros()
-                return self._zeros.sharded(put, aval, sharding)
+                return self._zeros.sharded(put, aval, sharding, committed)
             return put(aval, sharding, xs, devices, committed, **named)
 
         pxla.batched_device_put = batched_device_put
@@ -107,7 +129,10 @@ class FakeExecutions:
 class _Execution:
     """A function that is not run, the number of its calls, and its results."""
 
-    def __init__(self, executable: JaxObject, function: LoweredFunction) -> None:
+    def __init__(
+        self, executable: JaxObject, function: LoweredFunction, *, runs: bool = False
+    ) -> None:
+        self.runs = runs  # as long as there is memory
         self.executable = executable  # keeps its id unique
         self.function = function
         self.times = 0
@@ -140,11 +165,13 @@ class Zeros:
             ]
         )
 
-    def sharded(self, put: JaxObject, aval: JaxObject, sharding: JaxObject) -> JaxObject:
+    def sharded(
+        self, put: JaxObject, aval: JaxObject, sharding: JaxObject, committed: bool = True
+    ) -> JaxObject:
         """Return an array on several devices."""
         devices = sharding._device_assignment  # noqa: SLF001
         local = self._view(sharding.shard_shape(aval.shape), aval.dtype)
-        return put(aval, sharding, [local] * len(devices), devices, True)
+        return put(aval, sharding, [local] * len(devices), devices, committed)
 
     def _view(self, shape: tuple[int, ...], dtype: JaxObject) -> JaxObject:
         np: JaxObject = import_module("numpy")
@@ -153,6 +180,15 @@ class Zeros:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
             self._memory = np.frombuffer(mmap.mmap(-1, max(size, 1 << 30), flags), dtype=np.uint8)
         return self._memory[:size].view(dtype).reshape(shape)
+
+
+def _held() -> int:
+    """Return the bytes of memory that this process holds."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123  in a hot path
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+    except OSError:  # no /proc
+        return 0
 
 
 def _is_large(executable: JaxObject, function: LoweredFunction) -> bool:
