@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
+from counterpoint.cli.notebooks import with_notebook
 from counterpoint.cli.numbers import WholeNumber
 from counterpoint.cli.output import check_number, check_output, check_page
 from counterpoint.cli.predict_options import (
@@ -27,6 +28,7 @@ from counterpoint.cli.profiles import check_timeline_output, write_digest, write
 from counterpoint.cli.progress import Progress
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.notebook import is_notebook
 from counterpoint.core.scratch import scratch_directory
 
 if TYPE_CHECKING:
@@ -162,8 +164,10 @@ def _exit_code(prediction: Prediction, out: Path | None) -> int:
 
 
 def _command(workload: str, rest: Sequence[str]) -> list[str] | None:
-    """Return the words after `--`, if any; an executable script may also stand alone."""
+    """Return the words after `--`, if any; a script or a notebook may also stand alone."""
     path = Path(workload)
+    if is_notebook([workload, *rest]):
+        return [*with_notebook([workload])]
     if not rest:
         script = path.is_file() and os.access(path, os.X_OK) and path.read_bytes()[:2] == b"#!"
         return [workload] if script else None

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from counterpoint.capture import launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
+from counterpoint.cli.notebooks import with_notebook
 from counterpoint.cli.output import check_page
 from counterpoint.cli.printing import add_step_summary, print_report, say_line, write_result
 from counterpoint.cli.wording import in_options
@@ -55,7 +56,10 @@ def run(
     check_page(html, force=force)
     profile = profile or ProfileOptions()
     request = make_request(
-        command, workload or WorkloadOptions(), profile, echo="stderr" if json else True
+        with_notebook(command),
+        workload or WorkloadOptions(),
+        profile,
+        echo="stderr" if json else True,
     )
     world = find_world(os.environ)
     own_rank = world.seats[0].rank if world else None

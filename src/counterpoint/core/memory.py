@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+__all__ = ["free_memory", "memory_of_session"]
+
 _FREE: Final = re.compile(r"MemAvailable:\s+(\d+) kB")
 _GROUP: Final = Path("/sys/fs/cgroup")
 _LIMITS: Final = (

@@ -8,7 +8,7 @@ where the prices find it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any
@@ -24,7 +24,7 @@ _STATED = ("flops", "bytes_accessed", "transcendentals")
 @contextmanager
 def absent_gpu(
     capability: tuple[int, ...] | None, note: Callable[[str], None] = lambda _: None
-) -> Iterator[None]:
+) -> Generator[None, None, None]:
     """Answer for a GPU of this capability, or for a TPU (None), within the context."""
     with ExitStack() as replaced:
         if capability is not None:

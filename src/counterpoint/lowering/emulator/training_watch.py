@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib import import_module
 
@@ -11,7 +11,7 @@ from .function import LARGE_FLOPS, JaxObject, describe_function
 
 
 @contextmanager
-def training_watch(found: Callable[[str], None]) -> Iterator[None]:
+def training_watch(found: Callable[[str], None]) -> Generator[None, None, None]:
     """Call `found` with the name of each function that is heavy, or trains, before it is compiled.
 
     JAX compiles here what it is going to run here.
