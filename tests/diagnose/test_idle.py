@@ -136,11 +136,18 @@ def test_a_run_is_matched_with_the_latest_call_that_fits(
     assert blamed(made_calls, made_runs) == expected
 
 
-def test_calls_that_launch_on_devices_in_turn_are_not_matched_in_order() -> None:
-    """Two calls in each step, one for each device; in order, each run would seem early."""
+@pytest.mark.parametrize(("ahead", "who"), [(5, LATE), (120, NOT_KNOWN)])
+def test_calls_for_one_device_at_a_time_are_not_matched_on_each(ahead: int, who: str) -> None:
+    """Two calls in each step, one for each device; on each device, runs would seem early."""
     runs = [Run(n * 300 + 100 * d, 90, d) for n in range(6) for d in range(2)]
-    calls = [Event("PjitFunction(step)", run.start - 5, 10) for run in runs]
-    assert blamed(calls, runs) == {NOT_KNOWN: 210}
+    calls = [Event("PjitFunction(step)", run.start - ahead, 10) for run in runs]
+    assert blamed(calls, runs) == {who: 210}
+
+
+def test_a_lambda_is_known_by_the_name_of_its_module() -> None:
+    runs = [Run(n * 150, 90, program="jit__lambda") for n in range(8)]
+    calls = [Event("PjitFunction(<lambda>)", run.start - 100, 10) for run in runs]
+    assert blamed(calls, runs) == {IN_TIME: 60}
 
 
 def test_a_call_with_the_id_of_a_run_is_its_call(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from counterpoint.diagnose.host.hosts import HostActivity, IdleEvent, host_activ
 from counterpoint.diagnose.host.launches import (
     NEVER,
     CallReturns,
+    InTurn,
     Launched,
     calling_names,
     launched,
@@ -313,7 +314,7 @@ class _Given:
     for_hosts: Mapping[int, Intervals]
     reading: Longs
     returns: Mapping[int, CallReturns]
-    turns: frozenset[tuple[int, str]]
+    turns: Mapping[tuple[int, str], InTurn]
 
     def split(
         self,
@@ -328,7 +329,7 @@ class _Given:
         device, host = of
         inside = union(*windows)
         gaps = inside - busy_time
-        turns = frozenset(function for at, function in self.turns if at == host)
+        turns = {function: runs for (at, function), runs in self.turns.items() if at == host}
         times = launched(self.data.timeline, runs, self.returns[host], turns)
         own, late = _split(runs, inside, gaps, side, times)
         blocked_here = inside & side.blocked

@@ -8,7 +8,8 @@ nothing, and a run that counts as launched in time was.
 
 Two matches fit where there is one run more than calls: the call of the first run or that of the
 last is missing. If devices then wait about as long for nothing under both, it is not known which
-holds.
+holds. Where a function is called for each of several devices in turn, the calls and the runs of all
+of them have to alternate; else it is not known either.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from counterpoint.timeline.step_range import CALL
 Longs = NDArray[np.int64]
 
 _JIT: Final = re.compile(r"^p?jit_(.*)$")
+_NOT_IN_NAMES: Final = re.compile(r"[^\w.-]")
 
 NEVER: Final = int(np.iinfo(np.int64).max)
 _ALWAYS: Final = int(np.iinfo(np.int64).min)
@@ -53,8 +55,13 @@ def calling_names(timeline: Timeline) -> Mapping[str, Sequence[int]]:
     names: dict[str, list[int]] = {}
     for index in matching(timeline.host_names, CALL):
         if found := CALL.match(timeline.host_names[index]):
-            names.setdefault(found[1], []).append(index)
+            names.setdefault(_as_in_hlo(found[1]), []).append(index)
     return names
+
+
+def _as_in_hlo(function: str) -> str:
+    """Return a function's name as it is in the name of its module: `_lambda` of `<lambda>`."""
+    return _NOT_IN_NAMES.sub("_", function).rstrip("_")
 
 
 class CallReturns:
@@ -78,43 +85,58 @@ class CallReturns:
 def functions_of(timeline: Timeline) -> Sequence[str]:
     """Return the jitted function of each program; empty if its name tells none."""
     found = (_JIT.match(entry.name) for entry in timeline.programs)
-    return ["" if match is None else match[1] for match in found]
+    return ["" if match is None else _as_in_hlo(match[1]) for match in found]
+
+
+class InTurn(NamedTuple):
+    """Runs of a function whose calls launch one run each, on one of several devices."""
+
+    starts: Longs  # of the runs of all devices, in order
+    launched: Launched
+
+    def of(self, starts: Longs) -> Launched:
+        """Return when the runs that start at these times had been launched."""
+        at = np.searchsorted(self.starts, starts)
+        return Launched(self.launched.earliest[at], self.launched.latest[at])
 
 
 def taking_turns(
     timeline: Timeline, returns: Mapping[int, CallReturns]
-) -> frozenset[tuple[int, str]]:
-    """Return each host and function whose calls launch one run each, of several devices.
+) -> Mapping[tuple[int, str], InTurn]:
+    """Return by host and function the runs of functions that are called for each device.
 
-    Elsewhere a call launches a run on every device.
+    Elsewhere a call launches a run on every device. Calls for each device can be matched where
+    calls and runs alternate; else the order of runs need not be that of calls.
     """
     functions = dict(enumerate(functions_of(timeline)))
     hosts = {index: device.host for index, device in enumerate(timeline.devices)}
-    counts = (
-        timeline.runs.with_columns(
-            function=pl.col("program").replace_strict(functions, return_dtype=pl.String),
-            host=pl.col("device").replace_strict(hosts, return_dtype=pl.UInt32),
-        )
-        .group_by("host", "function", "device")
-        .len()
-        .group_by("host", "function")
-        .agg(pl.col("len").sum().alias("all"), pl.col("len").max().alias("most"))
-    )
-    return frozenset(
-        (host, function)
-        for host, function, of_all, most in counts.rows()
-        if abs((calls := len(returns[host].of(function)[0])) - of_all) < abs(calls - most)
-    )
+    found: dict[tuple[int, str], InTurn] = {}
+    of_functions = timeline.runs.with_columns(
+        function=pl.col("program").replace_strict(functions, return_dtype=pl.String),
+        host=pl.col("device").replace_strict(hosts, return_dtype=pl.UInt32),
+    ).partition_by("host", "function", as_dict=True)
+    for (host, function), runs in of_functions.items():
+        begin, end = returns[int(str(host))].of(str(function))
+        calls, most = len(begin), int(runs.group_by("device").len()["len"].to_numpy().max())
+        if abs(calls - len(runs)) >= abs(calls - most):
+            continue
+        starts = runs["start_ps"].sort().to_numpy()
+        number = np.searchsorted(begin, starts, side="right")  # calls before each run
+        match = Launched(np.full(len(starts), _ALWAYS), np.full(len(starts), NEVER))
+        if calls and (np.diff(number)[:-1] == 1).all():  # the last call may have been cut off
+            match = _in_order(begin, end, starts, idle_since=starts)
+        found[int(str(host)), str(function)] = InTurn(starts, match)
+    return found
 
 
 def launched(
-    timeline: Timeline, runs: pl.DataFrame, returns: CallReturns, unmatched: frozenset[str]
+    timeline: Timeline, runs: pl.DataFrame, returns: CallReturns, turns: Mapping[str, InTurn]
 ) -> Launched:
     """Return when each run had been launched.
 
     `runs` are those of one device in order of start. Both must cover the whole profile: a run after
-    the last call would look as if a call was lost. The functions `unmatched` can't be matched in
-    order.
+    the last call would look as if a call was lost. `turns` are the functions that are called for
+    each device.
     """
     recorded = runs["launched_ps"].fill_null(NEVER).to_numpy()
     earliest, latest = recorded.copy(), recorded.copy()
@@ -134,8 +156,8 @@ def launched(
         if not len(begin):
             continue
         found = (
-            Launched(np.full(len(own), _ALWAYS), np.full(len(own), NEVER))
-            if function in unmatched
+            turns[function].of(start[own])
+            if function in turns
             else _in_order(begin, end, start[own], idle_since[own])
         )
         ordered = recorded[own] == NEVER
