@@ -21,9 +21,9 @@ class RunCompiles:
 def all_compiles(run: Run) -> RunCompiles | None:
     """Return what XLA compiled in a Run; None if nothing."""
     ranks = [[found for found in rank.compiles if found.kind == "backend"] for rank in run.ranks]
-    compiles = max(ranks, key=lambda found: sum(one.seconds for one in found), default=[])
-    if not compiles:
+    if not any(ranks):
         return None
+    compiles = max(ranks, key=lambda found: sum(one.seconds for one in found))
     longest = max(compiles, key=lambda found: found.seconds)
     seconds = sum(found.seconds for found in compiles)
     return RunCompiles(len(compiles), seconds, longest.name, longest.seconds)

@@ -166,14 +166,18 @@ def hidden_by_the_median(data: StepData) -> str | None:
     run = data.context.run
     again = compiled_in_run(run).values() if run is not None else ()
     count, seconds = sum(times for times, _ in again), sum(took for _, took in again)
-    steps = run.timed.steps if run is not None and run.timed is not None else ()
-    if run is not None and len(steps) > WARM:
-        lasted_s = steps[-1].start_s - steps[WARM].start_s
+    timed = run.timed if run is not None else None
+    if timed is not None and len(timed.steps) > WARM + 1:
+        first, last = timed.steps[WARM], timed.steps[-1]
+        steps = len(timed.steps) - 1 - WARM
+        if first.step is not None and last.step is not None and last.step > first.step:
+            steps = last.step - first.step  # a program may print every tenth
+        lasted_s = last.start_s - first.start_s
         if seconds > _WORTH_SAYING * lasted_s:
             return (
                 f"{count:,} compiles after the run's first steps take {seconds:,.1f} of"
-                f" {lasted_s:,.1f} s: a step takes {lasted_s / (len(steps) - 1 - WARM) * 1e3:,.1f}"
-                " ms on average, and the median step is one without a compile (STEP303)"
+                f" {lasted_s:,.1f} s: a step takes {lasted_s / steps * 1e3:,.1f} ms on average, and"
+                " the median step is one without a compile (STEP303)"
             )
         return None
     if count > 1 and seconds * 1e3 > data.step_ms:
