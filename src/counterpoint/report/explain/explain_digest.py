@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.core import Basis, Range, Unknown
 from counterpoint.core.printable import counted_noun, some
-from counterpoint.diagnose import Explanation, Finding, WindowKind
+from counterpoint.diagnose import VIRTUAL_DEVICES, Explanation, Finding, WindowKind
 from counterpoint.report import units
 from counterpoint.report.digest import LOSS, Digest, DigestLine, notes, short_name, short_place
 from counterpoint.report.explain.explain_document import NEARLY_ALL, next_after_explain
@@ -46,6 +46,7 @@ def explain_digest(
             0,
         ),
         *_ending(run),
+        *([DigestLine(VIRTUAL_DEVICES, 2)] if VIRTUAL_DEVICES in explanation.notes else []),
         *step_lines(explanation, run),
         *finding_lines(explanation),
     ]
@@ -73,6 +74,8 @@ def step_lines(explanation: Explanation, run: Run | None = None) -> Iterator[Dig
         yield DigestLine("step: unknown, no whole step in this profile", 0)
     else:
         yield DigestLine(f"step [{basis}]: {_step(explanation)}", 0)
+    if explanation.hidden:
+        yield DigestLine(explanation.hidden, 0)
     beside = count_beside_chosen(explanation, run)
     if beside is not None:
         text = f"by the run's own count [measured]: {counted_outside(beside)}"
@@ -167,7 +170,8 @@ def finding_lines(explanation: Explanation) -> Iterator[DigestLine]:
 
 def other_notes(explanation: Explanation) -> Iterator[str]:
     """Yield the notes that are not among the warnings."""
-    return (note for note in explanation.notes if note not in explanation.failures)
+    apart = (*explanation.failures, VIRTUAL_DEVICES)
+    return (note for note in explanation.notes if note not in apart)
 
 
 def _loss(finding: Finding, explanation: Explanation) -> str:
