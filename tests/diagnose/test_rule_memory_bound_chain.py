@@ -76,6 +76,42 @@ def test_silent_where_the_chip_is_not_known() -> None:
     assert not list(check(made(chain(), {"centred": 100, "scaled": 100}, chip=None)))
 
 
+def test_a_kernel_that_reads_parts_of_several_buffers_saves_no_more_than_it_takes() -> None:
+    part = ROWS // 8
+    written = "\n".join(
+        f"  w{n} = f32[{ROWS}]{{0}} fusion(x), kind=kLoop, calls=write, {where('jvp(f)/neg', 5)}"
+        for n in range(4)
+    )
+    taken = "\n".join(
+        f"  p{n} = f32[{ROWS}]{{0}} parameter({n})\n"
+        f"  s{n} = f32[{part}]{{0}} slice(p{n}), slice={{[0:{part}]}}"
+        for n in range(4)
+    )
+    hlo = f"""
+write {{
+  a = f32[{ROWS}]{{0}} parameter(0)
+  ROOT b = f32[{ROWS}]{{0}} negate(a)
+}}
+
+join {{
+{taken}
+  t0 = f32[{part}]{{0}} add(s0, s1)
+  t1 = f32[{part}]{{0}} add(s2, s3)
+  ROOT t = f32[{part}]{{0}} add(t0, t1)
+}}
+
+ENTRY main {{
+  x = f32[{ROWS}]{{0}} parameter(0)
+{written}
+  ROOT r = f32[{part}]{{0}} fusion(w0, w1, w2, w3), kind=kLoop, calls=join, {where("jvp(f)/add", 6)}
+}}
+"""
+    case = made(hlo, {"w0": 100, "w1": 100, "w2": 100, "w3": 100, "r": 900})
+    (finding,) = check(case)
+    assert finding.takes_ms == pytest.approx(1.3)
+    assert priced(finding).high <= 0.4 + 0.9
+
+
 ATTENTION = f"""
 adding {{
   l = f32[] parameter(0)

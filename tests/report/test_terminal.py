@@ -37,7 +37,7 @@ from counterpoint.report.explain.explain_digest import explain_digest
 from counterpoint.report.explain.explain_document import explain_document, run_digest
 from counterpoint.report.explain.explain_tables import ops_section
 from counterpoint.report.html import document_html
-from counterpoint.report.runs import steps_line
+from counterpoint.report.runs import run_lines, steps_line
 from counterpoint.report.summary import summarize_explanation, summarize_run
 from counterpoint.report.terminal import bar_cells, plain_text, print_document
 from counterpoint.runs.run import (
@@ -390,6 +390,22 @@ def test_the_step_time_is_that_which_the_run_counted_not_the_guess_of_an_unmarke
     explained, run = explain(accumulated()), a_run(0.130)
     assert step_of(explained, run) == pytest.approx(130)
     assert "the step" not in run_digest(explained, run).largest_loss
+
+
+@pytest.mark.parametrize(
+    ("seconds", "line"),
+    [
+        ([196.8], "compiles 196.8 s in 1 compile of jit_step"),
+        ([3.0, 1.5], "compiles 4.5 s in 2 compiles, the longest 3.0 s (jit_step)"),
+        ([0.3], None),
+    ],
+)
+def test_a_run_says_how_long_it_compiled(seconds: list[float], line: str | None) -> None:
+    compiles = tuple(Compile("jit_step", took, "backend", 90.0) for took in seconds)
+    run = a_run(0.1)
+    run = replace(run, ranks=(replace(run.ranks[0], compiles=compiles),))
+    said = [it for it in run_lines(run, Path("run")) if it.startswith("compiles")]
+    assert said == ([line] if line else [])
 
 
 def test_steps_inside_the_profile_that_agree_with_it_are_no_matter_of_markers() -> None:
