@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.diagnose.finding import Finding
-from counterpoint.workflow.prediction import predict
+from counterpoint.workflow.prediction import Prediction, predict
 from run_directory import RunDirectory
 from xla_compiler import why_none
 
@@ -36,5 +36,14 @@ def lowered(run_directory: RunDirectory, name: str) -> Path:
 
 def found(run_directory: RunDirectory, name: str, code: str) -> Finding | None:
     """The finding of that code on the predicted step."""
-    prediction = predict(lowered(run_directory, name), target="8xH100")
+    prediction = _predicted(run_directory, name)
     return next((it for it in prediction.explanation.findings if it.code == code), None)
+
+
+def step_ms(run_directory: RunDirectory, name: str) -> float:
+    """The predicted step."""
+    return _predicted(run_directory, name).step_s * 1e3
+
+
+def _predicted(run_directory: RunDirectory, name: str) -> Prediction:
+    return predict(lowered(run_directory, name), target="8xH100")

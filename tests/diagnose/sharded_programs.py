@@ -144,6 +144,14 @@ def inference_without_sharding() -> Step:
 
 def mlp_in_scan_without_constraint() -> Step:
     """No product is repeated, but activations are summed over devices with different examples."""
+    return _mlp_in_scan(free)
+
+
+def mlp_in_scan_with_constraint() -> Step:
+    return _mlp_in_scan(kept(mesh(fsdp=8), "fsdp"))
+
+
+def _mlp_in_scan(keep: Callable[[Any], Any]) -> Step:
     where = mesh(fsdp=8)
     params = {
         "emb": shaped(where, P("fsdp"), WORDS, WIDTH),
@@ -152,10 +160,11 @@ def mlp_in_scan_without_constraint() -> Step:
     }
 
     def layer(x: Any, w: Any) -> Any:
-        return x + jax.nn.gelu(x @ w["up"].astype(BF16)) @ w["down"].astype(BF16), None
+        x = keep(x)
+        return keep(x + jax.nn.gelu(x @ w["up"].astype(BF16)) @ w["down"].astype(BF16)), None
 
     def loss(params: Any, tokens: Any) -> Any:
-        x = params["emb"][tokens].astype(BF16)
+        x = keep(params["emb"][tokens].astype(BF16))
         x, _ = jax.lax.scan(layer, x, {name: params[name] for name in ("up", "down")})
         return jnp.mean(x.astype(jnp.float32) ** 2)
 
