@@ -91,8 +91,8 @@ SINCE: Final = "0.1"
 _LEAST_SHARE: Final = 0.03
 """Minimum share of the step: a projection that all heads share is repeated on purpose."""
 _PARTS: Final = (0.5, 3.0)
-"""The saving over what is seen of it: in five programs, predicted with constraints and without, 1.06
-to 2.6. Partial sums of the whole batch are written, too, and tight memory costs recomputation.
+"""The saving over what is seen of it: in five programs, predicted with constraints and without,
+1.06 to 2.6. Partial sums of the whole batch are written, too, and tight memory costs recomputation.
 """
 _NAMED: Final = 3
 _PRODUCTS: Final = ("matmul", "attention", "convolution")
