@@ -90,7 +90,8 @@ class Dataflow(ABC, Generic[Fact]):
         of = self.program.operands(it)[0].shape
         at = it.tuple_index or 0
         if len(whole) != leaves(of):  # of a start, whose type has more than the result
-            return (self.all_of(whole[1:], whole[0]),) * leaves(it.shape)
+            first, *others = whole
+            return (self.all_of(others, first),) * leaves(it.shape)
         before = sum(map(leaves, of.parts[:at]))
         return whole[before : before + leaves(it.shape)]
 
