@@ -107,7 +107,8 @@ class Dataflow(ABC, Generic[Fact]):
         while True:
             after = self.run(it.calls[0], (state,))
             if len(it.calls) > 1:
-                after = self.chosen_by(after, self.run(it.calls[1], (state,))[0])
+                (goes_on,) = self.run(it.calls[1], (state,))
+                after = self.chosen_by(after, goes_on)
             merged = self._merged(state, after)
             if merged == state:
                 return state
