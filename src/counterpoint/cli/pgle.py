@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -83,7 +82,6 @@ from counterpoint.report.pgle import (
     profile_document,
     profile_json,
 )
-from counterpoint.runs import is_run
 from counterpoint.runs.timeline import profile_paths
 
 Switch = Annotated[bool, Parameter(show_default=False)]
@@ -490,11 +488,6 @@ def _next_of_apply(applied: AppliedProfile, program: Path, chosen: ApplyOptions)
     profile = str(applied.path)
     if applied.target.tpu is not None and applied.fits:
         return next_on_tpus(applied, program, chosen.out, chosen.env)
-    if applied.own is not None and applied.keyed:
-        recording = str(program) if is_run(program) or zipfile.is_zipfile(program) else "logdir"
-        bare = str(applied.path.with_name(f"{applied.path.stem}-bare.pbtxt"))
-        words = ["pgle", "make", recording, "--bare", "--module", applied.own.name, "-o", bare]
-        return f"{shlex.join(['counterpoint', *words])}   # or apply with the jaxlib of the run"
     if applied.fits:
         return manual(profile, program)
     return shlex.join(["counterpoint", "pgle", "show", profile]) + "   # what it was made from"

@@ -123,9 +123,21 @@ class AppliedProfile:
         return self.used and not self.stale
 
     @property
+    def looked_up(self) -> tuple[int, int]:
+        """The costs that XLA found, and those that it looked up, by its own count.
+
+        By the names that the program has if its log counts none, as libtpu's.
+        """
+        part = self.coverage.instructions
+        if self.found:
+            return self.found, self.found + self.missing
+        return round(part.found), round(part.whole)
+
+    @property
     def partial(self) -> bool:
         """True if it lacks much of what XLA looks up."""
-        return self.coverage.instructions.share < _ENOUGH
+        found, whole = self.looked_up
+        return found < _ENOUGH * whole
 
     @property
     def proof(self) -> tuple[str, ...]:
@@ -163,11 +175,10 @@ class AppliedProfile:
         found += [
             f"made under different conditions: {difference}" for difference in stale.differences
         ]
-        part = self.coverage.instructions
+        had, whole = self.looked_up
         if self.used and self.partial:
-            left = part.whole - part.found
             found.append(
-                f"{left:,.0f} of {part.whole:,.0f} instructions have no cost in it: XLA schedules "
+                f"{whole - had:,} of {whole:,} instructions have no cost in it: XLA schedules "
                 "those by its own model"
             )
         if self.used and not self.changed:
@@ -189,22 +200,17 @@ class AppliedProfile:
             f"{f', jaxlib {old}' if old else ''}); this compile, without a GPU, differs "
             f"({self.compiled.fingerprint}, jaxlib {new})"
         )
-        if self.keyed:
-            return f"{message}: XLA drops the costs, whose names carry the other fingerprint"
-        return (
-            f"{message}: applied by name, although {self.renamed:,} names seem to stand "
-            "for other operations here"
+        names = (
+            f", although {self.renamed:,} names seem to stand for other operations here"
+            if self.renamed
+            else ""
         )
+        return f"{message}: applied by the names of instructions, without fingerprints{names}"
 
     @property
     def renamed(self) -> int:
         """Number of names that stood for another operation where the profile was made."""
         return len(reused_names(self.own, self.compiled.program)) if self.own is not None else 0
-
-    @property
-    def keyed(self) -> bool:
-        """True if each of its costs is of one module, named by its fingerprint."""
-        return all(cost.fingerprint is not None for cost in self.profile.costs)
 
     def _scheduler_denied(self) -> str | None:
         """Return the warning about a scheduler that was turned off."""
@@ -266,10 +272,30 @@ def apply_profile(
         predicted = compiler(_unchecked(library))
         if predicted.fingerprint in sources:
             plain, without = dict(library), predicted
-    say(f"compiling {workload.name} for {target} with the profile")
-    compiled = _compile_with(compiler, {**plain, PROFILE: str(place)})
     source_program = next((it for it in own_programs(workload) if it.fingerprint in sources), None)
-    return compare_compiles(place, profile, without, compiled, source_program)
+    say(f"compiling {workload.name} for {target} with the profile")
+    if source_program is None or without.fingerprint in sources:
+        compiled = _compile_with(compiler, {**plain, PROFILE: str(place)})
+        return compare_compiles(place, profile, without, compiled, source_program)
+    with scratch_directory("pgle") as scratch:
+        bare = by_name(profile, source_program)
+        file = write_profile(bare, scratch / f"{place.stem}.pbtxt")
+        compiled = _compile_with(compiler, {**plain, PROFILE: str(file)})
+        return compare_compiles(place, bare, without, compiled, source_program)
+
+
+def by_name(profile: Profile, program: Program) -> Profile:
+    """Return the costs of one program under bare names, which XLA takes in any program.
+
+    A compile without the device has another fingerprint than that of the run, and XLA drops costs
+    of another fingerprint. It is for a program that is known to be the same.
+    """
+    costs = (
+        replace(cost, fingerprint=None)
+        for cost in profile.costs
+        if cost.fingerprint in (None, program.fingerprint)
+    )
+    return replace(profile, costs=tuple(costs))
 
 
 def apply_on_tpus(

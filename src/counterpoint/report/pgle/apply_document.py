@@ -49,11 +49,10 @@ def _headline(applied: AppliedProfile) -> str:
         return (
             f"{_STALE[applied.coverage.staleness.fit]}: its costs may belong to other instructions"
         )
-    instructions = applied.coverage.instructions
-    if instructions.found == instructions.whole:
-        return f"yes, all {instructions.whole:,.0f} costs that XLA looks up"
-    part = f"{instructions.found:,.0f} of the {instructions.whole:,.0f} costs that XLA looks up"
-    share = f"{part} ({units.percent(instructions.share)})"
+    found, whole = applied.looked_up
+    if found == whole:
+        return f"yes, all {whole:,} costs that XLA looks up"
+    share = f"{found:,} of the {whole:,} costs that XLA looks up ({units.percent(found / whole)})"
     return f"yes, but only {share}" if applied.partial else f"yes, {share}"
 
 
