@@ -486,3 +486,14 @@ def test_a_program_is_compiled_with_each_flag_first(
     assert left_out["xla_gpu_enable_dynamic_slice_fusion"].startswith("does not compile: ")
     assert any("predicted" in why and "slower" in why for why in left_out.values())
     assert main([*words, "--no-predict"]) == 3  # StableHLO has no facts before it is compiled
+
+
+def test_what_the_run_has_set_already_is_not_recommended() -> None:
+    name = "xla_gpu_enable_while_loop_double_buffering"
+    request = RecommendationRequest(
+        workloads=("fsdp",), goal="speed", release=release("0.10.2"), given={name: "True"}
+    )
+    found = recommend(request)
+    assert name not in found.settings.flags
+    assert why_not(found)[name] == "the run of this program has set it already"
+    assert name in recommend(replace(request, given={name: "false"})).settings.flags

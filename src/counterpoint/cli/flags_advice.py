@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import chain
 from pathlib import Path
@@ -245,7 +245,20 @@ def _situation(
         program=program_facts(scheduled, known.version) if scheduled is not None else None,
         where=shlex.quote(str(program)) if program is not None else None,
         compiled=compiled is not None,
+        given=_given_in(program),
     )
+
+
+def _given_in(program: Path | None) -> Mapping[str, str]:
+    """Return the flags and variables of a Run; of other programs nothing is known."""
+    from counterpoint.runs import is_run, read_run
+    from counterpoint.runs.reports import variables_of
+    from counterpoint.workflow.feedback import flags_of
+
+    if program is None or not program.is_dir() or not is_run(program):
+        return {}
+    run = read_run(program)
+    return {**dict(run.settings.env), **variables_of(run), **flags_of(run)}
 
 
 def thresholds(  # noqa: PLR0913 - the options of the command

@@ -7,7 +7,7 @@ candidate: gains measured elsewhere are quoted with it, but only a measurement h
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Final
 
 from counterpoint.core import ArgumentError
@@ -135,6 +135,7 @@ class RecommendationRequest:
     program: ProgramFacts | None = None
     where: str | None = None
     compiled: bool = False  # the program is going to be compiled with each line
+    given: Mapping[str, str] = field(default_factory=dict[str, str])  # what its run has set already
 
     @property
     def on_tpu(self) -> bool:
@@ -343,7 +344,7 @@ def _fitted(
     line: RecipeLine, recipe: Recipe, situation: RecommendationRequest
 ) -> tuple[RecipeLine | None, str | None]:
     """Return the line as needed here, or the reason why it is not needed."""
-    why = _beside_the_point(line, recipe, situation)
+    why = _beside_the_point(line, recipe, situation) or _set_already(line, situation)
     if why is not None:
         return None, why
     if line.name == _LHS and situation.program is not None and situation.program.beyond_model:
@@ -367,6 +368,13 @@ def _beside_the_point(
     if situation.on_tpu and line.channel is not Channel.LIBTPU_INIT_ARGS:
         return None if line.name.startswith(_ANYWHERE) else "for GPUs only"
     return None
+
+
+def _set_already(line: RecipeLine, situation: RecommendationRequest) -> str | None:
+    """Return the reason if the program's own run had the same value."""
+    given = situation.given.get(line.name)
+    same = given is not None and given.casefold() == line.value.casefold()
+    return "the run of this program has set it already" if same else None
 
 
 def _about(recipe: Recipe, situation: RecommendationRequest) -> bool:
