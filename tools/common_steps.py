@@ -5,6 +5,10 @@ large steps hold: a scan over layers with its backward pass, collectives of weig
 in it and outside, attention, a loss over a vocabulary, and an optimizer.
 """
 
+# JAX leaves some types open.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
