@@ -43,7 +43,7 @@ from counterpoint.flags.settings import Channel, Layout, Settings, why_invalid
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.versions import lhs_flag_needed, version_number
 
-__all__ = ["CHIP_GENERATIONS", "NEEDED", "Condition", "Recipe", "recipes"]
+__all__ = ["CHIP_GENERATIONS", "NEEDED", "Condition", "Recipe", "recipes", "settings_of"]
 
 CHIP_GENERATIONS: Final = {
     "blackwell": re.compile(r"\bG?B\d{2,3}\b|\bRTX (50\d\d|PRO)"),

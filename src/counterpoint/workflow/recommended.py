@@ -27,6 +27,8 @@ from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate
 from counterpoint.workflow.prediction import Prediction, predict
 from counterpoint.workflow.variant import Variant
 
+__all__ = ["compiled_program", "with_predictions"]
+
 Say = Callable[[str], None]
 
 _SLOWER: Final = 0.001
