@@ -531,11 +531,11 @@ def test_a_profile_is_written_in_pieces_where_the_device_can(
     )
     jax = SimpleNamespace(profiler=profiler, default_backend=lambda: backend)
     Profiler(cast("ModuleType", jax)).start(
-        tmp_path, perfetto_link=False, perfetto_trace=False, in_pieces=asked
+        tmp_path, perfetto_link=False, perfetto_trace=False, in_pieces=asked, python=asked
     )
     assert started == [options]
     assert options.advanced_configuration == given
-    assert options.python_tracer_level == 0
+    assert options.python_tracer_level == int(asked)
 
 
 # How long a window by time lasts

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import counterpoint
+from command_line import in_process
 from counterpoint.capture.interpreter import find_interpreter, named_interpreter
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import ProfileSchedule, RunRequest
-from counterpoint.runs import OutcomeKind, Run
+from counterpoint.runs import OutcomeKind, Run, read_run
 from counterpoint.runs.reports import effective_flags
 
 pytest.importorskip("jax")
@@ -145,6 +146,19 @@ class TestFailures:
             counterpoint.read(made.path)
         assert refused.value.why is not None
         assert "only 2 steps began" in refused.value.why
+
+    def test_the_calls_of_python_are_recorded_where_that_is_asked(self, tmp_path: Path) -> None:
+        program = STEPS.replace("        x =", "        load_batch()\n        x =").replace(
+            "step =", "import time\ndef load_batch():\n    time.sleep(0.01)\nstep ="
+        )
+        found: list[bool] = []
+        for name, more in (("plain", ()), ("python", ("--profile-python",))):
+            words = ("run", "--profile-start-step", "2", *more, "-o", tmp_path / name)
+            done = in_process(*words, "--", sys.executable, "-c", program, environment=ENVIRONMENT)
+            assert done.returncode == 0, done.stderr
+            calls = read_run(tmp_path / name).profiles[0].read_bytes()
+            found.append(b"load_batch" in calls)
+        assert found == [False, True]
 
     def test_a_program_that_is_killed_before_its_profile(self, tmp_path: Path) -> None:
         killed = STEPS.replace("range(8)", "range(2)") + "import os, time; time.sleep(1.5);"

@@ -41,7 +41,7 @@ def test_many_calls() -> None:
 
 def test_nothing_recorded_is_said(said: Said) -> None:
     (finding,) = found(made([Run(n * 150, 90) for n in range(5)]))
-    assert "python_tracer_level=1" in finding.remedy.text
+    assert "`profile_python=`" in finding.remedy.text
     said(finding)
 
 

@@ -36,6 +36,7 @@ class ProfileSchedule:
     steps in a row without a compile, or when nothing was compiled for a second. An explicit
     `quiet_s` is waited for even if there are steps, and `seconds` is the length of the window if
     there are no steps. A profile `in_pieces` may exceed 2 GB (JAX 0.11.1 or later, not on GPUs).
+    With `python` it has the calls of the host's Python, a span for each.
     """
 
     start_step: int | None = None
@@ -44,6 +45,7 @@ class ProfileSchedule:
     seconds: float | None = None
     perfetto_link: bool = False
     in_pieces: bool = False
+    python: bool = False
     processes: Literal["all"] | tuple[int, ...] = "all"
     instead: str | None = None
     """Why none is recorded: the program records one itself."""
@@ -59,6 +61,7 @@ class ProfileSchedule:
             "longest_s": LONGEST_S if self.seconds is None else self.seconds,
             "perfetto_link": self.perfetto_link,
             "in_pieces": self.in_pieces,
+            "python": self.python,
             "profile": self.has(rank) and self.instead is None,
             "instead": self.instead,
         }

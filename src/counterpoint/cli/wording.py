@@ -24,10 +24,11 @@ ignore in_place indifferent jaxlib jitter job_template jobs json keep_program ke
 kernel_table last layers log loss_tolerance meet memory min_coverage min_time model module name
 nccl_table no_before no_browser no_predict no_probe no_profile no_tries nodes nsys nsys_option only
 out output params patch per percentile perfetto_link pgle pgle_out plugin port predict print_only
-processes profile profile_after_quiet profile_in_pieces profile_seconds profile_start_step
-profile_steps profiling program project python rank ranks ranks_per_node ray_address recipe repeats
-root run_id runs schedule_only seed select set settings shortlist since skip slurm source space step
-steps stop_after_steps store strict study target target_gain timeout timings to top topology
+processes profile profile_after_quiet profile_in_pieces profile_python profile_seconds
+profile_start_step profile_steps profiling program project python rank ranks ranks_per_node
+ray_address recipe repeats root run_id runs schedule_only seed select set settings shortlist since
+skip slurm source space step steps stop_after_steps store strict study target target_gain timeout
+timings to top topology
 total_params until what_if with workload
 """
 ARGUMENTS: Final = frozenset(_ARGUMENTS.split())

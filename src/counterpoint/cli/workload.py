@@ -68,6 +68,7 @@ class ProfileOptions:
         no_profile: Run without a profile.
         profile_in_pieces: Write the profile piece by piece, so that it may exceed 2 GB: with JAX
             0.11.1 or later, not on GPUs. It then contains no HLO.
+        profile_python: Record the calls of the host's Python, too, which makes steps longer.
         perfetto_link: When the run is done, serve the profile to ui.perfetto.dev and wait.
         processes: Ranks to profile: all, or numbers separated by commas.
     """
@@ -78,6 +79,7 @@ class ProfileOptions:
     profile_seconds: float | None = None
     no_profile: Switch = False
     profile_in_pieces: Switch = False
+    profile_python: Switch = False
     perfetto_link: Switch = False
     processes: str = "all"
 
@@ -170,6 +172,7 @@ def _window(profile: ProfileOptions) -> ProfileSchedule | None:
         seconds=profile.profile_seconds,
         perfetto_link=profile.perfetto_link,
         in_pieces=profile.profile_in_pieces,
+        python=profile.profile_python,
         processes=_processes(profile.processes),
     )
 

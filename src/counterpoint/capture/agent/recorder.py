@@ -337,6 +337,7 @@ class ProfileRecorder:
                 perfetto_trace=link
                 and start is None,  # the process, and stops it: only from this thread
                 in_pieces=self.window.in_pieces,
+                python=self.window.python,
             )
         except (NotYetError, OtherProfilerError) as reason:
             self.reason, self._tried_s = str(reason), time.monotonic()

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+_PYTHON = "python_tracer_level"  # off unless wanted: a span per Python call drowns the rest
 _OPTIONS = {
-    "python_tracer_level": 0,  # a span per Python call would drown the rest
     "host_tracer_level": 2,  # the level of step annotations and of XLA's own spans on the host
     "enable_hlo_proto": True,  # PGLE profiles are made from the HLO in the trace
     "raise_error_on_start_failure": True,  # else a second profiler silently records nothing
@@ -53,9 +53,18 @@ class Profiler:
         self.starting: int | None = None  # the thread that is starting one
 
     def start(
-        self, directory: Path, *, perfetto_link: bool, perfetto_trace: bool, in_pieces: bool = False
+        self,
+        directory: Path,
+        *,
+        perfetto_link: bool,
+        perfetto_trace: bool,
+        in_pieces: bool = False,
+        python: bool = False,
     ) -> None:
-        """Start recording into `directory`; `in_pieces` where JAX and the device can."""
+        """Start recording into `directory`; `in_pieces` where JAX and the device can.
+
+        With `python` the calls of Python are recorded, too.
+        """
         self.refuse_second()
         _require_writable(directory)
         self._before = _files(directory)
@@ -65,7 +74,7 @@ class Profiler:
                 str(directory),
                 create_perfetto_link=perfetto_link,
                 create_perfetto_trace=perfetto_trace,
-                **self._options(in_pieces),
+                **self._options(in_pieces, python),
             )
         except Exception as error:
             raise _in_words(error) from error
@@ -142,12 +151,12 @@ class Profiler:
                     time.sleep(_LOOK_S)
         return True
 
-    def _options(self, in_pieces: bool) -> dict[str, Any]:
+    def _options(self, in_pieces: bool, python: bool) -> dict[str, Any]:
         make = getattr(self._jax.profiler, "ProfileOptions", None)
         if make is None:
             return {}
         options = make()
-        for name, value in _OPTIONS.items():
+        for name, value in {**_OPTIONS, _PYTHON: int(python)}.items():
             if hasattr(options, name):
                 setattr(options, name, value)
         advanced = hasattr(options, "advanced_configuration")

@@ -34,8 +34,9 @@ class WindowRequest(NamedTuple):
     The program's own step numbers count, too, if they begin at or below that. Without `start_step`:
     after `calm_steps` in a row without a compile, or once nothing has been compiled for `quiet_s`.
     Then the next whole steps; if there are none, `seconds`, and no more than `longest_s`.
-    `in_pieces`: written piece by piece, if possible. `processes`: only on these
-    (jax.process_index). `instead`: why the program's own profile is waited for, and none recorded.
+    `in_pieces`: written piece by piece, if possible. `python`: with the calls of Python.
+    `processes`: only on these (jax.process_index). `instead`: why the program's own profile is
+    waited for, and none recorded.
     """
 
     start_step: int | None = None
@@ -46,6 +47,7 @@ class WindowRequest(NamedTuple):
     longest_s: float | None = None
     perfetto_link: bool = False
     in_pieces: bool = False
+    python: bool = False
     profile: bool = True
     processes: tuple[int, ...] | None = None
     instead: str | None = None

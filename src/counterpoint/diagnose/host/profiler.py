@@ -23,7 +23,10 @@ class ProfilerKind(Enum):
     """A profiler, with advice on recording more of the host and on recording less."""
 
     JAX = (
-        "also record the host's Python (python_tracer_level=1)",
+        (
+            "also record the host's Python: `counterpoint run` with `profile_python=`, or"
+            " python_tracer_level=1 in jax.profiler.ProfileOptions"
+        ),
         "profile without the Python tracer (python_tracer_level=0)",
     )
     NSYS = (_ANNOTATE, "profile with less (nsys profile --sample=none --trace=cuda,nvtx)")

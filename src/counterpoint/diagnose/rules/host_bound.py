@@ -32,7 +32,8 @@ python             | $train.py:88 log_metrics | PjitFunction(step)
 Python: move logging, metrics and bookkeeping out of the loop or to a thread. Dispatch: call few
 large jitted functions instead of many small ones. Launching: command buffers launch many kernels at
 once. If nothing is recorded, the host may work, sleep or wait for a result (`block_until_ready`);
-the Python tracer (`python_tracer_level=1`), or annotations under Nsight Systems, show which.
+the Python tracer (`counterpoint run --profile-python`, or `python_tracer_level=1`), or annotations
+under Nsight Systems, show which.
 
 ## Fix safety
 
