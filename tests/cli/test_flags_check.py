@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import in_process
 from counterpoint.cli.app import main
 from counterpoint.cli.explain_code import RULES
 from counterpoint.cli.quick import QUICK, quick
@@ -549,3 +550,14 @@ def test_a_fix_takes_the_flag_that_is_meant_not_one_that_begins_alike(
     asked = (path, "--fix", "--no-probe", "--ignore", "FLAG106", "--jaxlib", "0.10.2")
     assert checked(*asked) == 0
     assert capsys.readouterr().out == text.format("--xla_gpu_enable_triton_gemm_int4=true ")
+
+
+def test_toml_is_not_fixed_and_no_fix_is_suggested(tmp_path: Path) -> None:
+    """A recipe has reasons and conditions beside its settings; shell lines would be none."""
+    (tmp_path / "x.toml").write_text("[xla_flags]\nxla_gpu_graph_level = 0\n")
+    checked = in_process("flags", "check", "x.toml", "--no-probe", cwd=tmp_path)
+    assert checked.returncode == 1
+    assert "--fix" not in checked.stdout + checked.stderr
+    fixed = in_process("flags", "check", "x.toml", "--no-probe", "--fix", cwd=tmp_path)
+    assert (fixed.returncode, fixed.stdout) == (2, "")
+    assert "next: counterpoint flags check x.toml --no-probe\n" in fixed.stderr

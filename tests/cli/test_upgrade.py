@@ -1,7 +1,7 @@
 """`counterpoint upgrade`: what it refuses, what it leaves behind, and its answer in every form.
 
-uv is real here. Where nothing of a release is needed, its index is a directory of small wheels; one
-deep test has two real releases of JAX, if they can be installed.
+uv and pip are real here. Where nothing of a release is needed, their index is a directory of small
+wheels; one deep test has two real releases of JAX, if they can be installed.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from command_line import in_process
 from counterpoint.cli.app import main
 from counterpoint.cli.pages import upgraded_page, write_page
 from counterpoint.report.predict import upgrade_document, upgrade_json
+from counterpoint.workflow.upgrade import installation
 from json_schemas_checked import validator
 from made_upgrade import slower_upgrade
 
@@ -68,9 +69,17 @@ def _digest(text: str) -> str:
     return urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
 
 
+@pytest.fixture(params=["uv", "pip"])
+def installer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """uv, and pip as where there is no uv; each with one index that it may ask."""
+    if request.param == "pip":
+        monkeypatch.setattr(installation, "find_uv", lambda: None)
+    return str(request.param)
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with a step, and an index beside it that is all that uv may ask."""
+    """A directory with a step, and an index beside it that is all that an installer may ask."""
     (tmp_path / "step.mlir").write_text(STEP)
     (tmp_path / "simple" / "jax").mkdir(parents=True)
     (tmp_path / "simple" / "jax" / "index.html").touch()
@@ -79,6 +88,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("UV_NO_CONFIG", "1")
     monkeypatch.setenv("UV_DEFAULT_INDEX", (tmp_path / "simple").as_uri())
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "simple").as_uri())
     monkeypatch.setenv("COUNTERPOINT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -162,6 +173,7 @@ def test_a_workload_that_is_not_there_is_told_before_the_index_is_asked(
 
 
 @pytest.mark.system
+@pytest.mark.usefixtures("installer")
 def test_releases_that_can_not_be_had_are_told_before_anything_is_installed(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,22 +195,24 @@ def test_releases_that_can_not_be_had_are_told_before_anything_is_installed(
 
 
 @pytest.mark.system
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("place", "installer")
 def test_an_index_that_can_not_be_reached_is_told_as_such(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     code, said = refused(capsys, "step.mlir", "--from", "0.10.1", "--to", "newest")
     assert code == 3
     assert "can't be reached" in said
 
 
 @pytest.mark.system
+@pytest.mark.usefixtures("installer")
 def test_a_workload_that_fails_with_a_release_is_told_with_its_name(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both releases are installed by uv; the first one can't be imported."""
+    """Both releases are installed; the first one can't be imported."""
     wheel(place / "simple" / "jax", "0.10.1", "raise ImportError('it is broken in 0.10.1')")
     wheel(place / "simple" / "jax", "0.10.2", "")
     (place / "train.py").write_text("import jax\n")

@@ -93,13 +93,19 @@ def run(  # noqa: PLR0913 - the options of the command
     write_result("".join(f"{line}\n" for line in check_lines(examination)))
     options = {"--form": form, "--jaxlib": jaxlib, "--python": python}
     options |= {"--target": target, "--chip": chip}
-    _say(*summary_lines(examination, _next(examination, source, options)))
+    _say(*summary_lines(examination, _next(examination, found.written.form, source, options)))
     return int(examination.failed)
 
 
 def _fix(found: SettingsSource, question: CheckRequest, out: Path | None, *, as_json: bool) -> int:
     from counterpoint.flags.check import corrected
 
+    if found.written.form == "toml":
+        raise UsageError(
+            f"{found.written.where}: --fix does not write TOML",
+            why="the reasons and conditions beside its settings would be lost",
+            next=Retry(without=("fix", "out")),
+        )
     fixed, examination = fix_and_examine(found.written, question)
     source, undone = found.written.source, tuple[Remark, ...]()
     if source:
@@ -178,10 +184,10 @@ def _python_of(command: Sequence[str]) -> str | None:
     return next((word for word in words if shutil.which(word)), None)
 
 
-def _next(found: Examination, source: str | None, options: Mapping[str, object]) -> str:
+def _next(found: Examination, form: str, source: str | None, options: Mapping[str, object]) -> str:
     """Return the next useful command, for the same release and chip."""
     fixable = any(remark.fix and remark.fix.safe for remark in found.remarks)
-    if fixable and source is not None and source != "-":
+    if fixable and form != "toml" and source is not None and source != "-":
         given = [(name, str(value)) for name, value in options.items() if value is not None]
         same = [word for pair in given for word in pair]
         return shlex.join(["counterpoint", "flags", "check", source, *same, "--fix"])

@@ -61,6 +61,12 @@ def find_runs(directory: str | os.PathLike[str]) -> list[Path]:
             why="pass a Run, or a directory that contains Runs",
             next="counterpoint runs .",
         ) from None
+    except FileNotFoundError:
+        raise InputError(
+            f"{place}: no such directory",
+            why="runs lie there, except those that were put elsewhere, as with `run -o`",
+            next="counterpoint runs .   # or another directory that contains Runs",
+        ) from None
     except OSError as failure:
         raise InputError(
             f"{place}: cannot be read: {failure.strerror or failure}",

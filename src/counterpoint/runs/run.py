@@ -42,7 +42,7 @@ _SHUT_OUT: Final = (
 
 _AT_ONCE: Final = 1e-3  # seconds
 _TOO_MANY: Final = 1 / 3
-BURSTS: Final = "lines arrived in bursts"
+BURSTS: Final = "many lines came within 1 ms of the one before, too close to be timed"
 
 
 @frozen

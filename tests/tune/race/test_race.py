@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from counterpoint.core.errors import UsageError
+from counterpoint.runs import BURSTS
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.plan import Budget, StudyPlan
@@ -210,7 +211,7 @@ def test_a_base_that_fails_ends_it_with_what_to_mend(failure: TrialFailure, trie
             "3 undisturbed steps were seen, and 5 are the least",
             "make it print each step immediately",
         ),
-        ("lines arrived in bursts", "make it print each step immediately"),
+        (BURSTS, "make it print each step immediately"),
     ],
 )
 def test_what_to_do_fits_what_was_seen(detail: str, advice: str) -> None:

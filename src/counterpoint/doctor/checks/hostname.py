@@ -1,4 +1,4 @@
-"""The host's name resolves to no address, or only to loopback.
+"""The host's name resolves to no address, or among several hosts only to loopback.
 
 ## What it does
 

@@ -1,8 +1,8 @@
 """`upgrade`: what another release of JAX does to a step, without a GPU.
 
-`installation` has each release in an environment that `uv` makes, with the `packages` of the
-workload; `side` lowers and compiles with it; `changes` and `flag_effects` say what is different,
-`bisection` in which release.
+`installation` has each release in an environment that an `installer` makes (`uv`, else `pip`),
+with the `packages` of the workload; `side` lowers and compiles with it; `changes` and
+`flag_effects` say what is different, `bisection` in which release.
 """
 
 from counterpoint.workflow.upgrade.bisection import LEAST_MOVE as LEAST_MOVE

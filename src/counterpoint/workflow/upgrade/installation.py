@@ -2,8 +2,8 @@
 
 Environments are in $XDG_CACHE_HOME/counterpoint/environments (else ~/.cache), or where
 COUNTERPOINT_CACHE says. One appears under its name complete or not at all, and is made once: a
-second process waits for the first. They share their files with uv's own cache where the file
-system can. The least recently used ones go when there are too many.
+second process waits for the first. Where uv makes them, they share their files with its own cache
+if the file system can. The least recently used ones go when there are too many.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from counterpoint.core.documents import cache_directory
 from counterpoint.core.frozen import frozen
 from counterpoint.core.outputs import whole_directory
 from counterpoint.core.scratch import ScratchDirectory
+from counterpoint.workflow.upgrade.installer import REQUIREMENTS, BasePython, Installer, Unresolved
 from counterpoint.workflow.upgrade.packages import FOR_FUNCTIONS, NO_PACKAGES, CarriedPackages
-from counterpoint.workflow.upgrade.uv import REQUIREMENTS, BasePython, Unresolved, Uv
+from counterpoint.workflow.upgrade.pip import Pip
+from counterpoint.workflow.upgrade.uv import Uv, find_uv
 
 Say = Callable[[str], None]
 
@@ -62,7 +64,8 @@ class Installations:
     """Makes and finds environments, and keeps them from being removed until its block ends."""
 
     def __init__(self, packages: CarriedPackages = NO_PACKAGES, *, tpus: bool = False) -> None:
-        self._uv = Uv()
+        uv = find_uv()
+        self._installer: Installer = Pip() if uv is None else Uv(uv)
         self._packages = packages
         self._extra = "tpu" if tpus else "cuda13-local"
         self._held: list[int] = []
@@ -87,7 +90,7 @@ class Installations:
     def exact(self, text: str, argument: str) -> str:
         """Return the version that the text names; `newest` is asked of the index."""
         if text == NEWEST:
-            found = [self._uv.release(python) for python in self._uv.pythons()]
+            found = [self._installer.release(python) for python in self._installer.pythons()]
             known = [version for version in found if version is not None]
             if not known:
                 raise InputError("the package index has no JAX for the installed Pythons")
@@ -118,12 +121,12 @@ class Installations:
         """Return the releases from the first to the last, both included."""
         found = {first, last}
         for python in {self.python_for(first), self.python_for(last)}:
-            found.update(self._uv.releases(python, first, last))
+            found.update(self._installer.releases(python, first, last))
         return tuple(sorted(found, key=Version))
 
     def of(self, versions: Sequence[str], say: Say) -> tuple[Installation, ...]:
         """Return the installations of these releases, all of one Python if there is one."""
-        pythons = self._uv.pythons()
+        pythons = self._installer.pythons()
         made = (it for it in pythons if all(self._place(one, it).is_dir() for one in versions))
         home = next(made, None)
         if home is None:
@@ -136,7 +139,7 @@ class Installations:
     def python_for(self, version: str) -> BasePython:
         """Return a Python that this release has packages for; raise an error if there is none."""
         refusals = dict[str, Unresolved]()
-        for python in self._uv.pythons():
+        for python in self._installer.pythons():
             refusal = self._refusal(version, python)
             if refusal is None:
                 return python
@@ -147,8 +150,8 @@ class Installations:
         """Return the error for a release that no installed Python can have."""
         if any(refusal.is_missing_release for refusal in refusals.values()):
             known = set[str]()
-            for python in self._uv.pythons():
-                known.update(islice(self._uv.releases(python, OLDEST), _SHOWN))
+            for python in self._installer.pythons():
+                known.update(islice(self._installer.releases(python, OLDEST), _SHOWN))
             newest = sorted(known, key=Version, reverse=True)[:_SHOWN]
             return InputError(
                 f"the package index has no JAX {version}",
@@ -160,7 +163,7 @@ class Installations:
             return InputError(
                 f"JAX {version} has no packages for the Pythons installed here: {pythons}",
                 why=next(iter(refusals.values())).shown,
-                next="uv python install 3.12",
+                next=self._installer.get_python,
             )
         told = next(it for it in refusals.values() if not it.wants_other_python)
         needed = ", ".join(it for it in self._packages.requirements if it not in FOR_FUNCTIONS)
@@ -193,8 +196,8 @@ class Installations:
         limits = self._packages.limits
         if limits:
             with suppress(Unresolved):
-                return self._uv.resolve(wanted, python, limits), False
-        return self._uv.resolve(wanted, python), bool(limits)
+                return self._installer.resolve(wanted, python, limits), False
+        return self._installer.resolve(wanted, python), bool(limits)
 
     def _place(self, version: str, python: BasePython) -> Path:
         packages = self._packages
@@ -226,14 +229,15 @@ class Installations:
         pins, changed = self._pins(version, python)
         try:
             with whole_directory(place, overwrite=True) as part:
-                self._uv.make(part, python, pins)
+                self._installer.make(part, python, pins)
                 if changed:
                     (part / _CHANGED).touch()
         except Unresolved as refusal:
             raise InputError(
                 f"jax {version} could not be installed for Python {python.version}",
                 why=refusal.shown,
-                next="run the same command again; if it fails again, uv's message says why",
+                next="run the same command again; if it fails again, the message of"
+                f" {self._installer.name} says why",
             ) from None
 
     def _installation(self, place: Path, version: str, python: BasePython) -> Installation:
