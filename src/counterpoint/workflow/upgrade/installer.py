@@ -71,12 +71,8 @@ class Installer(ABC):
         """Make an environment of these packages and nothing else; its directory is renamed then."""
 
     @abstractmethod
-    def _alone(self, requirement: str, python: BasePython) -> str | None:
-        """Return the version that a requirement becomes, whatever it needs; None if none does."""
-
     def release(self, python: BasePython, below: str | None = None) -> str | None:
         """Return the newest release of JAX for this Python (below one); None if there is none."""
-        return self._alone("jax" if below is None else f"jax<{below}", python)
 
     def releases(self, python: BasePython, oldest: str, newest: str | None = None) -> Iterator[str]:
         """Yield the releases from below `newest` down to `oldest`."""

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from packaging.version import Version
+
 from counterpoint.core import UsageError
 from counterpoint.workflow.upgrade.installer import (
     REQUIREMENTS,
@@ -26,6 +28,7 @@ _OFFLINE: Final = re.compile(
 )
 _NO_RELEASE: Final = re.compile(r"No matching distribution found for jax(?:\[[\w-]*\])?==(\S+)")
 _OTHER_PYTHON: Final = re.compile(r"require a different python version: (.*)")
+_VERSIONS: Final = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 _NO_PIP: Final = "No module named pip"
 _LEVEL: Final = re.compile(r"^(?:ERROR|WARNING): ")
 
@@ -35,6 +38,9 @@ class Pip(Installer):
 
     name = "pip"
     get_python = "install Python 3.12, so that python3.12 is on the PATH"
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, ...]] = {}
 
     def resolve(
         self, requirements: Sequence[str], python: BasePython, constraints: Sequence[str] = ()
@@ -48,21 +54,26 @@ class Pip(Installer):
         pinned = directory / REQUIREMENTS
         pinned.write_text("".join(f"{pin}\n" for pin in pins), encoding="utf-8")
         own = BasePython(directory / "bin" / "python", python.version)
-        self._pip(own, "install", "--no-deps", "--requirement", str(pinned))
+        self._pip(own, "install", "--quiet", "--no-deps", "--requirement", str(pinned))
 
-    def _alone(self, requirement: str, python: BasePython) -> str | None:
+    def release(self, python: BasePython, below: str | None = None) -> str | None:
+        known = self._known.get(python.version)
+        if known is None:
+            known = self._known[python.version] = self._listed_releases(python)
+        older = (it for it in known if below is None or Version(it) < Version(below))
+        return next(older, None)
+
+    def _listed_releases(self, python: BasePython) -> tuple[str, ...]:
+        """Return all releases for a Python, newest first: one question, since pip starts slowly."""
         try:
-            found = self._would([requirement], python, (), "--no-deps")
+            said = self._pip(python, "index", "versions", "jax")
         except Unresolved:
-            return None
-        return found[0][1] if found else None
+            return ()
+        found = _VERSIONS.search(said)
+        return tuple(found[1].split(", ")) if found else ()
 
     def _would(
-        self,
-        requirements: Sequence[str],
-        python: BasePython,
-        constraints: Sequence[str],
-        *words: str,
+        self, requirements: Sequence[str], python: BasePython, constraints: Sequence[str]
     ) -> list[tuple[str, str]]:
         """Return the names and versions that would be installed; nothing is.
 
@@ -73,24 +84,24 @@ class Pip(Installer):
             (place / "limits.txt").write_text("\n".join(constraints), encoding="utf-8")
             report = place / "report.json"
             self._pip(
-                python, "install", "--dry-run", "--ignore-installed",
+                python, "install", "--quiet", "--dry-run", "--ignore-installed",
                 "--target", str(place / "none"), "--constraint", str(place / "limits.txt"),
-                "--report", str(report), *words, *requirements,
+                "--report", str(report), *requirements,
             )  # fmt: skip
             told: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
         found = [entry["metadata"] for entry in told["install"]]
         return [(str(each["name"]), str(each["version"])) for each in found]
 
-    def _pip(self, python: BasePython, *words: str) -> None:
+    def _pip(self, python: BasePython, *words: str) -> str:
         plain = [sys.executable, "-m", "pip", "--python", str(python.path), "--no-input"]
-        self._run([*plain, "--disable-pip-version-check", "--quiet", "--retries", "1", *words])
+        return self._run([*plain, "--disable-pip-version-check", "--retries", "1", *words])
 
-    def _run(self, words: Sequence[str]) -> None:
+    def _run(self, words: Sequence[str]) -> str:
         done = subprocess.run(  # noqa: S603  our own words
             words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
         )
         if done.returncode == 0:
-            return
+            return done.stdout
         said = f"{done.stdout}\n{done.stderr}"
         if _NO_PIP in said:
             raise UsageError(

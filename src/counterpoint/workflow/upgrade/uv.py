@@ -63,9 +63,10 @@ class Uv(Installer):
         own = directory / "bin" / "python"
         self._answer(["pip", "sync", str(pinned), "--python", str(own)])
 
-    def _alone(self, requirement: str, python: BasePython) -> str | None:
+    def release(self, python: BasePython, below: str | None = None) -> str | None:
+        wanted = "jax" if below is None else f"jax<{below}"
         try:
-            found = _FOUND.search(self._compile([requirement], python, "--no-deps"))
+            found = _FOUND.search(self._compile([wanted], python, "--no-deps"))
         except Unresolved:
             return None
         return found[1] if found else None
