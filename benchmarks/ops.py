@@ -147,7 +147,8 @@ def cases() -> list[Case]:
              "f32", within=20),
         Case("cholesky_many", jnp.linalg.cholesky, [((65536, 64, 64), F32)], 65536 * 64**2 * 8,
              within=60),
-        Case("eigh_many", jnp.linalg.eigh, [((65536, 32, 32), F32)], 65536 * 32**2 * 8, within=2000),
+        Case("eigh_many", jnp.linalg.eigh, [((65536, 32, 32), F32)], 65536 * 32**2 * 8,
+             within=2000),
         Case("triangular", lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True),
              [((8192, 8192), F32)] * 2, 3 * 8192**2 * 4, 8192**3, within=5),
     ]  # fmt: skip

@@ -108,7 +108,7 @@ def stand_in_notes(program: Program, target: Target, jaxlib: str) -> Iterator[st
         yield (
             f"{_named(narrow, 'product')}: weights of 8 bits or fewer are converted in memory"
             " first, which may take longer than the product. On a GPU, XLA may convert them inside"
-            " its own kernel: --set xla_gpu_enable_triton_gemm=true predicts that"
+            " its own kernel, which xla_gpu_enable_triton_gemm=true predicts"
         )
     ragged = [it.name for it in program.instructions if _is_dense_ragged(program, it)]
     if ragged:

@@ -14,7 +14,6 @@ from counterpoint.cost.compute.indexed import indexed_costs, with_indices
 from counterpoint.cost.model import PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.category import Category, category
-from counterpoint.hlo.model.instruction import WINDOWED
 from counterpoint.hlo.work import bytes_accessed, computed_elements
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def _of(program: Program, instruction: Instruction) -> float:
     if instruction.opcode == "fusion" and instruction.calls:
         return scalar_operations(program, instruction)
     weight = _WEIGHTS.get(instruction.opcode, 1)
-    if instruction.opcode in WINDOWED:  # each element of the window is loaded, from the cache
+    if instruction.window:  # each element of the window is loaded, from the cache
         weight = _OF_A_WINDOW * math.prod(instruction.window)
     wide = any(leaf.dtype in ("f64", "c128") for leaf in instruction.shape.leaves)
     return float(_elements(program, instruction) * weight * (_DOUBLE if wide else 1))
