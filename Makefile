@@ -52,9 +52,9 @@ test-system: $(VENV)/installed-all-dev ## the second tier: compilers, clusters, 
 	for part in web-check docs-site budget fuzz newest; do \
 		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
 	done; \
-	echo "== trainers: MaxText and Tunix"; \
+	echo "== trainers: MaxText, Tunix and frameworks"; \
 	export COUNTERPOINT_MAXTEXT="$$(tests/install_trainer.sh maxtext)"; \
-	export COUNTERPOINT_TUNIX="$$(tests/install_trainer.sh tunix)"; \
+	export COUNTERPOINT_FRAMEWORKS="$$(tests/install_trainer.sh frameworks)"; \
 	echo "== pytest"; \
 	$(BIN)/python $(PYTEST) -n $(SYSTEM_WORKERS) $(SYSTEM_TIER) --junitxml=build/tests/system.xml || exit $$?; \
 	[ -z "$$failed" ] || { echo "error: the tests pass, but not$$failed (above)" >&2; exit 1; }
@@ -83,7 +83,7 @@ newest: $(VENV)/installed-all-dev ## the compiler's tests with the newest JAX, w
 
 trainers: $(VENV)/installed-all-dev ## real trainers, run in environments of their own (gigabytes, once)
 	@export COUNTERPOINT_MAXTEXT="$$(tests/install_trainer.sh maxtext)"; \
-	export COUNTERPOINT_TUNIX="$$(tests/install_trainer.sh tunix)"; \
+	export COUNTERPOINT_FRAMEWORKS="$$(tests/install_trainer.sh frameworks)"; \
 	export COUNTERPOINT_LEVANTER="$$(tests/install_trainer.sh levanter)"; \
 	export COUNTERPOINT_AXLEARN="$$(AXLEARN_CHECKOUT="$(AXLEARN_CHECKOUT)" tests/install_trainer.sh axlearn)"; \
 	$(BIN)/python -m pytest tests/trainers

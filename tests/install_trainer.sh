@@ -14,9 +14,10 @@ maxtext)
     then="jax[cuda13-local]>=0.11.1 flax optax orbax-checkpoint grain[parquet] omegaconf pydantic transformers sentencepiece
         tiktoken datasets aqtp qwix tokamax pathwaysutils drjax ml-collections jaxtyping jsonlines pillow
         absl-py jinja2 sympy" ;;
-tunix)
+frameworks)
     first="google-tunix==0.1.7"
-    then="jax[cuda13-local] flax optax equinox" ;;
+    then="jax[cuda13-local]>=0.11,<0.12 libtpu flax optax equinox keras dm-haiku numpyro diffrax brax grain
+        orbax-checkpoint" ;;
 levanter)
     first="--pre marin-levanter==0.2.*"
     then="jax[cuda13-local]>=0.9.2,<0.12" ;;

@@ -34,7 +34,7 @@ def skipped(newer_python: str | None) -> Iterator[tuple[str, str]]:
         yield "whether the committed page is what web/ builds", "Node.js with npm is not installed"
     if newer_python is None and sys.version_info < (3, 12):
         reason = "they need Python 3.12 or later, and none is on PATH or in pyenv"
-        yield "the newest JAX, libtpu, MaxText and Tunix", reason
+        yield "the newest JAX, libtpu, MaxText, Tunix and frameworks", reason
     shared = Path(os.environ.get("COUNTERPOINT_SHARED", CHECKOUT.parent / "shared"))
     if not (shared / "data").is_dir():
         yield "real profiles", f"they are not in {shared}; COUNTERPOINT_SHARED can name them"
