@@ -364,7 +364,6 @@ def test_after_a_lowered_step_was_kept_the_same_command_has_to_overwrite_it(
             ("predict", "--target=64x8xH100:400G"),
             "counterpoint predict --target 64x8xH100:400G -- python train.py",
         ),
-        (("explain", "nothere", "--target", "v5e-8"), "counterpoint explain nothere"),
         (
             ("tune", "--target", "v5e-8", "--", sys.executable, "train.py"),
             f"counterpoint tune --target v5e-8 --confirm 0 -- {sys.executable} train.py",

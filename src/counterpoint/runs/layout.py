@@ -64,8 +64,9 @@ def find_runs(directory: str | os.PathLike[str]) -> list[Path]:
     except FileNotFoundError:
         raise InputError(
             f"{place}: no such directory",
-            why="runs lie there, except those that were put elsewhere, as with `run -o`",
-            next="counterpoint runs .   # or another directory that contains Runs",
+            why="runs lie there, except those that were put elsewhere, as with `run -o`; name the"
+            " directory that contains them",
+            next="counterpoint runs .",
         ) from None
     except OSError as failure:
         raise InputError(

@@ -24,8 +24,7 @@ from counterpoint.timeline import Timeline
 from counterpoint.timeline.host_transfers import host_transfers
 
 if TYPE_CHECKING:
-    from counterpoint.hardware import Links
-    from counterpoint.hardware.tpu import Tpu
+    from counterpoint.hardware import Links, Tpu
 
 
 @frozen(kw_only=True)
