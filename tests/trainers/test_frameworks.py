@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from test_real_trainers import predicted, python_of
 
-import counterpoint
+from installed_trainers import SOURCE, predicted, python_of
 
 pytestmark = pytest.mark.system
 
 PROGRAMS = Path(__file__).parents[2] / "docs" / "trainers" / "files" / "frameworks"
-SOURCE = Path(counterpoint.__file__).parents[1]
 
 
 @dataclass(frozen=True, kw_only=True)
