@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import chain
 from pathlib import Path
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 
 _LINE: Final = 120
 """Maximum characters of a command shown in full; longer settings go through a file."""
+_NOT_COMPILED: Final = (
+    "none: the flags were not compiled with this program. That needs the program before XLA's"
+    " passes (a Run, or a dump with StableHLO), the target it is made for, and XLA's GPU compiler"
+)
 _KEPT: Final = "recommended.env"
 _EXAMPLE: Final = "counterpoint flags render fsdp --as bash"
 RecipeForm = Literal["bash", "env", "python", "slurm", "k8s", "compiler_options"]
@@ -96,6 +101,8 @@ def recommend(  # noqa: PLR0913 - the options of the command
             from counterpoint.workflow.recommended import with_predictions
 
             found = with_predictions(found, *subject, progress.say)
+        elif program is not None and not no_predict and not situation.on_tpu:
+            found = replace(found, advice=(("prediction", _NOT_COMPILED), *found.advice))
     if as_ is not None:
         write_file(recommendation_text(found, as_))
     elif json:
