@@ -11,7 +11,7 @@ import contextlib
 import json
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -30,12 +30,12 @@ LENGTH = 50_000
 LIMIT_S = 4.0
 TOKEN = re.compile(r"[A-Za-z_]+|\d+|[ \t]+|\n+|[^\w\s]")
 
-PROGRAM = """HloModule jit_step, is_scheduled=true, num_partitions=8
+HEAD = """HloModule jit_step, is_scheduled=true, num_partitions=8
 
 ENTRY %main.7 (p.1: f32[8]) -> f32[8] {
   %p.1 = f32[8]{0:T(8,128)S(1)} parameter(0), sharding={devices=[2,1]<=[2]}
 """
-PROGRAM += (
+PROGRAM = HEAD + (
     "  %ar.2_1 = f32[8]{0} all-reduce(/*index=0*/%p.1), "
     "replica_groups=mesh['x'=2,'y'=4] {'x':(1)2}, channel_id=1, "
     r'metadata={op_name="jit(step)/a \"b\"" source_file="/x/train.py" source_line=3}'
@@ -127,7 +127,7 @@ def _stretched(text: str) -> Iterator[tuple[str, str]]:
 
 
 @contextlib.contextmanager
-def _limited(what: str) -> Iterator[None]:
+def _limited(what: str) -> Generator[None]:
     def end(_signal: int, _frame: FrameType | None) -> None:
         pytest.fail(f"after {LIMIT_S} s of CPU time: still busy with {what}")
 

@@ -186,7 +186,11 @@ def _runs(history: RunHistory, top: int) -> Section:
         numbers("step ms", units.column(row["step_ms"] for row in rows)),
         words("", ["<- moved" if first + at in starts else "" for at in range(len(rows))], 1),
         numbers("steps", [f"{len(row['steps_ms']):,}" for row in rows], 3),
-        words("timed by", [SOURCES.get(row["steps_from"], row["steps_from"]) for row in rows], 3),
+        words(
+            "timed by",
+            [SOURCES.get(str(row["steps_from"]), str(row["steps_from"])) for row in rows],
+            3,
+        ),
         numbers("devices", [f"{row['devices']:,}" for row in rows], 2),
         words("jaxlib", [row["jaxlib"] or _jax(row["jax"]) for row in rows], 2),
         labels("commit", [(row["commit"] or units.UNKNOWN)[:_SHORT] for row in rows], 3),
