@@ -427,3 +427,26 @@ def test_many_small_matrices_share_the_chip() -> None:
         )
     )
     assert "one after another" in large.how
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f32[8] scatter(), to_apply=%add",
+        "f32[8] scatter(%p0), to_apply=%add",
+        "f32[8] scatter(%p0, %p0), update_window_dims={7}, to_apply=%add",
+        "f32[] gather(%p0, %p0), offset_dims={}",
+        "f32[0] gather(%p0, %p0), offset_dims={3}, collapsed_slice_dims={9}",
+        "f32[8] reduce-window(%p0, %p0), window={size=99999999999999999999999}, to_apply=%add",
+        "f32[8] reduce-window(%p0, %p0), window={size=0}, to_apply=%add",
+        "f32[8] sort(%p0), dimensions={5}, to_apply=%less",
+        "f32[8] sort(), dimensions={}, to_apply=%less",
+        "c64[8] fft(%p0), fft_type=FFT, fft_length={99999999999999999999999999}",
+        "c64[8] fft(%p0), fft_type=FFT, fft_length={0}",
+        "f32[8] select-and-scatter(%p0), select=%less, scatter=%add",
+    ],
+)
+@pytest.mark.parametrize("target", ["1xH100", "v5e-1"])
+def test_odd_lines_still_get_a_price(line: str, target: str) -> None:
+    found = priced(program_of(line, "f32[8]"), target)
+    assert 0 <= found.low <= found.seconds <= found.high

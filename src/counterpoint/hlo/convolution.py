@@ -44,7 +44,7 @@ def _taps(dimension: WindowDimension, image: Shape, result: Shape) -> tuple[int,
     if dimension.base >= len(image.dims) or dimension.result >= len(result.dims):
         return 1, 1
     outputs = result.dims[dimension.result]
-    if dimension.window_dilation == 1 and outputs <= _MOST_OUTPUTS:
+    if outputs <= _MOST_OUTPUTS and _is_plain(dimension):
         met = _met_by_outputs(dimension, outputs, image.dims[dimension.base])
         return met, max(outputs * dimension.size, 1)
     if dimension.size > _MOST_TAPS:
@@ -52,6 +52,14 @@ def _taps(dimension: WindowDimension, image: Shape, result: Shape) -> tuple[int,
     last = (image.dims[dimension.base] - 1) * dimension.base_dilation
     met = sum(_meets(dimension, tap, outputs, last) for tap in range(dimension.size))
     return met, max(outputs * dimension.size, 1)
+
+
+def _is_plain(dimension: WindowDimension) -> bool:
+    """Return whether the kernel has no holes, and its numbers are those of a real program."""
+    numbers = (dimension.size, dimension.stride, abs(dimension.padding_low))
+    if min(dimension.stride, dimension.base_dilation) < 1 or dimension.window_dilation != 1:
+        return False
+    return max(*numbers, dimension.base_dilation) <= _MOST_OUTPUTS
 
 
 def _met_by_outputs(dimension: WindowDimension, outputs: int, inputs: int) -> int:

@@ -48,11 +48,11 @@ def windows_of(program: Program, instruction: Instruction) -> Windows | None:
 
 def scatter_parts(
     program: Program, scatter: Instruction
-) -> tuple[list[Instruction], Instruction, list[Instruction]]:
-    """Return a scatter's arrays, its indices, and the updates of each array."""
+) -> tuple[list[Instruction], list[Instruction]]:
+    """Return a scatter's arrays and the updates of each; the indices are between them."""
     operands = list(program.operands(scatter))
     arrays = len(operands) // 2
-    return operands[:arrays], operands[arrays], operands[arrays + 1 :]
+    return operands[:arrays], operands[arrays + 1 :]
 
 
 def is_assignment(program: Program, scatter: Instruction) -> bool:

@@ -128,7 +128,7 @@ def _everything(it: Message, made: Draft) -> None:
         made.source_target_pairs = tuple((p.source, p.target) for p in it.source_target_pairs)
     made.indexing = _indexing(it, made.opcode)
     if made.opcode in WINDOWED:
-        made.window = tuple(one.size for one in it.window.dimensions)
+        made.window = tuple(max(one.size, 1) for one in it.window.dimensions)
     made.fft_length = tuple(it.fft_length)
     if it.HasField("dot_dimension_numbers"):
         made.dot = _dot(it.dot_dimension_numbers)

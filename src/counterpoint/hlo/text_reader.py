@@ -233,7 +233,7 @@ def _indexing(found: dict[str, str]) -> Indexing:
 
 def _sizes(found: dict[str, str]) -> tuple[int, ...]:
     window: dict[str, str] = dict(_WINDOW.findall(found.get("window", "")))
-    return tuple(int(size) for size in window.get("size", "").split("x") if size)
+    return tuple(max(int(size), 1) for size in window.get("size", "").split("x") if size)
 
 
 def _dot(found: dict[str, str]) -> DotDimensions:

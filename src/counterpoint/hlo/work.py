@@ -207,7 +207,7 @@ def _fusion_bytes(program: Program, fusion: Instruction) -> int:
 
 def _updates_parameter(program: Program, scatter: Instruction) -> bool:
     """Return whether a fused scatter's arrays come from outside: XLA updates them in place."""
-    arrays, _, _ = scatter_parts(program, scatter)
+    arrays, _ = scatter_parts(program, scatter)
     return all(_behind_views(program, it).opcode == "parameter" for it in arrays)
 
 
@@ -278,7 +278,7 @@ def _is_updated(program: Program, user: Instruction) -> bool:
 
 def _in_place(program: Program, scatter: Instruction) -> int:
     """Return the bytes of a scatter's arrays that it writes, and reads before it adds to them."""
-    arrays, _, updates = scatter_parts(program, scatter)
+    arrays, updates = scatter_parts(program, scatter)
     touched = sum(
         min(array.shape.bytes, update.shape.bytes)
         for array, update in zip(arrays, updates, strict=False)

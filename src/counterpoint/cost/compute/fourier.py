@@ -49,7 +49,7 @@ def price_fft(program: Program, instruction: Instruction, machine: ComputeDevice
         kernels = max(1, math.ceil(math.log2(padded) / _IN_A_KERNEL))
         share = _SHARE if place == 0 and kernels == 1 else _ACROSS
         passes += kernels * several
-        moving += kernels * several * moved * padded / length / (rate * share)
+        moving += kernels * several * moved * (padded / length) / (rate * share)
     wide = element_bits(complex_type) > 64
     vector = machine.peak("f64" if wide else "f32") * _COMPUTING
     computing = 5 * points * sum(math.log2(max(2, length)) for length in lengths) / vector

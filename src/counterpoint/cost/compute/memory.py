@@ -76,7 +76,9 @@ def _of(program: Program, instruction: Instruction) -> float:
         return scalar_operations(program, instruction)
     weight = _WEIGHTS.get(instruction.opcode, 1)
     if instruction.window:  # each element of the window is loaded, from the cache
-        weight = _OF_A_WINDOW * math.prod(instruction.window)
+        source = program.operands(instruction)[:1]
+        most = source[0].shape.elements if source else 1
+        weight = _OF_A_WINDOW * min(math.prod(instruction.window), most)
     wide = any(leaf.dtype in ("f64", "c128") for leaf in instruction.shape.leaves)
     return float(_elements(program, instruction) * weight * (_DOUBLE if wide else 1))
 

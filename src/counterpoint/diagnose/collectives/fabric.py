@@ -97,7 +97,9 @@ def _source_of_tpus(data: StepData, chip: str | None, ici: Tpu | None, links: Li
     if host_transfers(data.timeline).is_empty():
         return source
     if links is None or not links.network_is_given:
-        return f"within a slice: {source}; the rate between slices is unknown; name it in the target"
+        return (
+            f"within a slice: {source}; the rate between slices is unknown; name it in the target"
+        )
     gbps = links.nic_bytes_per_s * links.nics_per_host * 8 / 1e9
     return f"within a slice: {source}; {gbps:g} Gb/s per host between slices, as specified"
 
