@@ -262,6 +262,17 @@ def test_no_price_on_a_tpu_is_below_its_bytes(name: str, target: str) -> None:
     assert least * 0.999 <= found.low <= found.seconds <= found.high
 
 
+def test_what_lies_on_a_tpus_chip_is_no_traffic() -> None:
+    """A slice of a large array in HBM that goes to VMEM is read once, and written nowhere."""
+    program = program_of(
+        'f32[1,8192,8192]{2,1,0:S(1)} dynamic-slice(%p0, %p1, %p1, %p1),'
+        ' dynamic_slice_sizes={1,8192,8192}, backend_config={"estimated_cycles":"500000"}',
+        "f32[32,8192,8192]{2,1,0}", "s32[]",
+    )  # fmt: skip
+    found = priced(program, "v5e-1")
+    assert found.seconds == pytest.approx(max(500_000 / 1.5e9, 4 * 8192**2 / 0.819e12), rel=0.02)
+
+
 def scatter(dtype: str, target: str, more: str = "", combine: str = "add") -> Price:
     """10.5 million updates in 16,384 rows, as in MaxText's step on four H100."""
     adds = combine if dtype == "f32" else f"{combine}_{dtype}"

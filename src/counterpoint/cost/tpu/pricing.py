@@ -183,7 +183,10 @@ class TpuPrices:
             program, instruction, kind, lambda dtype: shares.get(dtype, self.chip.bf16_flops)
         )
         moved = bytes_accessed(program, instruction) or 0
-        return max(moved * _hbm_share(program, instruction) / self.chip.hbm_bytes, products)
+        shapes = [instruction.shape, *(it.shape for it in program.operands(instruction))]
+        leaves = [leaf for shape in shapes for leaf in shape.leaves]
+        elsewhere = sum(leaf.bytes for leaf in leaves if leaf.memory_space != _HBM)
+        return max(max(0, moved - elsewhere) / self.chip.hbm_bytes, products)
 
     def _product(self, program: Program, instruction: Instruction, moved: float) -> Price:
         work = flops(program, instruction)
