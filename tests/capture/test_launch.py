@@ -18,7 +18,7 @@ import pytest
 from counterpoint.capture.launch import launch
 from counterpoint.capture.ranks import find_world
 from counterpoint.capture.request import ProfileSchedule, RunRequest, refuse_missing
-from counterpoint.core.errors import InputError, UsageError
+from counterpoint.core.errors import InputError, UsageError, WriteError
 from counterpoint.flags import Settings
 from counterpoint.runs import OutcomeKind, Run
 from golden_files import Golden, cases
@@ -290,7 +290,7 @@ class TestRefusals:
             run(tmp_path, "pass")
 
     def test_a_directory_where_none_can_be(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="cannot write to"):
+        with pytest.raises(WriteError, match="can't write /proc/run"):
             launch(replace(request(tmp_path, "pass"), directory=Path("/proc/run")))
 
     @pytest.mark.system
@@ -469,6 +469,6 @@ class TestFullDisk:
 
     def test_no_room_to_begin_with(self, small_disk: Path) -> None:
         (small_disk / "full").write_bytes(bytes(270 << 10))
-        with pytest.raises(InputError, match="No space left"):
+        with pytest.raises(WriteError, match="No space left"):
             run(small_disk, "pass")
         assert [path.name for path in small_disk.iterdir()] == ["full"]

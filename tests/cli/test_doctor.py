@@ -50,12 +50,14 @@ def test_a_remark_on_a_setting_has_a_reason_and_an_address(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NCCL_PROTO", "LL128,Simpel")
-    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_tpu_foo=1")
+    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_tpu_foo=1 --deepsea_foo=1")
     assert main(["doctor", "--no-probe", "--only", "flags", "--json"]) == 1
-    told = {one["status"]: one for one in json.loads(capsys.readouterr().out)["verdicts"]}
+    verdicts = json.loads(capsys.readouterr().out)["verdicts"]
+    told = {one["status"]: one for one in verdicts}
     bad = told.get("error") or told["warning"]
     assert (bad["source"].split("/")[0], bad["why"][-9:-4]) == ("https:", "(FLAG")
-    assert "xla_tpu_foo" in told["unknown"]["found"]
+    assert {one["status"] for one in verdicts if "xla_tpu_foo" in one["found"]} == {"error"}
+    assert "deepsea_foo" in told["unknown"]["found"]
     assert "ok" not in told
 
 

@@ -10,7 +10,7 @@ from counterpoint.core import CounterpointError
 from counterpoint.core.rules import find_rule, read_page
 from counterpoint.doctor.facts import CheckedFlags, FlagRemark
 from counterpoint.flags import Channel
-from counterpoint.flags.catalogue.libtpu import is_searched_for
+from counterpoint.flags.catalogue import is_searched_for
 from counterpoint.flags.check import CheckRequest, examine
 from counterpoint.flags.jaxlib import JaxlibInterpreter
 from counterpoint.flags.lint import Remark
