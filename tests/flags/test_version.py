@@ -20,8 +20,8 @@ from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.versions import (
     async_collectives_off,
     expect_pgle_known,
+    false_stops_scheduler,
     lhs_flag_needed,
-    scheduler_can_be_disabled,
     scheduler_off,
     scheduler_on,
     version_number,
@@ -37,7 +37,8 @@ HOPPER, AMPERE = 9, 8
         ("0.5.1", "H100", True, False),
         ("0.10.2", "NVIDIA A100-SXM4-40GB", True, False),
         ("0.6.2", "H100", False, True),
-        ("0.7.0", "NVIDIA H100 80GB HBM3", False, False),
+        ("0.7.1", "NVIDIA H100 80GB HBM3", False, True),
+        ("0.7.2", "NVIDIA H100 80GB HBM3", False, False),
         ("0.10.2", "B200", False, False),
         ("0.10.2", "NVIDIA GH200 480GB", False, False),
         ("0.10.2", "NVIDIA A100-SXM4-40GB", False, True),
@@ -50,6 +51,22 @@ def test_who_needs_the_schedulers_flag(
     version: str | None, chip: str | None, profile: bool, needed: bool
 ) -> None:
     assert lhs_flag_needed(version, chip, profile=profile) is needed
+
+
+@pytest.mark.parametrize(
+    ("version", "alone", "with_profile"),
+    [
+        ("0.5.0", True, True),
+        ("0.7.1", True, False),
+        ("0.7.2", False, False),
+        ("0.11.1", False, False),
+        ("0.11.2", True, True),
+        (None, True, True),
+    ],
+)
+def test_which_releases_obey_false(version: str | None, alone: bool, with_profile: bool) -> None:
+    assert false_stops_scheduler(version) is alone
+    assert false_stops_scheduler(version, profile=True) is with_profile
 
 
 def test_versions_are_compared_by_their_numbers() -> None:
@@ -142,7 +159,7 @@ class TestTheCompiler:
     def test_whether_its_flag_stops_the_scheduler_on_hopper(
         self, schedules: dict[str, Schedule]
     ) -> None:
-        if scheduler_can_be_disabled(importlib.metadata.version("jaxlib")):
+        if false_stops_scheduler(importlib.metadata.version("jaxlib")):
             assert schedules["off"]["between"] == 0
         else:
             assert schedules["off"] == schedules["usual"]
@@ -150,7 +167,8 @@ class TestTheCompiler:
     def test_a_profile_needs_the_scheduler(self, schedules: dict[str, Schedule]) -> None:
         """Inherited `=false` keeps a newer compiler from reading the profile; asking helps."""
         unread = schedules["profile, off before"]["between"] == 0
-        assert unread == scheduler_can_be_disabled(importlib.metadata.version("jaxlib"))
+        installed = importlib.metadata.version("jaxlib")
+        assert unread == false_stops_scheduler(installed, profile=True)
         assert schedules["profile, on over off"]["between"] > 0
 
     @pytest.mark.parametrize("name", ["surely off, on before", "off without passes"])

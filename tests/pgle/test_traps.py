@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError
+from counterpoint.flags.observed import has
+from counterpoint.flags.versions import false_stops_scheduler
 from counterpoint.hlo import Program
 from counterpoint.pgle.checking.check import check_profile
 from counterpoint.pgle.checking.verdict import judge
@@ -35,8 +37,6 @@ pytestmark = pytest.mark.system
 DOCS = Path(__file__).parent.parent.parent / "docs" / "reference" / "pgle-traps.md"
 STRICT: dict[str, Option] = {CHECKER_FLAG: "PGLE_STRICTNESS_LEVEL_ERROR"}
 MODEL = "small"  # the smallest whose schedule a profile changes
-SINCE_0_10 = (0, 10)
-SINCE_0_12 = (0, 12)
 
 Make = Callable[[Program], Profile]
 
@@ -57,17 +57,17 @@ def schedule(compilation: Compilation) -> dict[str, list[str]]:
 
 
 def strict(compiler: Compiler) -> dict[str, Option]:
-    """Errors asked for, where that alone fails nothing (see the trap of 0.12)."""
-    return {**STRICT} if compiler.version < SINCE_0_12 else {}
+    """Errors asked for, where that alone fails nothing."""
+    return {} if has("strict-profile-needs-overlap", compiler.jax) else {**STRICT}
 
 
 def same_as_without(compiler: Compiler, compilation: Compilation, plain: Compilation) -> bool:
     """Whether a profile without use left the schedule alone.
 
-    Before 0.10 it does harm: what it lacks is priced by a rougher model than without a profile.
+    In older releases it does harm: what it lacks is priced by a rougher model than without one.
     """
     same = schedule(compilation) == schedule(plain)
-    return same if compiler.version >= SINCE_0_10 else not same
+    return same if has("empty-profile-keeps-estimator", compiler.jax) else not same
 
 
 @pytest.fixture(scope="session")
@@ -167,10 +167,12 @@ def test_partial_cover_fails_the_compile_where_errors_are_asked_for(
     assert int(said[1]) == len(coverage.missing)
 
 
-def test_from_0_12_errors_asked_for_fail_programs_without_any_profile(compiler: Compiler) -> None:
+def test_errors_asked_for_fail_programs_without_any_profile_in_newer_releases(
+    compiler: Compiler,
+) -> None:
     compilation = compiler.compile(MODEL, **STRICT)
     evidence = read_evidence(f"{compilation.log}\n{compilation.error}")
-    if compiler.version < SINCE_0_12:
+    if not has("strict-profile-needs-overlap", compiler.jax):
         assert compilation.error is None
     else:
         assert compilation.error is not None
@@ -227,26 +229,24 @@ def test_latencies_are_left_out(compiler: Compiler, plain: Compilation, tmp_path
     assert any("one latency" in it for it in judge(check_profile(profile, plain.program)).remarks)
 
 
-def test_false_does_not_switch_the_scheduler_off_on_hopper_before_0_12(
+def test_false_switches_the_scheduler_off_on_hopper_in_some_releases(
     compiler: Compiler, plain: Compilation
 ) -> None:
     off = compiler.compile(MODEL, xla_gpu_enable_latency_hiding_scheduler=False)
     gone = compiler.compile(MODEL, xla_disable_hlo_passes="latency-hiding-scheduler")
     assert schedule(gone) != schedule(plain)
     assert gone.program.fingerprint == plain.program.fingerprint
-    assert schedule(off) == schedule(plain if compiler.version < SINCE_0_12 else gone)
+    assert schedule(off) == schedule(gone if false_stops_scheduler(compiler.jax) else plain)
 
 
-def test_false_does_not_keep_a_profile_out_before_0_12_and_does_from_then_on(
-    compiler: Compiler, good: Path
-) -> None:
+def test_false_keeps_a_profile_out_in_newer_releases(compiler: Compiler, good: Path) -> None:
     flags = {
         "xla_gpu_enable_latency_hiding_scheduler": "false",
         "xla_gpu_enable_analytical_sol_latency_estimator": "false",
     }
     compilation = compiler.with_profile(MODEL, good, **dict.fromkeys(flags, False))
     evidence = read_evidence(compilation.log, flags)
-    if compiler.version < SINCE_0_12:
+    if not false_stops_scheduler(compiler.jax, profile=True):
         assert evidence.use is ProfileUse.USED
         assert ComplaintKind.SCHEDULER_ANYWAY in {it.kind for it in evidence.complaints}
     else:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from counterpoint.flags.observed import observations
 from make_docs import made_pages, write_pages
+from release_marks import marked_pages, with_marked_releases
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -23,6 +25,22 @@ def test_the_committed_pages_are_what_is_made_of_catalogue_recipes_and_rules() -
     assert not stale, "run: make docs"
     assert schemas == {path for path in made if "/schema/" in path}, "run: make docs"
     assert rules == {path for path in made if path.startswith("rules/")}, "run: make docs"
+
+
+def test_the_releases_that_pages_quote_are_those_that_were_observed() -> None:
+    pages = marked_pages(DOCS)
+
+    assert "concepts/settings.md" in pages
+    assert not [path for path, text in pages.items() if not _same(DOCS / path, text)], (
+        "run: make docs"
+    )
+
+
+def test_a_mark_is_replaced_by_the_release_that_was_observed() -> None:
+    begins = observations()["scheduler-by-default"].first(having=True)
+    page = "From 0.1<!--+scheduler-by-default--> on, and 0.1 elsewhere."
+
+    assert with_marked_releases(page) == page.replace("0.1", begins, 1)
 
 
 def test_pages_of_rules_that_are_no_more_are_removed(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.compile.task import CompileTask
+from counterpoint.flags.observed import boundary, has
 from counterpoint.hardware import Target, architecture_of
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import Category, category
@@ -51,7 +52,6 @@ def _what(line: str) -> str:
     return scope[1] if scope else name[1] if name else line.strip()[:120]
 
 
-_TOLD_OF_HOSTS: Final = (0, 11, 1)
 _USUAL_HOST: Final = 8
 _ESTIMATOR: Final = "xla_gpu_analytical_latency_estimator_options"
 _WINDOWED: Final = "xla_gpu_threshold_for_windowed_einsum_mib"
@@ -62,27 +62,28 @@ _NEVER: Final = 100_000
 def limit_notes(task: CompileTask, jaxlib: str) -> Iterator[str]:
     """Yield notes on differences from a compile on the device, for this task.
 
-    Before jaxlib 0.11.1 a compile without the device is not told how GPUs are arranged on hosts
-    (its `slice_size` stays 0): the same program comes out for 8x8 and for 64, XLA's own estimator
-    uses its defaults, and a windowed einsum, which has at most as many steps as the slice has GPUs,
-    is impossible.
+    In older releases a compile without the device is not told how GPUs are arranged on hosts (its
+    `slice_size` stays 0): the same program comes out for 8x8 and for 64, and XLA's own estimator
+    uses its defaults. In most of them a windowed einsum, which has at most as many steps as the
+    slice has GPUs, is impossible.
     """
     target, options = task.target, task.flags
     if target.tpu is not None:
         return
-    if _release_numbers(jaxlib) < _TOLD_OF_HOSTS:
-        if _number(options.get(_WINDOWED)) < _NEVER:
-            yield (
-                f"{_WINDOWED} has no effect here: before jaxlib 0.11.1, without the device, XLA"
-                " does not know how many GPUs share NVLink. A run may have windowed einsums"
-            )
-        if target.hosts > 1 and target.gpus_per_host != _USUAL_HOST and _ESTIMATOR not in options:
-            yield (
-                f"before jaxlib 0.11.1, without the device, XLA does not know that a host has"
-                f" {target.gpus_per_host} GPUs: its scheduler uses its default"
-                " estimates, and the order of collectives may differ from a run's"
-            )
-    elif target.hosts % target.hosts_per_rack:
+    if not has("windowed-einsum", jaxlib) and _number(options.get(_WINDOWED)) < _NEVER:
+        yield (
+            f"{_WINDOWED} has no effect here: before jaxlib {boundary('+windowed-einsum')}, without"
+            " the device, XLA does not know how many GPUs share NVLink. A run may have windowed"
+            " einsums"
+        )
+    unusual = target.hosts > 1 and target.gpus_per_host != _USUAL_HOST
+    if unusual and not has("hosts-known", jaxlib) and _ESTIMATOR not in options:
+        yield (
+            f"before jaxlib {boundary('+hosts-known')}, without the device, XLA does not know that"
+            f" a host has {target.gpus_per_host} GPUs: its scheduler uses its default estimates,"
+            " and the order of collectives may differ from a run's"
+        )
+    if has("hosts-known", jaxlib) and target.hosts % target.hosts_per_rack:
         yield (
             f"XLA takes only NVLink domains of equal size: here {target.domains} of"
             f" {target.hosts // target.domains} hosts, in a run {target.hosts_per_rack} hosts and"

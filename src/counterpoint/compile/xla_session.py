@@ -38,6 +38,7 @@ from counterpoint.compile.libtpu_schedule import (
 from counterpoint.compile.serialized import module_of
 from counterpoint.compile.text_proto import without_field
 from counterpoint.core.wire import message_field, varint_field
+from counterpoint.flags.observed import has
 
 # The compiler's client has no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -64,7 +65,6 @@ _DEVICE_MEMORY: Final = 15
 _DEVICE_ORDER: Final = re.compile(rb"^// counterpoint\.device_order = ([\d,]+)$", re.MULTILINE)
 _ORDER_BYTES: Final = 1 << 20
 _DUMP: Final = "dump"
-_PEAK_SINCE: Final = (0, 10)
 _PLUGINS: Final = ("jax-cuda13-plugin", "jax-cuda12-plugin")
 _MEMORY: Final = {
     "temp": "temp_size_in_bytes",
@@ -157,7 +157,7 @@ def _memory(stats: Stats, *, on_tpus: bool) -> dict[str, int]:
         for name, attribute in _MEMORY.items()
         if hasattr(stats, attribute)
     }
-    if version.__version_info__ < _PEAK_SINCE:  # before, it counted no temporaries
+    if not has("peak-counts-temporaries", version.__version__):
         sizes.pop("peak", None)
     if on_tpus:  # libtpu reports no peak: its temporaries are all in one block
         held = sizes["argument"] + sizes["output"] - sizes["alias"]

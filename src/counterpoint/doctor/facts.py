@@ -49,7 +49,7 @@ class FlagRemark:
 class CheckedFlags:
     """The remarks of `flags check` on the environment; `why_not` if it could not be read.
 
-    `names`: the settings that were checked. `libtpu`: those of LIBTPU_INIT_ARGS that only libtpu knows.
+    `names`: the settings that were checked. `libtpu`: those that only libtpu can check.
     """
 
     names: tuple[str, ...] = ()

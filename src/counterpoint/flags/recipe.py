@@ -39,6 +39,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_toml
 from counterpoint.core.frozen import frozen
+from counterpoint.flags.observed import release_of, with_releases
 from counterpoint.flags.settings import Channel, Layout, Settings, why_invalid
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.versions import lhs_flag_needed, version_number
@@ -348,7 +349,7 @@ def _line(name: str, entry: Any, where: str, channel: Channel) -> RecipeLine:  #
     return RecipeLine(
         name,
         _value(fields["value"], where),
-        texts["reason"] or None,
+        with_releases(texts["reason"]) or None,
         basis=texts["basis"],
         source=texts["source"],
         known=texts["known"],
@@ -362,8 +363,8 @@ def _line(name: str, entry: Any, where: str, channel: Channel) -> RecipeLine:  #
 
 def _condition(fields: Mapping[str, Any], where: str) -> Condition:
     return Condition(
-        since=_word(fields, "since", where) or None,
-        before=_word(fields, "before", where) or None,
+        since=release_of(_word(fields, "since", where)) or None,
+        before=release_of(_word(fields, "before", where)) or None,
         chips=_texts(fields, "chips", where),
         not_chips=_texts(fields, "not_chips", where),
         hosts=_word(fields, "hosts", where),

@@ -1,6 +1,6 @@
 """Releases of jaxlib and chips, as far as settings depend on them.
 
-docs/concepts/settings.md says what was found with which release.
+docs/concepts/settings.md says what was found with which release; observed.py has it as data.
 """
 
 from __future__ import annotations
@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 from enum import Enum
 from typing import Final
+
+from counterpoint.flags.observed import has
+from counterpoint.flags.release_number import version_number
 
 __all__ = [
     "DISABLED_PASSES",
@@ -18,8 +21,8 @@ __all__ = [
     "async_collectives_off",
     "chip_family",
     "expect_pgle_known",
+    "false_stops_scheduler",
     "lhs_flag_needed",
-    "scheduler_can_be_disabled",
     "scheduler_off",
     "scheduler_on",
     "version_number",
@@ -34,8 +37,6 @@ SYNCHRONOUS: Final = "xla_gpu_disable_async_collectives"
 ACCURACY: Final = "xla_gpu_pgle_accuracy_checker"
 PROFILE: Final = "xla_gpu_pgle_profile_file_or_directory_path"
 
-_NEWEST: Final = (9999,)
-_VERSION: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})*+(?!\.?\d)")  # no release has more digits
 _SCHEDULED_UNASKED: Final = re.compile(r"\b(H|GH|B|GB)\d{2,3}\b")
 _COLLECTIVES: Final = (
     "ALLREDUCE",
@@ -55,47 +56,42 @@ _ASYNC_BEFORE_0_4_27: Final = (
 )
 
 
-def version_number(version: str | None) -> tuple[int, ...]:
-    """Return a version as comparable numbers, without any suffix.
-
-    None, or a version that can't be read, counts as the newest.
-    """
-    match = _VERSION.match(version or "")
-    return tuple(int(part) for part in match[0].split(".")) if match else _NEWEST
-
-
 def lhs_flag_needed(version: str | None, chip: str | None, *, profile: bool = False) -> bool:
     """Return whether collectives are overlapped only if the scheduler's flag is set.
 
-    From 0.5.1 on, a PGLE profile enables the scheduler, on any chip. Without one it runs by default
-    from 0.7 on, if XLA has a model of the chip: Hopper and Blackwell.
+    A PGLE profile enables the scheduler, on any chip. Without one it runs by default if XLA has a
+    model of the chip: Hopper and Blackwell. Both since a certain release.
     """
     if profile:
-        return version_number(version) < (0, 5, 1)
-    return version_number(version) < (0, 7) or not _SCHEDULED_UNASKED.search(chip or "")
+        return not has("profile-starts-scheduler", version)
+    return not has("scheduler-by-default", version) or not _SCHEDULED_UNASKED.search(chip or "")
 
 
 def scheduler_on() -> tuple[tuple[str, str], ...]:
     """Return the flag that enables the scheduler, whatever is inherited.
 
-    Where it is not needed it changes nothing; an inherited `=false` is obeyed from 0.12 on, even
-    with a PGLE profile, which is then silently ignored.
+    Where it is not needed it changes nothing; newer releases obey an inherited `=false` even with a
+    PGLE profile, which is then silently ignored.
     """
     return ((LHS, "true"),)
 
 
-def scheduler_can_be_disabled(version: str | None) -> bool:
-    """Return whether `=false` of the scheduler's flag stops it on Hopper; profiles stay unread."""
-    return version_number(version) >= (0, 12)
+def false_stops_scheduler(version: str | None, *, profile: bool = False) -> bool:
+    """Return whether the scheduler does not run on Hopper if its flag is `false`.
+
+    It may be off by default, too. With a `profile`, which is then not read, on any chip.
+    """
+    behavior = "profile-read-despite-false" if profile else "scheduler-despite-false"
+    return not has(behavior, version)
 
 
 def scheduler_off(version: str | None) -> tuple[tuple[str, str], ...]:
     """Return flags with which each collective is waited for at once, on any chip, with any profile.
 
-    From 0.7 to 0.11 the scheduler's own flag does not do it on Hopper; disabling the pass does. The
-    others are needed because JAX replaces the disabled passes when `jax_compiler_enable_remat_pass`
-    is off; they suffice if no profile is given. The program before scheduling stays the same, and
-    so does its fingerprint.
+    Some releases ignore the scheduler's own flag on Hopper, or with a profile; disabling the pass
+    stops it in all. The others are needed because JAX replaces the disabled passes when
+    `jax_compiler_enable_remat_pass` is off; they suffice if no profile is given. The program before
+    scheduling stays the same, and so does its fingerprint.
     """
     estimator = ((SOL, "false"),) if version_number(version) >= (0, 5, 0) else ()
     return ((LHS, "false"), *estimator, (DISABLED_PASSES, SCHEDULER))

@@ -57,7 +57,7 @@ _LINES: Final = (
         ComplaintKind.RENAMED,
         re.compile(r"(Expected instruction name to remain the same\..*)"),
         (
-            "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN: from 0.12 on ERROR fails "
+            "--xla_gpu_pgle_accuracy_checker=PGLE_STRICTNESS_LEVEL_WARN: ERROR of this XLA fails "
             "all that has a collective which ends up synchronous, also without a profile"
         ),
     ),

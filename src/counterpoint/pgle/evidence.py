@@ -15,6 +15,7 @@ from typing import Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
+from counterpoint.flags.observed import boundary
 from counterpoint.pgle.complaints import ComplaintKind, LogComplaint, complaint
 from counterpoint.pgle.log_lines import LogLine, log_lines
 
@@ -299,10 +300,9 @@ class _LogReader:
         if blame is not None:
             return ProfileUse.NOT_USED, blame.text
         if (self._flags or {}).get(_SCHEDULER_FLAG, "").lower() in ("false", "0"):
-            return (
-                ProfileUse.NOT_USED,
-                f"{_SCHEDULER_FLAG}=false: from 0.12 on XLA then opens no profile",
-            )
+            begins = boundary("-profile-read-despite-false")
+            reason = f"{_SCHEDULER_FLAG}=false: from {begins} on XLA then opens no profile"
+            return ProfileUse.NOT_USED, reason
         if modules or self._informs:
             return ProfileUse.NOT_USED, (
                 "XLA mentions no profile: none was passed, its name does not end in .pbtxt or "

@@ -14,7 +14,7 @@ finished program it looks like one that the scheduler found nothing to overlap w
 included here, and marked.
 
 A finished program has other names than XLA looked up: clones by rematerialization
-(`fusion.3.remat2` was `fusion.3`), and from 0.12 on collectives that were made synchronous again
+(`fusion.3.remat2` was `fusion.3`), and in newer XLAs collectives that were made synchronous again
 (`all-gather.10` was `all-gather-start`). XLA notes the old name on most. Profilers see the new.
 """
 

@@ -12,14 +12,15 @@ import polars as pl
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import given_flags, is_true, on_gpu
 from counterpoint.diagnose.step_data import StepData
+from counterpoint.flags.observed import has
 from counterpoint.flags.versions import (
     DISABLED_PASSES,
     LHS,
     PROFILE,
     SCHEDULER,
     SYNCHRONOUS,
+    false_stops_scheduler,
     lhs_flag_needed,
-    scheduler_can_be_disabled,
 )
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
@@ -47,8 +48,8 @@ def scheduler_of(data: StepData) -> SchedulerState:
     The latency-hiding scheduler notes the name by which it knew an instruction, so one such note
     proves that it ran. Without one, the settings decide: its flag, disabled passes, and the chips
     on which it runs by default. By default it needs a model of every collective and of all
-    computation. XLA has none for collective-broadcast, ragged-all-to-all and work on the host: one
-    of those disables it for the whole module.
+    computation. XLA has none for collective-broadcast, ragged-all-to-all and work on the host, and
+    older releases have none for collective-permute: one of those disables it for the whole module.
 
     Source: xla/service/gpu/gpu_hlo_schedule.cc, model/sol_latency_estimator.cc
     (HasOnlySupportedCollectives), transforms/scheduling_instruction_annotator.cc.
@@ -67,12 +68,14 @@ def scheduler_of(data: StepData) -> SchedulerState:
 def _by_settings(data: StepData, program: Program, flags: Mapping[str, str]) -> SchedulerState:
     version, chip = data.context.jaxlib, data.timeline.devices[0].chip
     enabled = is_true(flags, LHS)
-    stopped = _switched_off(
-        flags, obeyed=scheduler_can_be_disabled(version) or lhs_flag_needed(version, chip)
+    profile = PROFILE in flags
+    obeyed = false_stops_scheduler(version, profile=profile) or (
+        not profile and lhs_flag_needed(version, chip)
     )
+    stopped = _switched_off(flags, obeyed=obeyed)
     if stopped:
         return SchedulerState(False, f"{stopped} disables it")
-    if enabled or PROFILE in flags:
+    if enabled or (profile and not lhs_flag_needed(version, chip, profile=True)):
         return SchedulerState(True, f"--{LHS if enabled else PROFILE} enables it")
     if version is None or chip is None or _AMD.search(chip):
         return SchedulerState(None, "its default on this chip and release is unknown")
@@ -88,7 +91,7 @@ def _switched_off(flags: Mapping[str, str], *, obeyed: bool) -> str | None:
 def _by_default(program: Program, version: str, chip: str) -> SchedulerState:
     if lhs_flag_needed(version, chip):
         return SchedulerState(False, f"it is not the default of jaxlib {version} on {chip}")
-    stopped = _unmodeled(program)
+    stopped = _unmodeled(program, version)
     if stopped:
         return SchedulerState(
             False, f"XLA has no model of {stopped}, which disables it for the whole module"
@@ -96,14 +99,17 @@ def _by_default(program: Program, version: str, chip: str) -> SchedulerState:
     return SchedulerState(True, f"it is the default of jaxlib {version} on {chip}")
 
 
-def _unmodeled(program: Program) -> str | None:
+def _unmodeled(program: Program, version: str) -> str | None:
+    unmodeled = _UNMODELED
+    if has("permute-stops-scheduler", version):
+        unmodeled = (*unmodeled, "collective-permute")
     for instruction in program.instructions:
         found = (
             collective(program, instruction)
-            if is_start(instruction) or instruction.opcode in _UNMODELED
+            if is_start(instruction) or instruction.opcode in unmodeled
             else None
         )
-        if found is not None and found.kind in _UNMODELED:
+        if found is not None and found.kind in unmodeled:
             return f"{found.kind} ({instruction.name})"
         if '"device_type":"DEVICE_TYPE_HOST"' in instruction.backend_config.replace(" ", ""):
             return f"computation on the host ({instruction.name})"

@@ -14,8 +14,8 @@ hangs.
 ## How it is detected
 
 The check reads `/sys/class/net`: an interface matches, and it is up. If several hosts run together,
-`lo` alone reaches none of them. Without the variable NCCL prefers interfaces other than
-`lo`, `docker*` and `virbr*`, and takes `docker*` and then `lo` only where there is no other: there is
+`lo` alone reaches none of them. Without the variable NCCL prefers interfaces other than `lo`,
+`docker*` and `virbr*`, and takes `docker*` and then `lo` only where there is no other: there is
 nothing to check.
 
 ## Example

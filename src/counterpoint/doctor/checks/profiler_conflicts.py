@@ -8,7 +8,8 @@ that capture through JAX's server.
 ## Why it costs time
 
 CUPTI serves one subscriber: the profile of the run contains no kernels, and a PGLE profile made
-from it is empty. This shows only when the run is over.
+from it is empty. This shows only when the run is over. Newer releases of CUPTI and XLA share
+(`xla_gpu_enable_cupti_multi_subscriber`; not tried).
 
 ## How it is detected
 

@@ -12,8 +12,8 @@ that. Megascale's transfers between slices, and collectives without RDMA, use TC
 ## How it is detected
 
 `tcp_rmem` and `tcp_wmem` below the kernel's defaults (6 and 4 MB) are warnings if a step's traffic
-uses TCP (several hosts without RDMA, or `--dcn`), else notes. On one host the check does not apply. Values between the defaults and the
-recommendations are notes.
+uses TCP (several hosts without RDMA, or `--dcn`), else notes. On one host the check does not apply.
+Values between the defaults and the recommendations are notes.
 
 ## Example
 

@@ -10,7 +10,7 @@ from counterpoint.core import CounterpointError
 from counterpoint.core.rules import find_rule, read_page
 from counterpoint.doctor.facts import CheckedFlags, FlagRemark
 from counterpoint.flags import Channel
-from counterpoint.flags.catalogue import is_searched_for
+from counterpoint.flags.catalogue import is_libtpu_name
 from counterpoint.flags.check import CheckRequest, examine
 from counterpoint.flags.jaxlib import JaxlibInterpreter
 from counterpoint.flags.lint import Remark
@@ -52,7 +52,7 @@ def gather_flags(
     unjudged = dict.fromkeys(
         setting.name
         for setting in written.through(Channel.LIBTPU_INIT_ARGS)
-        if not is_searched_for(setting.name)
+        if not is_libtpu_name(setting.name)
     )
     return CheckedFlags(
         names=tuple(dict.fromkeys(one.name for one in written.given if one.name not in unjudged)),

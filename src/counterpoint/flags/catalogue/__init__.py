@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from counterpoint.flags.catalogue.about import all_documentation as all_documentation
     from counterpoint.flags.catalogue.flag import Flag as Flag
     from counterpoint.flags.catalogue.flag import Release as Release
-    from counterpoint.flags.catalogue.libtpu import is_searched_for as is_searched_for
+    from counterpoint.flags.catalogue.libtpu import is_libtpu_name as is_libtpu_name
     from counterpoint.flags.catalogue.libtpu import libtpu_flag as libtpu_flag
     from counterpoint.flags.catalogue.lookup import path_of as path_of
     from counterpoint.flags.catalogue.lookup import release as release

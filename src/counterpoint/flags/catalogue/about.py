@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.core.frozen import frozen
+from counterpoint.flags.observed import has, with_releases
 from counterpoint.flags.versions import ChipFamily, chip_family, version_number
 
 _HEAD: Final = re.compile(r'^\["?([-.\w]+)"?\]$', re.MULTILINE)
@@ -40,18 +41,25 @@ class SettingReader(StrEnum):
 class SettingNote:
     """A surprising fact. It holds from `since` on and before `until`, on `chips` only.
 
-    It also holds for an unknown chip.
+    It also holds for an unknown chip. Where compiles show in which releases it holds, it has the
+    names of behaviors (observed.py): those of `seen`, and none of `unseen`.
     """
 
     text: str
     since: str | None = None
     until: str | None = None
     chips: tuple[ChipFamily, ...] = ()  # empty: all
+    seen: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     def holds(self, version: str | None, chip: str | None = None) -> bool:
         """Return whether it is true for a jaxlib (None: newest) and a chip (None: any)."""
         kind = chip_family(chip)
         if self.chips and kind is not None and kind not in self.chips:
+            return False
+        if not all(has(name, version) for name in self.seen):
+            return False
+        if any(has(name, version) for name in self.unseen):
             return False
         if version is None:
             return self.until is None
@@ -131,9 +139,11 @@ def _entry(name: str, theme: str, text: str) -> SettingDocumentation:
 
 def _note(table: Mapping[str, Any]) -> SettingNote:
     return SettingNote(
-        text=table["text"],
+        text=with_releases(table["text"]),
         since=table.get("since"),
         until=table.get("until"),
+        seen=tuple(table.get("seen", ())),
+        unseen=tuple(table.get("unseen", ())),
         chips=tuple(ChipFamily(name) for name in table.get("chips", ())),
     )
 

@@ -99,8 +99,8 @@ def libtpu_flag(name: str, release: str | None = None) -> LibtpuFlag | None:
     return None
 
 
-def is_searched_for(name: str) -> bool:
-    """Return whether a name is of a kind that the releases were searched for."""
+def is_libtpu_name(name: str) -> bool:
+    """Return whether a name begins like those that the releases were searched for."""
     return name.startswith(_FAMILIES)
 
 

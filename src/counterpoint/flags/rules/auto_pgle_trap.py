@@ -12,7 +12,8 @@ first runs are slower without any benefit; JAX reports little.
 ## How it is detected
 
 - Under Nsight Systems (detected by its variables in the environment): both need CUPTI, which serves
-  only one of them.
+  only one of them. Newer releases of CUPTI and XLA share (`xla_gpu_enable_cupti_multi_subscriber`;
+  not tried).
 - `JAX_PGLE_PROFILING_RUNS=0`: no run is profiled, so AutoPGLE is off.
 - `JAX_PGLE_PROFILING_RUNS` or `JAX_PGLE_AGGREGATION_PERCENTILE` without `JAX_ENABLE_PGLE`: nothing
   reads them.

@@ -16,8 +16,9 @@ XLA runs without command buffers while JAX's profiler records, so they interfere
 with `xla_enable_command_buffers_during_profiling=true`, and in a recording by Nsight Systems, which
 XLA does not detect: `nsys profile` in a script or command, or the variables that it sets. The rule
 applies to settings for such a run (`--profiling`), if AutoPGLE is on, and, as a note, to any
-recording by Nsight Systems. From 0.6 on, AutoPGLE itself compiles its first runs without command
-buffers; before, they had to be turned off.
+recording by Nsight Systems. From 0.5.0 on, AutoPGLE itself compiles its first runs without command
+buffers (read in jax/_src/compiler.py of each release; 0.4.38 does not); before, they had to be
+turned off.
 
 ## Example
 
@@ -65,6 +66,8 @@ NAME: Final = "command-buffers-in-profile"
 SINCE: Final = "0.1"
 
 _BUFFERS: Final = "xla_gpu_enable_command_buffer"
+_AUTOMATIC: Final = "0.5.0"
+"""The first release of JAX whose AutoPGLE sets the flag itself."""
 _KEPT: Final = "xla_enable_command_buffers_during_profiling"
 _OFF: Final = Fix(((_BUFFERS, ""),), safe=False)
 
@@ -85,7 +88,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             "remove it",
             Fix(),
         )
-    elif nsys or (automatic and not since(case, "0.6")):
+    elif nsys or (automatic and not since(case, _AUTOMATIC)):
         who = "Nsight Systems" if nsys else "AutoPGLE"
         yield Remark(
             code=CODE,

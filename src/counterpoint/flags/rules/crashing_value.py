@@ -63,7 +63,7 @@ from counterpoint.flags.lint import (
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.tried import crashed_steps
-from counterpoint.flags.versions import LHS, lhs_flag_needed, scheduler_can_be_disabled
+from counterpoint.flags.versions import LHS, false_stops_scheduler, lhs_flag_needed
 
 CODE: Final = "FLAG203"
 NAME: Final = "crashing-value"
@@ -120,9 +120,10 @@ def _tried(one: Occurrence, version: str) -> Iterator[Remark]:
 def _scheduler_runs(case: LintContext) -> bool:
     """Return whether the scheduler runs or may run; assumed for an unknown chip."""
     version = case.release.asked
-    if flag_off(case, LHS) and scheduler_can_be_disabled(version):
+    profile = has_profile(case)
+    if flag_off(case, LHS) and false_stops_scheduler(version, profile=profile):
         return False
-    needed = lhs_flag_needed(version, case.chip, profile=has_profile(case))
+    needed = lhs_flag_needed(version, case.chip, profile=profile)
     return flag_on(case, LHS) or case.chip is None or not needed
 
 

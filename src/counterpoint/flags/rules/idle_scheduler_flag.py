@@ -3,21 +3,25 @@
 ## What it does
 
 Checks `xla_gpu_enable_latency_hiding_scheduler`, which enables overlap of collectives with
-computation. On Hopper and Blackwell the scheduler runs by default since jaxlib 0.7, so that `true`
-adds nothing to most programs, and `false` did not stop it before 0.12.
+computation. On Hopper and Blackwell the scheduler runs by default since jaxlib
+{+scheduler-by-default}, so that `true` adds nothing to most programs, and `false` did not stop it
+before {-scheduler-despite-false}.
 
 ## Why it costs time
 
-`false` is used to compare with a run without overlap, or to record a profile: from 0.7 to 0.11 that
-run overlaps nevertheless, and the comparison is meaningless. From 0.12 on `false` does stop it.
+`false` is used to compare with a run without overlap, or to record a profile. From
+{+scheduler-by-default} on and before {-scheduler-despite-false} that run overlaps nevertheless, and
+the comparison is meaningless.
 
 ## How it is detected
 
-The rule depends on the release and the chip. Since 0.7, XLA runs the scheduler by default if it has
-a model of the chip and of every collective in the program. It has none of collective-broadcast and
-ragged-all-to-all, and none of computation on the host: one of those stops the scheduler for the
-whole module unless the flag is `true`. With a PGLE profile it runs on every chip, from 0.5.1 on. If
-the chip is unknown, only `false` is reported.
+The rule depends on the release and the chip: programs compiled with each release for an H100 and
+an A100 show in which the scheduler ran (catalogue/observed.tsv). By default XLA runs it if it has a
+model of the chip and of every collective in the program. It has none of collective-broadcast and
+ragged-all-to-all, none of computation on the host, and before {-permute-stops-scheduler} none of
+collective-permute: one of those stops the scheduler for the whole module unless the flag is `true`.
+With a PGLE profile it runs on every chip, from {+profile-starts-scheduler} on. If the chip is
+unknown, only `false` is reported.
 
 ## Example
 
@@ -39,7 +43,7 @@ Disabling the pass changes the schedule, as intended; it is reported only.
 
 - https://github.com/openxla/xla/blob/main/xla/service/gpu/gpu_hlo_schedule.cc (IsLHSEnabled)
 - https://github.com/openxla/xla/blob/main/xla/service/gpu/model/sol_latency_estimator.cc
-- docs/concepts/settings.md: what compilers of 0.10 to 0.12 did
+- docs/concepts/settings.md: what the compilers of all releases did
 """
 
 from __future__ import annotations
@@ -55,19 +59,22 @@ from counterpoint.flags.lint import (
     Remark,
     Severity,
     flag_off,
+    flag_on,
     has_profile,
     remark,
-    since,
 )
+from counterpoint.flags.observed import boundary, has, with_releases
 from counterpoint.flags.versions import (
     DISABLED_PASSES,
     LHS,
     SCHEDULER,
     SOL,
     chip_family,
+    false_stops_scheduler,
     lhs_flag_needed,
-    scheduler_can_be_disabled,
 )
+
+__doc__ = with_releases(__doc__ or "")
 
 CODE: Final = "FLAG302"
 NAME: Final = "idle-scheduler-flag"
@@ -82,8 +89,7 @@ def check(case: LintContext) -> Iterator[Remark]:
     given = case.last(LHS)
     if given is None or LHS not in case.release.flags:
         return
-    version = case.release.asked
-    if given.meant.lower() in FALSE and not scheduler_can_be_disabled(version):
+    if given.meant.lower() in FALSE:
         found = _false(case)
     elif given.meant.lower() in TRUE:
         found = _true(case)
@@ -99,18 +105,22 @@ _Found = tuple[Severity, str, str, Fix | None]
 
 def _false(case: LintContext) -> _Found | None:
     version = case.release.asked
-    if has_profile(case) and since(case, "0.5.1"):
+    if has_profile(case) and not false_stops_scheduler(version, profile=True):
         text = "the scheduler runs nevertheless: a PGLE profile enables it"
         return Severity.WARNING, text, _STOP, _OFF
-    if not since(case, "0.7") or flag_off(case, SOL):
-        return None if case.chip is None and since(case, "0.7") else _default()
-    if chip_family(case.chip) is None:
-        text = "before jaxlib 0.12 the scheduler runs nevertheless on Hopper and newer chips"
-        return Severity.NOTE, text, _STOP, _OFF
-    if lhs_flag_needed(version, case.chip):
+    by_estimator = has("scheduler-by-estimator", version) and flag_on(case, SOL)
+    if not has("scheduler-by-default", version) and not by_estimator:
         return _default()
-    text = f"before jaxlib 0.12 the scheduler runs nevertheless on {case.chip}"
-    return Severity.WARNING, text, _STOP, _OFF
+    if false_stops_scheduler(version) or (flag_off(case, SOL) and case.chip is None):
+        return None  # it does what it says; FLAG406 if there is a profile
+    nevertheless = (
+        f"before jaxlib {boundary('-scheduler-despite-false')} the scheduler runs nevertheless on"
+    )
+    if chip_family(case.chip) is None:
+        return Severity.NOTE, f"{nevertheless} Hopper and newer chips", _STOP, _OFF
+    if flag_off(case, SOL) or lhs_flag_needed(version, case.chip):
+        return _default()
+    return Severity.WARNING, f"{nevertheless} {case.chip}", _STOP, _OFF
 
 
 def _default() -> _Found:
@@ -118,12 +128,14 @@ def _default() -> _Found:
 
 
 def _true(case: LintContext) -> _Found | None:
-    if has_profile(case) and not lhs_flag_needed(case.release.asked, case.chip, profile=True):
+    version = case.release.asked
+    if has_profile(case) and not lhs_flag_needed(version, case.chip, profile=True):
         text = "a PGLE profile that fits the program enables the scheduler anyway"
-    elif not lhs_flag_needed(case.release.asked, case.chip) and not flag_off(case, SOL):
+    elif not lhs_flag_needed(version, case.chip) and not flag_off(case, SOL):
+        permute = "collective-permute, " if has("permute-stops-scheduler", version) else ""
         text = (
-            f"on {case.chip} the scheduler runs by default, unless the program has"
-            " ragged-all-to-all, collective-broadcast or computation on the host"
+            f"on {case.chip} the scheduler runs by default, unless the program has {permute}"
+            "ragged-all-to-all, collective-broadcast or computation on the host"
         )
     else:
         return None

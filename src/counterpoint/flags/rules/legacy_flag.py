@@ -7,8 +7,9 @@ Finds flags that set another flag's field, and flags that XLA's own description 
 ## Why it costs time
 
 A later release will remove the old name, and XLA will then abort on it. An old bool that sets a new
-level can't express all levels: from 0.12 on `xla_gpu_enable_pipelined_reduce_scatter=false` sets
-the level `default`, and the default is to pipeline. It no longer disables anything.
+level can't express all levels: from {+pipelining-levels} on
+`xla_gpu_enable_pipelined_reduce_scatter=false` sets the level `default`, and the default is to
+pipeline. It no longer disables anything.
 
 ## How it is detected
 
@@ -47,7 +48,10 @@ from typing import Final
 from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.lifecycle import replacement_of
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.observed import with_releases
 from counterpoint.flags.parsed import Occurrence
+
+__doc__ = with_releases(__doc__ or "")
 
 CODE: Final = "FLAG105"
 NAME: Final = "legacy-flag"

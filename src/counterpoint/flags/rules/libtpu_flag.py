@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.libtpu import (
-    is_searched_for,
+    is_libtpu_name,
     libtpu_flag,
     libtpu_of,
     libtpu_span,
@@ -81,7 +81,7 @@ _ON: Final = ("true", "1", "enabled")
 def check(case: LintContext) -> Iterator[Remark]:
     release = libtpu_of(case.release.asked)
     for setting in case.written.through(Channel.LIBTPU_INIT_ARGS):
-        if is_searched_for(setting.name) and not setting.name.startswith(_GPUS):
+        if is_libtpu_name(setting.name) and not setting.name.startswith(_GPUS):
             yield from _in_arguments(case, setting, release)
     for setting in case.written.through(Channel.COMPILER_OPTIONS):
         if not case.is_for_libtpu(setting):

@@ -7,8 +7,9 @@ PGLE profile, and output directories that are files.
 
 ## Why it costs time
 
-XLA aborts if the file of flags is missing. For a missing PGLE profile it prints one error line among
-others (`PGLE profile file does not exist`), and compiles the program without measured costs.
+XLA aborts if the file of flags is missing. Without a PGLE profile that it should read, it compiles
+with its estimates; from jaxlib {+missing-profile-is-logged} on it prints one error line, among
+others: `PGLE profile file does not exist`.
 
 ## How it is detected
 
@@ -49,7 +50,10 @@ from typing import Final
 
 from counterpoint.flags.lint import LintContext, Remark, Severity, remark
 from counterpoint.flags.named_files import AllowedFiles
+from counterpoint.flags.observed import with_releases
 from counterpoint.flags.parsed import IssueKind, Occurrence
+
+__doc__ = with_releases(__doc__ or "")
 
 CODE: Final = "FLAG209"
 NAME: Final = "missing-file"

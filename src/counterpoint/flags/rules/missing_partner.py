@@ -53,6 +53,7 @@ from counterpoint.flags.lint import (
     remark,
     since,
 )
+from counterpoint.flags.observed import release_of, with_releases
 from counterpoint.flags.versions import ChipFamily, chip_family
 
 CODE: Final = "FLAG303"
@@ -87,7 +88,8 @@ def partners() -> tuple[Partner, ...]:
 
 
 def _partner(entry: Mapping[str, Any]) -> Partner:
-    fields: dict[str, Any] = {**entry}
+    fields: dict[str, Any] = {**entry, "why": with_releases(entry["why"])}
+    fields |= {name: release_of(entry[name]) for name in ("since", "until") if name in entry}
     fields |= {name: tuple(entry.get(name, ())) for name in ("any", "chips", "unless")}
     return Partner(**fields)
 

@@ -7,7 +7,7 @@ Finds flags that this release does not have yet.
 ## Why it costs time
 
 XLA aborts on an unknown flag. Recipes are written for the release of their time: MaxText's of 2026
-set `xla_gpu_pipeline_all_gather=on`, which no jaxlib before 0.12 accepts.
+set `xla_gpu_pipeline_all_gather=on`, which no jaxlib before {+pipelining-levels} accepts.
 
 ## How it is detected
 
@@ -48,6 +48,9 @@ from counterpoint.flags.lifecycle import (
     replacement_of,
 )
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.observed import with_releases
+
+__doc__ = with_releases(__doc__ or "")
 
 CODE: Final = "FLAG104"
 NAME: Final = "newer-flag"

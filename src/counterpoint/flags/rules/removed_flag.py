@@ -7,7 +7,8 @@ Finds flags that an earlier release had and this one does not, with their replac
 ## Why it costs time
 
 XLA aborts on an unknown flag when it first reads its options: minutes after the start of a large
-job. A quarter of the XLA flags on five pages of advice no longer exist (docs/flags-from-the-web.md).
+job. A quarter of the XLA flags on five pages of advice no longer exist
+(docs/flags-from-the-web.md).
 
 ## How it is detected
 

@@ -2,9 +2,9 @@
 
 ## What it does
 
-Checks `xla_disable_hlo_passes`. XLA silently accepts every name, even if no pass has it. And up to
-jaxlib 0.11, JAX replaces the list in XLA_FLAGS by its own if `jax_compiler_enable_remat_pass` is
-off.
+Checks `xla_disable_hlo_passes`. XLA silently accepts every name, even if no pass has it. And before
+jaxlib {-remat-off-replaces-passes}, JAX replaces the list in XLA_FLAGS by its own if
+`jax_compiler_enable_remat_pass` is off; later ones add to it.
 
 ## Why it costs time
 
@@ -44,9 +44,12 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, items, remark, since
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, items, remark
+from counterpoint.flags.observed import boundary, has, with_releases
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.versions import DISABLED_PASSES
+
+__doc__ = with_releases(__doc__ or "")
 
 CODE: Final = "FLAG305"
 NAME: Final = "unknown-pass"
@@ -73,12 +76,14 @@ def check(case: LintContext) -> Iterator[Remark]:
         if name not in passes():
             yield _unknown(case, given, name)
     off = case.variables.get(_REMAT, "").lower() in ("false", "0", "no", "off", "n", "f")
-    if off and not since(case, "0.12") and wanted != ("rematerialization",):
+    replaced = has("remat-off-replaces-passes", case.release.asked)
+    if off and replaced and wanted != ("rematerialization",):
         yield remark(
             CODE,
             Severity.WARNING,
             given,
-            f"JAX replaces this list by its own, since {_REMAT} is off (before jaxlib 0.12)",
+            f"JAX replaces this list by its own, since {_REMAT} is off (before jaxlib"
+            f" {boundary('-remat-off-replaces-passes')})",
             f"remove {_REMAT}, and add rematerialization to the list",
             Fix(safe=False),
         )

@@ -3,14 +3,15 @@
 ## What it does
 
 If the scheduler runs only because XLA can estimate the whole program (Hopper and Blackwell, since
-jaxlib 0.7), looks for settings about operations that it can't estimate.
+jaxlib {+scheduler-by-default}), looks for settings about operations that it can't estimate.
 
 ## Why it costs time
 
 A single ragged-all-to-all (mixture of experts), collective-broadcast or computation on the host
-makes XLA skip the scheduler for the whole module: all of its collectives are exposed. A compiler of
-0.10.2 did so for each of the three; it did not for send and recv of a pipeline, nor for arrays that
-are moved to the host's memory.
+makes XLA skip the scheduler for the whole module: all of its collectives are exposed. The compilers
+of all releases with the scheduler on by default do so for each of the three, and before
+{-permute-stops-scheduler} for a collective-permute, too. Send and recv of a pipeline, and arrays
+that are moved to the host's memory, don't stop it.
 
 ## How it is detected
 
@@ -53,7 +54,10 @@ from counterpoint.flags.lint import (
     has_profile,
     remark,
 )
+from counterpoint.flags.observed import with_releases
 from counterpoint.flags.versions import LHS, SOL, chip_family, lhs_flag_needed
+
+__doc__ = with_releases(__doc__ or "")
 
 CODE: Final = "FLAG404"
 NAME: Final = "unmodeled-collectives"

@@ -13,8 +13,9 @@ it does not look for.
 ## How it is detected
 
 - If the pass `latency-hiding-scheduler` is disabled, nothing reads the profile.
-- From jaxlib 0.12 on `xla_gpu_enable_latency_hiding_scheduler=false` has the same effect; before
-  0.5.1 the scheduler had to be enabled.
+- From jaxlib {-profile-read-despite-false} on `xla_gpu_enable_latency_hiding_scheduler=false` has
+  the same effect; before {+profile-starts-scheduler} the scheduler had to be enabled. Both were
+  seen in programs compiled with each release.
 - XLA reads `.pbtxt` and `.pb`, or a directory of `<fingerprint>.pbtxt`; it ignores files with any
   other extension. `.xplane.pb` is a recording, from which `counterpoint pgle make` makes a profile.
 - The key of JAX's compilation cache contains the profile's path, not its content: a new profile
@@ -40,7 +41,7 @@ Enabling the scheduler is the purpose of a profile, and changes the schedule: re
 
 - https://github.com/openxla/xla/blob/main/xla/service/gpu/gpu_hlo_schedule.cc (ReadPGLEProfile)
 - https://github.com/jax-ml/jax/blob/main/jax/_src/cache_key.py
-- docs/concepts/settings.md: what compilers of 0.10 to 0.12 did
+- docs/concepts/settings.md: what the compilers of all releases did
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ from counterpoint.flags.lint import (
     is_no,
     items,
     remark,
-    since,
 )
+from counterpoint.flags.observed import boundary, has, with_releases
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.versions import (
     ACCURACY,
@@ -69,8 +70,10 @@ from counterpoint.flags.versions import (
     LHS,
     PROFILE,
     SCHEDULER,
-    scheduler_can_be_disabled,
+    false_stops_scheduler,
 )
+
+__doc__ = with_releases(__doc__ or "")
 
 CODE: Final = "FLAG406"
 NAME: Final = "unread-profile"
@@ -107,13 +110,14 @@ def _scheduler(case: LintContext, given: Occurrence) -> Iterator[Remark]:
             f"{without}: the pass {SCHEDULER} is disabled",
             f"remove {SCHEDULER} from {DISABLED_PASSES}",
         )
-    elif flag_off(case, LHS) and scheduler_can_be_disabled(case.release.asked):
+    elif flag_off(case, LHS) and false_stops_scheduler(case.release.asked, profile=True):
         fix = Fix(((LHS, "true"),), safe=False)
         yield remark(
             CODE, Severity.WARNING, given, f"{without}: {LHS} is false", f"write --{LHS}=true", fix
         )
-    elif not since(case, "0.5.1") and not flag_on(case, LHS):
-        text = f"before jaxlib 0.5.1 the profile is read only with --{LHS}=true"
+    elif not has("profile-starts-scheduler", case.release.asked) and not flag_on(case, LHS):
+        begins = boundary("+profile-starts-scheduler")
+        text = f"before jaxlib {begins} the profile is read only with --{LHS}=true"
         yield remark(
             CODE,
             Severity.WARNING,
@@ -162,11 +166,14 @@ def _cache(case: LintContext, given: Occurrence) -> Iterator[Remark]:
 def _strictness(case: LintContext) -> Iterator[Remark]:
     given = case.last(ACCURACY)
     if given is not None and case.flags[ACCURACY].upper().endswith("ERROR"):
+        fails = "every module that the profile does not cover, even a small one, fails to compile"
+        if has("strict-profile-needs-overlap", case.release.asked):
+            fails += ", and every one with a collective that ends up synchronous"
         yield remark(
             CODE,
             Severity.NOTE,
             given,
-            "every module that the profile does not cover, even a small one, fails to compile",
+            fails,
             "write WARN for whole programs",
             Fix(((ACCURACY, "PGLE_STRICTNESS_LEVEL_WARN"),), safe=False),
         )

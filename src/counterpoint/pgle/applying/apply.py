@@ -26,7 +26,7 @@ from counterpoint.core import CounterpointError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import scratch_directory
-from counterpoint.flags.versions import LHS, PROFILE, scheduler_can_be_disabled, scheduler_on
+from counterpoint.flags.versions import LHS, PROFILE, false_stops_scheduler, scheduler_on
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.pgle.applying.libtpu import (
@@ -217,12 +217,15 @@ class AppliedProfile:
         if self.options.get(LHS, "true").lower() not in ("false", "0"):
             return None
         version = self.compiled.versions.get("jaxlib")
-        if scheduler_can_be_disabled(version):
+        if false_stops_scheduler(version, profile=True):
             return f"{LHS}=false: jaxlib {version} then does not read a profile"
+        if false_stops_scheduler(version):
+            alone = "without one it does not"
+        else:
+            alone = "on Hopper and newer without one, too, elsewhere not"
         return (
-            f"{LHS}=false: jaxlib {version} runs the scheduler anyway with a profile, and on "
-            "Hopper and newer without one, too; elsewhere the schedules differ by the scheduler, "
-            "not by the costs"
+            f"{LHS}=false: jaxlib {version} runs the scheduler anyway with a profile; {alone}, so"
+            " the schedules may differ by the scheduler, not by the costs"
         )
 
 
@@ -262,7 +265,7 @@ def apply_profile(
         return compile_workload(workload, target, given, loud, timeout_s)
 
     say(f"compiling {workload.name} for {target} without the profile")
-    # Without a profile there is nothing to check; jaxlib 0.12 fails if asked to check anyway.
+    # Without a profile there is nothing to check; newer XLAs fail if asked to check anyway.
     without = compiler(_unchecked(plain))
     sources = source_fingerprints(profile)
     library = assumed_options(workload, target, plain, environment or {}).options

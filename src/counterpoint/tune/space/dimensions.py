@@ -33,6 +33,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
+from counterpoint.flags.observed import release_of
 from counterpoint.flags.recipe import CHIP_GENERATIONS, NEEDED, Condition
 from counterpoint.tune.arm import Acts, Per
 from counterpoint.tune.space.values import KEYS, ValuePlace, settings_of_line, settings_of_table
@@ -170,13 +171,16 @@ def _condition(table: Mapping[str, Any], place: ValuePlace) -> Condition:
     def word(key: str, known: tuple[str, ...]) -> str:
         return place.at(key).word(table[key], known) if key in table else ""
 
-    for key in ("since", "before"):
+    def release(key: str) -> str | None:
         text = table.get(key, "0")
-        if not isinstance(text, str) or not text.replace(".", "").isdigit():
+        named = release_of(text) if isinstance(text, str) else ""
+        if not named.replace(".", "").isdigit():
             raise place.at(key).wrong("not a release of jaxlib", next=f'{key} = "0.10.2"')
+        return named if key in table else None
+
     return Condition(
-        since=table.get("since"),
-        before=table.get("before"),
+        since=release("since"),
+        before=release("before"),
         chips=_words(table, "chips", place, tuple(CHIP_GENERATIONS)),
         not_chips=_words(table, "not_chips", place, tuple(CHIP_GENERATIONS)),
         hosts=word("hosts", ("one", "several")),

@@ -24,7 +24,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings, inherited_settings
 from counterpoint.flags.forms import quoted
 from counterpoint.flags.text import render_xla_flags
-from counterpoint.flags.versions import LHS, PROFILE, scheduler_can_be_disabled
+from counterpoint.flags.versions import LHS, PROFILE, false_stops_scheduler
 from counterpoint.pgle import VERBOSE_LOG
 from counterpoint.pgle.making import ProfilerConflict, conflicts, processes_here
 from counterpoint.runs import OutcomeKind, Run
@@ -195,10 +195,11 @@ def refuse_flags(task: FeedbackTask) -> None:
             next=f"counterpoint pgle manual --profile {shlex.quote(current[PROFILE])}"
             f" -- {shlex.join(task.command)}",
         )
-    if current.get(LHS) == "false" and scheduler_can_be_disabled(task.jaxlib):
+    if current.get(LHS) == "false" and false_stops_scheduler(task.jaxlib, profile=True):
         raise UsageError(
             f"--{LHS}=false: this XLA would ignore profiles",
-            why="the scheduler uses the costs, and jaxlib 0.12 and later obey the flag",
+            why="the scheduler uses the costs, and"
+            f" {'this jaxlib' if task.jaxlib is None else f'jaxlib {task.jaxlib}'} obeys the flag",
             next=Retry({"set": f"{LHS}=true"}),
         )
 
