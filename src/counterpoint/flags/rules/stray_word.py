@@ -7,8 +7,9 @@ Finds words that do not start with a dash, such as a value after a space.
 ## Why it costs time
 
 XLA silently stops reading at the first such word. All flags after it are lost, including those that
-another script appends. As the first word it names a file of flags, and XLA aborts if there is none.
-In such a file, a comment is a word like any other.
+another script appends. After a flag that is no bool, XLA does not come so far: it aborts on the
+flag, which has no value (FLAG201). As the first word it names a file of flags, and XLA aborts if
+there is none. In such a file, a comment is a word like any other.
 
 ## How it is detected
 
@@ -18,7 +19,7 @@ warning.
 ## Example
 
 ```sh jaxlib=0.10.2
-export XLA_FLAGS="--xla_gpu_autotune_level 4 --xla_gpu_enable_triton_gemm=false"
+export XLA_FLAGS="--xla_gpu_enable_triton_gemm false --xla_gpu_autotune_level=4"
 ```
 
 ## Fix
@@ -26,7 +27,7 @@ export XLA_FLAGS="--xla_gpu_autotune_level 4 --xla_gpu_enable_triton_gemm=false"
 Write name and value with `=` between them, and a value with spaces in quotes.
 
 ```sh jaxlib=0.10.2
-export XLA_FLAGS="--xla_gpu_autotune_level=4 --xla_gpu_enable_triton_gemm=false"
+export XLA_FLAGS="--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=4"
 ```
 
 ## Fix safety
