@@ -70,6 +70,8 @@ from counterpoint.simulate.simulation import UnpricedInstruction
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.tune.trial import levels_of_runs
 from counterpoint.workflow.calibration.calibration import Calibration, ScalarFit, StepFit
+from counterpoint.workflow.forecast import PricingContext
+from counterpoint.workflow.forecast.iteration import forecast_in_turn
 from counterpoint.workflow.forecast.ranking import RankedCandidate
 from made_fleet import fleet_of
 from made_upgrade import slower_upgrade
@@ -323,7 +325,7 @@ def two_builds() -> FleetSummary:
 
 
 def predictions() -> Iterator[Document]:
-    """With candidates, which would be compiled, and of a program that nothing prices."""
+    """With candidates, which would be compiled, of a program that nothing prices, and of two."""
     known = counterpoint.predict("step.hlo.txt", target="2xH100")
     standing = [
         RankedCandidate(
@@ -341,6 +343,9 @@ def predictions() -> Iterator[Document]:
     )
     base = replace(known.base, simulation=replace(known.base.simulation, unpriced=(own,)))
     yield predict_document(replace(known, base=base, candidates=tuple(standing)), 10, "next")
+    pricing = PricingContext(target=known.target)
+    turns = forecast_in_turn(pricing, [known.base, known.base], [0, 0, 1], 0, [None, 1 << 20])
+    yield predict_document(replace(known, base=turns), 10, "next")
 
 
 def makers() -> set[str]:

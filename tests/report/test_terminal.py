@@ -536,6 +536,13 @@ def test_a_step_in_which_something_was_compiled_is_no_step_time(run: Run, line: 
     assert steps_line(run).startswith(line)
 
 
+def test_steps_of_which_every_fifth_is_printed_are_counted_all() -> None:
+    run = a_run(0.033)
+    starts = tuple(StepStart(5 * turn, 100 + 0.165 * turn, "log") for turn in range(12))
+    printed = replace(run, ranks=(replace(run.ranks[0], steps=starts),))
+    assert steps_line(printed).startswith("56 seen, 12 of them printed, median 33.00 ms")
+
+
 def profiled_run(path: Path) -> Run:
     """A run whose profile covers all its steps."""
     (path / "made.xplane.pb").touch()

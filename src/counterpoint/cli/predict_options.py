@@ -34,7 +34,8 @@ class CompileOptions:
         env: A variable: NAME=value. XLA_PYTHON_CLIENT_MEM_FRACTION sets the available memory.
         recipe: A recipe's name, or a file of settings; --set and --env override it.
         candidate: Settings to rank, on top of these: flags in quotes, a file, a recipe's name.
-        program: The program to predict; by default the one with the most FLOPs.
+        program: The program to predict; by default the one with the most FLOPs, with what else
+            an iteration of a command's loop calls.
         devices: Number of devices to lower a function or a command for; by default the target's.
         jobs: Number of concurrent compiles; by default as many as cores and memory allow.
         timeout: Time limit of one compile or lowering, in seconds.
@@ -89,6 +90,9 @@ class PriceOptions:
         gemm_table: A CSV of GEMM benchmarks on your GPU; precedes the shipped tables.
         kernel_table: A TOML file with the costs of your own kernels (custom calls).
         calibration: Output of `counterpoint calibrate`.
+        trips: How often a loop turns whose trip count is unknown: NAME=N, by its instruction or its
+            source line (while.5=40, train.py:12=40).
+        trips_from: A Run or a profile of the same program, on any devices, that measures this.
         what_if: Other hardware, same schedule: nic=2x,hbm=1.5x,collective:all-gather=0.
         against: Compare with a measurement: a Run or a recording.
         pgle: Estimate the maximum gain from a profile of real costs (PGLE); takes no file.
@@ -101,6 +105,8 @@ class PriceOptions:
     gemm_table: Path | None = None
     kernel_table: Path | None = None
     calibration: Path | None = None
+    trips: Many = ()
+    trips_from: Path | None = None
     what_if: Many = ()
     against: Path | None = None
     pgle: Switch = False
@@ -172,6 +178,8 @@ def make_question(
         candidates=compile_.candidate,
         profile=prices.profile,
         against=prices.against,
+        trips=prices.trips,
+        trips_from=prices.trips_from,
         what_if=prices.what_if,
         pgle=prices.pgle or prices.pgle_out is not None,
         pgle_out=prices.pgle_out,

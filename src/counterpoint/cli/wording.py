@@ -29,7 +29,7 @@ profile_start_step profile_steps profiling program project python rank ranks ran
 ray_address recipe repeats root run_id runs schedule_only seed select set settings shortlist since
 skip slurm source space step steps stop_after_steps store strict study target target_gain timeout
 timings to top topology
-total_params until what_if with workload
+total_params trips trips_from until what_if with workload
 """
 ARGUMENTS: Final = frozenset(_ARGUMENTS.split())
 """The arguments that commands take; others in backticks are somebody else's."""

@@ -18,10 +18,20 @@ from counterpoint.hlo.model.program import Program, cached_on_program
 from counterpoint.hlo.scalars import Affine, Scalar, computed
 from counterpoint.hlo.schedule import enclosing
 
-__all__ = ["is_noted", "loop_multiplier", "mean_trips", "steering_loops", "trip_count", "trips_at"]
+__all__ = [
+    "TOLD",
+    "is_noted",
+    "loop_multiplier",
+    "mean_trips",
+    "steering_loops",
+    "trip_count",
+    "trips_at",
+]
 
 
 _KNOWN: Final = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,18})')
+TOLD: Final = "counterpoint_trips"
+"""The attribute of a loop whose trip count was told: `told_trips`."""
 _SAME: Final = ("copy", "bitcast", "convert", "reshape", "optimization-barrier", "opt-barrier")
 _DEEPEST: Final = 64
 _KEY: Final = "hlo.loop_multiplier"
@@ -134,8 +144,9 @@ def _trips(program: Program, loop: Instruction, turns: Turns) -> int | None:
     if loop.opcode != "while":
         return None
     known = _KNOWN.search(loop.backend_config)
-    if known:
-        return int(known[1])
+    stated = known[1] if known else dict(loop.frontend_attributes).get(TOLD)
+    if stated is not None:
+        return int(stated)
     if len(loop.calls) != 2:
         return None
     walk = _Evaluation(program, turns, loop)

@@ -61,7 +61,8 @@ _POLL_S: Final = 0.05
 _SOME: Final = 3
 _FAILURE: Final = 200  # characters of an error in a note
 _AFTER_S: Final = 10.0
-"""Seconds after the step is known: for the rest of an iteration, and for a launcher to end."""
+"""Seconds after the step is known without another function: for the rest of an iteration, and for
+a launcher to end."""
 _OF_LAYER: Final = re.compile(
     r"Value too large for defined data type|Invalid cross-device link|Connection refused"
 )
@@ -188,7 +189,8 @@ class _Attempt:
                 status = self._watched(process, journal)
         finally:
             discarded = discard_layer(directory, journal.contained or {})
-        if self.contain and self._is_hindered_by_layer(status, journal):
+        found = (read_outcome(directory) or {}).get("stopped")
+        if self.contain and not found and self._is_hindered_by_layer(status, journal):
             self.contain = False
             return self.lowering(backend)
         self.has_queried_backend = journal.has_queried_backend
@@ -204,19 +206,19 @@ class _Attempt:
 
     def _watched(self, process: subprocess.Popen[bytes], journal: EmulatorReports) -> int | None:
         """Return the exit status; None after the timeout."""
-        until = time.monotonic() + self.timeout_s
+        last = until = time.monotonic() + self.timeout_s
         limit = MemoryLimit()
         try:
             while time.monotonic() < until:
                 with suppress(subprocess.TimeoutExpired):
                     return process.wait(_POLL_S)
-                journal.look()
+                is_new = journal.look()
                 seen = function_names(None, journal)
                 had = f"; it had lowered {some(seen, _SOME)}" if seen else ""
                 outcome = self.directory / OUTCOME
                 is_known = outcome.exists() and (read_outcome(self.directory) or {}).get("stopped")
-                if is_known:
-                    until = min(until, time.monotonic() + _AFTER_S)
+                if is_known and (is_new or until == last):
+                    until = min(last, time.monotonic() + _AFTER_S)
                 try:
                     limit.check(process.pid, shlex.join(self.command), had)
                 except InputError:

@@ -43,8 +43,8 @@ class EmulatorReports:
         self._kept: list[str] = []  # files that the program would have overwritten
         self._wrote: list[str] = []
 
-    def look(self) -> None:
-        """Report new lines."""
+    def look(self) -> bool:
+        """Report new lines; return whether there are any."""
         with self._path.open("rb") as file:
             file.seek(self._read)
             new = file.read()
@@ -53,6 +53,7 @@ class EmulatorReports:
         for line in whole.splitlines():
             with suppress(ValueError):
                 self._read_line(json.loads(line))
+        return bool(whole)
 
     def _read_line(self, line: dict[str, Any]) -> None:
         if line["event"] == "began":
@@ -77,7 +78,7 @@ class EmulatorReports:
             self._wrote.append(line["name"])
         elif line["event"] == "found":
             name = line["name"]
-            self._say(f"{name} donates little: looking for other functions of the iteration")
+            self._say(f"found {name}: looking for other functions of the iteration")
         else:
             self._say(f"{line['name']} is not run; its results are zeros")
 
@@ -101,8 +102,21 @@ def first_names(names: Sequence[str]) -> str:
 
 
 @frozen(kw_only=True)
+class LoweredFunction:
+    """A function of an iteration, of which there are several: `load_workload(directory, name)`."""
+
+    name: str
+    directory: Path
+    alive_bytes: int | None  # of a device, beside the arrays of a call; None: not measured
+
+
+@frozen(kw_only=True)
 class Lowering:
-    """The step of a program: `load_workload(directory, name)` reads it."""
+    """The step of a program: `load_workload(directory, name)` reads it.
+
+    If an iteration calls several functions, or one several times, they are the `cycle`, and `order`
+    has the calls of one iteration, as indices into it. The step is then the heaviest of these.
+    """
 
     directory: Path
     name: str
@@ -114,6 +128,8 @@ class Lowering:
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     others: tuple[str, ...] = ()  # other functions that it lowered, the larger first
     notes: tuple[str, ...] = ()
+    cycle: tuple[LoweredFunction, ...] = ()
+    order: tuple[int, ...] = ()
 
 
 def read_outcome(directory: Path) -> dict[str, Any] | None:
@@ -142,6 +158,8 @@ def read_lowering(
     for function in outcome["functions"]:
         if function["name"] == name and function["tied"]:
             raise tied_to_python(command, name, function["tied"])
+    cycle, order = _cycle(directory, outcome)
+    inside = {name, *(function.name for function in cycle)}
     others = [
         function["name"] for function in sorted(outcome["functions"], key=_heaviest, reverse=True)
     ]
@@ -153,7 +171,9 @@ def read_lowering(
         jax=outcome["jax"],
         xla_flags=flags.strip(),
         variables=variables,
-        others=tuple(dict.fromkeys(other for other in others if other != name)),
+        others=tuple(dict.fromkeys(other for other in others if other not in inside)),
+        cycle=cycle,
+        order=order,
         notes=(
             *_iteration_notes(outcome),
             *outcome["notes"],
@@ -163,19 +183,44 @@ def read_lowering(
     )
 
 
+def _cycle(
+    directory: Path, outcome: dict[str, Any]
+) -> tuple[tuple[LoweredFunction, ...], tuple[int, ...]]:
+    """Return the functions of an iteration and their order; nothing if it is one call of one."""
+    found = outcome.get("cycle")
+    if found is None or len(found["order"]) < 2:
+        return (), ()
+    functions = tuple(
+        LoweredFunction(
+            name=function["name"],
+            directory=directory / f"cycle{number}",
+            alive_bytes=function["alive"],
+        )
+        for number, function in enumerate(found["functions"])
+    )
+    return functions, tuple(found["order"])
+
+
 def _iteration_notes(outcome: dict[str, Any]) -> list[str]:
-    """Return a note on what else an iteration runs: a gradient is not a whole step."""
-    names: list[str] = outcome.get("beside", [])
+    """Return notes on what else the loop calls, and whether that is part of the step."""
+    step, names = outcome["step"], list[str](outcome.get("beside", []))
+    notes = [
+        f"{name} is lowered for several shapes; the first is predicted"
+        for name in dict.fromkeys(outcome.get("shapes", []))
+    ]
     loose: int = outcome.get("loose", 0)
     parts = [f"{', '.join(names)} (`program={names[0]}`)"] if names else []
     parts += [f"{loose} large operation{'s'[: loose > 1]} outside of jax.jit"] if loose else []
+    if not parts and outcome.get("cycle") is None and outcome.get("times", 0) > 1:
+        applied = "what applies them runs operation by operation, outside of jax.jit"
+        return [*notes, f"no function takes the results of {step}: {applied}, and is left out"]
     if not parts:
-        return []
-    step = outcome["step"]
+        return notes
     also = " and ".join(parts)
-    return [
-        f"an iteration of the loop also runs {also}, which this prediction of {step} leaves out"
-    ]
+    if outcome.get("cycle") is None:
+        left_out = f"which this prediction of {step} leaves out: no iteration was seen to repeat"
+        return [*notes, f"an iteration of the loop also runs {also}, {left_out}"]
+    return [*notes, f"not in every iteration, and so no part of the step: {also}"]
 
 
 def _heaviest(function: dict[str, Any]) -> float:

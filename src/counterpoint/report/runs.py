@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from statistics import quantiles
 from typing import Annotated, Any, Final, Literal
@@ -26,7 +27,7 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.json import At, CountOf, Pairs, Result, fill, json_text
 from counterpoint.report.run_commands import next_commands, requested_window, shown_path
-from counterpoint.runs import BURSTS, Outcome, OutcomeKind, Rank, Run
+from counterpoint.runs import BURSTS, Outcome, OutcomeKind, Rank, Run, steps_apart
 from counterpoint.runs.compiles import all_compiles
 from counterpoint.runs.reports import effective_flags, flags_by_module, variables_of
 from counterpoint.runs.scores import seen_steps
@@ -150,9 +151,11 @@ def steps_line(run: Run) -> str:
     """Describe how many steps were seen, and the median step time."""
     rank, timing = run.timed, seen_steps(run)
     if rank is None or isinstance(timing, Unknown):
-        seen = max((len(rank.steps) for rank in run.ranks), default=0)
+        most = max(run.ranks, key=lambda rank: len(rank.steps), default=None)
         why = f": {BURSTS}" if any(rank.steps_in_bursts for rank in run.ranks) else ""
-        return f"{seen} seen, not timed{why}" if seen else "none seen"
+        if most is None or not most.steps:
+            return "none marked or printed"
+        return f"{_seen(most)}, not timed{why}"
     which = f" of the {timing.steps:,} {_UNDISTURBED}" if timing.left_out > 1 else ""
     if timing.compiled:
         each = "each" if timing.steps > 1 else "it"
@@ -162,10 +165,19 @@ def steps_line(run: Run) -> str:
     elif timing.disturbed and run.profiles:
         which = f" of the {timing.steps:,} after the first, profiled ones included"
     return (
-        f"{len(rank.steps)} seen, median {units.milliseconds(timing.seconds * 1e3)}{which}"
+        f"{_seen(rank)}, median {units.milliseconds(timing.seconds * 1e3)}{which}"
         f"{_spread(timing.each_s)}, {how_timed(rank)}"
         + (", of the slowest rank" if run.world_size > 1 else "")
     )
+
+
+def _seen(rank: Rank) -> str:
+    """Return how many steps were seen; a program may print only every tenth."""
+    passed = sum(max(steps_apart(*pair), 0) for pair in pairwise(rank.steps)) + 1
+    lines = len(rank.steps)
+    if rank.step_source != "log" or passed <= lines:
+        return f"{lines} seen"
+    return f"{passed:,} seen, {lines:,} of them printed"
 
 
 def tokens_in_step(run: Run) -> TokensInStep | None:

@@ -27,5 +27,6 @@ if TYPE_CHECKING:
     from counterpoint.runs.run import StepStart as StepStart
     from counterpoint.runs.run import longest_compiles as longest_compiles
     from counterpoint.runs.run import module_of as module_of
+    from counterpoint.runs.run import steps_apart as steps_apart
 
 __getattr__ = lazy(__name__)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.simulate.in_turn import ProgramRuns as ProgramRuns
+    from counterpoint.simulate.in_turn import in_turn as in_turn
     from counterpoint.simulate.jitter import Jitter as Jitter
     from counterpoint.simulate.replay import Replay as Replay
     from counterpoint.simulate.replay import overlap_gain_s as overlap_gain_s

@@ -168,11 +168,12 @@ def _word(
     kind_of_run = _kinds_of(runs, kinds)
     spent = (runs["end_ps"] - runs["start_ps"]).to_numpy()
     time = {kind: int(spent[kind_of_run == kind].sum()) for kind in {*kind_of_run.tolist()}}
-    counts = Counter(kind_of_run.tolist())
+    kinds_in_order: list[int] = kind_of_run.tolist()
+    counts = Counter(kinds_in_order)
     core = _core(time, counts, roles)
     if every and not _takes_turns([counts[kind] for kind in core]):
         return None
-    word: tuple[int, ...] | None = None
+    word, rows = None, np.empty(0, np.int64)
     while core:
         rows = np.flatnonzero(np.isin(kind_of_run, core))
         word = _shortest(kind_of_run[rows].tolist(), frozenset(core))
@@ -256,11 +257,14 @@ def _from_its_beginning(
 ) -> tuple[int, ...]:
     """Return the word from where an iteration begins.
 
-    That is with training after an update, or after a clear pause, or else as the profile begins.
+    That is with training after what runs least, an update, or after a clear pause, or else as the
+    profile begins.
     """
     size = len(word)
     turned = [word[at:] + word[:at] for at in range(size)]
     known = [one for one in turned if one[0] in trains and one[-1] not in trains]
+    fewest = min((word.count(one[-1]) for one in known), default=0)
+    known = [one for one in known if word.count(one[-1]) == fewest]
     candidates = list(dict.fromkeys(known or turned))
     start, end = runs["start_ps"].to_list(), runs["end_ps"].to_list()
 

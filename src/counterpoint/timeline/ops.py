@@ -25,7 +25,7 @@ from counterpoint.hlo.work import bytes_accessed, flops
 from counterpoint.timeline.model import OPS, Lane
 from counterpoint.timeline.recording import TIMELINE_COLUMNS
 
-__all__ = ["describe_ops", "lane"]
+__all__ = ["describe_ops", "lane", "without_false_forward"]
 
 
 _NUMBERING: Final = re.compile(r"(\.(\d+|clone|remat\d*|sunk)){1,16}$")
@@ -282,3 +282,15 @@ def _schedule_of_transfer(program: Program, instruction: Instruction, transfer: 
         "position": instruction.index,
         "done_position": ends.index if ends is not None and begins and same_computation else None,
     }
+
+
+def without_false_forward(ops: pl.DataFrame) -> pl.DataFrame:
+    """Relabel forward ops of programs without a backward pass when another program has one.
+
+    Alone, such a program would be inference; beside training it may be an update or an evaluation.
+    """
+    trains = ops.filter(pl.col("phase") == "backward")["program"].unique().to_list()
+    if not trains:
+        return ops
+    elsewhere = ~pl.col("program").is_in(trains) & (pl.col("phase") == "forward")
+    return ops.with_columns(phase=pl.when(elsewhere).then(pl.lit("other")).otherwise("phase"))

@@ -52,8 +52,20 @@ _NOT_HERE: Final = frozenset(
 
 
 @frozen(kw_only=True)
+class CycleWorkload:
+    """A program of an iteration, and the bytes of a device that the loop keeps alive beside it."""
+
+    workload: Workload
+    alive_bytes: int | None  # None: not measured
+
+
+@frozen(kw_only=True)
 class PredictionSubject:
-    """A Workload, or a Program that can't be compiled again."""
+    """A Workload, or a Program that can't be compiled again.
+
+    If an iteration of the training loop runs several programs, or one several times, `cycle` has
+    them and `order` the runs of one iteration, as indices into it; `workload` is the main one.
+    """
 
     name: str
     origin: str
@@ -63,6 +75,15 @@ class PredictionSubject:
     others: tuple[str, ...] = ()  # other modules in the same place
     notes: tuple[str, ...] = ()
     tokens: TokensInStep | None = None
+    cycle: tuple[CycleWorkload, ...] = ()
+    order: tuple[int, ...] = ()
+
+    @property
+    def main(self) -> int:
+        """The number of the main program in the cycle."""
+        return next(
+            number for number, part in enumerate(self.cycle) if part.workload.name == self.name
+        )
 
     @property
     def devices(self) -> int:
@@ -215,11 +236,22 @@ def run_subject(  # noqa: PLR0913  as of `lower_command`
         others=lowered.others,
         notes=(*lowered.notes, *_version_notes(lowered.jax, interpreter)),
         tokens=subject.tokens or _tokens(command, subject.name, devices or target.devices),
+        cycle=tuple(
+            CycleWorkload(
+                workload=load_workload(function.directory, function.name),
+                alive_bytes=function.alive_bytes,
+            )
+            for function in lowered.cycle
+        ),
+        order=lowered.order,
     )
     if target.tpu is None:
         _checked(found)
     if keep is not None:
-        keep_program(keep, workload.program, found.origin, found.settings, found.notes)
+        kept = found.notes
+        if found.cycle:
+            kept = (f"an iteration runs other programs, too: this is {found.name} alone", *kept)
+        keep_program(keep, workload.program, found.origin, found.settings, kept)
     return found
 
 

@@ -6,8 +6,8 @@ waits or is open, and yields to it if the program has switched the check on. It 
 a microsecond. The call that compiles does not reach the hook, so each compile counts as an
 execution.
 
-The function that took longest to compile leads: its executions are the steps, as a reader of the
-profile also assumes. Functions of JAX itself (`jnp.add`, `random.split`) never lead.
+The function that took longest to compile leads: the iterations of the loop that executes it are the
+steps (`iterations`). Functions of JAX itself (`jnp.add`, `random.split`) never lead.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from .iterations import Iterations
+
 _GONE = 300  # executions of others after which the leading one is considered finished
 _NAMELESS = "a program compiled ahead of time"
 _JAX = ("jax.", "jax._src.")
@@ -25,7 +27,7 @@ _PMAP = "jax._src.pmap"
 
 
 class Executions:
-    """The executions of one process. `then` is called after each of the leading function."""
+    """The executions of one process. `then` is called where the leading function begins a step."""
 
     def __init__(self, then: Callable[[str, int], None]) -> None:
         self._then = then
@@ -33,6 +35,7 @@ class Executions:
         self._turns: dict[Any, int] = {}
         self._took: dict[str | None, float] = {}  # seconds of the longest compile, by name
         self._leading: Any = None
+        self._iterations: defaultdict[Any, Iterations] = defaultdict(Iterations)
         self._others = 0
         self._spent: defaultdict[str, float] = defaultdict(float)  # seconds, by name
         self._last_s: float | None = None
@@ -50,8 +53,9 @@ class Executions:
 
     @property
     def count(self) -> int:
-        """Number of executions of the leading function."""
-        return self._turns.get(self._leading, 0)
+        """Number of steps of the leading function that began."""
+        found = self._iterations.get(self._leading)
+        return 0 if found is None else 1 + found.count  # with the call that compiled
 
     def count_of(self, name: str) -> int:
         """Return the number of executions of functions of this name."""
@@ -89,20 +93,22 @@ class Executions:
         for key in [*self._turns]:
             if key[0] == name and not aot:
                 self._turns[key] += 1
+                self._iterations[key].count += 1
         if self._hook is not None:
             self._hook.reappear()
 
-    def _executed(self, function: Any, *_: object) -> None:  # noqa: ANN401
+    def _executed(self, function: Any, *given: object) -> None:  # noqa: ANN401
         name = getattr(function, "__name__", None)
         home = getattr(function, "__module__", None) if name else str(id(function))
         key = (name, home, _line(function))
         self.total += 1
-        self._turns[key] = turn = self._turns.get(key, 1) + 1
+        self._turns[key] = self._turns.get(key, 1) + 1
         now_s = time.monotonic()
         self._spent[name or _NAMELESS] += now_s - (self._last_s or now_s)
         if key == self._leading or self._takes_the_lead(name, home or ""):
             self._leading, self._others = key, 0
-            self._then(name or _NAMELESS, turn)
+            if self._iterations[key].call(given[:2]):
+                self._then(name or _NAMELESS, self.count)
         self._last_s = time.monotonic()
 
     def _takes_the_lead(self, name: str | None, home: str) -> bool:

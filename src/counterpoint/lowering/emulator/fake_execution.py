@@ -37,9 +37,16 @@ class FakeExecutions:
     """The executables that are not run, and the zeros that they return."""
 
     def __init__(
-        self, called: Callable[[LoweredFunction, int], None], hands_zeros: Callable[[], None]
+        self,
+        called: Callable[[LoweredFunction, int], None],
+        hands_zeros: Callable[[], None],
+        before: Callable[[LoweredFunction, Any], None],
+        heard: Callable[[LoweredFunction, Any, Any], None],
     ) -> None:
         self._called = called
+        self._before = before
+        self._heard = heard
+        self._watched: dict[int, tuple[JaxObject, LoweredFunction]] = {}
         self._hands_zeros = hands_zeros
         self._executables: dict[int, _Execution] = {}
         self._zeros = Zeros()
@@ -57,6 +64,8 @@ class FakeExecutions:
         large = always or _is_large(executable, function)
         if large or _memory(executable) > _NOTABLE:
             self._executables[id(executable)] = _Execution(executable, function, runs=not large)
+        elif function.is_own:
+            self._watched[id(executable)] = (executable, function)  # keeps its id unique
         return large
 
     def install(self) -> None:
@@ -67,20 +76,26 @@ class FakeExecutions:
 
         def __init__(self: JaxObject, *args: JaxObject, **named: JaxObject) -> None:  # noqa: N807
             make(self, *args, **named)
-            if fakes.find(self.xla_executable):
+            if fakes.find(self.xla_executable) or id(self.xla_executable) in fakes._watched:
                 self.has_unordered_effects = True  # else JAX runs it next time without asking
 
         def __call__(self: JaxObject, *args: JaxObject) -> JaxObject:  # noqa: N807
             execution = fakes.find(self.xla_executable)
-            if execution is None:
+            watched = fakes._watched.get(id(self.xla_executable))
+            if execution is None and watched is None:
                 return call(self, *args)
-            if execution.runs and not fakes.is_filled:
-                self.has_unordered_effects = False
+            function = execution.function if execution is not None else watched[1]
+            fakes._before(function, args)
+            if execution is None or (execution.runs and not fakes.is_filled):
+                self.has_unordered_effects = False  # as it is, for the time of the call
                 try:
-                    return call(self, *args)
+                    results = call(self, *args)
                 finally:
                     self.has_unordered_effects = True
-            return fakes.call(execution, self)
+            else:
+                results = fakes.call(execution, self)
+            fakes._heard(function, args, results)
+            return results
 
         fakes = self
         execute.__init__, execute.__call__ = __init__, __call__
@@ -102,6 +117,15 @@ class FakeExecutions:
 
         pxla.batched_device_put = batched_device_put
         self._zeros.put = put
+
+    @property
+    def references(self) -> dict[int, int]:
+        """How often each array is referred to here, to be handed out again."""
+        found: dict[int, int] = {}
+        for execution in self._executables.values():
+            for array in execution.results or ():
+                found[id(array)] = found.get(id(array), 0) + 1
+        return found
 
     def find(self, executable: JaxObject) -> _Execution | None:
         """Return the execution that replaces it, if it is not run."""

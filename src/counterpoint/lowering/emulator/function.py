@@ -64,12 +64,15 @@ class LoweredFunction:
         again: Callable[[], JaxObject] | None,
         order: tuple[int, ...] = (),
         jaxpr: JaxObject = None,
+        place: str = "",
     ) -> None:
         self.inner = name.partition("_")[2]  # JAX's name of the wrapped function
         home = _within_jax(file)
         is_wrapper = home is not None and os.path.basename(home) in _WRAPPERS  # noqa: PTH119
         mapped = _mapped() if is_wrapper else None
         self.name = f"pmap_{mapped}" if mapped else name
+        self.key = (self.name, place)
+        """One function, for whatever shapes it is lowered."""
         self._control = _control(jaxpr, home)
         self.is_own = home is None or is_wrapper or self._control is not None
         """True unless it is one of JAX's own, such as `jnp.add` of two arrays."""
@@ -154,7 +157,7 @@ def describe_function(
     source = getattr(about, "func_src_info", None) or ""
     file = source.partition(" at ")[2].rpartition(":")[0] or None
     name = str(module.operation.attributes["sym_name"]).strip('"')
-    return LoweredFunction(name, module_text(module), file, again, order, jaxpr)
+    return LoweredFunction(name, module_text(module), file, again, order, jaxpr, source)
 
 
 def _control(jaxpr: JaxObject, home: str | None) -> str | None:

@@ -5,17 +5,19 @@ memory (`fake_execution`), and the step is not even compiled. The step is the fu
 backward pass that has the most FLOPs; in a program without one, the heaviest that is called
 repeatedly, or was lowered when the program ended.
 
-A gradient that another function applies is not a whole step. A function that donates its arguments
-is considered a whole step; after any other, the program continues until that function is called
-again (`LoopIteration`). That costs little: it returns zeros, and the program gets a few seconds.
+A step is an iteration of the loop, which may call several functions: gradients and what applies
+them, two networks in turn. So the program goes on for some iterations (`loop_calls`). That costs
+little: what is heavy returns zeros, and the program gets a few seconds.
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import sys
+import threading
 import time
 from importlib import import_module
 from pathlib import Path
@@ -26,56 +28,8 @@ from . import OUTCOME, fake_execution, gpu_attributes, stand_ins, virtual_device
 from . import jax_internals as inside
 from .fake_execution import FakeExecutions, UncompiledExecutable
 from .function import JaxObject, LoweredFunction, describe_function, lowered_for
+from .loop_calls import LoopCalls
 from .write_guard import WriteGuard
-
-_TIMES = 32
-_WAIT_S = 3.0
-"""Maximum calls, and seconds, for which gradients are accumulated before they are applied."""
-
-
-class LoopIteration:
-    """The other functions in a step's iteration."""
-
-    def __init__(self, step: LoweredFunction) -> None:
-        self.step = step
-        self.times = 0
-        self._until = time.monotonic() + _WAIT_S
-        self._names: list[str] = []
-        self._loose: set[int] = set()
-
-    def call(self, function: LoweredFunction) -> None:
-        """Handle a call of a function that is not run."""
-        if function is self.step:
-            self.times += 1
-        else:
-            self.meet(function)
-
-    def meet(self, function: LoweredFunction) -> None:
-        """Handle a function that was lowered or called."""
-        if self.times == 0 or function.name == self.step.name:
-            return
-        if not function.is_own:
-            self._loose.add(id(function))
-        elif function.name not in self._names:
-            self._names.append(function.name)
-
-    def is_again(self, step: LoweredFunction) -> bool:
-        """Return whether this is the same step, lowered again for its own results."""
-        return self.times > 0 and step.name == self.step.name
-
-    @property
-    def is_over(self) -> bool:
-        """True once the step has been called again, after other functions if any come soon."""
-        if self.times < 2:
-            return False
-        has_company = bool(self._names or self._loose)
-        late = time.monotonic() > self._until or self.times > _TIMES
-        return has_company or late
-
-    def facts(self) -> dict[str, Any]:
-        """Return the facts for the outcome."""
-        return {"beside": self._names, "loose": len(self._loose)}
-
 
 _SOME = 3  # names in an error
 _SHARE = 0.1
@@ -86,7 +40,13 @@ _NEVER = 1000
 """Calls of the heaviest function, without the one named by the user, after which to give up."""
 _NOT_ON_CPU = ("for platform cpu", "interpret mode is supported on CPU")
 """In JAX's errors for what CPUs lack: kernels of cuDNN, and those of Pallas."""
-_TOO_LONG = RuntimeError("a step takes long to compile, and it is not run")
+_TOO_LONG = "a step takes long to compile, and it is not run"
+_SILENT_S = 5.0
+"""Seconds without a call or a lowering, after the step is known, that end the program."""
+_HEAVY_FLOPS = 1e10
+"""A function of a loop with more is not compiled either."""
+_TEXTS = 64
+"""Functions whose text is kept, since they may be part of an iteration."""
 
 current: StepFinder | None = None
 
@@ -130,9 +90,12 @@ class StepFinder:
         self._pid = os.getpid()
         self.remarks = virtual_devices.ChangedRequests(lambda: self._say({"event": "asked"}))
         self._guard = guard
-        self._iteration: LoopIteration | None = None
+        self._iteration: LoopCalls | None = None
+        self._busy = False  # writing a step
         self._kept: dict[str, Any] = {}  # facts about the step
-        self._fakes = FakeExecutions(self._called, self._hands_zeros)
+        self._fakes = FakeExecutions(
+            self._called, self._hands_zeros, self._about_to_call, self._heard
+        )
 
     def start(self) -> None:
         """Install the hooks."""
@@ -181,10 +144,13 @@ class StepFinder:
                 function = describe_function(module, None, None)
                 self._seen(function, None)
             began = time.monotonic()
-            is_step = self._iteration is not None and function is self._iteration.step
+            is_step = self._iteration is not None and (
+                function is self._iteration.step
+                or (function.is_own and (function.is_training or function.flops > _HEAVY_FLOPS))
+            )
             try:
                 if is_step:
-                    raise _TOO_LONG  # to compile
+                    raise RuntimeError(_TOO_LONG)  # noqa: TRY301  as the compiler would
                 executable = original(*args, **named)
             except RuntimeError as error:
                 executable = _uncompiled(module, args, named, error)
@@ -230,14 +196,24 @@ class StepFinder:
         )
 
     def _found(self, step: LoweredFunction) -> None:
-        if step.is_whole:
-            self._stop(step, None)
-        if self._iteration is not None and self._iteration.is_again(step):
-            self._leave()
+        known = self._iteration
+        if known is not None and known.step.key == step.key:
+            return  # for its own results, or for other shapes
         self._keep(step)
-        self._iteration = LoopIteration(step)
+        if known is None:
+            self._iteration = LoopCalls(step)
+            threading.Thread(target=self._end_when_silent, daemon=True).start()
+        else:
+            known.step = step
         self._write_facts(stopped=True)
         self._say({"event": "found", "name": step.name})
+
+    def _end_when_silent(self) -> None:
+        while True:
+            time.sleep(0.25)
+            calls = self._iteration
+            if calls is not None and not self._busy and calls.is_silent(_SILENT_S):
+                self._leave()
 
     def _hands_zeros(self) -> None:
         self._guard.are_zeros = True
@@ -245,15 +221,41 @@ class StepFinder:
     def _called(self, function: LoweredFunction, times: int) -> None:
         best = self._best()
         if self._iteration is not None:
-            self._iteration.call(function)
-            self._write_facts(stopped=True)
-            if self._iteration.is_over:
-                self._leave()
-        elif self._wanted is None and function is best and times >= _AGAIN:
+            return
+        if self._wanted is None and function is best and times >= _AGAIN:
             self._stop(function, "it has no backward pass, and was called repeatedly")
         elif self._wanted is not None and function is best and times >= _NEVER:
             self._write_facts(stopped=True)
             self._leave()
+
+    def _about_to_call(self, function: LoweredFunction, arguments: JaxObject) -> None:
+        """Measure what stays alive beside a function of the loop."""
+        calls = self._iteration
+        if calls is not None and os.getpid() == self._pid and calls.measures(function):
+            gc.collect(1)  # JAX leaves circles with the arguments of calls
+            live, held = self._jax.live_arrays(), self._fakes.references
+            calls.measure(function, [*arguments], live, held)
+
+    def _heard(self, function: LoweredFunction, arguments: JaxObject, results: JaxObject) -> None:
+        """Handle a call of the program's, with its arrays, which may be part of the loop."""
+        calls = self._iteration
+        if calls is None or os.getpid() != self._pid:
+            return
+        calls.call(function, arguments, results)
+        if calls.look():
+            self._keep_cycle(calls)
+            self._write_facts(stopped=True)
+        if calls.is_over:
+            self._write_facts(stopped=True)
+            self._leave()
+
+    def _keep_cycle(self, calls: LoopCalls) -> None:
+        """Write the text of each function of an iteration, in a directory of its own."""
+        cycle = calls.cycle
+        if cycle is None or cycle.is_one_call:
+            return
+        for number, function in enumerate(cycle.functions):
+            self._write_text(function, self._directory / f"cycle{number}")
 
     def _best(self) -> LoweredFunction | None:
         return max(self._functions, key=lambda function: function.weight, default=None)
@@ -261,7 +263,7 @@ class StepFinder:
     def _forget(self) -> None:
         """Release the text of functions that can't be the step any more."""
         best = self._best()
-        for function in self._functions:
+        for function in self._functions[:-_TEXTS]:
             if function is not best:
                 function.let_go()
 
@@ -277,7 +279,9 @@ class StepFinder:
 
     def _end(self) -> None:
         """Handle the program's own end, or its failure."""
-        if os.getpid() == self._pid and not self._is_known():
+        if os.getpid() == self._pid and self._iteration is not None:
+            self._write_facts(stopped=True)
+        elif os.getpid() == self._pid and not self._is_known():
             best = self._best() if self._wanted is None else None
             if best is not None:
                 self._keep(best)
@@ -293,15 +297,25 @@ class StepFinder:
 
     def _keep(self, step: LoweredFunction) -> None:
         """Write the step's text, lowered for the target."""
-        text, platform, why = step.for_target()
-        for old in self._directory.glob("jax_ir*_compile.mlir"):
-            old.unlink()
-        name = f"jax_ir{len(self._functions):04}_{step.name}_compile.mlir"
-        (self._directory / name).write_text(text, encoding="utf-8")
+        platform = self._write_text(step, self._directory)
         self._kept = {"step": step.name, "devices": step.devices, "platform": platform}
-        for doubt in (why, step.remark, virtual_devices.note_of_mesh(text)):
+
+    def _write_text(self, function: LoweredFunction, directory: Path) -> str:
+        """Write a function's text, lowered for the target, and return its platform."""
+        self._busy = True
+        try:
+            text, platform, why = function.for_target()
+            directory.mkdir(exist_ok=True)
+            for old in directory.glob("jax_ir*_compile.mlir"):
+                old.unlink()
+            name = f"jax_ir{len(self._functions):04}_{function.name}_compile.mlir"
+            (directory / name).write_text(text, encoding="utf-8")
+        finally:
+            self._busy = False
+        for doubt in (why, function.remark, virtual_devices.note_of_mesh(text)):
             if doubt:
                 self.remarks.note(doubt)
+        return platform
 
     def _write_facts(self, note: str | None = None, *, stopped: bool) -> None:
         facts: dict[str, Any] = {

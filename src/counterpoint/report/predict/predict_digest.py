@@ -14,6 +14,7 @@ from counterpoint.report.predict.predict_document import (
     bounded,
     coverage_text,
     peak_text,
+    programs_text,
     sources_text,
 )
 from counterpoint.report.predict.predict_tables import verdict_text
@@ -33,6 +34,7 @@ def predict_digest(prediction: Prediction, next: str) -> Digest:
     lines = [
         DigestLine(f"predict {short_name(prediction.workload)} on {prediction.target}", 0),
         DigestLine(f"step [predicted, nothing was run]: {reach}", 0),
+        *_programs(prediction),
         *(
             DigestLine(line.text, max(line.rank, 2))
             for line in step_lines(explanation)
@@ -51,6 +53,11 @@ def predict_digest(prediction: Prediction, next: str) -> Digest:
         *(replace(it, rank=it.rank + _LOSSES_AFTER) for it in finding_lines(explanation)),
     ]
     return Digest((*lines, *notes((*prediction.notes, *other_notes(explanation)), 90)), next)
+
+
+def _programs(prediction: Prediction) -> Iterator[DigestLine]:
+    if prediction.base.parts:
+        yield DigestLine(f"one step runs: {programs_text(prediction)}", 0)
 
 
 def _step(forecast: Forecast) -> str:

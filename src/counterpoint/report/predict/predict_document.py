@@ -20,10 +20,11 @@ from counterpoint.report.predict.predict_tables import (
     against_section,
     candidates_section,
     gain_section,
+    programs_section,
     unpriced_section,
     what_if_section,
 )
-from counterpoint.workflow.forecast import MemoryFit
+from counterpoint.workflow.forecast import MemoryFit, counts_of
 from counterpoint.workflow.prediction import Forecast, Prediction
 
 _FAMILIES: Final = 3
@@ -48,6 +49,7 @@ def predict_document(
     """
     explanation = prediction.explanation
     sections = [_step(prediction)]
+    sections += programs_section(prediction)
     sections += candidates_section(prediction)
     sections += answer_sections(explanation, "" if explained else "details: `explain=`")
     sections += detail_sections(explanation, top) if explained else []
@@ -80,7 +82,7 @@ def _step(prediction: Prediction) -> Section:
     rows = [Fact("WARNING", text, Tone.WARNING) for text in prediction.warnings]
     rows += _memory(base.memory)
     rows += [
-        Fact("program", f"{prediction.workload}, from {prediction.origin}"),
+        Fact("program", f"{programs_text(prediction)}, from {prediction.origin}"),
         Fact("compiled", _compiled(base)),
         Fact("settings", _settings(base)),
         Fact("based on", sources_text(prediction)),
@@ -99,7 +101,8 @@ def _step(prediction: Prediction) -> Section:
             "LOOP",
             f"{loop.instruction}: trip count unknown; one iteration is counted,"
             f" {units.milliseconds(loop.each_s * 1e3)}"
-            f"{f', {loop.source}' if loop.source else ''}",
+            f"{f', {loop.source}' if loop.source else ''}. Say it with"
+            f" `trips={loop.instruction}=N`, or measure it with `trips_from=RUN`",
             Tone.WARNING,
         )
         for loop in simulation.uncounted
@@ -107,6 +110,17 @@ def _step(prediction: Prediction) -> Section:
     step = bounded(range_text(base.step_s, base.range_s), base)
     summary = f"{step} on {prediction.target}, not measured"
     return Section("Predicted step", summary, (FactList(tuple(rows)),))
+
+
+def programs_text(prediction: Prediction) -> str:
+    """Return the programs of a step, in the order in which they run first."""
+    base = prediction.base
+    if not base.parts:
+        return prediction.workload
+    return ", ".join(
+        f"{count} x {part.program.name}" if count > 1 else part.program.name
+        for part, count in zip(base.parts, counts_of(base), strict=True)
+    )
 
 
 def _tokens(prediction: Prediction) -> Fact:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from counterpoint.flags import Settings
 from counterpoint.report.explain.explain_json import Explained, explained
 from counterpoint.report.json import At, CountOf, Pair, Result, fill, json_text
+from counterpoint.workflow.forecast import counts_of
 from counterpoint.workflow.prediction import (
     Gain,
     MeasurementComparison,
@@ -74,6 +75,15 @@ class PredictedStepJson(FiguresJson):
     busiest_lane_ms: Annotated[float, At("forecast.simulation.busiest_lane_ms")]
     reach_ms: Annotated[dict[str, Pair], At("forecast.simulation.reach_ms")]
     jitter: JitterJson | None
+
+
+class ProgramOfStepJson(Result):
+    """A program of the predicted step, with what stays alive beside it in its peak."""
+
+    name: Annotated[str, At("program.name")]
+    runs: int
+    each_ms: Annotated[float, At("step_ms")]
+    peak_bytes: Annotated[int | None, At("memory.peak_bytes")]
 
 
 class UnpricedJson(Result):
@@ -184,6 +194,7 @@ class Predict(Explained, tag_field="schema", tag="counterpoint.predict/1"):
     warnings: tuple[str, ...]
     prediction: PredictedStepJson
     basis: dict[str, float]
+    programs_of_step: tuple[ProgramOfStepJson, ...]
     unpriced: Annotated[tuple[UnpricedJson, ...], At("base.simulation.unpriced")]
     uncounted: Annotated[tuple[UncountedJson, ...], At("base.simulation.uncounted")]
     candidates: tuple[CandidateJson, ...]
@@ -202,6 +213,10 @@ def predict_json(prediction: Prediction) -> str:
         "warnings": prediction.warnings,
         "prediction": _step(prediction),
         "basis": {str(at).replace(" ", "_"): share for at, share in prediction.basis.items()},
+        "programs_of_step": [
+            fill(ProgramOfStepJson, part, runs=runs)
+            for part, runs in zip(prediction.base.parts, counts_of(prediction.base), strict=True)
+        ],
         "unpriced": simulation.unpriced,
         "uncounted": simulation.uncounted,
         "candidates": [

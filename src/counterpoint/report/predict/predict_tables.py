@@ -22,6 +22,7 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.places import distinct, short_path, without_middle
+from counterpoint.workflow.forecast import counts_of
 from counterpoint.workflow.prediction import (
     INDIFFERENCE,
     MeasurementComparison,
@@ -129,6 +130,28 @@ def verdict_text(place: int, candidate: RankedCandidate, named: RankedCandidate 
         verdict = "best" if place == 1 else "tied with the best"
         return f"{verdict}, the simplest" if candidate is named else verdict
     return "slower"
+
+
+def programs_section(prediction: Prediction) -> Iterator[Section]:
+    """Yield the programs of a step, if it runs several or one of them several times."""
+    base = prediction.base
+    if not base.parts:
+        return
+    counts = counts_of(base)
+    each_ms = [part.step_s * 1e3 for part in base.parts]
+    rows = table(
+        names("program", [part.program.name for part in base.parts]),
+        numbers("runs", [units.count(count) for count in counts]),
+        numbers("each ms", units.column(each_ms)),
+        numbers("all ms", units.column(ms * n for ms, n in zip(each_ms, counts, strict=True))),
+        numbers("peak", [units.size(part.memory.peak_bytes) for part in base.parts]),
+    )
+    note = (
+        "A step is one iteration of the training loop. Peaks are with what the loop keeps alive"
+        " beside a program."
+    )
+    summary = f"{len(base.order)} runs, with a launch between two"
+    yield Section("Programs of a step", summary, (rows, Prose(note, Tone.QUIET)))
 
 
 def what_if_section(prediction: Prediction) -> Iterator[Section]:

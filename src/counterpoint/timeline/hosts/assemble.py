@@ -45,7 +45,7 @@ from counterpoint.timeline.model import (
     ProgramEntry,
     Timeline,
 )
-from counterpoint.timeline.ops import describe_ops
+from counterpoint.timeline.ops import describe_ops, without_false_forward
 from counterpoint.timeline.program_roles import ProgramRoles
 from counterpoint.timeline.programs import (
     SharedOps,
@@ -336,7 +336,7 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         devices=tuple(gathered.devices),
         lines=tuple(gathered.lines),
         programs=tuple(gathered.programs),
-        ops=_without_false_forward(tables.ops),
+        ops=without_false_forward(tables.ops),
         spans=tables.spans,
         runs=tables.runs.with_columns(step=found.step_of_run).select(*RUNS).cast({**RUNS}),
         steps=found.steps,
@@ -366,18 +366,6 @@ def _host_notes(gathered: Gathered, program: int | None) -> list[str]:
     hlo = None if program is None else gathered.hlo(program, 0)
     notes = [*absent_hosts(hlo, gathered.devices, names), *differing_chips(gathered.devices)]
     return notes + other_times([(host.source, host.interval_ns) for host in gathered.hosts])
-
-
-def _without_false_forward(ops: pl.DataFrame) -> pl.DataFrame:
-    """Relabel forward ops of programs without a backward pass when another program has one.
-
-    Alone, such a program would be inference; beside training it may be an update or an evaluation.
-    """
-    trains = ops.filter(pl.col("phase") == "backward")["program"].unique().to_list()
-    if not trains:
-        return ops
-    elsewhere = ~pl.col("program").is_in(trains) & (pl.col("phase") == "forward")
-    return ops.with_columns(phase=pl.when(elsewhere).then(pl.lit("other")).otherwise("phase"))
 
 
 def _hosts(origins: Sequence[RecordingSummary]) -> list[Host]:

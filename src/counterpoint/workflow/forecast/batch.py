@@ -18,6 +18,7 @@ from counterpoint.workflow.forecast.forecast import (
     forecast,
     forecast_scheduled,
 )
+from counterpoint.workflow.forecast.iteration import forecast_in_turn
 from counterpoint.workflow.forecast.measured_costs import TransferredCosts, transfer_costs
 from counterpoint.workflow.forecast.options import PredictionOptions
 from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate, ranked
@@ -66,21 +67,43 @@ def forecasts(work: PredictionInputs) -> ForecastBatch:
     if work.subject.program is not None:
         return _scheduled(work, base, others)
     wanted, results = _compile(work, [base, *others])
-    first = results[0]
+    main = work.subject.main if work.subject.cycle else 0
+    first = results[0][main]
     if isinstance(first, CounterpointError):
         raise first
     carried = _carried(work, first.program)
     pricing = replace(work.pricing, measured=carried.measured if carried else None)
     work.say("simulating")
     outcomes = [
-        result if isinstance(result, CounterpointError) else forecast(pricing, request, result)
-        for request, result in zip(wanted, results, strict=True)
+        _outcome(work, pricing, requests, compiled)
+        for requests, compiled in zip(wanted, results, strict=True)
     ]
     base_forecast = outcomes[0]
     if isinstance(base_forecast, CounterpointError):
         raise base_forecast
     standings = _standings([base, *others], outcomes)
     return ForecastBatch(base=base_forecast, standings=standings, pricing=pricing, carried=carried)
+
+
+def _outcome(
+    work: PredictionInputs,
+    pricing: PricingContext,
+    requests: Sequence[CompileRequest],
+    compiled: Sequence[CompiledProgram | CounterpointError],
+) -> Forecast | CounterpointError:
+    """Return the forecast of one variant, or the error of the first program that has one."""
+    subject = work.subject
+    parts: list[Forecast] = []
+    for number, (request, result) in enumerate(zip(requests, compiled, strict=True)):
+        if isinstance(result, CounterpointError):
+            return result
+        # Measured costs are of the main program; others have the same names for other work.
+        own = not subject.cycle or number == subject.main
+        parts.append(forecast(pricing if own else work.pricing, request, result))
+    if not subject.cycle:
+        return parts[0]
+    alive = [part.alive_bytes for part in subject.cycle]
+    return forecast_in_turn(work.pricing, parts, subject.order, subject.main, alive)
 
 
 def _scheduled(work: PredictionInputs, base: Variant, others: Sequence[Variant]) -> ForecastBatch:
@@ -102,16 +125,21 @@ def _scheduled(work: PredictionInputs, base: Variant, others: Sequence[Variant])
 
 def _compile(
     work: PredictionInputs, variants: Sequence[Variant]
-) -> tuple[list[CompileRequest], list[CompiledProgram | CounterpointError]]:
-    """Compile all variants in parallel; an error of the base ends the rest."""
-    workload = work.subject.workload
-    if workload is None:
+) -> tuple[list[list[CompileRequest]], list[list[CompiledProgram | CounterpointError]]]:
+    """Compile the programs of all variants in parallel; an error of the base ends the rest."""
+    subject = work.subject
+    if subject.workload is None:
         raise ValueError("a scheduled program is not compiled")
+    workloads = [part.workload for part in subject.cycle] or [subject.workload]
     timeout_s, only = work.question.timeout_s, work.question.schedule_only
     wanted = [
-        compile_request(workload, work.pricing.target, variant, timeout_s, schedule_only=only)
+        [
+            compile_request(workload, work.pricing.target, variant, timeout_s, schedule_only=only)
+            for workload in workloads
+        ]
         for variant in variants
     ]
+    size = len(workloads)
     version = installed_version()
     results: dict[int, CompiledProgram | CounterpointError] = {}
     for number, variant in enumerate(variants):
@@ -119,19 +147,23 @@ def _compile(
         if error is not None and number == 0:
             raise error
         if error is not None:
-            results[number] = error
-    numbers = [number for number in range(len(wanted)) if number not in results]
+            results |= dict.fromkeys(range(number * size, (number + 1) * size), error)
+    numbers = [number for number in range(len(wanted) * size) if number not in results]
     verb = "scheduling" if only else "compiling"
-    work.say(f"{verb} {work.subject.name} for {work.pricing.target}{_expected(wanted)}")
-    for at, result in compile_all(
-        [wanted[number].task for number in numbers], work.question.jobs, work.say
-    ):
+    names = ", ".join(workload.name for workload in workloads)
+    main = wanted[0][subject.main if subject.cycle else 0]
+    work.say(f"{verb} {names} for {work.pricing.target}{_expected([main])}")
+    tasks = [wanted[number // size][number % size].task for number in numbers]
+    for at, result in compile_all(tasks, work.question.jobs, work.say):
         number = numbers[at]
         results[number] = result
-        if number == 0 and isinstance(result, CounterpointError):
-            flags = wanted[0].variant.settings.flags
+        if number < len(workloads) and isinstance(result, CounterpointError):
+            flags = wanted[0][0].variant.settings.flags
             raise with_the_others(result, flags, work.question.recipes)
-    return wanted, [results[number] for number in range(len(wanted))]
+    return wanted, [
+        [results[variant * size + number] for number in range(size)]
+        for variant in range(len(variants))
+    ]
 
 
 def _expected(requests: Sequence[CompileRequest]) -> str:

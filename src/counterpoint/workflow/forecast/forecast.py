@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Final
 
 from counterpoint.compile import (
@@ -21,6 +22,7 @@ from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
 from counterpoint.simulate import Jitter, Simulation, simulate
+from counterpoint.workflow.forecast.loop_trips import LoopTrips
 from counterpoint.workflow.forecast.ranking import Forecast, memory_fit
 from counterpoint.workflow.variant import Variant
 
@@ -38,6 +40,7 @@ class PricingContext:
     measured: MeasuredCosts | None = None
     tables: Sequence[Table] = ()
     jitter: Jitter | None = None
+    trips: LoopTrips = field(default_factory=LoopTrips)
 
     def model(self, what_if: WhatIf | None = None) -> CostModel:
         return build_model(
@@ -118,15 +121,16 @@ def forecast(
 ) -> Forecast:
     """Simulate the compiled program, and check its memory."""
     environment = wanted.variant.settings.variables
+    program, told = pricing.trips.applied(compiled.program)
     fit = memory_fit(compiled.memory, pricing.target, environment, wanted.assumed.memory_fraction)
     return Forecast(
         name=wanted.variant.name,
         settings=wanted.variant.settings,
-        program=compiled.program,
-        simulation=pricing.simulate(compiled.program, wanted.variant.settings, hlo=compiled.hlo),
+        program=program,
+        simulation=pricing.simulate(program, wanted.variant.settings, hlo=compiled.hlo),
         memory=fit,
         compiled=compiled,
-        notes=(*wanted.assumed.notes, *compiled.notes),
+        notes=(*wanted.assumed.notes, *compiled.notes, *told),
     )
 
 
@@ -138,11 +142,13 @@ def forecast_scheduled(pricing: PricingContext, variant: Variant, program: Progr
             "XLA's estimates are of the generation of TPU that the program was compiled for, which"
             f" it does not state: {pricing.target.tpu.tpu.name} is assumed"
         )
+    written = program.written
+    program, told = pricing.trips.applied(program)
     return Forecast(
         name=variant.name,
         settings=variant.settings,
         program=program,
-        simulation=pricing.simulate(program, variant.settings, hlo=program.written),
+        simulation=pricing.simulate(program, variant.settings, hlo=written),
         memory=memory_fit(None, pricing.target, variant.settings.variables),
-        notes=tuple(notes),
+        notes=(*notes, *told),
     )

@@ -40,6 +40,8 @@ class PredictionOptions:
     devices: int | None = None  # to lower a function for; default: the target's
     jobs: int | None = None
     timeout_s: float = TIMEOUT_S
+    trips: Sequence[str] = ()  # NAME=N, of loops whose trip count the compiler does not know
+    trips_from: Path | str | None = None  # a Run or profile that measured them
     schedule_only: bool = False  # on TPUs: no machine code, and so no estimates of cycles
 
     def refuse_those_of_others(self, target: Target) -> None:

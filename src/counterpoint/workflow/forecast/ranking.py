@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True, eq=False)
 class Forecast:
-    """One program under one set of Settings: scheduled, priced and simulated."""
+    """One program under one set of Settings: scheduled, priced and simulated.
+
+    If a step runs several programs, the forecast is of all of them, `parts` has each alone, and
+    `order` the runs of one step as indices into them; `program` is then the main one.
+    """
 
     name: str
     settings: Settings
@@ -41,6 +45,8 @@ class Forecast:
         default=None, repr=False
     )  # None: it was scheduled already
     notes: tuple[str, ...] = ()
+    parts: tuple[Forecast, ...] = field(default=(), repr=False)
+    order: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         low, high = self.range_s.low * 1e3, self.range_s.high * 1e3
@@ -143,6 +149,14 @@ def difference(one: UncertainStep, other: UncertainStep) -> Range:
     return Range(middle - math.sqrt(below), middle + math.sqrt(above))
 
 
+def same_programs(one: Forecast, other: Forecast) -> bool:
+    """Return True if two forecasts are of the same schedules."""
+    if len(one.parts) != len(other.parts):
+        return False
+    pairs = zip(one.parts or (one,), other.parts or (other,), strict=True)
+    return all(same_schedule(mine.program, theirs.program) for mine, theirs in pairs)
+
+
 def same_schedule(one: Program, other: Program) -> bool:
     """Return True if two compiles have the same instructions in the same order."""
     return one is other or (
@@ -210,7 +224,7 @@ def _same_as(one: RankedCandidate, order: Sequence[RankedCandidate]) -> str | No
         return None
     before = [standing for standing in order if standing.is_base] + list(order[: order.index(one)])
     for other in before:
-        if other.forecast and same_schedule(one.forecast.program, other.forecast.program):
+        if other.forecast and same_programs(one.forecast, other.forecast):
             return other.name
     return None
 

@@ -38,13 +38,15 @@ from counterpoint.timeline import Timeline
 from counterpoint.trainers import TokensInStep
 from counterpoint.workflow.forecast.batch import ForecastBatch, PredictionInputs, Say, forecasts
 from counterpoint.workflow.forecast.forecast import PricingContext
+from counterpoint.workflow.forecast.iteration import forecast_in_turn
+from counterpoint.workflow.forecast.loop_trips import read_trips
 from counterpoint.workflow.forecast.measured_costs import (
     notes_on_tables,
     read_tables,
     warnings_on_tables,
 )
 from counterpoint.workflow.forecast.options import PredictionOptions
-from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate
+from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate, difference
 from counterpoint.workflow.prediction.against import (
     MeasurementComparison,
     compare,
@@ -70,11 +72,12 @@ _WORKLOADS: Final = (Workload, Program, PredictionSubject, Path, str)
 _LISTS: Final[Mapping[str, tuple[type, ...]]] = {
     "candidates": (str, Variant),
     "what_if": (str,),
+    "trips": (str,),
     "nccl_tables": (str, Path),
 }
 _ONES: Final[Mapping[str, tuple[type, ...]]] = {
     "settings": (Settings,),
-    **dict.fromkeys(("profile", "against", "calibration"), (str, Path)),
+    **dict.fromkeys(("profile", "against", "calibration", "trips_from"), (str, Path)),
     **dict.fromkeys(("pgle_out", "gemm_table", "kernel_table"), (str, Path)),
     **dict.fromkeys(("jitter", "devices", "jobs"), (int,)),
     "timeout_s": (int, float),
@@ -235,6 +238,7 @@ def predict(
         options.refuse_those_of_others(where)
     measured = None if options.against is None else read_measurement(options.against)
     tables = read_tables(options.nccl_tables, options.gemm_table, options.kernel_table)
+    trips = read_trips(options.trips, options.trips_from)
     fitted = read_scalars(options.calibration) if options.calibration is not None else None
     with scratch_directory("predict") as scratch:
         subject = _subject(workload, where, program, options, scratch, say)
@@ -245,10 +249,12 @@ def predict(
             scalars=fitted.over(default_scalars(where.gpu), where.gpu) if fitted else None,
             tables=tables,
             jitter=_jitter(options, where),
+            trips=trips,
         )
         work = PredictionInputs(subject, pricing, options, say)
         results = forecasts(work)
         base, pricing = results.base, results.pricing
+        trips.check([part.program for part in base.parts or (base,)])
         say("explaining the simulated step")
         answered = list(answers(pricing, base, questions))
         return Prediction(
@@ -268,13 +274,20 @@ def predict(
             unanswered=tuple(answer for answer in answered if isinstance(answer, UnansweredWhatIf)),
             gain=_gain(work, pricing, base),
             against=compare(base, measured, str(options.against), where) if measured else None,
-            tokens=subject.tokens,
+            tokens=_tokens(subject),
             notes=_notes(subject, pricing, results, options),
             warnings=(
                 *(results.carried.warnings if results.carried else ()),
                 *warnings_on_tables(where, tables),
             ),
         )
+
+
+def _tokens(subject: PredictionSubject) -> TokensInStep | None:
+    """Return the tokens of a step, which may run the program that takes them several times."""
+    if subject.tokens is None or not subject.cycle:
+        return subject.tokens
+    return replace(subject.tokens, count=subject.tokens.count * subject.order.count(subject.main))
 
 
 def shares(simulation: Simulation) -> dict[PriceSource, float]:
@@ -398,7 +411,26 @@ def _gain(work: PredictionInputs, pricing: PricingContext, base: Forecast) -> Ga
     if not (question.pgle or question.pgle_out) or work.subject.workload is None:
         return None
     work.say("compiling with predicted costs")
-    return gain(work.subject.workload, pricing, base, question)
+    if not base.parts:
+        return gain(work.subject.workload, pricing, base, question)
+    found = gain(work.subject.workload, pricing, base.parts[work.subject.main], question)
+    return None if found is None else _gain_of_step(found, pricing, base, work.subject)
+
+
+def _gain_of_step(
+    found: Gain, pricing: PricingContext, base: Forecast, subject: PredictionSubject
+) -> Gain:
+    """Return what a profile of the main program gains of a step that runs others, too."""
+    parts, alive = [*base.parts], list[int | None]([None] * len(base.parts))
+    parts[subject.main] = found.forecast
+    alive[subject.main] = subject.cycle[subject.main].alive_bytes  # the others' is in theirs
+    whole = forecast_in_turn(pricing, parts, base.order, subject.main, alive)
+    return replace(
+        found,
+        forecast=whole,
+        saves_s=base.step_s - whole.step_s,
+        saves_range_s=difference(base.simulation, whole.simulation),
+    )
 
 
 def _target_notes(target: Target, base: Forecast) -> Iterator[str]:
@@ -440,7 +472,16 @@ def _notes(
     settings = base.settings
     target = pricing.target
     notes = [*subject.notes, *_target_notes(target, base), *base.notes, *base.simulation.notes]
-    notes += notes_on_tables(base.program, target, pricing.tables)
+    notes += [
+        note
+        for part in base.parts or (base,)
+        for note in notes_on_tables(part.program, target, pricing.tables)
+    ]
+    if any(part.alive_bytes is None for part in subject.cycle):
+        notes.append(
+            "memory is that of the program with the highest peak: too few iterations were seen to"
+            " measure what stays alive beside it"
+        )
     if subject.others:
         names = ", ".join(subject.others[:3])
         more = len(subject.others) - 3
@@ -449,7 +490,8 @@ def _notes(
             " (`program=NAME`)"
         )
     if carried is not None:
-        notes.append(f"measured costs: {carried.how}")
+        alone = f", for {base.program.name} alone" if base.parts else ""
+        notes.append(f"measured costs: {carried.how}{alone}")
     exported = shell_note(question.inherited, settings.variables)
     if exported is not None:
         notes.insert(0, exported)

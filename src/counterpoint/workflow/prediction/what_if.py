@@ -15,6 +15,7 @@ from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import is_done, start_of
 from counterpoint.workflow.forecast.forecast import PricingContext
+from counterpoint.workflow.forecast.iteration import simulated_again
 from counterpoint.workflow.forecast.ranking import Forecast, difference
 from counterpoint.workflow.forecast.step_range import step_range
 
@@ -61,11 +62,11 @@ def answers(
     """
     for text, what_if in questions:
         try:
-            query = resolved(what_if, base.program)
+            queries = _resolved_in_each(what_if, base)
         except CounterpointError as error:
             yield UnansweredWhatIf(question=text, error=error)
             continue
-        changed = pricing.simulate(base.program, base.settings, what_if=query)
+        changed = simulated_again(pricing, base, queries)
         saves = difference(base.simulation, changed)
         yield WhatIfAnswer(
             question=text,
@@ -74,6 +75,21 @@ def answers(
             saves_s=base.step_s - changed.step_s,
             saves_range_s=saves,
         )
+
+
+def _resolved_in_each(what_if: WhatIf, base: Forecast) -> list[WhatIf]:
+    """Return the question for each program of the step; one of them must have its names."""
+    found: list[WhatIf] = []
+    errors: list[CounterpointError] = []
+    for part in base.parts or (base,):
+        try:
+            found.append(resolved(what_if, part.program))
+        except CounterpointError as error:
+            errors.append(error)
+            found.append(replace(what_if, instructions={}))
+    if len(errors) == len(found):
+        raise errors[0]
+    return found
 
 
 def resolved(what_if: WhatIf, program: Program) -> WhatIf:

@@ -1,0 +1,297 @@
+"""Finds what one iteration of the training loop calls, from calls that return zeros.
+
+A step is an iteration of the loop: often one function, but also four gradients, three sums and an
+update, or the two networks of a GAN. Arrays that one function returns and another takes tell which
+belong together: an update hands weights to the gradient, an evaluation hands nothing to anyone.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import weakref
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from .function import JaxObject, LoweredFunction
+
+_CALLS = 128
+"""Calls of the step that are waited for: an iteration may have so many, half as many repeat."""
+_SETTLED_S = 1.5
+"""Seconds after which a cycle that repeats, or a function that takes its own results, is all."""
+_WAIT_S = 3.0
+"""Seconds for which the rest of an iteration is waited for, while the program calls something."""
+_KEPT = 4096
+"""Calls that are remembered."""
+_MOST = 8
+"""Functions of one iteration."""
+
+Key = tuple[str, str]  # the name and the place of a function
+
+
+class Cycle:
+    """The calls of one iteration in order, and the bytes that stay alive beside each function."""
+
+    def __init__(self, order: list[Key], functions: list[LoweredFunction]) -> None:
+        self.order = order
+        self.functions = functions  # of distinct keys, the first called first
+        self.keys = [function.key for function in functions]
+
+    @property
+    def is_one_call(self) -> bool:
+        return len(self.order) == 1
+
+
+class LoopCalls:
+    """The calls of the program's functions since its step was found."""
+
+    def __init__(self, step: LoweredFunction) -> None:
+        self.step = step
+        self.cycle: Cycle | None = None
+        self.heard_s = time.monotonic()  # when anything was lowered or called
+        self._functions: dict[Key, LoweredFunction] = {}
+        self._calls: list[Key] = []
+        self._made: dict[int, tuple[Any, Key]] = {}  # by which function, by id of the array
+        self._taken: dict[int, tuple[Any, int]] = {}  # in which call last
+        self._found_at = 0  # the call after which the cycle was known
+        self._fed: set[tuple[Key, Key]] = set()
+        self._alive: dict[Key, list[int]] = {}
+        self._first_s: float | None = None  # when the step was called first
+        self._met: list[LoweredFunction] = []
+        self._loose: set[int] = set()
+
+    @property
+    def times(self) -> int:
+        """Number of calls of the step."""
+        return self._calls.count(self.step.key)
+
+    def meet(self, function: LoweredFunction) -> None:
+        """Handle a function that was lowered or called."""
+        self.heard_s = time.monotonic()
+        if self._first_s is None or function is self.step:
+            return
+        if not function.is_own:
+            self._loose.add(id(function))
+        elif function not in self._met:
+            self._met.append(function)
+
+    def call(
+        self,
+        function: LoweredFunction,
+        arguments: Iterable[JaxObject],
+        results: Iterable[JaxObject],
+    ) -> None:
+        """Handle a call, with the arrays that it takes and returns."""
+        self.meet(function)
+        if not function.is_own or len(self._calls) >= _KEPT:
+            return
+        key = function.key
+        self._functions.setdefault(key, function)
+        if key == self.step.key and self._first_s is None:
+            self._first_s = time.monotonic()
+        for array in arguments:
+            with suppress(TypeError):  # not an array
+                self._taken[id(array)] = (weakref.ref(array), len(self._calls))
+            made = self._made.get(id(array))
+            if made is not None and made[0]() is array:
+                self._fed.add((made[1], key))
+        for array in results:
+            with suppress(TypeError):
+                self._made[id(array)] = (weakref.ref(array), key)
+        self._calls.append(key)
+
+    def measures(self, function: LoweredFunction) -> bool:
+        """Return whether it is known to be part of an iteration, whose memory is then measured."""
+        return self.cycle is not None and function.key in self.cycle.keys
+
+    def measure(
+        self,
+        function: LoweredFunction,
+        call: list[JaxObject],
+        live: list[JaxObject],
+        cached: dict[int, int],
+    ) -> None:
+        """Count the bytes of a device that stay alive beside the arrays of a call.
+
+        `cached` has the references that are ours, by id: of the zeros that are handed out again. An
+        array that nobody else refers to is one that the program has let go, and so is one that was
+        taken once and no longer is: frames of JAX's keep the arguments of first calls.
+        """
+        now = {id(array) for array in call}
+        since = len(self._calls) - 2 * (len(self.cycle.order) if self.cycle else 1)
+        total = 0
+        for at in range(len(live)):
+            array = live[at]
+            ours = cached.get(id(array), 0) + 3  # this list, this name and the argument of the call
+            if id(array) in now or sys.getrefcount(array) <= ours:
+                continue
+            taken = self._taken.get(id(array))
+            if taken is None or taken[0]() is not array or taken[1] >= since:
+                total += _bytes(array)
+        self._alive.setdefault(function.key, []).append(total)
+
+    def look(self) -> bool:
+        """Find the cycle anew; return whether it has changed."""
+        before, found = self.cycle, self._found()
+        if found is not None and (before is None or before.order != found.order):
+            self.cycle, self._found_at = found, len(self._calls)
+            return True
+        return False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing new is to be expected."""
+        if self._first_s is None:
+            return False
+        passed_s = time.monotonic() - self._first_s
+        if self.times >= _CALLS or passed_s > 2 * _WAIT_S:
+            return True
+        return self._is_settled and self._is_measured and passed_s > _SETTLED_S
+
+    def is_silent(self, for_s: float) -> bool:
+        """Return whether the program has done nothing that is seen here for so long."""
+        return time.monotonic() - self.heard_s > for_s
+
+    @property
+    def _is_measured(self) -> bool:
+        """Whether an iteration was called whole since its functions are known."""
+        more = len(self.cycle.order) if self.cycle and not self.cycle.is_one_call else 0
+        return len(self._calls) >= self._found_at + more
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether the results of each function of the cycle are taken by one of it."""
+        if self.cycle is None:
+            return False
+        keys = set(self.cycle.keys)
+        return all(any((key, taker) in self._fed for taker in keys) for key in keys)
+
+    def _core(self) -> list[Key]:
+        """Return the functions that an iteration must have, the heaviest first.
+
+        They are those that train, and those that hand results of these back to them.
+        """
+        counts = Counter(self._calls)
+        core = {key for key, it in self._functions.items() if it.is_training and counts[key] > 1}
+        core.add(self.step.key)
+        reached = set(core)
+        while True:
+            more = {taker for maker, taker in self._fed if maker in reached} - reached
+            if not more:
+                break
+            reached |= more
+        while True:
+            more = {maker for maker, taker in self._fed if taker in core and maker in reached}
+            if more <= core:
+                break
+            core |= more
+        return sorted(core, key=self._weight, reverse=True)
+
+    def _weight(self, key: Key) -> tuple[bool, bool, float]:
+        function = self._functions.get(key)
+        return (
+            key == self.step.key,
+            function is not None and function.is_training,
+            0.0 if function is None else function.flops,
+        )
+
+    def _found(self) -> Cycle | None:
+        core = self._core()
+        while core:
+            at = [place for place, key in enumerate(self._calls) if key in core]
+            size = _shortest([self._calls[place] for place in at], set(core))
+            found = self._cycle(at, size) if size else None
+            if found is not None and self._returns(found):
+                return found
+            core.pop()
+        return None
+
+    def _returns(self, cycle: Cycle) -> bool:
+        """Return whether an iteration hands the step what it needs for the next.
+
+        Else the step's results went elsewhere: what applies them was not called twice yet.
+        """
+        return any((key, self.step.key) in self._fed for key in cycle.keys)
+
+    def _cycle(self, at: list[int], size: int) -> Cycle:
+        """Return the last iteration that was called whole, with what else is in every one."""
+        sequence = [self._calls[place] for place in at]
+        first = self._beginning(sequence, size)
+        whole = [
+            place
+            for place in range(first, len(sequence) - size, size)
+            if sequence[place : place + size] == sequence[first : first + size]
+        ]
+        spans = [self._calls[at[place] : at[place + size]] for place in whole]
+        order = list(sequence[first : first + size])
+        if len(spans) > 1:
+            later = spans[1:]  # the first has what is done once, as a first log line
+            in_all = [key for key in later[-1] if all(key in span for span in later)]
+            order = in_all
+            if len(later) > 1:
+                usual = Counter(tuple(span) for span in later).most_common(1)[0][0]
+                order = [key for key in usual if key in in_all]
+        distinct = list(dict.fromkeys(order))
+        if len(distinct) > _MOST:
+            order = sequence[first : first + size]
+            distinct = list(dict.fromkeys(order))
+        return Cycle(order, [self._functions[key] for key in distinct])
+
+    def _beginning(self, sequence: list[Key], size: int) -> int:
+        """Return where an iteration begins: with training, after what is called least."""
+        counts = Counter(sequence[-size:])
+        last = len(sequence) - size
+        known = [
+            (counts[sequence[place - 1]], place)
+            for place in range(1, min(size + 1, last + 1))
+            if self._functions[sequence[place]].is_training
+            and not self._functions[sequence[place - 1]].is_training
+        ]
+        if not known:
+            return 0
+        place = min(known)[1]
+        return place - size if place >= size else place
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts for the outcome."""
+        inside = set(self.cycle.keys) if self.cycle else {self.step.key}
+        beside = [it for it in self._met if it.key not in inside]
+        shapes = {it.key: it for it in self._met if it.key in inside and it is not self.step}
+        return {
+            "beside": list(dict.fromkeys(it.name for it in beside if it.name != self.step.name)),
+            "shapes": [it.name for it in shapes.values() if it is not self._functions.get(it.key)],
+            "loose": len(self._loose),
+            "times": self.times,
+            "cycle": self._cycle_facts(),
+        }
+
+    def _cycle_facts(self) -> dict[str, Any] | None:
+        if self.cycle is None:
+            return None
+        order = self.cycle.order
+        functions: list[dict[str, Any]] = []
+        for function in self.cycle.functions:
+            last = self._alive.get(function.key, [])[-order.count(function.key) :]
+            functions.append({"name": function.name, "alive": max(last, default=None)})
+        return {"order": [self.cycle.keys.index(key) for key in order], "functions": functions}
+
+
+def _shortest(sequence: list[Key], core: set[Key]) -> int:
+    """Return the shortest length after which calls repeat, with all of the core; 0 if none do."""
+    for size in range(len(core), len(sequence) // 2 + 1):
+        last = sequence[-size:]
+        if last == sequence[-2 * size : -size] and core.issubset(last):
+            return size
+    return 0
+
+
+def _bytes(array: JaxObject) -> int:
+    """Return the bytes of an array on one device."""
+    try:
+        shape = array.sharding.shard_shape(array.shape)
+        return math.prod(shape) * int(array.dtype.itemsize)
+    except Exception:  # noqa: BLE001  deleted, or of a type without a size
+        return 0

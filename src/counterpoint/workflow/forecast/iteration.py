@@ -1,0 +1,79 @@
+"""The forecast of a step that runs several programs: an iteration of the training loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from counterpoint.cost import WhatIf
+from counterpoint.simulate import ProgramRuns, Simulation, in_turn
+from counterpoint.workflow.forecast.forecast import PricingContext
+from counterpoint.workflow.forecast.ranking import Forecast, MemoryFit
+
+
+def forecast_in_turn(
+    pricing: PricingContext,
+    parts: Sequence[Forecast],
+    order: Sequence[int],
+    main: int,
+    alive_bytes: Sequence[int | None],
+) -> Forecast:
+    """Return the forecast of a step that runs these programs in turn.
+
+    Its memory is that of the program with the highest peak, together with what the loop keeps alive
+    beside it: `alive_bytes`, as far as they are known.
+    """
+    runs = ProgramRuns(
+        simulations=tuple(part.simulation for part in parts),
+        order=tuple(order),
+        launch_s=pricing.model().launch_s,
+    )
+    fits = [_beside(part.memory, alive) for part, alive in zip(parts, alive_bytes, strict=True)]
+    return replace(
+        parts[main],
+        simulation=in_turn(runs),
+        memory=_largest(fits),
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        parts=tuple(replace(part, memory=fit) for part, fit in zip(parts, fits, strict=True)),
+        order=tuple(order),
+    )
+
+
+def _beside(fit: MemoryFit, alive: int | None) -> MemoryFit:
+    if not alive:
+        return fit
+    peak, least = fit.peak_bytes, fit.least_bytes
+    return replace(
+        fit,
+        peak_bytes=None if peak is None else peak + alive,
+        least_bytes=None if least is None else least + alive,
+    )
+
+
+def _largest(fits: Sequence[MemoryFit]) -> MemoryFit:
+    """Return the fit with the highest peak; one that is unknown decides."""
+    unknown = [fit for fit in fits if fit.peak_bytes is None]
+    if unknown:
+        return max(unknown, key=lambda fit: fit.least_bytes or 0)
+    return max(fits, key=lambda fit: fit.peak_bytes or 0)
+
+
+def counts_of(forecast: Forecast) -> list[int]:
+    """Return how often a step runs each part."""
+    counts = Counter(forecast.order)
+    return [counts[number] for number in range(len(forecast.parts))]
+
+
+def simulated_again(
+    pricing: PricingContext, base: Forecast, what_if: Sequence[WhatIf]
+) -> Simulation:
+    """Simulate the same schedules on other hardware, with a what-if for each part."""
+    if not base.parts:
+        return pricing.simulate(base.program, base.settings, what_if=what_if[0])
+    simulations = tuple(
+        pricing.simulate(part.program, part.settings, what_if=question)
+        for part, question in zip(base.parts, what_if, strict=True)
+    )
+    launch_s = pricing.model(what_if[0]).launch_s
+    return in_turn(ProgramRuns(simulations=simulations, order=base.order, launch_s=launch_s))

@@ -1,0 +1,77 @@
+"""A step by `explain`, without markers, is an iteration by the program's own clock."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+import loop_scripts as loops
+from command_line import in_process
+
+pytestmark = pytest.mark.system
+
+TIMED = """
+import atexit, json, time
+SLEEP, begun = 0.02, []
+def turn_begins():
+    begun.append(time.perf_counter())
+atexit.register(lambda: open("clock.json", "w").write(json.dumps(begun)))
+"""
+
+
+def timed(script: str, loop: str, call: str) -> str:
+    """The script with a clock at the beginning of each turn, and a pause at each call."""
+    assert loop in script
+    assert call in script
+    return TIMED + script.replace(loop, f"{loop}\n    turn_begins()").replace(
+        call, f"time.sleep(SLEEP); {call}"
+    )
+
+
+LOOPS = {
+    "accumulation": (
+        "TURNS = 40\n"
+        + timed(
+            loops.ACCUMULATION, "for turn in range(TURNS):", "value, d = grad_fn(w, batch(part))"
+        ),
+        {"jit_grad_fn": 4, "jit_accum": 3, "jit_apply_fn": 1},
+    ),
+    "five critics": (
+        "CRITICS = 5\n"
+        + timed(
+            loops.NETWORKS,
+            "for turn in range(20):",
+            "d = d_step(d, g, batch(turn), batch(turn + 1))",
+        ),
+        {"jit_d_step": 5, "jit_g_step": 1},
+    ),
+    "evaluation": (
+        timed(
+            loops.plain(every=10),
+            "for turn in range(20):",
+            "w, value = train_step(w, augment(x) if AUGMENT else x)",
+        ),
+        {"jit_train_step": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize(("script", "programs"), LOOPS.values(), ids=LOOPS)
+def test_a_step_is_an_iteration_of_the_loop(
+    tmp_path: Path, script: str, programs: dict[str, int]
+) -> None:
+    (tmp_path / "train.py").write_text(script)
+    ran = in_process("run", "-o", "kept", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    begun = json.loads((tmp_path / "clock.json").read_text())
+    found = json.loads(in_process("explain", "kept", "--json", cwd=tmp_path).stdout)
+
+    own = median(after - before for before, after in pairwise(begun[3:]))
+    assert found["steps"]["median_ms"] == pytest.approx(own * 1e3, rel=0.15)
+    parts = {it["name"]: it["runs_per_step"] for it in found["programs"] if it["runs_per_step"]}
+    assert {name: parts.get(name) for name in programs} == programs

@@ -1,0 +1,99 @@
+"""Training loops whose iteration is known."""
+
+from __future__ import annotations
+
+from typing import Final
+
+BEGIN: Final = """
+import jax, jax.numpy as jnp, numpy as np
+SIZE = 64
+def weights(seed):
+    random = np.random.RandomState(seed)
+    return [jnp.asarray(random.randn(SIZE, SIZE), "float32") for _ in range(2)]
+def batch(turn, rows=16):
+    return np.random.RandomState(turn).randn(rows, SIZE).astype("float32")
+def forward(w, x):
+    for layer in w:
+        x = jnp.tanh(x @ layer)
+    return x
+def loss(w, x):
+    return jnp.mean(forward(w, x) ** 2)
+"""
+
+ACCUMULATION: Final = f"""{BEGIN}
+@jax.jit
+def grad_fn(w, x):
+    return jax.value_and_grad(loss)(w, x)
+@jax.jit
+def accum(a, g):
+    return jax.tree.map(jnp.add, a, g)
+@jax.jit
+def apply_fn(w, m, g):
+    m = jax.tree.map(lambda a, b: 0.9 * a + b / 4, m, g)
+    return jax.tree.map(lambda a, b: a - 0.01 * b, w, m), m
+w = weights(0)
+m = [jnp.zeros_like(each) for each in w]
+for turn in range(TURNS):
+    g = None
+    for part in range(4):
+        value, d = grad_fn(w, batch(part))
+        g = d if g is None else accum(g, d)
+    w, m = apply_fn(w, m, g)
+    print("turn", turn, float(value), flush=True)
+"""
+
+NETWORKS: Final = f"""{BEGIN}
+@jax.jit
+def d_step(d, g, x, z):
+    def value(d):
+        return jnp.mean(forward(d, x)) - jnp.mean(forward(d, forward(g, z)))
+    return jax.tree.map(lambda a, b: a - 0.01 * b, d, jax.grad(value)(d))
+@jax.jit
+def g_step(g, d, z):
+    def value(g):
+        return -jnp.mean(forward(d, forward(g, z)))
+    return jax.tree.map(lambda a, b: a - 0.01 * b, g, jax.grad(value)(g))
+g, d = weights(0), weights(7)
+for turn in range(20):
+    for _ in range(CRITICS):
+        d = d_step(d, g, batch(turn), batch(turn + 1))
+    g = g_step(g, d, batch(turn))
+"""
+
+EAGER: Final = f"""{BEGIN}
+@jax.jit
+def grads(w, x):
+    return jax.value_and_grad(loss)(w, x)
+w = weights(0)
+for turn in range(20):
+    value, g = grads(w, batch(turn))
+    w = [a - 0.01 * b for a, b in zip(w, g)]
+"""
+
+PLAIN: Final = f"""{BEGIN}
+@jax.jit
+def train_step(w, x):
+    value, g = jax.value_and_grad(loss)(w, x)
+    return jax.tree.map(lambda a, b: a - 0.01 * b, w, g), value
+@jax.jit
+def evaluate(w, x):
+    return loss(w, x)
+@jax.jit
+def average(e, w):
+    return jax.tree.map(lambda a, b: 0.9 * a + 0.1 * b, e, w)
+@jax.jit
+def augment(x):
+    return x / (1e-3 + jnp.abs(x).max())
+w = weights(0)
+e = w
+for turn in range(20):
+    x = batch(turn, 4 if LAST and turn % 5 == 4 else 16)
+    w, value = train_step(w, augment(x) if AUGMENT else x)
+    if EVERY and turn % EVERY == 0:
+        e = average(e, w)
+        print(sum(float(evaluate(w, batch(n))) for n in range(3)))
+"""
+
+
+def plain(*, every: int = 0, augment: bool = False, last: bool = False) -> str:
+    return f"EVERY, AUGMENT, LAST = {every}, {augment}, {last}\n{PLAIN}"

@@ -1,0 +1,97 @@
+"""A step is an iteration of the loop: what its functions are, and what they leave in memory."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import loop_scripts as loops
+from counterpoint.compile.inputs import load_workload
+from counterpoint.lowering import lower_command
+from counterpoint.lowering.result import Lowering
+
+pytestmark = pytest.mark.system
+
+WEIGHTS = 2 * 64 * 64 * 4
+"""Bytes of one network."""
+
+
+def lower(directory: Path, script: str) -> Lowering:
+    path = directory / "train.py"
+    path.write_text(script)
+    command = [sys.executable, str(path)]
+    return lower_command(command, devices=1, directory=directory / "lowered", timeout_s=120)
+
+
+def runs(found: Lowering) -> dict[str, int]:
+    return dict(Counter(found.cycle[number].name.removeprefix("jit_") for number in found.order))
+
+
+CYCLES: dict[str, tuple[str, dict[str, int]]] = {
+    "accumulation": (
+        f"TURNS = 20\n{loops.ACCUMULATION}",
+        {"grad_fn": 4, "accum": 3, "apply_fn": 1},
+    ),
+    "two iterations": (
+        f"TURNS = 2\n{loops.ACCUMULATION}",
+        {"grad_fn": 4, "accum": 3, "apply_fn": 1},
+    ),
+    "two networks": (f"CRITICS = 1\n{loops.NETWORKS}", {"d_step": 1, "g_step": 1}),
+    "five critics": (f"CRITICS = 5\n{loops.NETWORKS}", {"d_step": 5, "g_step": 1}),
+    "a helper": (loops.plain(augment=True), {"augment": 1, "train_step": 1}),
+    "plain": (loops.plain(), {}),
+    "evaluation and average": (loops.plain(every=5), {}),
+    "a last batch": (loops.plain(last=True), {}),
+}
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(("script", "expected"), CYCLES.values(), ids=CYCLES)
+def test_the_functions_of_an_iteration_are_those_of_the_loop(
+    tmp_path: Path, script: str, expected: dict[str, int]
+) -> None:
+    found = lower(tmp_path, script)
+
+    assert runs(found) == expected
+    assert not any("leaves out" in note for note in found.notes)
+    for function in found.cycle:
+        assert load_workload(function.directory, function.name).name == function.name
+
+
+def test_an_iteration_begins_with_its_first_gradient(tmp_path: Path) -> None:
+    found = lower(tmp_path, f"TURNS = 20\n{loops.ACCUMULATION}")
+    order = [found.cycle[number].name for number in found.order]
+    assert order[:3] == ["jit_grad_fn", "jit_grad_fn", "jit_accum"]
+    assert order[-1] == "jit_apply_fn"
+
+
+def test_what_stays_alive_beside_a_function_is_measured(tmp_path: Path) -> None:
+    """Beside a gradient: momentum, the sum, and the gradient before it."""
+    found = lower(tmp_path, f"TURNS = 40\n{loops.ACCUMULATION}")
+    alive = {function.name: function.alive_bytes for function in found.cycle}
+    assert alive["jit_grad_fn"] is not None
+    assert 2 * WEIGHTS <= alive["jit_grad_fn"] <= 3.5 * WEIGHTS
+    assert alive["jit_apply_fn"] is not None
+    assert alive["jit_apply_fn"] <= 1.5 * WEIGHTS
+
+
+def test_one_iteration_shows_no_cycle(tmp_path: Path) -> None:
+    found = lower(tmp_path, f"TURNS = 1\n{loops.ACCUMULATION}")
+    assert found.cycle == ()
+    assert any("which this prediction of jit_grad_fn leaves out" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        (loops.plain(every=5), "no part of the step: jit_average, jit_evaluate"),
+        (loops.plain(last=True), "jit_train_step is lowered for several shapes"),
+        (loops.EAGER, "no function takes the results of jit_grads"),
+    ],
+    ids=["evaluation", "shapes", "eager update"],
+)
+def test_what_is_no_part_of_the_step_is_told(tmp_path: Path, script: str, told: str) -> None:
+    assert any(told in note for note in lower(tmp_path, script).notes)
