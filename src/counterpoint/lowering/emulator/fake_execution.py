@@ -81,10 +81,10 @@ class FakeExecutions:
 
         def __call__(self: JaxObject, *args: JaxObject) -> JaxObject:  # noqa: N807
             execution = fakes.find(self.xla_executable)
-            watched = fakes._watched.get(id(self.xla_executable))
-            if execution is None and watched is None:
+            _, watched = fakes._watched.get(id(self.xla_executable), (None, None))
+            function = watched if execution is None else execution.function
+            if function is None:
                 return call(self, *args)
-            function = execution.function if execution is not None else watched[1]
             fakes._before(function, args)
             if execution is None or (execution.runs and not fakes.is_filled):
                 self.has_unordered_effects = False  # as it is, for the time of the call
