@@ -106,8 +106,8 @@ class Dataflow(ABC, Generic[Fact]):
         """Return what is true after every iteration."""
         while True:
             after = self.run(it.calls[0], (state,))
-            if len(it.calls) > 1:
-                (goes_on,) = self.run(it.calls[1], (state,))
+            for condition in it.calls[1:2]:
+                (goes_on,) = self.run(condition, (state,))
                 after = self.chosen_by(after, goes_on)
             merged = self._merged(state, after)
             if merged == state:

@@ -70,8 +70,9 @@ def calls_section(calls: RemoteCalls, top: int) -> Section:
     links = calls.links
     rows = links.head(top).to_dicts()
     host_ms = [row["host_ms"] for row in rows]
+    hosts = [calls.hosts[int(row["host"])] for row in rows]
     columns = [
-        names("host", distinct([calls.hosts[row["host"]] for row in rows], _LONGEST_NAME)),
+        names("host", distinct(hosts, _LONGEST_NAME)),
         names("peer", _short(rows, "peer")),
         numbers("calls", [units.count(row["calls"]) for row in rows]),
         numbers("median ms", units.column(row["median_ms"] for row in rows)),
