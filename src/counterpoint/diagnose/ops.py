@@ -12,7 +12,6 @@ from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import PHASES
 from counterpoint.diagnose.grouping import GROUPINGS, Grouping
 from counterpoint.diagnose.selection import Selection
-from counterpoint.diagnose.self_time import self_times
 from counterpoint.hardware import find_chip
 from counterpoint.timeline import Device, Lane
 
@@ -24,22 +23,18 @@ KEYS = ("program", "op")
 """An op is identified by its program and instruction; kernels without one by their own name."""
 
 
-def op_profile(selection: Selection, spans: pl.DataFrame) -> pl.DataFrame:
+def op_profile(selection: Selection, timed: pl.DataFrame) -> pl.DataFrame:
     """Return ops by self time in a median step, mean over devices; longest first.
 
     Columns: program, op, category, phase, scope, source, collective, lane, count (executions per
     step), self_ms, share (of the step), flops and bytes_accessed (of one execution).
     """
-    inside = spans.select("op", "device", "line", "start_ps", "dur_ps").filter(
-        spans["step"].is_not_null()
-    )
     # Windows from a start to its done contain no work of their own.
     windows = selection.timeline.ops.with_row_index("row").filter("async_window")["row"].to_list()
-    timed = inside.with_columns(self_ps=pl.Series(self_times(inside), dtype=pl.Int64)).filter(
-        ~pl.col("op").is_in(windows)
-    )
-    per_device = timed.group_by("op", "device").agg(
-        pl.col("self_ps").sum(), pl.len().alias("count")
+    per_device = (
+        timed.filter(~pl.col("op").is_in(windows))
+        .group_by("op", "device")
+        .agg(pl.col("self_ps").sum(), pl.len().alias("count"))
     )
     # A collective is identified by its start, as in the table of collectives.
     start = pl.when(pl.col("lane") == Lane.COLLECTIVE).then("pair")

@@ -17,6 +17,7 @@ from counterpoint.diagnose.attribution import attribute
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.ops import op_profile
 from counterpoint.diagnose.selection import Selection
+from counterpoint.diagnose.self_time import self_times
 from counterpoint.diagnose.step import Breakdown, breakdown
 from counterpoint.hlo import Program
 from counterpoint.timeline import Timeline
@@ -133,10 +134,21 @@ class StepData:
         return breakdown(self.selection, self.attributed)
 
     @cached_property
+    def timed(self) -> pl.DataFrame:
+        """The spans in steps: op, device, step, and `self_ps`, the time of nothing nested in it."""
+        with self.stopwatch.measure("table timed"):
+            inside = self.spans.select("op", "device", "step", "line", "start_ps", "dur_ps").filter(
+                pl.col("step").is_not_null()
+            )
+            return inside.select(
+                "op", "device", "step", self_ps=pl.Series(self_times(inside), dtype=pl.Int64)
+            )
+
+    @cached_property
     def ops(self) -> pl.DataFrame:
         """The op profile; see `ops.op_profile`."""
         with self.stopwatch.measure("table ops"):
-            return op_profile(self.selection, self.spans)
+            return op_profile(self.selection, self.timed)
 
     def cached(self, make: Callable[[StepData], _T]) -> _T:
         """Return `make(data)`, computed once and cached: `data.cached(slack_table)`.

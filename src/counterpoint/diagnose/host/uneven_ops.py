@@ -8,7 +8,6 @@ import polars as pl
 
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.diagnose.self_time import self_times
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 
@@ -32,8 +31,7 @@ def most_uneven_op(data: StepData) -> UnevenOp | None:
     """Return the op of compute or copies with the largest excess; None with a single device."""
     devices = len(data.selection.devices)
     steps = data.selection.windows["step"].n_unique()
-    inside = data.spans.filter(pl.col("step").is_not_null())
-    if devices < 2 or not steps or not len(inside):
+    if devices < 2 or not steps or not len(data.timed):
         return None
     works = pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & ~pl.col("async_window")
     names = (
@@ -41,17 +39,12 @@ def most_uneven_op(data: StepData) -> UnevenOp | None:
         .filter(works)
         .select("row", "program", op=pl.coalesce("op", "name"))
     )
-    timed = inside.select(
-        "device",
-        "step",
-        row="op",
-        ps=pl.Series(
-            self_times(inside.select("op", "device", "line", "start_ps", "dur_ps")), dtype=pl.Int64
-        ),
-    )
-    # Each host numbers its ops separately.
+    # Each host numbers its ops separately. Spans are many, ops few: names are joined last.
     in_step = (
-        timed.join(names, on="row")
+        data.timed.group_by("op", "device", "step")
+        .agg(ps=pl.col("self_ps").sum())
+        .rename({"op": "row"})
+        .join(names, on="row")
         .group_by(*_OP, "device", "step")
         .agg(pl.col("ps").sum())
         .group_by(*_OP, "step")
