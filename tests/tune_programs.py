@@ -20,6 +20,8 @@ does = os.environ.get("DOES", "")
 chance = random.Random(run)
 seconds = 0.1 * (1 - float(os.environ.get("SAVES", "0"))) * chance.gauss(1, 0.001)
 steps = int(os.environ.get("STEPS", "24"))
+if str(run) in os.environ.get("BLIND", "").split():
+    steps = 0
 for step in range(steps):
     if does == "crash" and step == 3:
         raise RuntimeError("planted")
@@ -37,7 +39,10 @@ for step in range(steps):
 
 
 def program(directory: Path) -> tuple[str, ...]:
-    """Its command; the variables DOES, SAVES, SLEEPS and STEPS say what it does."""
+    """Its command; the variables DOES, SAVES, SLEEPS and STEPS say what it does.
+
+    The runs that BLIND counts print no steps, as if the machine were too busy.
+    """
     script = directory / "train.py"
     script.write_text(_PROGRAM, encoding="utf-8")
     return (sys.executable, str(script), str(directory / "counter"))

@@ -80,6 +80,21 @@ def test_a_planted_gain_is_found_and_a_copy_of_the_base_is_none(found: Found) ->
 
 
 @pytest.mark.system
+def test_a_trial_that_a_busy_machine_kept_from_being_timed_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BLIND", "3")  # the arm's first run, or the base's second row
+    said: list[str] = []
+    plan = replace(PLAN, budget=Budget(trials=6), confirm_rows=0)
+    made = tune(asked(tmp_path, "env:SAVES=0.2", plan=plan), said.append)
+    assert (made.state, made.verdict) == ("done", ArmVerdict.FASTER)
+    assert made.spent is not None
+    assert (made.spent.trials, made.spent.trials_left) == (7, 0)
+    assert any("trial 3 could not be timed (no steps)" in line for line in said)
+    assert any("1 trial could not be timed (no steps)" in note for note in made.notes)
+
+
+@pytest.mark.system
 def test_a_study_that_is_done_says_the_same_again_and_runs_nothing(found: Found) -> None:
     ran = len(read_study(found.directory / "study").trials)
     assert tune(asked(found.directory, *PLANTED)) == found.conclusion

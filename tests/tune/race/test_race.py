@@ -185,6 +185,56 @@ def test_an_uncertain_failure_gets_one_more_try(failure: TrialFailure) -> None:
     assert "a" not in once.drops
 
 
+LATE = [TrialFailure.NO_STEPS, TrialFailure.UNSTEADY, TrialFailure.TIMEOUT]
+
+
+@pytest.mark.parametrize("failure", LATE)
+def test_what_a_busy_machine_may_cause_is_free_once(failure: TrialFailure) -> None:
+    made = Made(A, B).entered(A, B).noise()
+    made.ran("b", report(failure=failure), Purpose.SCREEN, 1)
+    assert made.study.charged == 2
+    # The machine may be free at the end of the row.
+    assert next_move(made.study, PLAN) == RunTrial("a", Purpose.SCREEN, 1, 1)
+    made.row(Purpose.SCREEN, 1, {"a": 1.0, BASE: 1.0})
+    assert next_move(made.study, PLAN) == RunTrial("b", Purpose.SCREEN, 1, 1)
+    made.ran("b", report(failure=failure), Purpose.SCREEN, 1)
+    assert made.study.charged == 5
+    move = next_move(made.study, PLAN)
+    assert isinstance(move, Drop)
+    assert move.arm == "b"
+    assert "(2 times)" in move.why
+
+
+@pytest.mark.parametrize("failure", LATE)
+def test_an_arm_is_not_to_blame_where_the_base_fails_alike(failure: TrialFailure) -> None:
+    made = Made(A).entered(A).noise()
+    made.ran("a", report(failure=failure), Purpose.SCREEN, 1)
+    made.ran(BASE, report(failure=failure), Purpose.SCREEN, 1)
+    made.ran(BASE, report(1.0), Purpose.SCREEN, 1)
+    made.ran("a", report(failure=failure), Purpose.SCREEN, 1)
+    assert made.study.charged == 3
+    assert next_move(made.study, PLAN) == RunTrial("a", Purpose.SCREEN, 1, 1)
+
+
+@pytest.mark.parametrize("failure", LATE)
+def test_two_such_trials_with_timed_ones_between_drop_no_arm(failure: TrialFailure) -> None:
+    made = Made(A).entered(A).noise()
+    for row in (1, 2):
+        made.ran("a", report(failure=failure), Purpose.SCREEN, row)
+        made.row(Purpose.SCREEN, row, {BASE: 1.0, "a": 1.0})
+    assert not isinstance(fault(RaceState(made.study, PLAN)), Drop)
+    assert made.study.charged == 6
+
+
+def test_a_base_that_was_timed_before_may_have_met_a_busy_machine() -> None:
+    made = Made(A).entered(A).noise()
+    for _ in range(2):
+        made.ran(BASE, report(failure=TrialFailure.NO_STEPS), Purpose.SCREEN, 1)
+    said = fault(RaceState(made.study, PLAN))
+    assert isinstance(said, Finish)
+    assert "the machine may be busy" in said.why
+
+
 @pytest.mark.parametrize(
     ("failure", "tries"),
     [

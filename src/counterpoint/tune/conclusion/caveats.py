@@ -83,6 +83,7 @@ def caveats(state: RaceState, found: StudyResults, noise: RunNoise | None) -> tu
         *_memory(study, found),
         *_uncompared_losses(study),
         *_fewer_steps(study),
+        *_excused(study),
         *_noise(state.plan.rule.indifferent, noise),
         *_alarms(state),
         *_also_faster(study, found),
@@ -166,6 +167,17 @@ def _fewer_steps(study: Study) -> Iterator[str]:
         ]
         if not arm.is_base and own and min(own) < _AS_FAR * min(base):
             yield f"{arm.name} ran {min(own)} steps, and the base {min(base)}: see its logs"
+
+
+def _excused(study: Study) -> Iterator[str]:
+    """Report trials that were repeated because their steps could not be timed."""
+    excused = study.excused
+    kinds = {str(it.failure) for it in study.trials if it.started.number in excused}
+    if kinds:
+        yield (
+            f"{several(len(excused), 'trial')} could not be timed ({', '.join(sorted(kinds))}), "
+            "which may be chance on a busy machine: not counted in the budget of trials"
+        )
 
 
 def _noise(indifferent: float, noise: RunNoise | None) -> Iterator[str]:

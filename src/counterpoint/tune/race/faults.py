@@ -18,8 +18,6 @@ from counterpoint.tune.trial.report import Losses, Purpose, TrialFailure
 _SAME_OPTIONS: Final = "XLA compiles it to the base's program with the base's options"
 OTHER_NUMBERS: Final = "other numbers"
 _CHANCES: Final = 2
-NO_MATTER_WHEN_PROFILING: Final = frozenset({TrialFailure.NO_STEPS, TrialFailure.UNSTEADY})
-"""Failures that do not matter in a profiled run, which needs no step times."""
 _AGAIN: Final = frozenset({TrialFailure.UNSTEADY, TrialFailure.HANG, TrialFailure.NO_STEPS})
 """Failures that may be chance even in the first run, or that a profile may resolve."""
 _BY_THE_USER: Final = frozenset({TrialFailure.INTERRUPTED, TrialFailure.DISK_FULL})
@@ -50,19 +48,9 @@ def fault(state: RaceState) -> Move | None:
     )
 
 
-def may_blame_arm(trial: Trial) -> bool:
-    """Return whether the trial failed through what may be the arm's fault."""
-    if trial.failure is None or not trial.failure.blames_the_arm:
-        return False
-    return (
-        trial.started.purpose is not Purpose.PROFILE
-        or trial.failure not in NO_MATTER_WHEN_PROFILING
-    )
-
-
 def _base_fault(study: Study) -> Finish | None:
     """End the study if the base fails: without it there is nothing to compare with."""
-    trials = [trial for trial in study.trials_of(BASE) if trial.counts or may_blame_arm(trial)]
+    trials = [trial for trial in study.trials_of(BASE) if trial.counts or trial.may_blame_arm]
     of_this_session = {trial.started.number for trial in study.trials[study.earlier_trials :]}
     streak = 0
     for trial in reversed(trials):
@@ -72,7 +60,7 @@ def _base_fault(study: Study) -> Finish | None:
     if not streak:
         return None
     failure = trials[-1].failure
-    assert failure is not None  # noqa: S101  # by may_blame_arm
+    assert failure is not None  # noqa: S101  # by Trial.may_blame_arm
     at_once = failure.is_certain or (streak == len(trials) and failure not in _AGAIN)
     if streak < _CHANCES and not at_once:
         return None
@@ -81,22 +69,31 @@ def _base_fault(study: Study) -> Finish | None:
     mend = _FIXES.get(failure, "" if "see " in detail else f"see {trials[-1].started.directory}")
     if failure is TrialFailure.NO_STEPS and not detail.startswith(NONE_SEEN):
         mend = "make it print each step immediately, or train longer"
+    if failure.may_be_chance and any(trial.counts for trial in trials):
+        mend = "it was timed before: the machine may be busy, so repeat the command when it is free"
     return Finish(f"{why}; {mend}" if mend else why)
 
 
+def _may_be_chance(trial: Trial) -> bool:
+    return trial.failure is not None and trial.failure.may_be_chance
+
+
 def _arm_faults(study: Study) -> Iterator[Drop]:
+    excused = study.excused
     for arm in study.arms:
         if arm.is_base or arm.name in study.dropped:
             continue
-        bad = [trial for trial in study.trials_of(arm.name) if may_blame_arm(trial)]
+        failed = [trial for trial in study.trials_of(arm.name) if trial.may_blame_arm]
+        bad = [trial for trial in failed if trial.started.number not in excused]
         certain = next(
             (trial for trial in bad if trial.failure is not None and trial.failure.is_certain), None
         )
-        if certain is None and len(bad) < _CHANCES:
+        # What may be chance had its other chance, which is not among these.
+        if certain is None and len(bad) + any(map(_may_be_chance, bad)) < _CHANCES:
             continue
         last = certain or bad[-1]
         detail = last.report.detail if last.report else ""
-        times = "" if certain else f" ({len(bad)} times)"
+        times = "" if certain else f" ({len(failed)} times)"
         yield Drop(arm.name, str(last.failure), f"{detail or last.failure}{times}")
 
 

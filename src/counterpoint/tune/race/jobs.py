@@ -76,8 +76,11 @@ def job_of(study: Study, plan: StudyPlan, trial: Trial, study_directory: Path) -
 
 
 def counts_no_steps(study: Study) -> bool:
-    """Return whether the base's steps were not found; then all arms are timed from profiles."""
-    return any(trial.failure is TrialFailure.NO_STEPS for trial in study.trials_of(BASE))
+    """Return whether the base's steps were never found; then all arms are timed from profiles."""
+    trials = study.trials_of(BASE)
+    timed = {it.report.steady.source for it in trials if it.report and it.report.steady}
+    lacking = any(trial.failure is TrialFailure.NO_STEPS for trial in trials)
+    return lacking and timed <= {"profile"}
 
 
 def limits_of(study: Study, plan: StudyPlan, study_directory: Path) -> TrialLimits:

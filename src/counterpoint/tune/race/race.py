@@ -19,7 +19,7 @@ from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.budget import NOISE_TRIALS, ONE_ARM, SCREEN_ROWS
 from counterpoint.tune.race.combinations import combined, without_each
 from counterpoint.tune.race.drop_rules import drop_unaffordable, look, rows_to_next_look
-from counterpoint.tune.race.faults import NO_MATTER_WHEN_PROFILING, fault
+from counterpoint.tune.race.faults import fault
 from counterpoint.tune.race.moves import (
     CloseAllocation,
     Enter,
@@ -32,7 +32,7 @@ from counterpoint.tune.race.moves import (
 from counterpoint.tune.race.rows import CONFIRM, RACE, RaceRow, row_order
 from counterpoint.tune.race.state import RaceState
 from counterpoint.tune.study.study import NO_BUDGET, Study
-from counterpoint.tune.trial.report import Purpose
+from counterpoint.tune.trial.report import NO_MATTER_WHEN_PROFILING, Purpose
 
 DECIDED = "every arm is decided"
 SPENT = "the budget is spent"
@@ -83,7 +83,11 @@ def _go_on_with_row(state: RaceState) -> Move | None:
 
 
 def _missing(state: RaceState, row: RaceRow) -> tuple[str, ...]:
-    """Return the arms that still have to run in a row, in order, without later entrants."""
+    """Return the arms that still have to run in a row, in order, without later entrants.
+
+    An arm that could not be timed comes last: by then the machine may be free, and if the base
+    can't be timed either, the arm is not to blame.
+    """
     if row.purpose is Purpose.NOISE:
         return (BASE,) if row.counted(BASE) < NOISE_TRIALS else ()
     if row.purpose is Purpose.CONFIRM:
@@ -93,7 +97,10 @@ def _missing(state: RaceState, row: RaceRow) -> tuple[str, ...]:
     else:
         roster = state.at(row.number).race_roster
     present = [name for name in roster if state.study.entered[name] <= row.before]
-    return tuple(name for name in _ordered(present, row.number) if not row.counted(name))
+    missing = [name for name in _ordered(present, row.number) if not row.counted(name)]
+    excused = state.study.excused
+    late = {it.started.arm for it in row.trials if it.started.number in excused} - {BASE}
+    return tuple(sorted(missing, key=lambda name: name in late))
 
 
 def _ordered(roster: Sequence[str], row: int) -> tuple[str, ...]:

@@ -378,7 +378,7 @@ class RaceState:
         Trials that failed through no fault of the arm are repeated free of charge, up to as many as
         the budget has trials.
         """
-        paid = sum(trial.is_charged for trial in self.study.trials)
+        paid = self.study.charged
         most = self.plan.budget.trials
         return paid if most is None else max(paid, len(self.study.trials) - most)
 

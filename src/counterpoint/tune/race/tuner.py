@@ -57,6 +57,7 @@ from counterpoint.tune.trial.report import TrialFailure, TrialReport
 Say: TypeAlias = Callable[[str], None]
 
 NO_PROFILE = "no profile"
+TRIED_AGAIN = "if the machine was busy, that may be chance; it counts toward no budget of trials"
 
 
 def run_study(
@@ -182,6 +183,8 @@ class _Tuner:
                 self.record_end(trial, TrialReport(failure=TrialFailure.INTERRUPTED), began)
             raise
         self.record_end(trial, report, began)
+        if place.number in self.ledger.study.excused:
+            self.say(f"trial {place.number} could not be timed ({report.failure}): {TRIED_AGAIN}")
         if report.failure is TrialFailure.DISK_FULL:
             raise InputError(
                 f"the disk is full: trial {place.number} could not write its results",

@@ -10,7 +10,7 @@ from typing import Final
 
 from counterpoint.core import as_html
 from counterpoint.core.frozen import frozen
-from counterpoint.tune.arm import Arm
+from counterpoint.tune.arm import BASE, Arm
 from counterpoint.tune.study.records import (
     Ablated,
     AllocationClosed,
@@ -31,7 +31,12 @@ from counterpoint.tune.study.records import (
     TrialEnded,
     TrialStarted,
 )
-from counterpoint.tune.trial.report import TrialFailure, TrialReport
+from counterpoint.tune.trial.report import (
+    NO_MATTER_WHEN_PROFILING,
+    Purpose,
+    TrialFailure,
+    TrialReport,
+)
 
 NO_BUDGET: Final = "no budget"
 """The reason for a drop that is revoked when a study resumes: the budget may be larger then."""
@@ -61,9 +66,12 @@ class Trial:
         return self.report.failure if self.report else None
 
     @property
-    def is_charged(self) -> bool:
-        """True if it counts against a budget of trials: failures that are not the arm's do not."""
-        return self.failure is None or self.failure.blames_the_arm
+    def may_blame_arm(self) -> bool:
+        """True if it failed through what may be the arm's fault."""
+        if self.failure is None or not self.failure.blames_the_arm:
+            return False
+        profiled = self.started.purpose is Purpose.PROFILE
+        return not (profiled and self.failure in NO_MATTER_WHEN_PROFILING)
 
 
 @frozen(kw_only=True)
@@ -129,6 +137,36 @@ class Study:
     def running(self) -> tuple[Trial, ...]:
         """Trials without an end: of a tuner at work, or of one that was killed."""
         return tuple(trial for trial in self.trials if trial.report is None)
+
+    @property
+    def excused(self) -> frozenset[int]:
+        """The numbers of trials that a busy machine may have kept from being timed.
+
+        An arm is excused once, until it is timed again. If the base can't be timed either, the
+        machine is the likely cause, so every arm gets another chance.
+        """
+        numbers: set[int] = set()
+        warned: set[str] = set()
+        for trial in self.trials:
+            name = trial.started.arm
+            if trial.counts:
+                warned.discard(name)
+            if trial.failure is None or not trial.may_blame_arm or not trial.failure.may_be_chance:
+                continue
+            if name not in warned:
+                numbers.add(trial.started.number)
+            warned = {name} if name == BASE else {*warned, name}
+        return frozenset(numbers)
+
+    @property
+    def charged(self) -> int:
+        """The number of trials that count against a budget: those with a result about their arm."""
+        excused = self.excused
+        return sum(
+            (trial.failure is None or trial.failure.blames_the_arm)
+            and trial.started.number not in excused
+            for trial in self.trials
+        )
 
     def trials_of(self, name: str) -> tuple[Trial, ...]:
         return tuple(trial for trial in self.trials if trial.started.arm == name)

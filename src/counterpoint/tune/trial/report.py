@@ -42,6 +42,11 @@ class TrialFailure(StrEnum):
         return self not in _BLAMELESS
 
     @property
+    def may_be_chance(self) -> bool:
+        """True if a busy machine may be at fault instead: the steps could not be timed in time."""
+        return self in _OF_A_BUSY_MACHINE
+
+    @property
     def is_certain(self) -> bool:
         """True if one such trial is enough to drop the arm; otherwise it gets a second chance."""
         return self in _CERTAIN
@@ -55,6 +60,9 @@ _BLAMELESS = frozenset(
         TrialFailure.INTERRUPTED,
     }
 )
+_OF_A_BUSY_MACHINE = frozenset({TrialFailure.NO_STEPS, TrialFailure.UNSTEADY, TrialFailure.TIMEOUT})
+NO_MATTER_WHEN_PROFILING = frozenset({TrialFailure.NO_STEPS, TrialFailure.UNSTEADY})
+"""Failures that do not matter in a profiled run, which needs no step times."""
 _CERTAIN = frozenset(
     {
         TrialFailure.UNKNOWN_FLAG,
