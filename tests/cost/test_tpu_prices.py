@@ -103,6 +103,21 @@ def test_cycles_are_of_the_clock_of_the_generation(
     assert found.source is PriceSource.COMPILER
 
 
+def test_a_callback_waits_for_python_on_the_host(price: Pricer) -> None:
+    sent = "  %token = token[] after-all()\n"
+    sent += "  %{} = (bf16[8192,8192]{{1,0}}, u32[], token[]) send(%p, %token), channel_id=3,"
+    sent += " is_host_transfer=true\n"
+    data = price(sent.format("it"))
+    assert (data.source, data.family) == (PriceSource.ANALYTIC, PriceFamily.HOST)
+    assert data.how.startswith("134 MB at ")
+    answer = "  %done = token[] send-done(%s), channel_id=3, is_host_transfer=true\n"
+    answer += "  %it = (f32[], u32[], token[]) recv(%done), channel_id=4, is_host_transfer=true"
+    found = price(sent.format("s") + answer)
+    assert (found.source, found.family) == (PriceSource.BOUND, PriceFamily.CUSTOM)
+    assert "waits for Python" in found.how
+    assert found.low < 1e-4 < found.seconds < found.high
+
+
 def test_a_large_product_reaches_what_such_products_are_measured_at(price: Pricer) -> None:
     """XLA estimates products with a norm or a SwiGLU fused at up to 1.5 times what they take."""
     found = price(multiplied("p", 15_000_000))

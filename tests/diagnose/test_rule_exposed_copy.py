@@ -46,6 +46,29 @@ def test_a_fetch_that_starts_too_late(said: Said) -> None:
     said(finding)
 
 
+CALLBACK = f"""
+ENTRY main {{
+  x = f32[67108864]{{0}} parameter(0)
+  token = token[] after-all()
+  given = (f32[67108864]{{0}}, u32[], token[]) send(x, token), channel_id=3, is_host_transfer=true
+  sent = token[] send-done(given), channel_id=3, is_host_transfer=true
+  asked = (f32[67108864]{{0}}, u32[], token[]) recv(sent), channel_id=4, \
+is_host_transfer=true, {where("jit(step)/pure_callback", 12)}
+  answer = (f32[67108864]{{0}}, token[]) recv-done(asked), channel_id=4, \
+is_host_transfer=true, {where("jit(step)/pure_callback", 12)}
+  ROOT last = f32[67108864]{{0}} get-tuple-element(answer), index=0
+}}
+"""
+
+
+def test_a_call_into_python_is_no_copy() -> None:
+    lines = [("given", 0, 1, 0), ("sent", 1, 10, 0), ("asked", 11, 1, 0), ("answer", 12, 900, 0)]
+    (finding,) = check(made(CALLBACK, lines))
+    assert finding.title == "calls into Python on the host take 0.91 ms per step"
+    assert "GB" not in finding.detail
+    assert "call Python less often" in str(finding.remedy)
+
+
 def test_bytes_are_told_of_the_copies_that_are_waited_for(said: Said) -> None:
     two = OFFLOADED.replace(
         "  work =",

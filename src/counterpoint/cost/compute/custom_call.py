@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from counterpoint.cost.callback import price_callback
 from counterpoint.cost.compute.attention import price_attention
 from counterpoint.cost.compute.backend_settings import settings_of
 from counterpoint.cost.compute.convolution import price_convolution
@@ -40,8 +41,6 @@ _NO_WORK_WORDS: Final = (
 )
 _NO_WORK: Final = frozenset(_NO_WORK_WORDS.split())
 """Markers for the compiler that launch nothing."""
-_CALLBACK_S: Final = (20e-6, 300e-6, 10e-3)
-"""A call into Python on the host: minimum, likely, maximum."""
 
 
 def price_custom_call(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price:
@@ -60,7 +59,7 @@ def price_custom_call(program: Program, instruction: Instruction, machine: Compu
         return FREE
     kind = category(program, instruction)
     if kind is Category.HOST:
-        return _host_call(program, instruction, machine)
+        return price_callback(whole_bytes(program, instruction) / machine.host_bytes_per_s)
     known = _known(program, instruction, machine, kind)
     return (
         known
@@ -115,17 +114,4 @@ def bound(program: Program, instruction: Instruction, machine: ComputeDevice) ->
         PriceSource.BOUND,
         PriceFamily.CUSTOM,
         "unknown kernel: its operands and results cross memory 1 to 16 times",
-    )
-
-
-def _host_call(program: Program, instruction: Instruction, machine: ComputeDevice) -> Price:
-    low, likely, high = _CALLBACK_S
-    moving = whole_bytes(program, instruction) / machine.host_bytes_per_s
-    return Price(
-        likely + moving,
-        low + moving,
-        high + moving,
-        PriceSource.BOUND,
-        PriceFamily.CUSTOM,
-        f"waits for Python: {low * 1e3:g} to {high * 1e3:g} ms",
     )

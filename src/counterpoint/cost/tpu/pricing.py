@@ -5,6 +5,7 @@ plain fusions, copies, adds      the shorter of XLA's estimate and what their by
 kernels in Mosaic                FLOPs and bytes, as the kernel states them or by its shapes
 collectives                      the links of the slice; between slices, the network
 copies within the chip           bytes over HBM's rate
+calls into Python on the host    bounds
 
 libtpu writes XLA's estimate into the scheduled HLO: fusions, convolutions and most plain operations
 have one; collectives, kernels in Mosaic, sorts, gathers and scatters do not.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from counterpoint.core.frozen import frozen
+from counterpoint.cost.callback import price_callback
 from counterpoint.cost.collectives.placement import pairs_of
 from counterpoint.cost.compute import attention_of, gemms
 from counterpoint.cost.floor import multiplying_seconds
@@ -52,6 +54,9 @@ _CYCLES: Final = re.compile(r'"estimated_cycles":\s*"?(\d{1,18})')
 _FREE: Final = frozenset(
     {"AllocateBuffer", "ConcatBitcast", "AssumeGatherIndicesInBound", "SliceId"}
 )
+_RECEIVES: Final = ("recv", "infeed")
+_EXCHANGES: Final = ("send", "outfeed", *_RECEIVES)
+"""Exchanges with a program on the host; sends and receives between slices are collectives."""
 _PLAIN: Final = frozenset({Category.ELEMENTWISE, Category.COPY, Category.REDUCTION, Category.OTHER})
 HBM_SHARE: Final = 0.8
 """Share of the data sheet's rate that plain fusions reach: v6e, loop fusions of 10.7 GB (measured
@@ -143,7 +148,7 @@ class TpuPrices:
         return price_around(seconds, _REACH["cycles"], PriceSource.COMPILER, family, how)
 
     def _without_estimate(self, program: Program, instruction: Instruction) -> Price:
-        if self._on_host(program, instruction):
+        if instruction.opcode in _EXCHANGES or self._on_host(program, instruction):
             return self._host(program, instruction)
         if is_local_copy(program, instruction):
             return self._copy(program, instruction)
@@ -228,11 +233,26 @@ class TpuPrices:
         return any(leaf.memory_space == _HOST for shape in shapes for leaf in shape.leaves)
 
     def _host(self, program: Program, instruction: Instruction) -> Price:
+        if instruction.opcode in _EXCHANGES:
+            return self._exchange(program, instruction)
         moved = (bytes_accessed(program, instruction) or 0) / 2
         rate = self.where.links.host_bytes_per_s
         how = f"{moved / 1e6:.3g} MB at {rate / 1e9:.0f} GB/s to the host"
         seconds = _DMA_START_S + moved / rate
         return _around(seconds, "bytes", PriceFamily.HOST, how)
+
+    def _exchange(self, program: Program, instruction: Instruction) -> Price:
+        """Price an exchange with a program on the host: what it answers has to be waited for.
+
+        JAX's callbacks send their operands and receive the results, if only an empty one.
+        """
+        rate = self.where.links.host_bytes_per_s
+        if instruction.opcode in _RECEIVES:
+            received = max((leaf.bytes for leaf in instruction.shape.leaves), default=0)
+            return price_callback(received / rate)
+        sent = sum(operand.shape.bytes for operand in program.operands(instruction))
+        how = f"{sent / 1e6:.3g} MB at {rate / 1e9:.0f} GB/s to the host"
+        return _around(_DMA_START_S + sent / rate, "bytes", PriceFamily.HOST, how)
 
     def _kernel(self, program: Program, instruction: Instruction, kind: Category) -> Price:
         moved = bytes_accessed(program, instruction) or 0

@@ -31,7 +31,7 @@ state, loss = step(state, batch)
 
 Donate arguments that the step returns updated: `jax.jit(step, donate_argnums=0)`. Offloading: move
 fewer bytes, or fetch them a layer ahead. Input: `jax.device_put` of the next batch while this step
-runs.
+runs. Calls into Python, which a TPU makes as a send and a recv: every few steps, or after the step.
 
 ## Fix safety
 
@@ -91,6 +91,7 @@ class _CopyKind(StrEnum):
     TO_HOST = "from the device to the host"
     UNDONATED = "of an argument that is not donated"
     ON_DEVICE = "within the device"
+    CALLBACK = "waiting for Python on the host"
 
 
 @frozen
@@ -109,6 +110,8 @@ class _CopyTotal:
         return f"{ms_text(self.ms)}{f' ({much})' if self.bytes else ''} {self.way}"
 
 
+_CALLS: Final = ("send", "recv")  # those between slices are collectives
+_TITLES: Final = {_CopyKind.CALLBACK: "calls into Python on the host"}
 _NAMES: Final = (
     (re.compile(r"H2D|HtoD|HostToDevice|(?<![a-z])h(2|to)d(?![a-z])"), _CopyKind.TO_DEVICE),
     (re.compile(r"D2H|DtoH|DeviceToHost|(?<![a-z])d(2|to)h(?![a-z])"), _CopyKind.TO_HOST),
@@ -133,7 +136,7 @@ def check(data: StepData) -> Iterator[Finding]:
     )
     yield Finding(
         code=CODE,
-        title=f"exposed copies take {ms_text(exposed)} per step",
+        title=f"{_TITLES.get(ways[0].way, 'exposed copies')} take {ms_text(exposed)} per step",
         detail=_detail(data, exposed, rows, ways),
         saves_ms=saves,
         takes_ms=exposed,
@@ -165,8 +168,11 @@ def _ways(
     by_way: dict[_CopyKind, list[tuple[float, float]]] = {}
     for row in rows:
         copy = known.get((row["program"], row["op"]))
-        size = _bytes(copy) * float(row["count"]) if copy else 0.0
-        by_way.setdefault(_way(data, row, copy), []).append((float(row["self_ms"]), size))
+        way = _way(data, row, copy)
+        # How much a callback is given says nothing about what Python does with it.
+        known_bytes = copy is not None and way is not _CopyKind.CALLBACK
+        size = _bytes(copy) * float(row["count"]) if known_bytes else 0.0
+        by_way.setdefault(way, []).append((float(row["self_ms"]), size))
     return sorted(starmap(_moved, by_way.items()), key=lambda moved: -moved.ms)
 
 
@@ -189,12 +195,12 @@ def _way(data: StepData, row: dict[str, Any], known: ExecutedOp | None) -> _Copy
     for name in (str(row["op"]), *names):
         if found := next((way for mark, way in _NAMES if mark.search(name)), None):
             return found
-    if known is None:
+    start = None if known is None else _start(known)
+    if known is None or start is None:
         return _CopyKind.ON_DEVICE
-    program, instruction = known.program, known.instruction
-    start = start_of(program, instruction) if is_done(instruction) else instruction
-    if start is None:
-        return _CopyKind.ON_DEVICE
+    program = known.program
+    if start.opcode in _CALLS:
+        return _CopyKind.CALLBACK
     result = next(start.shape.leaves, start.shape)
     source = next(iter(program.operands(start)), None)
     if result.memory_space == _HOST_MEMORY:
@@ -202,6 +208,13 @@ def _way(data: StepData, row: dict[str, Any], known: ExecutedOp | None) -> _Copy
     if source is not None and source.shape.memory_space == _HOST_MEMORY:
         return _CopyKind.TO_DEVICE
     return _CopyKind.UNDONATED if _is_undonated(program, start) else _CopyKind.ON_DEVICE
+
+
+def _start(known: ExecutedOp) -> Instruction | None:
+    """Return the instruction that begins a copy."""
+    if is_done(known.instruction):
+        return start_of(known.program, known.instruction)
+    return known.instruction
 
 
 def _is_undonated(program: Program, copy: Instruction) -> bool:
@@ -246,6 +259,11 @@ def _remedy(data: StepData, way: _CopyKind, exposed: float) -> Remedy:
         text = (
             "look at its source line: a sharding change between two uses, a buffer that is not"
             " donated, a slice from a stack of layers"
+        )
+    elif way is _CopyKind.CALLBACK:
+        text = (
+            "call Python less often (jax.pure_callback, io_callback, jax.debug.print): every few"
+            " steps, or return the values and handle them when the step has ended"
         )
     elif exposed > data.breakdown.compute_ms:
         text = (
