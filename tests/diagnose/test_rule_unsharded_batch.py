@@ -125,6 +125,11 @@ def test_a_product_that_all_devices_compute_alike_counts_but_one_of_them() -> No
     assert "mlp.py:3" in str(finding.remedy)
 
 
+def test_a_batch_along_an_axis_of_a_mesh_is_one_too() -> None:
+    (named,) = findings(step(2, "all"), "sharding={mesh['data'=4], [{'data'}, {}]}")
+    assert [named] == findings(step(2, "all"), SHARDED)
+
+
 def test_a_product_of_own_examples_is_not_repeated() -> None:
     assert not findings(step(2, "x"), SHARDED)
 

@@ -34,6 +34,7 @@ HEAD = """HloModule jit_step, is_scheduled=true, num_partitions=8
 
 ENTRY %main.7 (p.1: f32[8]) -> f32[8] {
   %p.1 = f32[8]{0:T(8,128)S(1)} parameter(0), sharding={devices=[2,1]<=[2]}
+  %p.2 = f32[8]{0} parameter(1), sharding={mesh['x'=2,'y'=4], device_ids=(0,1), [{'x', ?}]}
 """
 PROGRAM = HEAD + (
     "  %ar.2_1 = f32[8]{0} all-reduce(/*index=0*/%p.1), "

@@ -10,6 +10,7 @@ import pytest
 
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.messages import MESSAGES
 from counterpoint.hlo.schedule import async_pairs
 
 STEP = "dump/module_0040.pjit__wrapped_step_fn.sm_8.0_gpu_after_optimizations.hlo.pb.xz"
@@ -56,3 +57,29 @@ def test_unpacked_bytes_and_a_path_give_the_same_program(
     path = tmp_path / "step.hlo.pb"
     path.write_bytes(lzma.decompress(packed))
     assert read_program(path).computations == step.computations
+
+
+@pytest.mark.parametrize(
+    ("more", "parts"),
+    [
+        ({}, (4, 2)),
+        ({"manual_axes": [{"mesh_axis_index": 1}]}, None),
+        ({"unreduced_axes": [{"mesh_axis_index": 1}]}, None),
+        ({"mesh": {"device_ids": [3]}, "dim_shardings": []}, None),
+    ],
+)
+def test_shardings_on_a_mesh_say_who_holds_the_same_or_nothing(
+    packed: bytes, more: dict[str, object], parts: tuple[int, ...] | None
+) -> None:
+    """The last is a mesh of one device, which alone holds the value."""
+    module = MESSAGES["Module"].FromString(
+        MESSAGES["HloProto"].FromString(lzma.decompress(packed)).hlo_module
+    )
+    axes = [{"name": "x", "size": 4}, {"name": "y", "size": 2}]
+    cut = [{"axes": [{"mesh_axis_index": 0}]}, {"axes": [{"mesh_axis_index": 1}]}]
+    named = {"mesh": {"axes": axes}, "dim_shardings": cut, **more}
+    del module.spmd_parameters_shardings[:]
+    module.spmd_parameters_shardings.add(named_sharding=named)
+    program = read_program(module.SerializeToString())
+    (found,) = program.shardings
+    assert (None if found is None else found.parts) == parts

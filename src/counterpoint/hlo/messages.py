@@ -168,6 +168,8 @@ MESSAGES: Final = message_classes(
     NamedSharding
       2 mesh Mesh
       3 dim_shardings DimSharding*
+      5 unreduced_axes AxisRef*
+      7 manual_axes AxisRef*
     DimSharding
       1 axes AxisRef*
     Schedule

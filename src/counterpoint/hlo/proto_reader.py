@@ -251,6 +251,9 @@ def _sharding(message: Message) -> Sharding | None:
     """Return the sharding; None for kinds that do not say which devices hold the same."""
     if message.HasField("named_sharding"):
         named = message.named_sharding
+        on_one_device = not named.mesh.axes and named.mesh.device_ids
+        if named.unreduced_axes or named.manual_axes or on_one_device:
+            return None
         return on_mesh(_mesh(named.mesh, ()), [_axes(one.axes) for one in named.dim_shardings])
     if message.type != _TILED or message.last_tile_dims:
         return Sharding() if message.type == _REPLICATED else None
