@@ -26,8 +26,9 @@ def validate_program(program: Program) -> Program:
     """Validate a Program and sort its computations, callees before callers.
 
     Afterward operands precede their users in the same computation, every name refers to something,
-    each instruction has the operands and calls that its opcode needs, an element of a tuple is one
-    that the tuple has, and no computation calls itself, so every walk over a Program ends.
+    each instruction has the operands and calls that its opcode needs, a fusion or call has an
+    operand for each parameter of what it calls, an element of a tuple is one that the tuple has,
+    and no computation calls itself, so every walk over a Program ends.
     """
     # The groups of a collective are lists of all devices.
     if min(program.num_partitions, program.num_replicas) < 1:
@@ -36,8 +37,10 @@ def validate_program(program: Program) -> Program:
         raise _damaged(program, f"it is made for more than {_MOST_DEVICES:,} devices")
     if program.entry not in program.computations:
         raise _damaged(program, f"its entry computation {program.entry!r} is missing")
+    parameters = {name: _parameters(found) for name, found in program.computations.items()}
     for computation in program.computations.values():
         _check_order(program, computation)
+        _check_arguments(program, computation, parameters)
     order = _order_of_calls(program)
     _check_size(program, order)
     return replace(program, computations={name: program.computations[name] for name in order})
@@ -71,6 +74,24 @@ def _check_order(program: Program, computation: Computation) -> None:
         seen[instruction.name] = instruction
     if computation.root not in seen:
         raise _damaged(program, f"computation {computation.name} has no root")
+
+
+def _parameters(computation: Computation) -> int:
+    """Return how many arguments a computation needs."""
+    numbers = (it.parameter_number for it in computation.instructions)
+    return max((number + 1 for number in numbers if number is not None), default=0)
+
+
+def _check_arguments(
+    program: Program, computation: Computation, parameters: Mapping[str, int]
+) -> None:
+    """Refuse fusions and calls that lack an argument of what they call."""
+    for it in computation.instructions:
+        if it.opcode in ("fusion", "call") and it.calls:
+            needs = parameters.get(it.calls[0], 0)
+            if len(it.operands) < needs:
+                why = f"{it.name} passes {len(it.operands)} of {needs} arguments to {it.calls[0]}"
+                raise _damaged(program, why)
 
 
 def _unsound(instruction: Instruction, seen: Mapping[str, Instruction]) -> str | None:
