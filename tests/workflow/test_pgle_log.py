@@ -86,6 +86,14 @@ def test_a_run_says_whether_its_profile_was_used(
     (line,) = [line for line in done.stderr.splitlines() if "PGLE     " in line]
     assert told in line
     assert done.returncode == 0
+    listed = counterpoint("runs", "--json", ".")
+    assert listed.returncode == 0, listed.stderr
+    (found,) = json.loads(listed.stdout)["runs"]
+    use, _, reason = told.partition(": ")
+    known = {"used": "used", "NOT used": "not used", "in doubt": "unknown"}
+    assert found["pgle"]["profile"] == profile
+    assert found["pgle"]["use"] == known[use]
+    assert found["pgle"]["reason"].startswith(reason)
     checked = counterpoint("pgle", "check", "--log", "r")
     assert checked.returncode == (0 if told.startswith("used") else 1)
     assert checked.stdout == counterpoint("pgle", "check", "--log", tmp_path / "r").stdout.replace(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import quantiles
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from counterpoint.core import Unknown
 from counterpoint.core.printable import counted_noun
@@ -32,6 +32,9 @@ from counterpoint.runs.compiles import all_compiles
 from counterpoint.runs.reports import effective_flags, flags_by_module, variables_of
 from counterpoint.runs.scores import seen_steps
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
+
+if TYPE_CHECKING:
+    from counterpoint.workflow.feedback import LogProof
 
 __all__ = [
     "TokensInStep",
@@ -133,18 +136,25 @@ def run_lines(
 
 def _costs_line(run: Run, path: Path) -> str | None:
     """Describe whether XLA used the PGLE profile that its flag names; None without that flag."""
-    flags = variables_of(run).get("XLA_FLAGS", "")
-    if PROFILE not in dict(run.settings.xla) and PROFILE not in flags:
+    proof = _profile_proof(run)
+    if proof is None:
         return None
     from counterpoint.report.pgle import USE
-    from counterpoint.workflow.feedback import proof_of  # slow to load, and rarely needed
 
-    proof = proof_of(run) if run.ranks else None
-    if proof is None or proof.given is None:
-        return None
     command = shlex.join(["counterpoint", "pgle", "check", "--log", str(path)])
     more = "" if proof.use is ProfileUse.USED else f" ({command})"
     return f"{USE[proof.use]}: {proof.reason}{more}"
+
+
+def _profile_proof(run: Run) -> LogProof | None:
+    """Return the use of the PGLE profile that XLA's flag names; None without that flag."""
+    flags = variables_of(run).get("XLA_FLAGS", "")
+    if not run.ranks or (PROFILE not in dict(run.settings.xla) and PROFILE not in flags):
+        return None
+    from counterpoint.workflow.feedback import proof_of  # slow to load, and rarely needed
+
+    proof = proof_of(run)
+    return None if proof.given is None else proof
 
 
 def steps_line(run: Run) -> str:
@@ -295,6 +305,14 @@ class RankRead(Result):
     notes: tuple[str, ...]
 
 
+class ProfileUseJson(Result):
+    """Whether XLA used the PGLE profile that its flag names, by its own log."""
+
+    profile: Annotated[str, At("given")]
+    use: ProfileUse
+    reason: str
+
+
 class RunFound(Result):
     """A run as a reader finds it."""
 
@@ -317,6 +335,7 @@ class RunFound(Result):
     timed_by: str | None
     profiles: tuple[str, ...]
     no_profile: str | None
+    pgle: ProfileUseJson | None
     notes: tuple[str, ...]
     ranks: tuple[RankRead, ...]
 
@@ -351,6 +370,7 @@ def run_found(run: Run) -> RunFound:
         median_step_ms=None if isinstance(timing, Unknown) else timing.seconds * 1e3,
         timed_by=how_timed(timed) if timed else None,
         no_profile=None if run.profiles else run.why_no_profile,
+        pgle=_profile_proof(run),
         ranks=[_rank(rank) for rank in run.ranks],
     )
 
