@@ -22,7 +22,7 @@ def update() -> Simulation:
 
 
 def step() -> Simulation:
-    runs = ProgramRuns(simulations=(gradient(), update()), order=(0, 0, 1), launch_s=0.5)
+    runs = ProgramRuns(simulations=(gradient(), update()), order=(0, 0, 1), main=0, launch_s=0.5)
     return in_turn(runs)
 
 

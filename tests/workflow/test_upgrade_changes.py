@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.compare import StepDifference, compare
+from counterpoint.diagnose.compare import STEP, StepDifference, compare
 from counterpoint.hlo import Program
 from counterpoint.simulate import simulate
 from counterpoint.workflow.upgrade.changes import ChangeKind, StepChangeOfKind, changes_of
@@ -22,7 +22,7 @@ def differences(a: Program, b: Program, told: Told | None = None) -> StepDiffere
 
 def changes(a: Program, b: Program, told: Told | None = None) -> dict[str, StepChangeOfKind]:
     work = differences(a, b, told)
-    found = changes_of(work, a, b)
+    found = changes_of(work, {STEP: a}, {STEP: b})
     adds = math.fsum(it.difference_ms for it in found) + work.idle.difference_ms
     assert math.isclose(adds, work.step.difference_ms, abs_tol=1e-6)
     return {it.kind: it for it in found}

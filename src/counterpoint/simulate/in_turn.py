@@ -32,6 +32,7 @@ class ProgramRuns:
 
     simulations: tuple[Simulation, ...]
     order: tuple[int, ...]
+    main: int
     launch_s: float  # between two runs
 
     def counted(self) -> Iterator[tuple[Simulation, int]]:
@@ -152,10 +153,8 @@ def _drawn(runs: ProgramRuns) -> Timeline:
         at = end + round(runs.launch_s * _PS)
     end = rows[-1]["end_ps"]
     step = {"step": [0], "device": [0], "start_ps": [0], "end_ps": [end]}
-    heaviest = max(runs.counted(), key=lambda pair: pair[0].step_s * pair[1])[0]
-    main = runs.simulations.index(heaviest)
     return replace(
-        drawn[main],
+        drawn[runs.main],
         inputs=tuple(dict.fromkeys(name for each in drawn for name in each.inputs)),
         lines=tuple(lines),
         programs=tuple(entry for each in drawn for entry in each.programs),
@@ -173,6 +172,6 @@ def _drawn(runs: ProgramRuns) -> Timeline:
         .select(*STEPS)
         .cast({**STEPS}),
         step_rule=_RULE,
-        step_program=main,
+        step_program=runs.main,
         notes=_notes(runs),
     )

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.compare.collective_changes import (
         CollectiveChange as CollectiveChange,
     )
+    from counterpoint.diagnose.compare.compared_op import STEP as STEP
+    from counterpoint.diagnose.compare.compared_op import ComparedOp as ComparedOp
     from counterpoint.diagnose.compare.comparison import Comparison as Comparison
     from counterpoint.diagnose.compare.comparison import PartChange as PartChange
     from counterpoint.diagnose.compare.comparison import StepDifference as StepDifference

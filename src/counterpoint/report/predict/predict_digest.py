@@ -56,8 +56,9 @@ def predict_digest(prediction: Prediction, next: str) -> Digest:
 
 
 def _programs(prediction: Prediction) -> Iterator[DigestLine]:
-    if prediction.base.parts:
-        yield DigestLine(f"one step runs: {programs_text(prediction)}", 0)
+    base = prediction.base
+    if base.parts:
+        yield DigestLine(f"one step runs: {programs_text(base, prediction.workload)}", 0)
 
 
 def _step(forecast: Forecast) -> str:

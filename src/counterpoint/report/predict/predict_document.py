@@ -24,7 +24,7 @@ from counterpoint.report.predict.predict_tables import (
     unpriced_section,
     what_if_section,
 )
-from counterpoint.workflow.forecast import MemoryFit, counts_of
+from counterpoint.workflow.forecast import MemoryFit, compile_seconds, counts_of
 from counterpoint.workflow.prediction import Forecast, Prediction
 
 _FAMILIES: Final = 3
@@ -82,7 +82,7 @@ def _step(prediction: Prediction) -> Section:
     rows = [Fact("WARNING", text, Tone.WARNING) for text in prediction.warnings]
     rows += _memory(base.memory)
     rows += [
-        Fact("program", f"{programs_text(prediction)}, from {prediction.origin}"),
+        Fact("program", f"{programs_text(base, prediction.workload)}, from {prediction.origin}"),
         Fact("compiled", _compiled(base)),
         Fact("settings", _settings(base)),
         Fact("based on", sources_text(prediction)),
@@ -112,11 +112,10 @@ def _step(prediction: Prediction) -> Section:
     return Section("Predicted step", summary, (FactList(tuple(rows)),))
 
 
-def programs_text(prediction: Prediction) -> str:
+def programs_text(base: Forecast, workload: str) -> str:
     """Return the programs of a step, in the order in which they run first."""
-    base = prediction.base
     if not base.parts:
-        return prediction.workload
+        return workload
     return ", ".join(
         f"{count} x {part.program.name}" if count > 1 else part.program.name
         for part, count in zip(base.parts, counts_of(base), strict=True)
@@ -179,10 +178,11 @@ def _compiled(base: Forecast) -> str:
     compiler = base.compiled.versions.get("libtpu")
     by = f"libtpu {compiler}, jaxlib {jaxlib}" if compiler else f"jaxlib {jaxlib}"
     device = "TPU" if compiler else "GPU"
-    took = f"{base.compiled.seconds:,.1f} s"
+    took = f"{compile_seconds(base):,.1f} s"
     if base.compiled.schedule_only:
         took += ", up to its schedule"
-    if base.compiled.from_cache:
+    parts = [part.compiled for part in base.parts or (base,)]
+    if all(compiled is not None and compiled.from_cache for compiled in parts):
         return f"by {by} earlier ({took} then), from the cache, without a {device}"
     return f"by {by} in {took}, without a {device}"
 

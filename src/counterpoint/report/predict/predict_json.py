@@ -12,6 +12,7 @@ from counterpoint.report.explain.explain_json import Explained, explained
 from counterpoint.report.json import At, CountOf, Pair, Result, fill, json_text
 from counterpoint.workflow.forecast import counts_of
 from counterpoint.workflow.prediction import (
+    Forecast,
     Gain,
     MeasurementComparison,
     Prediction,
@@ -163,6 +164,7 @@ class CategoryTimes(Result):
 class OpTimes(Result):
     """An op, as predicted and as measured."""
 
+    program: str
     op: Annotated[str, At("name")]
     measured_op: Annotated[str | None, At("measured_name")]
     category: str
@@ -180,6 +182,7 @@ class AgainstJson(Result):
     predicted_ms: float
     measured_ms: float | None
     program_ms: float | None
+    programs: int
     ratio: float | None
     matched_share: float
     how: str
@@ -213,10 +216,7 @@ def predict_json(prediction: Prediction) -> str:
         "warnings": prediction.warnings,
         "prediction": _step(prediction),
         "basis": {str(at).replace(" ", "_"): share for at, share in prediction.basis.items()},
-        "programs_of_step": [
-            fill(ProgramOfStepJson, part, runs=runs)
-            for part, runs in zip(prediction.base.parts, counts_of(prediction.base), strict=True)
-        ],
+        "programs_of_step": programs_of_step(prediction.base),
         "unpriced": simulation.unpriced,
         "uncounted": simulation.uncounted,
         "candidates": [
@@ -228,6 +228,14 @@ def predict_json(prediction: Prediction) -> str:
         "against": _against(prediction.against),
     }
     return json_text(fill(Predict, step, **{**explained(step), **own}))
+
+
+def programs_of_step(forecast: Forecast) -> list[ProgramOfStepJson]:
+    """Return the programs of a step that runs several, or one several times."""
+    return [
+        fill(ProgramOfStepJson, part, runs=runs)
+        for part, runs in zip(forecast.parts, counts_of(forecast), strict=True)
+    ]
 
 
 def _step(prediction: Prediction) -> PredictedStepJson:

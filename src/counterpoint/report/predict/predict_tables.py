@@ -214,7 +214,10 @@ def gain_section(prediction: Prediction) -> Iterator[Section]:
     if forecast.memory.fits is False:
         rows.append(Fact("OUT OF MEMORY", units.size(forecast.memory.peak_bytes), Tone.WARNING))
     if gain.path is not None:
-        rows.append(Fact("saved", f"{gain.path} (predicted costs, not measured ones)"))
+        whose = "predicted costs, not measured ones"
+        if gain.path_of is not None:
+            whose += f"; of {gain.path_of} alone, since libtpu tells no program's names apart"
+        rows.append(Fact("saved", f"{gain.path} ({whose})"))
     gains = "this schedule gains" if on_tpus else "gains at most"
     summary = f"{gains} {units.percent(max(saves, 0.0))} ({low} to {high} ms)"
     if saves < 0:
@@ -246,6 +249,7 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
     rows = found.ops[:top]
     sources = [short_path(op.source) if op.source else units.UNKNOWN for op in rows]
     ops = table(
+        *([names("program", [op.program for op in rows])] if found.programs > 1 else []),
         names("op", distinct([op.name for op in rows], _LONGEST)),
         words("category", [op.category for op in rows], rank=1),
         numbers("predicted ms", units.column((op.predicted_ms for op in rows), 2)),
@@ -259,7 +263,8 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
     summary = f"predicted {predicted} ms, {label} {measured} ms: {ratio}"
     if found.program_alone:
         runs = units.milliseconds(found.program_ms)
-        summary = f"predicted {predicted} ms, its program ran for {runs}: {ratio}"
+        ran = "its program" if found.programs == 1 else f"its {found.programs} programs"
+        summary = f"predicted {predicted} ms, {ran} ran for {runs}: {ratio}"
         step = f"{measured} ms: the rest is host time, which is not predicted"
         if found.measured_ms is None:
             step = "no complete step was recorded"

@@ -30,6 +30,7 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.explain.compare_tables import signed
 from counterpoint.report.places import short_path
+from counterpoint.report.predict.predict_document import programs_text
 from counterpoint.workflow.prediction import INDIFFERENCE
 from counterpoint.workflow.upgrade import (
     LEAST_EFFECT,
@@ -70,11 +71,14 @@ def upgrade_document(found: Upgrade, top: int = 10, next_command: str = "") -> D
 
 def _head(found: Upgrade) -> Section:
     rows = [
-        Fact("workload", f"{found.workload}, {found.origin}"),
+        Fact("workload", f"{_programs(found.before)}, {found.origin}"),
         Fact("target", str(found.target)),
         Fact("A", _release(found.before)),
         Fact("B", _release(found.after)),
     ]
+    now = _programs(found.after)
+    if now != _programs(found.before):
+        rows.append(Fact("differ", f"with {found.after.name}, a step runs {now}", Tone.WARNING))
     others = found.other_packages
     if others:
         shown = [
@@ -85,6 +89,10 @@ def _head(found: Upgrade) -> Section:
     return Section(
         "Upgrade", f"{found.before.name} to {found.after.name}", (FactList(tuple(rows)),)
     )
+
+
+def _programs(side: UpgradeSide) -> str:
+    return programs_text(side.forecast, side.subject.name)
 
 
 def _release(side: UpgradeSide) -> str:

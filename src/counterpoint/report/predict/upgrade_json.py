@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from counterpoint.report.json import At, Pair, ReasonUnknown, Result, fill, json_text
-from counterpoint.report.predict.predict_json import RequestedSettings
-from counterpoint.workflow.upgrade import LeftOutFlag, Upgrade
+from counterpoint.report.predict.predict_json import (
+    ProgramOfStepJson,
+    RequestedSettings,
+    programs_of_step,
+)
+from counterpoint.workflow.upgrade import LeftOutFlag, Upgrade, UpgradeSide
 
 
 class UpgradeSideJson(Result):
@@ -28,6 +32,7 @@ class UpgradeSideJson(Result):
     fits: Annotated[bool | None, At("forecast.memory.fits")]
     held_bytes: int | None
     compile_s: float | None
+    programs_of_step: tuple[ProgramOfStepJson, ...]
 
 
 class ChangedOpsJson(Result):
@@ -149,4 +154,9 @@ class UpgradeJson(Result, tag_field="schema", tag="counterpoint.upgrade/1"):
 
 def upgrade_json(found: Upgrade) -> str:
     """Return the whole result as text."""
-    return json_text(fill(UpgradeJson, found))
+    before, after = _side(found.before), _side(found.after)
+    return json_text(fill(UpgradeJson, found, before=before, after=after))
+
+
+def _side(side: UpgradeSide) -> UpgradeSideJson:
+    return fill(UpgradeSideJson, side, programs_of_step=programs_of_step(side.forecast))

@@ -8,6 +8,7 @@ from counterpoint.workflow.forecast.forecast import PricingContext as PricingCon
 from counterpoint.workflow.forecast.forecast import communication_streams as communication_streams
 from counterpoint.workflow.forecast.forecast import compile_request as compile_request
 from counterpoint.workflow.forecast.forecast import forecast as forecast
+from counterpoint.workflow.forecast.iteration import compile_seconds as compile_seconds
 from counterpoint.workflow.forecast.iteration import counts_of as counts_of
 from counterpoint.workflow.forecast.measured_costs import read_tables as read_tables
 from counterpoint.workflow.forecast.ranking import MemoryFit as MemoryFit

@@ -51,7 +51,7 @@ class ForecastBatch:
     base: Forecast
     standings: tuple[RankedCandidate, ...] = ()
     pricing: PricingContext
-    carried: TransferredCosts | None
+    carried: tuple[TransferredCosts, ...] = ()  # to each program of the step
 
 
 def forecasts(work: PredictionInputs) -> ForecastBatch:
@@ -68,11 +68,13 @@ def forecasts(work: PredictionInputs) -> ForecastBatch:
         return _scheduled(work, base, others)
     wanted, results = _compile(work, [base, *others])
     main = work.subject.main if work.subject.cycle else 0
-    first = results[0][main]
-    if isinstance(first, CounterpointError):
-        raise first
-    carried = _carried(work, first.program)
-    pricing = replace(work.pricing, measured=carried.measured if carried else None)
+    programs: list[Program] = []
+    for result in results[0]:
+        if isinstance(result, CounterpointError):
+            raise result
+        programs.append(result.program)
+    carried = _carried(work, programs, main)
+    pricing = _measured(work.pricing, carried)
     work.say("simulating")
     outcomes = [
         _outcome(work, pricing, requests, compiled)
@@ -97,9 +99,7 @@ def _outcome(
     for number, (request, result) in enumerate(zip(requests, compiled, strict=True)):
         if isinstance(result, CounterpointError):
             return result
-        # Measured costs are of the main program; others have the same names for other work.
-        own = not subject.cycle or number == subject.main
-        parts.append(forecast(pricing if own else work.pricing, request, result))
+        parts.append(forecast(pricing.of_part(number), request, result))
     if not subject.cycle:
         return parts[0]
     alive = [part.alive_bytes for part in subject.cycle]
@@ -116,8 +116,8 @@ def _scheduled(work: PredictionInputs, base: Variant, others: Sequence[Variant])
             why="XLA can't compile a scheduled module again",
             next="pass the program before XLA's passes: JAX_DUMP_IR_TO=ir, or -- python train.py",
         )
-    carried = _carried(work, program)
-    pricing = replace(work.pricing, measured=carried.measured if carried else None)
+    carried = _carried(work, [program], 0)
+    pricing = _measured(work.pricing, carried)
     work.say("simulating")
     base_forecast = forecast_scheduled(pricing, base, program)
     return ForecastBatch(base=base_forecast, pricing=pricing, carried=carried)
@@ -177,11 +177,21 @@ def _expected(requests: Sequence[CompileRequest]) -> str:
     return " by libtpu, which takes one to five minutes each" if large else " by libtpu"
 
 
-def _carried(work: PredictionInputs, program: Program) -> TransferredCosts | None:
+def _carried(
+    work: PredictionInputs, programs: Sequence[Program], main: int
+) -> tuple[TransferredCosts, ...]:
     if work.question.profile is None:
-        return None
+        return ()
     work.say(f"reading {work.question.profile}")
-    return transfer_costs(work.question.profile, program, work.pricing.target)
+    return transfer_costs(work.question.profile, programs, main, work.pricing.target)
+
+
+def _measured(pricing: PricingContext, carried: Sequence[TransferredCosts]) -> PricingContext:
+    """Return the context with the costs of each program of the step."""
+    costs = [one.measured for one in carried]
+    if len(costs) == 1:
+        return replace(pricing, measured=costs[0])
+    return replace(pricing, measured_parts=costs)
 
 
 def _standings(

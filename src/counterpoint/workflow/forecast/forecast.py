@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final
 
 from counterpoint.compile import (
@@ -38,9 +38,16 @@ class PricingContext:
     target: Target
     scalars: Scalars | None = None
     measured: MeasuredCosts | None = None
+    measured_parts: Sequence[MeasuredCosts | None] = ()  # of a step that runs several programs
     tables: Sequence[Table] = ()
     jitter: Jitter | None = None
     trips: LoopTrips = field(default_factory=LoopTrips)
+
+    def of_part(self, number: int) -> PricingContext:
+        """Return the context of one program of a step, with the costs that are its own."""
+        if not self.measured_parts:
+            return self
+        return replace(self, measured=self.measured_parts[number], measured_parts=())
 
     def model(self, what_if: WhatIf | None = None) -> CostModel:
         return build_model(

@@ -27,6 +27,7 @@ def forecast_in_turn(
     runs = ProgramRuns(
         simulations=tuple(part.simulation for part in parts),
         order=tuple(order),
+        main=main,
         launch_s=pricing.model().launch_s,
     )
     fits = [_beside(part.memory, alive) for part, alive in zip(parts, alive_bytes, strict=True)]
@@ -65,6 +66,27 @@ def counts_of(forecast: Forecast) -> list[int]:
     return [counts[number] for number in range(len(forecast.parts))]
 
 
+def planned_bytes(forecast: Forecast, alive_bytes: Sequence[int | None]) -> int | None:
+    """Return the most that the compiler plans for a program of the step, and what stays beside it.
+
+    None if nothing was compiled here.
+    """
+    parts = [part.compiled for part in forecast.parts or (forecast,)]
+    beside = alive_bytes or [None] * len(parts)
+    planned = [
+        compiled.memory.allocated + (alive or 0)
+        for compiled, alive in zip(parts, beside, strict=True)
+        if compiled is not None
+    ]
+    return max(planned, default=None)
+
+
+def compile_seconds(forecast: Forecast) -> float:
+    """Return the seconds that the compiles of all programs of a step took, one after the other."""
+    parts = [part.compiled for part in forecast.parts or (forecast,)]
+    return sum(compiled.seconds for compiled in parts if compiled is not None)
+
+
 def simulated_again(
     pricing: PricingContext, base: Forecast, what_if: Sequence[WhatIf]
 ) -> Simulation:
@@ -72,8 +94,9 @@ def simulated_again(
     if not base.parts:
         return pricing.simulate(base.program, base.settings, what_if=what_if[0])
     simulations = tuple(
-        pricing.simulate(part.program, part.settings, what_if=question)
-        for part, question in zip(base.parts, what_if, strict=True)
+        pricing.of_part(number).simulate(part.program, part.settings, what_if=question)
+        for number, (part, question) in enumerate(zip(base.parts, what_if, strict=True))
     )
     launch_s = pricing.model(what_if[0]).launch_s
-    return in_turn(ProgramRuns(simulations=simulations, order=base.order, launch_s=launch_s))
+    runs = ProgramRuns(simulations=simulations, order=base.order, main=base.main, launch_s=launch_s)
+    return in_turn(runs)

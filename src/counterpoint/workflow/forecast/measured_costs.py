@@ -8,6 +8,8 @@ matched by stable key.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +35,7 @@ from counterpoint.pgle.making import make_profile, other_recorded
 from counterpoint.pgle.profiles import ENDINGS, InstructionCost, Profile, read_profile
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline
+from counterpoint.workflow.recorded_programs import recorded_programs
 
 _FEW: Final = 0.5  # share of its names
 _WALKED: Final = ("while", "conditional", "call")
@@ -47,19 +50,74 @@ class TransferredCosts:
     warnings: tuple[str, ...] = ()
 
 
-def transfer_costs(path: Path | str, base: Program, target: Target) -> TransferredCosts:
-    """Read costs from a PGLE profile, a recording or a Run, for a program and its relatives.
+def transfer_costs(
+    path: Path | str, programs: Sequence[Program], main: int, target: Target
+) -> tuple[TransferredCosts, ...]:
+    """Read costs from a PGLE profile, a recording or a Run, for each program of a step.
 
-    Raises an InputError if they were measured on another chip than the target's.
+    They are for these programs and their relatives. Raises an InputError if they were measured on
+    another chip than the target's, or if there are none of the main program.
     """
     place = Path(path)
     if (place.suffix in ENDINGS and not place.name.endswith(".xplane.pb")) or _is_profiles(place):
         profile = read_profile(place)
         _refuse(other_recorded(profile.origin, target), place, target)
-        return _of_profile(profile, place, base)
-    timeline = read(str(path))
-    _refuse(mismatched_devices(timeline.devices, target), place, target)
-    return _of_timeline(timeline, str(path), base)
+        shares = _shares(profile, programs)
+        found = [
+            _of_profile(share, place, program)
+            for share, program in zip(shares, programs, strict=True)
+        ]
+    else:
+        timeline = read(str(path))
+        _refuse(mismatched_devices(timeline.devices, target), place, target)
+        numbers = recorded_programs(timeline, programs, main)
+        found = [
+            _of_timeline(timeline, number, str(path), program)
+            if at == main
+            else _of_another(timeline, number, str(path), program)
+            for at, (number, program) in enumerate(zip(numbers, programs, strict=True))
+        ]
+    if len(programs) == 1:
+        return tuple(found)
+    return tuple(_told_of(one, program) for one, program in zip(found, programs, strict=True))
+
+
+def _of_another(
+    timeline: Timeline, number: int | None, where: str, program: Program
+) -> TransferredCosts:
+    """Return the costs of a program beside the main one, which may have none."""
+    if number is not None:
+        with suppress(InputError):
+            return _of_timeline(timeline, number, where, program)
+    warning = f"{where} has no costs of it: the model prices it"
+    return TransferredCosts(MeasuredCosts(program, {}, where), "no costs", (warning,))
+
+
+def _told_of(found: TransferredCosts, program: Program) -> TransferredCosts:
+    """Return the costs with the program's name in what is said of them."""
+    warnings = tuple(f"{program.name}: {text}" for text in found.warnings)
+    return replace(found, how=f"{program.name}: {found.how}", warnings=warnings)
+
+
+def _shares(profile: Profile, programs: Sequence[Program]) -> list[Profile]:
+    """Return the costs of each program: those of its fingerprint.
+
+    Costs of other fingerprints, or of none, go to the program without costs that has most of their
+    names, all of one fingerprint to one.
+    """
+    if len(programs) == 1:
+        return [profile]
+    groups: dict[str | None, list[InstructionCost]] = {}
+    for cost in profile.costs:
+        groups.setdefault(cost.fingerprint, []).append(cost)
+    costs = [groups.pop(program.fingerprint, []) for program in programs]
+    for group in sorted(groups.values(), key=len, reverse=True):
+        waiting = [at for at, own in enumerate(costs) if not own]
+        if not waiting:
+            break
+        best = max(waiting, key=lambda at: len(instructions_of(group, programs[at])))
+        costs[best] = group
+    return [replace(profile, costs=tuple(own)) for own in costs]
 
 
 def _is_profiles(place: Path) -> bool:
@@ -99,9 +157,10 @@ def _of_profile(profile: Profile, place: Path, base: Program) -> TransferredCost
     return TransferredCosts(MeasuredCosts(base, by_name, str(place)), how, warnings)
 
 
-def _of_timeline(timeline: Timeline, where: str, base: Program) -> TransferredCosts:
-    built = make_profile(timeline)
-    number = timeline.step_program
+def _of_timeline(
+    timeline: Timeline, number: int | None, where: str, base: Program
+) -> TransferredCosts:
+    built = make_profile(timeline, module=None if number is None else f"#{number}")
     entry = timeline.programs[number] if number is not None else None
     program = entry.hlo() if entry is not None else None
     if program is None or entry is None:
@@ -116,7 +175,7 @@ def _of_timeline(timeline: Timeline, where: str, base: Program) -> TransferredCo
     own = [cost for cost in built.profile.costs if cost.fingerprint in known]
     if not own:
         raise InputError(
-            f"{where}: no costs of {entry.name}, the program of its steps",
+            f"{where}: no costs of {entry.name}, which ran in its steps",
             next=f"counterpoint pgle make {where} -o step.pbtxt",
         )
     measured = MeasuredCosts(program, instructions_of(own, program), where)

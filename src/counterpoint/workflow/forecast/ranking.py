@@ -54,6 +54,11 @@ class Forecast:
         return f"<Forecast {self.name!r}: {step}>"
 
     @property
+    def main(self) -> int:
+        """The number of the main program in `parts`."""
+        return next(at for at, part in enumerate(self.parts) if part.program is self.program)
+
+    @property
     def jaxlib(self) -> str | None:
         """The jaxlib that compiled it; None if it was scheduled already."""
         return self.compiled.versions.get("jaxlib") if self.compiled is not None else None

@@ -1,11 +1,12 @@
 """Prediction against measurement, op by op: by stable key if both hold the HLO, then by name.
 
-Both sides are Timelines, so times of both are computed alike: device time of one run of the step's
-program, by the instruction that the scheduler sees.
+Both sides are Timelines, so times of both are computed alike: device time of the step's program,
+or of all programs that a step runs, by the instruction that the scheduler sees.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -15,7 +16,7 @@ import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose import select
+from counterpoint.diagnose import programs_in_step, select
 from counterpoint.hardware import Target
 from counterpoint.hardware.mismatch import mismatched_devices
 from counterpoint.hlo import Instruction, Program
@@ -27,7 +28,9 @@ from counterpoint.pgle import cost_name, lookup_name
 from counterpoint.pgle.making import measured_times
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline
+from counterpoint.workflow.forecast.iteration import counts_of
 from counterpoint.workflow.forecast.ranking import Forecast
+from counterpoint.workflow.recorded_programs import recorded_programs
 
 _FEW: Final = 0.5
 _MOST: Final = 0.95
@@ -40,6 +43,7 @@ _NAMES: Final = "by name alone: the profile holds no HLO"
 class OpDifference:
     """One instruction's time per step, predicted and measured; None if one side has none."""
 
+    program: str
     name: str
     measured_name: str | None
     category: str
@@ -59,7 +63,8 @@ class MeasurementComparison:
     origin: str
     predicted_ms: float
     measured_ms: float | None  # of a median step; None if no whole step was recorded
-    program_ms: float | None  # the part of it in which the step's program runs
+    program_ms: float | None  # the part of it in which its program runs, or all of several
+    programs: int = 1  # that a step runs on either side
     ops: tuple[OpDifference, ...]  # the largest difference first
     categories: Mapping[str, tuple[float, float]]  # predicted, measured: ms of a step
     matched_share: float  # of the measured device time
@@ -137,16 +142,13 @@ def read_measurement(path: Path | str) -> Timeline:
 def compare(
     base: Forecast, measured: Timeline, origin: str, target: Target
 ) -> MeasurementComparison:
-    """Compare the prediction with the measurement."""
-    here = _side(base.simulation.timeline, base.program, "the prediction")
-    there = _side(measured, _program_of(measured), origin)
-    pairs = _matched(here, there)
-    ops = [_row(here, there, mine, theirs) for mine, theirs in pairs.items()]
-    taken = set(pairs.values())
-    ops += [_row(here, there, None, name) for name in there.ms if name not in taken]
+    """Compare the prediction with the measurement, each program of the step with its own."""
+    found = [*_compared_programs(base, measured, origin)]
+    ops = [row for one in found for row in one.rows()]
     ops.sort(key=lambda op: (-abs(op.difference_ms), op.name))
-    whole = sum(there.ms.values())
-    share = sum(there.ms[name] for name in taken if name is not None) / whole if whole else 0.0
+    whole = math.fsum(op.measured_ms or 0.0 for op in ops)
+    both = (op for op in ops if op.predicted_ms is not None)
+    share = math.fsum(op.measured_ms or 0.0 for op in both) / whole if whole else 0.0
     if not share:
         raise InputError(
             f"{origin}: nothing in it matches the prediction",
@@ -154,27 +156,133 @@ def compare(
             f" ({_kinds(measured)}; the prediction is for GPUs)",
             next="counterpoint run --profile-steps 5 -- python train.py",
         )
+    ran = [one.ran_ms for one in found if one.ran_ms is not None]
     return MeasurementComparison(
         origin=origin,
         predicted_ms=base.step_s * 1e3,
         measured_ms=_step_ms(measured),
-        program_ms=_median_ms(measured.runs.filter(pl.col("program") == measured.step_program)),
+        program_ms=sum(ran) if ran else None,
+        programs=len(found),
         ops=tuple(ops),
         categories=_by_category(ops),
         matched_share=share,
-        how=_how(here, there),
+        how="; ".join(dict.fromkeys(_how(one.here, one.there) for one in found if one.is_both)),
         basis=measured.basis,
-        warnings=(*_machines(origin, measured, target), *_warnings(origin, share)),
+        warnings=(
+            *_machines(origin, measured, target),
+            *_other_counts(found, origin),
+            *_warnings(origin, share),
+        ),
     )
 
 
-def _program_of(timeline: Timeline) -> Program | None:
-    number = timeline.step_program
+@frozen(kw_only=True)
+class _ComparedProgram:
+    """A program of the step, predicted and measured; a side where it did not run is empty."""
+
+    name: str
+    here: _Side
+    there: _Side
+    runs: int = 1  # in a step of the prediction
+    measured_runs: int = 1
+    ran_ms: float | None = None  # of a measured step
+
+    @property
+    def is_both(self) -> bool:
+        return bool(self.here.ms) and bool(self.there.ms)
+
+    def rows(self) -> list[OpDifference]:
+        """Return the times of all its ops in one step."""
+        pairs = _matched(self.here, self.there)
+        taken = set(pairs.values())
+        rows = [self._row(mine, theirs) for mine, theirs in pairs.items()]
+        return rows + [self._row(None, name) for name in self.there.ms if name not in taken]
+
+    def _row(self, mine: str | None, theirs: str | None) -> OpDifference:
+        here, there = self.here, self.there
+        kind = here.category(mine) if mine else None
+        source = here.source(mine) if mine else None
+        return OpDifference(
+            program=self.name,
+            name=mine or theirs or "",
+            measured_name=theirs,
+            category=kind or (there.category(theirs) if theirs else None) or "other",
+            predicted_ms=here.ms[mine] * self.runs if mine else None,
+            measured_ms=there.ms[theirs] * self.measured_runs if theirs else None,
+            source=source or (there.source(theirs) if theirs else None),
+        )
+
+
+_NOTHING: Final = _Side({}, None, {})
+
+
+def _compared_programs(
+    base: Forecast, measured: Timeline, origin: str
+) -> Iterator[_ComparedProgram]:
+    """Yield the programs of the step.
+
+    If the prediction is of one program, it is compared with the measured step's main one. Else all
+    that a measured step runs count, predicted or not.
+    """
+    predicted = base.simulation.timeline
+    if not base.parts:
+        number = measured.step_program
+        yield _ComparedProgram(
+            name=base.program.name,
+            here=_side(predicted, predicted.step_program, base.program, "the prediction"),
+            there=_side(measured, number, _program_of(measured, number), origin),
+            ran_ms=_median_ms(measured.runs.filter(pl.col("program") == number)),
+        )
+        return
+    in_step = programs_in_step(measured)
+    programs = [part.program for part in base.parts]
+    numbers = recorded_programs(measured, programs, base.main)
+    for at, (program, number, runs) in enumerate(
+        zip(programs, numbers, counts_of(base), strict=True)
+    ):
+        ran = None if number is None else in_step.get(number)
+        yield _ComparedProgram(
+            name=program.name,
+            here=_side(predicted, at, program, "the prediction"),
+            there=_NOTHING
+            if ran is None
+            else _side(measured, number, _program_of(measured, number), origin),
+            runs=runs,
+            measured_runs=0 if ran is None else ran.runs,
+            ran_ms=None if ran is None else ran.ms,
+        )
+    for number, ran in in_step.items():
+        if number not in numbers:
+            yield _ComparedProgram(
+                name=measured.programs[number].name,
+                here=_NOTHING,
+                there=_side(measured, number, _program_of(measured, number), origin),
+                runs=0,
+                measured_runs=ran.runs,
+                ran_ms=ran.ms,
+            )
+
+
+def _other_counts(found: Sequence[_ComparedProgram], origin: str) -> Iterator[str]:
+    """Warn of programs that a measured step does not run as often as a predicted one."""
+    for one in found:
+        if one.runs != one.measured_runs and one.runs:
+            yield (
+                f"a step runs {one.name} {_often(one.runs)} by the prediction, and"
+                f" {_often(one.measured_runs)} in {origin}"
+            )
+
+
+def _often(runs: int) -> str:
+    return {0: "never", 1: "once"}.get(runs, f"{runs} times")
+
+
+def _program_of(timeline: Timeline, number: int | None) -> Program | None:
     return None if number is None else timeline.programs[number].hlo()
 
 
-def _side(timeline: Timeline, program: Program | None, origin: str) -> _Side:
-    number = timeline.step_program
+def _side(timeline: Timeline, number: int | None, program: Program | None, origin: str) -> _Side:
+    """Return the times of one run of a program."""
     found = measured_times(timeline, number) if number is not None else Unknown("no step")
     if isinstance(found, Unknown):
         raise InputError(f"{origin}: no times of single instructions", why=found.reason)
@@ -268,20 +376,6 @@ def _may_be(here: _Side, there: _Side, name: str) -> bool:
     )
 
 
-def _row(here: _Side, there: _Side, mine: str | None, theirs: str | None) -> OpDifference:
-    name = mine or theirs or ""
-    kind = (here.category(mine) if mine else None) or (there.category(theirs) if theirs else None)
-    source = (here.source(mine) if mine else None) or (there.source(theirs) if theirs else None)
-    return OpDifference(
-        name=name,
-        measured_name=theirs,
-        category=kind or "other",
-        predicted_ms=here.ms[mine] if mine else None,
-        measured_ms=there.ms[theirs] if theirs else None,
-        source=source,
-    )
-
-
 def _by_category(ops: Sequence[OpDifference]) -> dict[str, tuple[float, float]]:
     sums: dict[str, tuple[float, float]] = {}
     for op in ops:
@@ -321,7 +415,7 @@ def _machines(origin: str, measured: Timeline, target: Target) -> Iterator[str]:
             f"{origin} was measured on {other}, but the prediction is for {target}: the difference"
             " reflects the machines, not the accuracy of the prediction"
         )
-    program = _program_of(measured)
+    program = _program_of(measured, measured.step_program)
     devices = program.num_partitions * program.num_replicas if program is not None else 0
     if devices and devices != target.devices:
         yield f"{origin} has {devices:,} devices, but the prediction is for {target}"

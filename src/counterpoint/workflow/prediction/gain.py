@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -32,12 +33,14 @@ from counterpoint.pgle.applying import (
 )
 from counterpoint.pgle.profiles import InstructionCost, Profile, check_place, write_profile
 from counterpoint.workflow.forecast.forecast import PricingContext, compile_request, forecast
+from counterpoint.workflow.forecast.iteration import forecast_in_turn
 from counterpoint.workflow.forecast.options import PredictionOptions
 from counterpoint.workflow.forecast.ranking import (
     Forecast,
     difference,
     same_schedule,
 )
+from counterpoint.workflow.subject import PredictionSubject
 from counterpoint.workflow.variant import Variant
 
 # The format of latency_hiding_scheduler.cc of XLA.
@@ -46,6 +49,7 @@ _CROWDED: Final = re.compile(
 )
 NAME: Final = "with predicted PGLE"
 
+_PREDICTED: Final = "PREDICTED, not measured"
 _DECIMALS: Final = 3  # of a microsecond
 
 
@@ -77,25 +81,103 @@ class Gain:
     changed: bool  # True if the schedule differs
     crowded: MemoryPressure | None = None  # if memory ruled out the schedule that the costs suggest
     path: Path | None = None  # the file of the profile, if it is saved
+    path_of: str | None = None  # the only program of the step whose costs are in it
+
+
+@frozen(kw_only=True, eq=False)
+class _Scheduled:
+    """One program of the step, compiled with the costs of its own instructions."""
+
+    forecast: Forecast
+    used: bool = True
+    reason: str = ""
+    changed: bool = False
+    crowded: MemoryPressure | None = None
 
 
 def gain(
-    workload: Workload, pricing: PricingContext, base: Forecast, question: PredictionOptions
+    subject: PredictionSubject,
+    pricing: PricingContext,
+    base: Forecast,
+    question: PredictionOptions,
 ) -> Gain | None:
-    """Compile the base again, with a profile of the model's prices of its instructions."""
-    if base.compiled is None:
+    """Compile the programs of the base again, with a profile of the model's prices.
+
+    A run hands one profile to all of its programs; each takes the costs with its fingerprint.
+    """
+    if base.compiled is None or subject.workload is None:
         return None
-    about = f"{base.program.name} on {pricing.target}"
+    workloads = [part.workload for part in subject.cycle] or [subject.workload]
     on_tpus = pricing.target.tpu is not None
-    profile = synthetic_profile(base.program, pricing.model(), about, copies=on_tpus)
-    out, timeout_s = question.pgle_out, question.timeout_s
-    if out is not None:
-        write_profile(profile, out, overwrite=question.overwrite)
-    with scratch_directory("pgle") as scratch:
-        if on_tpus:
-            return _on_tpus(scratch / "libtpu.pb", profile, workload, pricing, base, question)
-        place = write_profile(profile, scratch / "predicted.pbtxt")
-        return _compiled_with(place, profile, workload, pricing, base, out, timeout_s)
+    parts, profiles = base.parts or (base,), list[Profile]()
+    for number, part in enumerate(parts):
+        about = f"{part.program.name} on {pricing.target}"
+        model = pricing.of_part(number).model()
+        profiles.append(synthetic_profile(part.program, model, about, copies=on_tpus))
+    main = subject.main if subject.cycle else 0
+    # libtpu's programs have no fingerprints that keep equal names of several apart.
+    of_one = parts[main].program.name if on_tpus and base.parts else None
+    if question.pgle_out is not None:
+        names = of_one or ", ".join(part.program.name for part in parts)
+        saved = _together([profiles[main]] if of_one else profiles, f"{names} on {pricing.target}")
+        write_profile(saved, question.pgle_out, overwrite=question.overwrite)
+    found: list[_Scheduled] = []
+    for number, (workload, part, profile) in enumerate(
+        zip(workloads, parts, profiles, strict=True)
+    ):
+        own = pricing.of_part(number)
+        with scratch_directory("pgle") as scratch:
+            if not profile.costs:
+                found.append(_Scheduled(forecast=part))  # nothing that a scheduler could move
+            elif on_tpus:
+                place = scratch / "libtpu.pb"
+                found.append(_on_tpus(place, profile, workload, own, part, question))
+            else:
+                place = write_profile(profile, scratch / "predicted.pbtxt")
+                found.append(
+                    _compiled_with(place, profile, workload, own, part, question.timeout_s)
+                )
+    whole = _of_step(found, profiles, subject, pricing, base)
+    return replace(whole, path=question.pgle_out, path_of=of_one)
+
+
+def _of_step(
+    found: Sequence[_Scheduled],
+    profiles: Sequence[Profile],
+    subject: PredictionSubject,
+    pricing: PricingContext,
+    base: Forecast,
+) -> Gain:
+    simulated = found[0].forecast
+    if base.parts:
+        alive = [
+            None if one.forecast is part else it.alive_bytes  # the memory of a part includes it
+            for one, part, it in zip(found, base.parts, subject.cycle, strict=True)
+        ]
+        again = [one.forecast for one in found]
+        simulated = forecast_in_turn(pricing, again, base.order, subject.main, alive)
+    unused = {one.reason: one.forecast.program.name for one in found if not one.used}
+    reasons = (f"{name}: {why}" if base.parts else why for why, name in unused.items())
+    crowded = [one.crowded for one in found if one.crowded is not None]
+    return Gain(
+        forecast=simulated,
+        saves_s=base.step_s - simulated.step_s,
+        saves_range_s=difference(base.simulation, simulated.simulation),
+        costs=sum(len(profile.costs) for profile in profiles),
+        used=not unused,
+        reason="; ".join(reasons) or found[0].reason,
+        changed=any(one.changed for one in found),
+        crowded=max(crowded, key=lambda it: it.wanted_bytes, default=None),
+    )
+
+
+def _together(profiles: Sequence[Profile], about: str) -> Profile:
+    """Return one profile with the costs of all programs of a step."""
+    origin: dict[str, str] = {}
+    for profile in profiles:
+        origin |= profile.origin
+    costs = (cost for profile in profiles for cost in profile.costs)
+    return Profile(tuple(costs), origin={**origin, "costs": f"{_PREDICTED}: {about}"})
 
 
 def _on_tpus(
@@ -105,7 +187,7 @@ def _on_tpus(
     pricing: PricingContext,
     base: Forecast,
     question: PredictionOptions,
-) -> Gain:
+) -> _Scheduled:
     """Give the profile to libtpu, in the names that its scheduler looks up."""
     variant, timeout_s = Variant(NAME, base.settings), question.timeout_s
     task = compile_request(workload, pricing.target, variant, timeout_s, schedule_only=True).task
@@ -122,15 +204,11 @@ def _on_tpus(
             workload, task.target, task.options, task.environment, timeout_s, schedule_only=only
         )
         simulated = forecast(pricing, wanted, compiled)
-    return Gain(
+    return _Scheduled(
         forecast=simulated,
-        saves_s=base.step_s - simulated.step_s,
-        saves_range_s=difference(base.simulation, simulated.simulation),
-        costs=len(profile.costs),
         used=applied.used,
         reason=applied.reason,
         changed=not same_schedule(base.program, simulated.program),
-        path=question.pgle_out,
     )
 
 
@@ -150,9 +228,8 @@ def _compiled_with(
     workload: Workload,
     pricing: PricingContext,
     base: Forecast,
-    out: Path | None,
     timeout_s: float,
-) -> Gain:
+) -> _Scheduled:
     # A profile turns the scheduler on where it would be off: so it is turned on here, too.
     flags = {**dict(scheduler_on()), **base.settings.flags, PROFILE: str(place)}
     variant = Variant(NAME, replace(base.settings, xla=tuple(flags.items())))
@@ -162,17 +239,12 @@ def _compiled_with(
     )
     simulated = forecast(pricing, wanted, compiled)
     applied = compare_compiles(place, profile, base.compiled or compiled, compiled)
-    saves = difference(base.simulation, simulated.simulation)
-    return Gain(
+    return _Scheduled(
         forecast=simulated,
-        saves_s=base.step_s - simulated.step_s,
-        saves_range_s=saves,
-        costs=len(profile.costs),
         used=applied.used,
         reason=applied.reason,
         changed=not same_schedule(base.program, simulated.program),
         crowded=crowding(compiled.log),
-        path=out,
     )
 
 
@@ -202,7 +274,7 @@ def synthetic_profile(
             )
     origin = {
         "made by": "counterpoint predict --pgle",
-        "costs": f"PREDICTED, not measured: {about}",
+        "costs": f"{_PREDICTED}: {about}",
         f"module {program.fingerprint}" if program.fingerprint else "module": program.name,
     }
     return Profile(tuple(costs.values()), origin=origin)

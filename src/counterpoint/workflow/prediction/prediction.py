@@ -38,7 +38,6 @@ from counterpoint.timeline import Timeline
 from counterpoint.trainers import TokensInStep
 from counterpoint.workflow.forecast.batch import ForecastBatch, PredictionInputs, Say, forecasts
 from counterpoint.workflow.forecast.forecast import PricingContext
-from counterpoint.workflow.forecast.iteration import forecast_in_turn
 from counterpoint.workflow.forecast.loop_trips import read_trips
 from counterpoint.workflow.forecast.measured_costs import (
     notes_on_tables,
@@ -46,7 +45,7 @@ from counterpoint.workflow.forecast.measured_costs import (
     warnings_on_tables,
 )
 from counterpoint.workflow.forecast.options import PredictionOptions
-from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate, difference
+from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate
 from counterpoint.workflow.prediction.against import (
     MeasurementComparison,
     compare,
@@ -277,7 +276,7 @@ def predict(
             tokens=_tokens(subject),
             notes=_notes(subject, pricing, results, options),
             warnings=(
-                *(results.carried.warnings if results.carried else ()),
+                *(text for carried in results.carried for text in carried.warnings),
                 *warnings_on_tables(where, tables),
             ),
         )
@@ -411,26 +410,7 @@ def _gain(work: PredictionInputs, pricing: PricingContext, base: Forecast) -> Ga
     if not (question.pgle or question.pgle_out) or work.subject.workload is None:
         return None
     work.say("compiling with predicted costs")
-    if not base.parts:
-        return gain(work.subject.workload, pricing, base, question)
-    found = gain(work.subject.workload, pricing, base.parts[work.subject.main], question)
-    return None if found is None else _gain_of_step(found, pricing, base, work.subject)
-
-
-def _gain_of_step(
-    found: Gain, pricing: PricingContext, base: Forecast, subject: PredictionSubject
-) -> Gain:
-    """Return what a profile of the main program gains of a step that runs others, too."""
-    parts, alive = [*base.parts], list[int | None]([None] * len(base.parts))
-    parts[subject.main] = found.forecast
-    alive[subject.main] = subject.cycle[subject.main].alive_bytes  # the others' is in theirs
-    whole = forecast_in_turn(pricing, parts, base.order, subject.main, alive)
-    return replace(
-        found,
-        forecast=whole,
-        saves_s=base.step_s - whole.step_s,
-        saves_range_s=difference(base.simulation, whole.simulation),
-    )
+    return gain(work.subject, pricing, base, question)
 
 
 def _target_notes(target: Target, base: Forecast) -> Iterator[str]:
@@ -468,7 +448,7 @@ def _notes(
     batch: ForecastBatch,
     question: PredictionOptions,
 ) -> tuple[str, ...]:
-    base, carried = batch.base, batch.carried
+    base = batch.base
     settings = base.settings
     target = pricing.target
     notes = [*subject.notes, *_target_notes(target, base), *base.notes, *base.simulation.notes]
@@ -489,9 +469,8 @@ def _notes(
             f"predicting {subject.name}; choose {names}{f' and {more} more' if more > 0 else ''}"
             " (`program=NAME`)"
         )
-    if carried is not None:
-        alone = f", for {base.program.name} alone" if base.parts else ""
-        notes.append(f"measured costs: {carried.how}{alone}")
+    if batch.carried:
+        notes.append(f"measured costs: {'; '.join(carried.how for carried in batch.carried)}")
     exported = shell_note(question.inherited, settings.variables)
     if exported is not None:
         notes.insert(0, exported)

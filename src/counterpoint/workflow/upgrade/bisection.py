@@ -14,7 +14,7 @@ from typing import Final
 from counterpoint.core import CounterpointError, Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare import compare
-from counterpoint.workflow.upgrade.changes import StepChangeOfKind, changes_of
+from counterpoint.workflow.upgrade.changes import StepChangeOfKind, changes_of, programs_of
 from counterpoint.workflow.upgrade.side import UpgradeSide
 
 LEAST_MOVE: Final = 0.005
@@ -101,5 +101,5 @@ def _move(one: UpgradeSide, other: UpgradeSide) -> ReleaseMove:
         difference_ms=(after.step_s - before.step_s) * 1e3,
         changes=()
         if isinstance(work, Unknown)
-        else changes_of(work, before.program, after.program),
+        else changes_of(work, programs_of(before), programs_of(after)),
     )

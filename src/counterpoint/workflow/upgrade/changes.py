@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose.compare import MatchStage, OpChange, StepDifference
+from counterpoint.diagnose.compare import (
+    STEP,
+    ComparedOp,
+    MatchStage,
+    OpChange,
+    StepDifference,
+)
 from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.workflow.forecast.ranking import Forecast
 
 GEMM: Final = "matmul"
 _COPY: Final = "copy"
@@ -60,8 +67,18 @@ class StepChangeOfKind:
         return self.b_ms - self.a_ms
 
 
-def changes_of(work: StepDifference, a: Program, b: Program) -> tuple[StepChangeOfKind, ...]:
-    """Return the differences between two scheduled programs, the costliest kind first."""
+Programs = Mapping[str, Program]
+"""The programs of a step by the labels of their ops."""
+
+
+def programs_of(forecast: Forecast) -> Programs:
+    """Return the programs of a step by the labels that a comparison gives them."""
+    others = (part.program for part in forecast.parts if part.program is not forecast.program)
+    return {**{program.name: program for program in others}, STEP: forecast.program}
+
+
+def changes_of(work: StepDifference, a: Programs, b: Programs) -> tuple[StepChangeOfKind, ...]:
+    """Return the differences between the programs of two steps, the costliest kind first."""
     found: defaultdict[ChangeKind, list[OpChange]] = defaultdict(list)
     for row in work.ops:
         kind = kind_of(row, a, b)
@@ -82,12 +99,11 @@ def _of_kind(kind: ChangeKind, rows: Sequence[OpChange]) -> StepChangeOfKind:
     )
 
 
-def kind_of(row: OpChange, a: Program, b: Program) -> ChangeKind | None:
+def kind_of(row: OpChange, a: Programs, b: Programs) -> ChangeKind | None:
     """Return the kind of a difference; None if both sides do the same in the same time."""
     if row.shown.is_collective:
         return _of_collective(row)
-    before = _instructions(a, (item.op for item in row.match.a))
-    after = _instructions(b, (item.op for item in row.match.b))
+    before, after = _instructions(a, row.match.a), _instructions(b, row.match.b)
     one_to_one = len(row.match.a) == len(row.match.b) == 1
     if one_to_one and row.how in _SAME:
         if row.shown.category == GEMM and _libraries(before) != _libraries(after):
@@ -128,8 +144,10 @@ def _of_collective(row: OpChange) -> ChangeKind | None:
     return ChangeKind.EXPOSED if row.difference_ms > 0 else ChangeKind.HIDDEN
 
 
-def _instructions(program: Program, names: Iterable[str]) -> list[Instruction]:
-    return [found for name in names if (found := program.instruction(name)) is not None]
+def _instructions(programs: Programs, items: Iterable[ComparedOp]) -> list[Instruction]:
+    named = ((programs.get(item.program), item.op) for item in items)
+    found = (program.instruction(op) for program, op in named if program is not None)
+    return [instruction for instruction in found if instruction is not None]
 
 
 def _libraries(instructions: Sequence[Instruction]) -> list[str]:

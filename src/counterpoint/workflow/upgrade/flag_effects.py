@@ -20,7 +20,7 @@ from counterpoint.flags.lifecycle import replacements
 from counterpoint.flags.text import Pairs
 from counterpoint.hardware import Target
 from counterpoint.workflow.forecast.forecast import PricingContext
-from counterpoint.workflow.forecast.ranking import Forecast, difference, same_schedule
+from counterpoint.workflow.forecast.ranking import Forecast, difference, same_programs
 from counterpoint.workflow.upgrade.changes import ChangeKind, StepChangeOfKind
 from counterpoint.workflow.upgrade.installation import Installation
 from counterpoint.workflow.upgrade.side import (
@@ -185,7 +185,7 @@ class TriedWith:
             saves_s=saves,
             reach_s=difference(now.simulation, result.simulation),
             undone=saves / added if added > LEAST_EFFECT * now.step_s else None,
-            same_program=same_schedule(now.program, result.program),
+            same_program=same_programs(now, result),
         )
 
 

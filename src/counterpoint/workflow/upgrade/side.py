@@ -7,10 +7,11 @@ import shlex
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import TIMEOUT_S, compile_all
+from counterpoint.compile import TIMEOUT_S, CompiledProgram, compile_all
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
@@ -22,6 +23,11 @@ from counterpoint.workflow.forecast.forecast import (
     PricingContext,
     compile_request,
     forecast,
+)
+from counterpoint.workflow.forecast.iteration import (
+    compile_seconds,
+    forecast_in_turn,
+    planned_bytes,
 )
 from counterpoint.workflow.forecast.ranking import Forecast
 from counterpoint.workflow.prediction.prediction import check_devices
@@ -85,14 +91,13 @@ class UpgradeSide:
 
     @property
     def compile_s(self) -> float | None:
-        """Seconds of the compile when it was done; None if it was scheduled elsewhere."""
-        return None if self.forecast.compiled is None else self.forecast.compiled.seconds
+        """Seconds of the compiles when they were done; None if it was scheduled elsewhere."""
+        return None if self.forecast.compiled is None else compile_seconds(self.forecast)
 
     @property
     def held_bytes(self) -> int | None:
         """Bytes that a step allocates on a device."""
-        compiled = self.forecast.compiled
-        return None if compiled is None else compiled.memory.allocated
+        return planned_bytes(self.forecast, [part.alive_bytes for part in self.subject.cycle])
 
 
 @frozen(kw_only=True)
@@ -105,13 +110,33 @@ class LoweredSide:
     settings: Settings
     left_out: tuple[LeftOutFlag, ...] = ()
 
-    def request(self, target: Target, variant: Variant, timeout_s: float) -> CompileRequest:
-        """Return the compile of it under these Settings, by its own release."""
-        if self.subject.workload is None:
+    def requests(self, target: Target, variant: Variant, timeout_s: float) -> list[CompileRequest]:
+        """Return the compiles of its programs under these Settings, by its own release."""
+        subject = self.subject
+        if subject.workload is None:
             raise ValueError("a scheduled program is not compiled")
-        made = compile_request(self.subject.workload, target, variant, timeout_s)
-        task = replace(made.task, interpreter=self.installation.interpreter)
-        return replace(made, task=task)
+        workloads = [part.workload for part in subject.cycle] or [subject.workload]
+        made = [compile_request(it, target, variant, timeout_s) for it in workloads]
+        interpreter = self.installation.interpreter
+        return [replace(it, task=replace(it.task, interpreter=interpreter)) for it in made]
+
+    def forecast(
+        self,
+        pricing: PricingContext,
+        requests: Sequence[CompileRequest],
+        compiled: Sequence[CompiledProgram | CounterpointError],
+    ) -> Forecast | CounterpointError:
+        """Return the forecast of the step, or the error of its first program that has one."""
+        parts: list[Forecast] = []
+        for request, result in zip(requests, compiled, strict=True):
+            if isinstance(result, CounterpointError):
+                return result
+            parts.append(forecast(pricing, request, result))
+        subject = self.subject
+        if not subject.cycle:
+            return parts[0]
+        alive = [part.alive_bytes for part in subject.cycle]
+        return forecast_in_turn(pricing, parts, subject.order, subject.main, alive)
 
 
 def carried_packages(source: Source, more: Sequence[str], cwd: Path) -> CarriedPackages:
@@ -291,12 +316,11 @@ def compile_variants(
     say: Say,
 ) -> list[Forecast | CounterpointError]:
     """Compile each side under its Variant, several at once, and simulate what comes out."""
-    requests = [side.request(pricing.target, variant, options.timeout_s) for side, variant in asked]
-    results: dict[int, Forecast | CounterpointError] = {}
-    for number, result in compile_all([it.task for it in requests], options.jobs, say):
-        results[number] = (
-            result
-            if isinstance(result, CounterpointError)
-            else forecast(pricing, requests[number], result)
-        )
-    return [results[number] for number in range(len(requests))]
+    wanted = [side.requests(pricing.target, variant, options.timeout_s) for side, variant in asked]
+    tasks = [request.task for requests in wanted for request in requests]
+    results = dict(compile_all(tasks, options.jobs, say))
+    in_order = iter([results[number] for number in range(len(tasks))])
+    return [
+        side.forecast(pricing, requests, [*islice(in_order, len(requests))])
+        for (side, _), requests in zip(asked, wanted, strict=True)
+    ]

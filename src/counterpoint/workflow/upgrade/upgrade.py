@@ -27,10 +27,15 @@ from counterpoint.flags.history import ReleaseDiff
 from counterpoint.hardware import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.workflow.forecast.forecast import PricingContext
-from counterpoint.workflow.forecast.ranking import INDIFFERENCE, difference, same_schedule
+from counterpoint.workflow.forecast.ranking import INDIFFERENCE, difference, same_programs
 from counterpoint.workflow.subject import find_subject, is_function
 from counterpoint.workflow.upgrade.bisection import ReleaseMove, ReleaseStep, bisect, moves_of
-from counterpoint.workflow.upgrade.changes import TINY_MS, StepChangeOfKind, changes_of
+from counterpoint.workflow.upgrade.changes import (
+    TINY_MS,
+    StepChangeOfKind,
+    changes_of,
+    programs_of,
+)
 from counterpoint.workflow.upgrade.commits import Checkout, checked_out, inside, root_of
 from counterpoint.workflow.upgrade.flag_effects import (
     FlagTry,
@@ -92,8 +97,7 @@ class Upgrade:
     @property
     def has_same_ops(self) -> bool:
         """True if ops of the same shapes take the same time; what they compute may differ."""
-        one, other = self.before.forecast.program, self.after.forecast.program
-        return same_schedule(one, other) or (
+        return same_programs(self.before.forecast, self.after.forecast) or (
             not self.changes and abs(self.work.step.difference_ms) <= TINY_MS
         )
 
@@ -102,7 +106,10 @@ class Upgrade:
         """The opcodes, inside kernels too, that one side has more of; below 0: fewer now."""
         more, fewer = (
             Counter(
-                it.opcode for it in side.forecast.program.instructions if it.opcode not in _MUTE
+                it.opcode
+                for program in programs_of(side.forecast).values()
+                for it in program.instructions
+                if it.opcode not in _MUTE
             )
             for side in (self.after, self.before)
         )
@@ -319,7 +326,8 @@ def upgrade_of(
     lowered: Sequence[LoweredSide], pricing: PricingContext, options: UpgradeOptions, say: Say
 ) -> Upgrade:
     """Compile, simulate and compare two sides, and try what may undo the changes."""
-    say(f"compiling {lowered[0].subject.name} for {pricing.target}")
+    names = [part.workload.name for part in lowered[0].subject.cycle]
+    say(f"compiling {', '.join(names) or lowered[0].subject.name} for {pricing.target}")
     before, after = compile_sides(lowered, pricing, options, say)
     say("comparing")
     found = compared(before, after, pricing.target)
@@ -343,7 +351,7 @@ def compared(before: UpgradeSide, after: UpgradeSide, target: Target) -> Upgrade
         after=after,
         comparison=comparison,
         work=work,
-        changes=changes_of(work, before.forecast.program, after.forecast.program),
+        changes=changes_of(work, programs_of(before.forecast), programs_of(after.forecast)),
         flags=flag_changes(before.installation, after.installation, target),
         notes=tuple(dict.fromkeys(_notes(before, after))),
     )
