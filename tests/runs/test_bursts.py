@@ -12,12 +12,12 @@ from counterpoint.runs.run import in_bursts
     [
         ([], False),
         ([0.13] * 20, False),
-        ([0.13] * 20 + [1e-4] * 5, False),  # a stall of the reader
-        ([0.002] * 20, False),
-        ([5e-5], True),
-        ([5e-5] * 30, True),  # all at the end
-        ([5e-5, 5e-5, 0.4] * 10, True),  # three to a block
-        ([5e-5, 0.4] * 10, True),
+        ([0.13] * 20 + [0.0] * 5, False),  # a stall of the reader
+        ([5e-5] * 20, False),  # steps that are so short
+        ([0.0], True),
+        ([0.0] * 30, True),  # all at the end
+        ([0.0, 0.0, 0.4] * 10, True),  # three to a block
+        ([0.0, 0.4] * 10, True),
     ],
 )
 def test_in_bursts(gaps: list[float], are_bursts: bool) -> None:

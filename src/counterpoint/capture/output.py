@@ -32,7 +32,7 @@ class Output:
         source: int,
         log: Path,
         sink: Callable[[bytes], None],
-        see: Callable[[str], None],
+        see: Callable[[str, float], None],
         lost: Callable[[str], None],
     ) -> None:
         self.source = source
@@ -84,8 +84,9 @@ class Output:
         done, _, self._rest = text.rpartition(b"\n")
         self._rest = self._rest[-_LONGEST:]
         if _may_name_a_step(done):  # a program may print 100 MB/s, but a few steps at most
+            arrived_s = time.monotonic()  # of all of them: they came together
             for line in filter(_may_name_a_step, done.split(b"\n")):
-                self._see(line.decode("utf-8", errors="replace"))
+                self._see(line.decode("utf-8", errors="replace"), arrived_s)
 
 
 def _may_name_a_step(text: bytes) -> bool:
@@ -101,7 +102,7 @@ class PrintedSteps:
         self._lines = (agent / layout.STEPS_OF_LOG, StepLines(step_of))
         self._bars = (agent / layout.STEPS_OF_BARS, StepLines(bar_step_of))
 
-    def see(self, line: str) -> None:
+    def see(self, line: str, arrived_s: float) -> None:
         """Check a line for a step."""
         for path, steps in (self._lines, self._bars):
             found = steps.find(line)
@@ -109,7 +110,7 @@ class PrintedSteps:
                 continue
             record: dict[str, object] = {
                 "step": found.step,
-                "start_s": time.monotonic(),
+                "start_s": arrived_s,
                 "source": "log",
             }
             if found.seconds is not None:

@@ -40,9 +40,8 @@ _SHUT_OUT: Final = (
 )
 """The agent is loaded through PYTHONPATH."""
 
-_AT_ONCE: Final = 1e-3  # seconds
 _TOO_MANY: Final = 1 / 3
-BURSTS: Final = "many lines came within 1 ms of the one before, too close to be timed"
+BURSTS: Final = "many lines came together with the one before, so nothing tells when each was printed"
 
 
 @frozen
@@ -468,6 +467,10 @@ def steps_apart(before: StepStart, after: StepStart) -> int:
 
 
 def in_bursts(arrivals: Sequence[float]) -> bool:
-    """Return whether too many lines arrived together for the others to be trusted."""
+    """Return whether too many lines arrived together for the others to be trusted.
+
+    Lines of one piece of output have one time. A program that hands over each line alone may print
+    them as fast as it likes.
+    """
     gaps = [after - before for before, after in pairwise(arrivals)]
-    return sum(gap < _AT_ONCE for gap in gaps) > _TOO_MANY * len(gaps)
+    return sum(gap <= 0 for gap in gaps) > _TOO_MANY * len(gaps)
