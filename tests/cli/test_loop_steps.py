@@ -75,3 +75,25 @@ def test_a_step_is_an_iteration_of_the_loop(
     assert found["steps"]["median_ms"] == pytest.approx(own * 1e3, rel=0.15)
     parts = {it["name"]: it["runs_per_step"] for it in found["programs"] if it["runs_per_step"]}
     assert {name: parts.get(name) for name in programs} == programs
+
+
+def evaluated(rows: int) -> str:
+    """A loop with an evaluation of so many rows after every fifth turn."""
+    script = loops.plain(every=5).replace("evaluate(w, batch(n))", f"evaluate(w, batch(n, {rows}))")
+    assert str(rows) in script
+    return script.replace("range(20)", "range(60)")
+
+
+@pytest.mark.parametrize("rows", [64, 16384], ids=["light", "heavy"])
+def test_an_evaluation_is_no_part_of_a_step_and_that_is_known(tmp_path: Path, rows: int) -> None:
+    (tmp_path / "train.py").write_text(evaluated(rows))
+    words = ("run", "-o", "kept", "--profile-steps", "60", "--", sys.executable, "train.py")
+    assert in_process(*words, cwd=tmp_path).returncode == 0
+    found = json.loads(in_process("explain", "kept", "--json", cwd=tmp_path).stdout)
+    took = {it["name"]: it["device_ms"] for it in found["programs"]}
+    assert (took["jit_evaluate"] > took["jit_train_step"]) is (rows > 64)
+    assert [it["name"] for it in found["programs"] if it["is_step"]] == ["jit_train_step"]
+    assert "jit_evaluate" not in found["steps"]["how"]
+    told = in_process("explain", "kept", cwd=tmp_path).stdout
+    assert "mark steps" not in told
+    assert "% of device time" in told  # the evaluation is counted, without advice

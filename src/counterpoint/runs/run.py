@@ -41,7 +41,9 @@ _SHUT_OUT: Final = (
 """The agent is loaded through PYTHONPATH."""
 
 _TOO_MANY: Final = 1 / 3
-BURSTS: Final = "many lines came together with the one before, so nothing tells when each was printed"
+BURSTS: Final = (
+    "many lines came together with the one before, so nothing tells when each was printed"
+)
 
 
 @frozen

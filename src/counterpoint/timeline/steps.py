@@ -135,30 +135,42 @@ def find_steps(
         steps, rule = _by_runs(matched.runs, matched.others), matched.rule
         notes += matched.notes
     else:
-        steps, rule, notes = _unmarked(runs, program, names, roles)
+        steps, rule, notes, program = _unmarked(runs, program, names, roles)
     found = _finish(steps, rule, runs, spans, program)
     return replace(found, notes=(*notes, *found.notes))
 
 
 def _unmarked(
     runs: pl.DataFrame, program: int, names: list[str], roles: ProgramRoles | None
-) -> tuple[pl.DataFrame, str, list[str]]:
-    """Return steps by the order of programs, their rule, and notes."""
+) -> tuple[pl.DataFrame, str, list[str], int]:
+    """Return steps by the order of programs, their rule, notes, and the main program.
+
+    That is the dominant one, if it is part of what repeats: an evaluation may take more time.
+    """
     program_runs, notes = _recompiled(runs, program, names)
-    one_run = (
-        f"no markers: one run of {names[program]}, the program with most device time, is taken as"
-        f" one step, {_COUNTED}"
-    )
     cycle = None if notes else find_cycle(runs, names, roles)
     if cycle is None:
         notes += _accumulation(runs, program, names, roles)
-        return _by_runs(program_runs, program_runs.clear()), one_run, notes
+        rule = _one_run(f"{names[program]}, the program with most device time, is taken as")
+        return _by_runs(program_runs, program_runs.clear()), rule, notes, program
     steps = _by_runs(cycle.runs.with_columns(index="step"), cycle.others)
+    parts = [part.program for part in cycle.programs]
+    main = program if program in parts else parts[0]
     if not cycle.is_one_run:
         text = cycle_text(cycle.programs, names)
-        return steps, f"no markers: the programs that repeat are one step, {text}, {_COUNTED}", []
-    notes = [*_shapes(cycle.runs, names), *_accumulation(runs, program, names, roles)]
-    return steps, one_run, notes
+        rule = f"no markers: the programs that repeat are one step, {text}, {_COUNTED}"
+        return steps, rule, [], main
+    notes = _shapes(cycle.runs, names)
+    if roles is not None and roles.updates(main):
+        rule = _one_run(f"{names[main]}, which returns all of the state that it takes, is")
+        return steps, rule, notes, main
+    which = "with most device time" if main == program else "that trains"
+    rule = _one_run(f"{names[main]}, the program {which}, is taken as")
+    return steps, rule, [*notes, *_accumulation(runs, main, names, roles)], main
+
+
+def _one_run(of_what: str) -> str:
+    return f"no markers: one run of {of_what} one step, {_COUNTED}"
 
 
 def _of_devices(markers: pl.DataFrame) -> tuple[pl.DataFrame, str]:

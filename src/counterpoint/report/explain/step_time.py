@@ -27,6 +27,7 @@ _DISAGREE: Final = 0.25  # of the shorter time; noise and profiler overhead are 
 _ENOUGH: Final = 3  # steps inside the profile that tell how long such steps take
 _OTHERS: Final = 0.05  # share of device time; above it the guess is doubtful
 _GUESSED: Final = "no markers: one run of "
+_TAKEN: Final = "is taken as one step"  # without knowledge of what other programs do
 _LITTLE: Final = 0.01  # of the time of a step's programs; below it, one is a helper of others
 _MARK: Final = "mark steps with jax.profiler.StepTraceAnnotation"
 
@@ -47,7 +48,7 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
             (*below, _how(explanation)),
         )
     share = others_share(explanation)
-    if is_guess(explanation) and share > _OTHERS:
+    if _TAKEN in explanation.steps.how and share > _OTHERS:
         below.append(
             Prose(
                 f"no step markers: one run of {_program(explanation)}, the program with most"
