@@ -95,3 +95,28 @@ def test_one_iteration_shows_no_cycle(tmp_path: Path) -> None:
 )
 def test_what_is_no_part_of_the_step_is_told(tmp_path: Path, script: str, told: str) -> None:
     assert any(told in note for note in lower(tmp_path, script).notes)
+
+
+EPOCHS = f"""{loops.BEGIN}
+@jax.jit
+def training_epoch(w, xs):
+    def update(w, x):
+        value, g = jax.value_and_grad(loss)(w, x)
+        return jax.tree.map(lambda a, b: a - 0.01 * b, w, g), value
+    return jax.lax.scan(update, w, xs)
+w = weights(0)
+for size in [3] + [7] * 8:
+    w, value = training_epoch(w, np.ones((size, 16, SIZE), "float32"))
+    print(float(value.mean()))
+"""
+
+
+def test_of_two_shapes_of_a_function_the_one_that_is_called_most_is_the_step(
+    tmp_path: Path,
+) -> None:
+    found = lower(tmp_path, EPOCHS)
+
+    text = load_workload(found.directory, found.name).program
+    assert b"7x16x64" in text
+    assert b"3x16x64" not in text
+    assert [note for note in found.notes if "several shapes" in note]

@@ -205,7 +205,7 @@ def _iteration_notes(outcome: dict[str, Any]) -> list[str]:
     """Return notes on what else the loop calls, and whether that is part of the step."""
     step, names = outcome["step"], list[str](outcome.get("beside", []))
     notes = [
-        f"{name} is lowered for several shapes; the first is predicted"
+        f"{name} is lowered for several shapes; the one that is called most is predicted"
         for name in dict.fromkeys(outcome.get("shapes", []))
     ]
     loose: int = outcome.get("loose", 0)

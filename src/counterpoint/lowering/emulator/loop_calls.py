@@ -45,6 +45,15 @@ class Cycle:
         return len(self.order) == 1
 
 
+class _Shape:
+    """A function as it was lowered for some shapes, and how often it was called so."""
+
+    def __init__(self, function: LoweredFunction, arguments: Iterable[JaxObject]) -> None:
+        self.function = function  # keeps its id unique
+        self.shapes = [tuple(getattr(array, "shape", ())) for array in arguments]
+        self.times = 0
+
+
 class LoopCalls:
     """The calls of the program's functions since its step was found."""
 
@@ -62,6 +71,7 @@ class LoopCalls:
         self._first_s: float | None = None  # when the step was called first
         self._met: list[LoweredFunction] = []
         self._loose: set[int] = set()
+        self._shapes: dict[int, _Shape] = {}  # of functions that were called, by their id
 
     @property
     def times(self) -> int:
@@ -89,7 +99,7 @@ class LoopCalls:
         if not function.is_own or len(self._calls) >= _KEPT:
             return
         key = function.key
-        self._functions.setdefault(key, function)
+        self._count_shape(function, arguments)
         if key == self.step.key and self._first_s is None:
             self._first_s = time.monotonic()
         for array in arguments:
@@ -102,6 +112,20 @@ class LoopCalls:
             with suppress(TypeError):
                 self._made[id(array)] = (weakref.ref(array), key)
         self._calls.append(key)
+
+    def _count_shape(self, function: LoweredFunction, arguments: Iterable[JaxObject]) -> None:
+        """Count a call; of several shapes of a function, the one that is called most stands for it.
+
+        Others are of a first call, or of an epoch's last batch.
+        """
+        mine = self._shapes.setdefault(id(function), _Shape(function, arguments))
+        mine.times += 1
+        known = self._functions.setdefault(function.key, function)
+        its = self._shapes[id(known)]
+        if mine.shapes != its.shapes and mine.times > its.times:
+            self._functions[function.key] = function
+            if function.key == self.step.key:
+                self.step = function
 
     def measures(self, function: LoweredFunction) -> bool:
         """Return whether it is known to be part of an iteration, whose memory is then measured."""
@@ -136,8 +160,13 @@ class LoopCalls:
     def look(self) -> bool:
         """Find the cycle anew; return whether it has changed."""
         before, found = self.cycle, self._found()
-        if found is not None and (before is None or before.order != found.order):
+        if found is None:
+            return False
+        if before is None or before.order != found.order:
             self.cycle, self._found_at = found, len(self._calls)
+            return True
+        if before.functions != found.functions:  # other shapes of them
+            self.cycle = found
             return True
         return False
 
@@ -259,14 +288,20 @@ class LoopCalls:
         """Return the facts for the outcome."""
         inside = set(self.cycle.keys) if self.cycle else {self.step.key}
         beside = [it for it in self._met if it.key not in inside]
-        shapes = {it.key: it for it in self._met if it.key in inside and it is not self.step}
+        called = [shape.function for shape in self._shapes.values()]
+        shapes = {it.key: it for it in (*called, *self._met) if self._is_other_shape(it, inside)}
         return {
             "beside": list(dict.fromkeys(it.name for it in beside if it.name != self.step.name)),
-            "shapes": [it.name for it in shapes.values() if it is not self._functions.get(it.key)],
+            "shapes": [it.name for it in shapes.values()],
             "loose": len(self._loose),
             "times": self.times,
             "cycle": self._cycle_facts(),
         }
+
+    def _is_other_shape(self, function: LoweredFunction, inside: set[Key]) -> bool:
+        """Return whether it is a function of the step, but not as it is predicted."""
+        known = self._functions.get(function.key)
+        return function.key in inside and function not in (self.step, known)
 
     def _cycle_facts(self) -> dict[str, Any] | None:
         if self.cycle is None:

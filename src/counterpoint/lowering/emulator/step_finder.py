@@ -241,8 +241,11 @@ class StepFinder:
         calls = self._iteration
         if calls is None or os.getpid() != self._pid:
             return
+        before = calls.step
         calls.call(function, arguments, results)
-        if calls.look():
+        if calls.step is not before:
+            self._keep(calls.step)
+        if calls.look() or calls.step is not before:
             self._keep_cycle(calls)
             self._write_facts(stopped=True)
         if calls.is_over:
