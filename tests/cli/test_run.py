@@ -213,6 +213,7 @@ def test_what_it_says(tmp_path: Path, golden: Golden) -> None:
         (0, "runs", "a"),
         (3, "runs"),
         (2, "explain", "a", "d"),
+        (2, "explain", "[ad]"),
         (2, "run", "--set", "xla_gpu_nonsense=3", "--", sys.executable, "-c", "pass"),
         (2, "run"),
         (2, "run", "--", "no-such-program"),

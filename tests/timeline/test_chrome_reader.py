@@ -14,7 +14,7 @@ from trace_builder import Event, packed, process, span, spans_of, text_of, threa
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.chrome import reader
 from counterpoint.timeline.chrome.reader import read_trace_json
-from counterpoint.timeline.model import Device
+from counterpoint.timeline.model import Device, Host
 
 HLO = "%all-reduce.7 = f32[1024]{0} all-reduce(f32[1024]{0} %x), replica_groups={{0,1}}"
 
@@ -218,6 +218,36 @@ def test_times_since_1970_count_from_the_first() -> None:
       {"ph":"X","pid":0,"tid":1,"ts":1763600000000003.625,"dur":1,"name":"b"}]"""
     recording = read_trace_json(text.encode(), "absolute.json")
     assert recording.spans["start_ps"].to_list() == [125_000, 3_625_000]
+
+
+def pytorch(rank: int, gpu: int, sees: int) -> bytes:
+    kernel = {"name": "gemm", "cat": "kernel", "ph": "X", "pid": gpu, "tid": 7, "ts": 1, "dur": 2}
+    trace = {
+        "deviceProperties": [{"id": each, "name": "H100"} for each in range(sees)],
+        "distributedInfo": {"rank": rank, "world_size": 16},
+        "traceEvents": [{**kernel, "args": {"device": gpu, "stream": 7}}],
+    }
+    return json.dumps(trace, indent=1).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "gpu", "sees", "host"),
+    [
+        ("rank3.trace.json", 3, 3, 8, "host 0"),
+        ("rank11.trace.json", 11, 3, 8, "host 1"),
+        ("node7_4711.1759300074.pt.trace.json", 11, 0, 1, "node7"),
+        ("rank3.trace.json", 3, 0, 1, None),
+        ("rank3.trace.json", 3, 5, 8, None),
+    ],
+)
+def test_pytorchs_ranks_share_the_host_that_their_traces_tell(
+    name: str, rank: int, gpu: int, sees: int, host: str | None
+) -> None:
+    """Eight ranks of one machine were eight hosts, though each trace lists eight GPUs."""
+    recording = read_trace_json(pytorch(rank, gpu, sees), name)
+    machine = Host(name=recording.host, source="").machine
+    assert machine == (host or "rank3")
+    assert any("does not tell its host" in note for note in recording.notes) == (host is None)
 
 
 def test_kineto_kernels_are_work_on_gpus_and_profiler_steps_are_markers() -> None:

@@ -194,6 +194,16 @@ class TestClocks:
 
 
 class TestBadSets:
+    @pytest.mark.parametrize("named", [("a", "b"), ("[ab]",)], ids=["names", "pattern"])
+    def test_one_machine_twice_is_two_runs(self, named: tuple[str, ...], tmp_path: Path) -> None:
+        """Two runs, seconds apart, were averaged as two processes of one."""
+        for seed, run in enumerate(("a", "b")):
+            single = replace(SMALL, hosts=1, slow=1, clocks_ms=3e4, seed=seed)
+            write(single, tmp_path / run / SESSION)
+        with pytest.raises(InputError, match="are of different runs") as refused:
+            read(*(str(tmp_path / name) for name in named))
+        assert "host-00 recorded them one after the other" in str(refused.value.why)
+
     def test_missing_hosts_are_counted_and_named(self, hosts: Path) -> None:
         (hosts / "host-02.xplane.pb").unlink()
         made = read(hosts)

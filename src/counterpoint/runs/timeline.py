@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import shlex
 from collections.abc import Iterator
 from os import PathLike
@@ -50,6 +51,7 @@ def read(
 
 def profile_paths(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | PathLike[str]]:
     """Yield the paths, and instead of a Run those of its profiles."""
+    paths = tuple(name for path in paths for name in _named_runs(path))
     runs = {str(path) for path in paths if _is_run(path)}
     if len(runs) > 1:
         raise UsageError(
@@ -68,6 +70,15 @@ def profile_paths(paths: tuple[str | PathLike[str], ...]) -> Iterator[str | Path
             )
         else:
             yield path  # invalid types are refused with the others, later
+
+
+def _named_runs(path: str | PathLike[str]) -> list[str | PathLike[str]]:
+    """Return the matches of a pattern if there are Runs among them; else the path itself."""
+    if isinstance(path, str) and glob.has_magic(path) and not Path(path).exists():
+        matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - may be absolute
+        if any(_is_run(match) for match in matches):
+            return list(matches)
+    return [path]
 
 
 def _is_run(path: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -121,6 +122,13 @@ MOST_EVENTS: Final = 1_000_000
 
 _SUFFIXES: Final = (".gz", ".json", ".trace")
 
+_BY_HANDLER: Final = re.compile(r"(?P<host>.+)_(?P<process>\d+)\.\d+\.pt\.trace\.json(\.gz)?$")
+"""How PyTorch's `tensorboard_trace_handler` names a trace: by the host's name and the process."""
+
+_NO_HOST: Final = (
+    "the trace does not tell its host, which is unknown: each counts as a host of its own"
+)
+
 
 def _silent(offset: int) -> None:
     del offset
@@ -169,9 +177,11 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         )
     columns, left_out = sort_tracks(tracks, ours=is_own_format)
     transfers, transfer_notes = columns.transfers
+    by_pytorch = _is_pytorch(tracks)
+    host = _pytorch_host(source, head, columns.devices) if by_pytorch else None
     return Recording(
         source=source,
-        host=(written.host if written else None) or _host(source),
+        host=(written.host if written else None) or host or _file_stem(source),
         devices=written.devices(columns.devices) if written else _named(columns.devices, head),
         lines=columns.lines,
         ops=columns.ops,
@@ -185,6 +195,7 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         notes=(
             *_notes(tracks, columns, left_out, ours=is_own_format),
             *transfer_notes,
+            *((_NO_HOST,) if columns.devices and by_pytorch and host is None else ()),
             *(written.notes if written else ()),
         ),
         truncated=tracks.cut is not None or (not is_own_format and tracks.complete == MOST_EVENTS),
@@ -231,7 +242,7 @@ def _notes(
         notes.append(
             f"no device process and no device ops on host threads (processes: {_some(processes)})"
         )
-    if any(kind.cat == "kernel" for kind in tracks.all_kinds()):
+    if _is_pytorch(tracks):
         notes.append(
             "recorded by PyTorch's profiler; remedies and settings are those of JAX and XLA"
         )
@@ -259,7 +270,29 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
 
-def _host(source: str) -> str:
+def _is_pytorch(tracks: Tracks) -> bool:
+    return any(kind.cat == "kernel" for kind in tracks.all_kinds())
+
+
+def _pytorch_host(source: str, head: Mapping[str, object], devices: Sequence[Device]) -> str | None:
+    """Return the host and process of PyTorch's trace; None if it tells neither.
+
+    The file may be named by the host. Else a rank's number tells it where ranks use the GPUs of a
+    host in order, as PyTorch's launcher places them: rank 11 of 16 uses GPU 3 of the second host's
+    8. The head lists the GPUs that the process sees: of one alone, the place is unknown.
+    """
+    named = _BY_HANDLER.match(source.rpartition("/")[2])
+    if named is not None:
+        return f"{named['host']} (process {named['process']})"
+    rank = _fields(head.get("distributedInfo")).get("rank")
+    gpus = len(_list(head.get("deviceProperties")))
+    used = {device.ordinal for device in devices if device.kind == "gpu"}
+    if not isinstance(rank, int) or gpus < 2 or used != {rank % gpus}:
+        return None
+    return f"host {rank // gpus} (process {rank})"
+
+
+def _file_stem(source: str) -> str:
     """Return the host name from the file name, such as `worker-3.trace.json.gz`."""
     name = source.rstrip("/").rpartition("/")[2]
     for suffix in _SUFFIXES:

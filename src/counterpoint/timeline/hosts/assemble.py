@@ -28,6 +28,7 @@ from counterpoint.timeline.hosts.consistency import (
     copy_note,
     differing_chips,
     other_times,
+    require_one_time,
     require_same_kind,
     suspect_copies,
     unrelated_hosts,
@@ -296,6 +297,7 @@ def assemble(
 
 def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> Timeline:
     """Build the Timeline from the data of all hosts."""
+    require_one_time(gathered.hosts)
     tables = _concatenate(gathered)
     hosts = _hosts(gathered.hosts)
     messages = [

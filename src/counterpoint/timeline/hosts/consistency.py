@@ -24,6 +24,10 @@ _APART_NS: Final = 60 * 10**9
 """Clocks of unsynchronized machines may differ by this much; alignment corrects that."""
 
 
+_TURN_NS: Final = 10**9
+"""Profiles of processes of one machine and one run may be this far apart: less than a start."""
+
+
 def absent_hosts(program: Program | None, devices: Sequence[Device], names: list[str]) -> list[str]:
     """Return a note if a program runs on more devices than were read."""
     if program is None or not devices:
@@ -92,6 +96,29 @@ def other_times(recorded: Sequence[tuple[str, tuple[int, int] | None]]) -> list[
     when = f"{_duration(abs(seconds))} {'after' if seconds > 0 else 'before'} {first_name}"
     why = "their clocks differ that much, or the profiles are of different runs"
     return [f"{source}{more} was recorded {when}, without overlap: {why}"]
+
+
+def require_one_time(hosts: Sequence[RecordingSummary]) -> None:
+    """Raise if a machine recorded one profile well after another: then it ran twice.
+
+    Processes of one run are recorded at the same time, and on one machine by one clock. A moment
+    between them may be a step in which they take turns; a new process can't start within it.
+    """
+    latest: dict[str, tuple[int, str]] = {}  # by machine: when a profile ends, and its name
+    timed = [(host.interval_ns, host) for host in hosts if host.basis is Basis.MEASURED]
+    known = [(interval, host) for interval, host in timed if interval is not None]
+    newest = max((interval[0] for interval, _ in known), default=0)
+    for (start, end), host in sorted(known, key=lambda each: each[0]):
+        before, earlier = latest.get(host.host, (start, host.source))
+        if start - before > _TURN_NS:
+            last = next(host.source for interval, host in known if interval[0] == newest)
+            raise InputError(
+                f"{earlier} and {host.source} are of different runs, not hosts of one run",
+                why=f"{host.host} recorded them one after the other,"
+                f" {_duration((start - before) / _S)} apart",
+                next=f"counterpoint explain {shlex.quote(last)}",
+            )
+        latest[host.host] = max((before, earlier), (end, host.source))
 
 
 def _duration(seconds: float) -> str:
@@ -164,7 +191,10 @@ def unrelated_hosts(
     """
     if len({device.host for device in devices}) < 2:
         return []
-    main = _main_programs(runs, devices) - set(unlike)
+    mains = _main_programs(runs, devices)
+    if len(mains) < 2:  # nothing that could differ
+        return []
+    main = set(mains) - set(unlike)
     if any(len(hosts_of_program[program]) > 1 for program in main):
         return []
     chips = sorted({device.chip for device in devices if device.chip is not None})
@@ -186,9 +216,9 @@ def unrelated_hosts(
     ]
 
 
-def _main_programs(runs: pl.DataFrame, devices: Sequence[Device]) -> set[int]:
-    """Return each host's program with most device time."""
+def _main_programs(runs: pl.DataFrame, devices: Sequence[Device]) -> list[int]:
+    """Return the program with most device time of each host on which any is known."""
     host = np.array([device.host for device in devices], dtype=np.int64)
     by_host = host[runs["device"].to_numpy()] if len(runs) else host[:0]
     found = (dominant(runs.filter(by_host == one)) for one in np.unique(by_host))
-    return {program for program in found if program is not None}
+    return [program for program in found if program is not None]
