@@ -37,7 +37,7 @@ from counterpoint.report.explain.explain_digest import explain_digest
 from counterpoint.report.explain.explain_document import explain_document, run_digest
 from counterpoint.report.explain.explain_tables import ops_section
 from counterpoint.report.html import document_html
-from counterpoint.report.runs import run_lines, steps_line
+from counterpoint.report.runs import run_lines, runs_document, steps_line
 from counterpoint.report.summary import summarize_explanation, summarize_run
 from counterpoint.report.terminal import bar_cells, plain_text, print_document
 from counterpoint.runs.run import (
@@ -423,6 +423,20 @@ def test_steps_inside_the_profile_that_agree_with_it_are_no_matter_of_markers() 
     assert "no step markers in the profile" not in text
     other = flat(plain_text(explain_document(explain(accumulated()), run=a_run(0.130))))
     assert "no step markers in the profile" in other
+
+
+def test_a_line_for_every_fifth_step_tells_of_five_steps() -> None:
+    """One interval inside the profile is five steps; eight outside it are forty."""
+    run = a_run(0.130)
+    starts = [0.650 * n for n in range(5)] + [2.6 + 0.150 + 0.650 * n for n in range(5)]
+    steps = tuple(StepStart(5 * n, start, "log") for n, start in enumerate(starts))
+    window = ProfileWindow("done", opened_s=2.59, closed_s=2.76)
+    python = ObservedProcess(1, {}, "cpu", (), None, None, {}, window, {})
+    run = replace(run, ranks=(replace(run.ranks[0], steps=steps, processes=(python,)),))
+    text = flat(plain_text(explain_document(explain(accumulated()), run=run)))
+    assert "130.0 ms median 35 steps, by the run's own count" in text
+    assert "30.00 ms by the run's own count, too" in text
+    assert " 46 " in plain_text(runs_document([run], [], "here"))
 
 
 def test_a_run_that_agrees_with_its_profile_leaves_the_step_to_the_profile() -> None:

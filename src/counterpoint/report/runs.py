@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from statistics import quantiles
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -25,9 +24,9 @@ from counterpoint.report.document import (
     Tone,
     printable,
 )
-from counterpoint.report.json import At, CountOf, Pairs, Result, fill, json_text
+from counterpoint.report.json import At, Pairs, Result, fill, json_text
 from counterpoint.report.run_commands import next_commands, requested_window, shown_path
-from counterpoint.runs import BURSTS, Outcome, OutcomeKind, Rank, Run, steps_apart
+from counterpoint.runs import BURSTS, Outcome, OutcomeKind, Rank, Run
 from counterpoint.runs.compiles import all_compiles
 from counterpoint.runs.reports import effective_flags, flags_by_module, variables_of
 from counterpoint.runs.scores import seen_steps
@@ -90,7 +89,7 @@ def runs_document(runs: Sequence[Run], broken: Sequence[Broken], place: str) -> 
     return Document(
         sections=(Section("Runs", count, tuple(blocks) if rows else ()),),
         legend=f"median: of the steps {_UNDISTURBED} if there are three, otherwise of all but the"
-        " first; ?: unknown",
+        " first; ?: unknown, or no step marked or printed (explain finds those of a profile)",
         next=f"counterpoint explain {shlex.quote(str(known[-1].path))}"
         if known
         else "counterpoint run -- python train.py",
@@ -98,14 +97,13 @@ def runs_document(runs: Sequence[Run], broken: Sequence[Broken], place: str) -> 
 
 
 def _row(run: Run) -> tuple[str, ...]:
-    steps = run.timed.steps if run.timed else ()
     timing = seen_steps(run)
     return (
         run.name,
         f"{run.started.astimezone():%Y-%m-%d %H:%M:%S}",
         run.outcome.kind.replace("_", " "),
         str(run.world_size),
-        str(len(steps)) if steps else "?",
+        f"{run.timed.steps_seen:,}" if run.timed else units.UNKNOWN,
         units.UNKNOWN if isinstance(timing, Unknown) else units.column([timing.seconds * 1e3])[0],
         "yes" if run.profiles else "no",
         str(run.path),
@@ -183,11 +181,8 @@ def steps_line(run: Run) -> str:
 
 def _seen(rank: Rank) -> str:
     """Return how many steps were seen; a program may print only every tenth."""
-    passed = sum(max(steps_apart(*pair), 0) for pair in pairwise(rank.steps)) + 1
-    lines = len(rank.steps)
-    if rank.step_source != "log" or passed <= lines:
-        return f"{lines} seen"
-    return f"{passed:,} seen, {lines:,} of them printed"
+    passed, lines = rank.steps_seen, len(rank.steps)
+    return f"{passed:,} seen" + (f", {lines:,} of them printed" if passed > lines else "")
 
 
 def tokens_in_step(run: Run) -> TokensInStep | None:
@@ -295,7 +290,7 @@ class RankRead(Result):
     outcome: Outcome
     environment: Any
     processes: Annotated[tuple[Any, ...], At("processes.facts")]
-    steps: Annotated[int, CountOf("steps")]
+    steps: Annotated[int, At("steps_seen")]
     compiles: dict[str, int]
     profiles: tuple[str, ...]
     hlo: tuple[str, ...]
@@ -330,7 +325,7 @@ class RunFound(Result):
     job: str | None
     world_size: int
     settings: RunSettingsJson
-    steps: Annotated[int | None, CountOf("timed.steps")]
+    steps: int | None
     median_step_ms: float | None
     timed_by: str | None
     profiles: tuple[str, ...]
@@ -367,6 +362,7 @@ def run_found(run: Run) -> RunFound:
         run,
         started=run.started.isoformat(),
         ended=run.ended.isoformat() if run.ended else None,
+        steps=timed.steps_seen if timed else None,
         median_step_ms=None if isinstance(timing, Unknown) else timing.seconds * 1e3,
         timed_by=how_timed(timed) if timed else None,
         no_profile=None if run.profiles else run.why_no_profile,

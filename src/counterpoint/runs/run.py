@@ -287,6 +287,14 @@ class Rank:
         return tuple(found)
 
     @property
+    def steps_seen(self) -> int:
+        """The number of steps that passed from the first seen to the last, which may not be all."""
+        if self.step_source != "log" or not self.steps:
+            return len(self.steps)
+        passed = sum(max(steps_apart(*pair), 0) for pair in pairwise(self.steps)) + 1
+        return max(passed, len(self.steps))
+
+    @property
     def steps_in_bursts(self) -> bool:
         """True if steps are known only from lines, and those arrived together."""
         if self.step_source != "log" or self.steps[0].seconds is not None:

@@ -8,7 +8,7 @@ share.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median, stdev
 from typing import Final
@@ -43,7 +43,7 @@ class Score:
     """The median of undisturbed steps, an actual value: the lower of two in the middle."""
 
     seconds: float
-    steps: int
+    steps: int  # behind it, which are more than `each_s` if only every tenth was printed
     source: str  # annotation, api, log or profile
     left_out: int  # steps with a compile or under the profiler
     each_s: tuple[float, ...] = ()  # those steps, in order
@@ -87,19 +87,21 @@ def _of_rank(rank: Rank) -> Score | None:
         rest = _disturbed(rank)
         return None if rest.compiled or rest.steps < _FEWEST else rest
     left_out = len(rank.step_seconds) - len(quiet)
-    return Score(median(quiet), len(quiet), rank.step_source or "log", left_out, quiet)
+    count = _count(rank.steps, disturbances(rank))
+    return Score(median(quiet), count, rank.step_source or "log", left_out, quiet)
 
 
 def _disturbed(rank: Rank) -> Score:
     """Return the score of a rank with few steps outside the profile."""
-    calm = undisturbed(rank.steps[1:], _compiles(rank))
+    compiles = _compiles(rank)
+    calm = undisturbed(rank.steps[1:], compiles)
     seconds = calm or tuple(rank.step_seconds[1:] or rank.step_seconds)
     left_out = len(rank.step_seconds) - len(seconds)
     source = rank.step_source or "log"
-    compiled = not calm and not undisturbed(rank.steps, _compiles(rank))
+    compiled = not calm and not undisturbed(rank.steps, compiles)
     return Score(
         median(seconds),
-        len(seconds),
+        max(len(seconds), _count(rank.steps[1:], compiles if calm else ())),
         source,
         left_out,
         seconds,
@@ -112,14 +114,34 @@ def undisturbed(
     steps: Sequence[StepStart], disturbances: Iterable[tuple[float, float]]
 ) -> tuple[float, ...]:
     """Return seconds of the steps that overlap no disturbance; the program's own, if known."""
-    spans = tuple(disturbances)
     return tuple(
-        after.seconds if after.seconds is not None else (after.start_s - before.start_s) / apart
-        for before, after in pairwise(steps)
-        if (apart := steps_apart(before, after)) > 0
-        and after.start_s > before.start_s
-        and not any(start < after.start_s and end > before.start_s for start, end in spans)
+        after.seconds
+        if after.seconds is not None
+        else (after.start_s - before.start_s) / steps_apart(before, after)
+        for before, after in _between(steps, disturbances)
     )
+
+
+def _count(steps: Sequence[StepStart], disturbances: Iterable[tuple[float, float]]) -> int:
+    """Return the number of steps behind `undisturbed`; a duration may be the mean of ten."""
+    return sum(
+        steps_apart(before, after) if after.seconds is None else 1
+        for before, after in _between(steps, disturbances)
+    )
+
+
+def _between(
+    steps: Sequence[StepStart], disturbances: Iterable[tuple[float, float]]
+) -> Iterator[tuple[StepStart, StepStart]]:
+    """Yield each two successive starts between which there is no disturbance."""
+    spans = tuple(disturbances)
+    for before, after in pairwise(steps):
+        if (
+            steps_apart(before, after) > 0
+            and after.start_s > before.start_s
+            and not any(start < after.start_s and end > before.start_s for start, end in spans)
+        ):
+            yield before, after
 
 
 def disturbances(rank: Rank) -> list[tuple[float, float]]:
@@ -214,11 +236,14 @@ def _blocks(steps: Sequence[float]) -> list[Sequence[float]]:
     return [steps[low:high] for low, high in pairwise(edges)]
 
 
-def profiled_steps(rank: Rank) -> tuple[float, ...]:
-    """Return the seconds of the steps that began and ended while the profile was open."""
+def profiled_steps(rank: Rank) -> tuple[tuple[float, ...], int]:
+    """Return the seconds of steps that began and ended while the profile was open, and their count.
+
+    A duration is the mean of ten if only every tenth step is printed.
+    """
     window = rank.window
     if window is None or window.opened_s is None or rank.steps_in_bursts:
-        return ()
+        return (), 0
     closed_s = window.closed_s if window.closed_s is not None else math.inf
     around = [(-math.inf, window.opened_s), (closed_s, math.inf)]
-    return undisturbed(rank.steps, around)
+    return undisturbed(rank.steps, around), _count(rank.steps, around)

@@ -72,8 +72,8 @@ def check(data: StepData) -> Iterator[Finding]:
     if found is None or found[1].disturbed:
         return
     rank, outside = found
-    inside = profiled_steps(rank)
-    if len(inside) < _ENOUGH:
+    inside, count = profiled_steps(rank)
+    if count < _ENOUGH:
         return
     slow, usual = median(inside) * 1e3, outside.seconds * 1e3
     if slow <= _SLOWER * usual:
@@ -83,7 +83,7 @@ def check(data: StepData) -> Iterator[Finding]:
         code=CODE,
         title=f"steps take {slow - usual:,.1f} ms longer while they are profiled",
         detail=(
-            f"median of {len(inside)} steps inside the profile: {slow:,.1f} ms, of {outside.steps}"
+            f"median of {count} steps inside the profile: {slow:,.1f} ms, of {outside.steps}"
             f" steps outside: {usual:,.1f} ms" + ("; the Python tracer was on" if traced else "")
         ),
         saves_ms=Unknown("training without a profile is not affected"),

@@ -205,7 +205,10 @@ def _beside_own(explanation: Explanation, run: Run | None) -> list[Prose]:
                 " describe those; the others differ because of the profiler, or of the machine"
             )
         ]
-    why = "no step markers in the profile, so the figures below describe that, not a step"
+    why = (
+        "no step markers in the profile, so the figures below describe that, which may not be a"
+        " step"
+    )
     return [Prose(f"{_takes(explanation)}: {why}; {_MARK}")]
 
 
@@ -215,8 +218,8 @@ def _inside_profile(explanation: Explanation, run: Run | None) -> float | None:
 
     seen_ms = explanation.steps.median_ms
     rank = run.timed if run is not None else None
-    seconds = profiled_steps(rank) if rank is not None else ()
-    if seen_ms is None or len(seconds) < _ENOUGH:
+    seconds, count = profiled_steps(rank) if rank is not None else ((), 0)
+    if seen_ms is None or count < _ENOUGH:
         return None
     own_ms = median(seconds) * 1e3
     return own_ms if abs(own_ms - seen_ms) <= _DISAGREE * min(own_ms, seen_ms) else None
