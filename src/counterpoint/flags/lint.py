@@ -160,6 +160,33 @@ def advice_of(instead: Pairs, channel: Channel) -> str:
     return "write " + " ".join(f"{dashes}{name}={value}" for name, value in instead)
 
 
+def jax_setting(like: Occurrence, name: str, value: str) -> str:
+    """Write one of JAX's settings in the form in which another one is given.
+
+    A variable beside `jax.config.update` would be overridden: the code itself has to change.
+    """
+    if like.channel is not Channel.JAX_CONFIG:
+        return f"{name}={value}"
+    function, opening, _ = like.text.partition("(")
+    if not opening:  # an entry of a file
+        return f"{name.lower()}: {value}"
+    before, here, _ = function.rpartition(like.name.removeprefix("jax_"))
+    if here:  # `with config.pgle_profiling_runs(3)`
+        return f"{before}{name.lower().removeprefix('jax_')}({value.capitalize()})"
+    return f'{function}("{name.lower()}", {value.capitalize()})'
+
+
+def jax_name(like: Occurrence, name: str) -> str:
+    """Return the name of one of JAX's settings where another one is given."""
+    return name.lower() if like.channel is Channel.JAX_CONFIG else name
+
+
+def quoted_for_jax(one: Occurrence) -> bool:
+    """Return whether a program gives `jax.config` a text: no number, and no bool but true."""
+    ends = one.text.removesuffix(")").rstrip(", ")
+    return one.channel is Channel.JAX_CONFIG and ends.endswith(("'", '"'))
+
+
 TRUE: Final = frozenset({"true", "1"})
 FALSE: Final = frozenset({"false", "0"})
 """Spellings of a bool that XLA's parser accepts, in any case."""

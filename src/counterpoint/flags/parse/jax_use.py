@@ -20,6 +20,7 @@ _USES_DEVICE: Final = re.compile(
     r"|local_device_count|default_backend|process_index|process_count|device_put|device_get"
     r"|block_until_ready|make_mesh|make_array_from_callback))"
 )
+_CLOSE: Final = 0.9
 _NEEDS_NO_DEVICE: Final = ("dtype", "finfo", "iinfo", "result_type", "promote_types", "eval_shape")
 
 
@@ -80,6 +81,16 @@ def is_config(name: str) -> bool:
     from counterpoint.flags.catalogue.lookup import release  # slow to import, and rarely needed
 
     return name.upper() in release(None).jax
+
+
+def is_nearly_config(name: str) -> bool:
+    """Return whether JAX has a configuration option of nearly that name."""
+    import difflib
+
+    from counterpoint.flags.catalogue.lookup import release
+
+    near = difflib.get_close_matches(name.upper(), list(release(None).jax), n=1, cutoff=_CLOSE)
+    return bool(near)
 
 
 def flag_entries(value: Entries) -> Entries | None:

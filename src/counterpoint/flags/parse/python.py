@@ -23,7 +23,13 @@ from counterpoint.flags.parse.flag_values import (
     overwritten,
     parse_assignments,
 )
-from counterpoint.flags.parse.jax_use import JaxUse, flag_entries, for_their_chip, is_config
+from counterpoint.flags.parse.jax_use import (
+    JaxUse,
+    flag_entries,
+    for_their_chip,
+    is_config,
+    is_nearly_config,
+)
 from counterpoint.flags.parse.python_values import (
     Entries,
     Evaluator,
@@ -48,12 +54,14 @@ from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 
 _MARKS: Final = re.compile(
     r"\bwith\b[^\n]*\w\.\w+\(|environ|putenv|setenv|dotenv|_FLAGS|_ARGS|\b(?:xla|megascale)_\w|config\.update"
-    r"|compiler_options|compile_options|\b(?:NCCL|JAX|XLA|CUDA)_"
+    r"|compiler_options|compile_options|\b(?:NCCL|JAX|XLA|CUDA|jax)_"
 )
 """A program without any of these sets nothing."""
 _CONFIG_UPDATE: Final = re.compile(r"jax(?:\._src)?(?:\.config)+\.update")
 _CONTEXT: Final = re.compile(r"(?:jax\.(?:_src\.)?)?config\.(\w+)|jax\.(\w+)")
 """A value of JAX's configuration for one block: `with jax.debug_nans(True)`."""
+_CONFIG_VALUE: Final = re.compile(r"jax(?:\._src)?(?:\.config)+\.\w+")
+"""What an assignment can't set: an option is a property without a setter."""
 _OPTIONS: Final = ("compiler_options", "xla_compiler_options", "compile_options")
 _SETTERS: Final = ("putenv", "setdefault", "setenv", "__setitem__")
 _TAKERS: Final = ("delenv", "pop", "unsetenv")
@@ -238,6 +246,8 @@ class _Walker(ast.NodeVisitor):
             self._put(target, value, node)
         elif is_environ(target):
             self._update(value, node, target)
+        elif _CONFIG_VALUE.fullmatch(self.jax.full_name(target)):
+            self._leave(node)
 
     def _put(self, target: ast.Subscript, value: Value, node: ast.stmt) -> None:
         """Process `os.environ[name] = value`."""
@@ -386,9 +396,13 @@ class _Walker(ast.NodeVisitor):
         """Process a value of JAX's configuration that holds in a block."""
         found = _CONTEXT.fullmatch(self.jax.full_name(node.func))
         option = f"jax_{found[1] or found[2]}" if found is not None else ""
-        if len(node.args) != 1 or not is_config(option):
+        if len(node.args) != 1 or not option:
             return
-        self.notes[f"line {node.lineno}: {option} holds in its block; read as if everywhere"] = None
+        if is_config(option):
+            note = f"line {node.lineno}: {option} holds in its block; read as if everywhere"
+            self.notes[note] = None
+        elif not is_nearly_config(option):
+            return
         self._configure(option, node.args[0], node)
 
     def _options(self, value: Value, line: int) -> None:

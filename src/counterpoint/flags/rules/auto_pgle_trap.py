@@ -55,6 +55,8 @@ from counterpoint.flags.lint import (
     has_profile,
     is_no,
     is_yes,
+    jax_name,
+    jax_setting,
     remark,
     since,
     under_nsys,
@@ -87,7 +89,8 @@ def _switched_on(case: LintContext) -> Iterator[Remark]:
         return
     if under_nsys(case):
         text = "Nsight Systems records this process, and CUPTI serves only one of them"
-        advice = f"record a second run, from the cache, with {_EXPECT}=yes and without {_ON}"
+        expect = jax_setting(on, _EXPECT, "true")
+        advice = f"record a second run, from the cache, with {expect} and without {on.name}"
         yield remark(CODE, Severity.WARNING, on, text, advice)
     runs = case.last(_RUNS)
     if runs and case.variables.get(_RUNS) == "0":
@@ -96,20 +99,20 @@ def _switched_on(case: LintContext) -> Iterator[Remark]:
             Severity.WARNING,
             runs,
             "no run is profiled, so AutoPGLE is off",
-            f"write {_RUNS}=3",
+            f"write {jax_setting(runs, _RUNS, '3')}",
             None,
         )
     if has_profile(case) and (given := case.last(PROFILE)):
         text = "AutoPGLE's own profile replaces it after the first runs"
-        yield remark(CODE, Severity.NOTE, given, text, f"remove either {_ON} or this")
+        yield remark(CODE, Severity.NOTE, given, text, f"remove either {on.name} or this")
 
 
 def _switched_off(case: LintContext) -> Iterator[Remark]:
     for name in _ONLY_WITH_IT:
         given = case.last(name)
         if given:
-            text = f"nothing reads it without {_ON}"
-            advice = f"add {_ON}=true, or remove it"
+            text = f"nothing reads it without {jax_name(given, _ON)}"
+            advice = f"add {jax_setting(given, _ON, 'true')}, or remove it"
             yield remark(CODE, Severity.WARNING, given, text, advice, Fix(safe=False))
 
 
@@ -117,10 +120,12 @@ def _expected(case: LintContext) -> Iterator[Remark]:
     given = case.last(_EXPECT)
     if not given or not is_yes(case.variables.get(_EXPECT)) or not since(case, "0.5.1"):
         return
+    cache = jax_name(given, _CACHE)
     if is_no(case.variables.get("JAX_ENABLE_COMPILATION_CACHE")):
-        text = "the compilation cache is off (JAX_ENABLE_COMPILATION_CACHE)"
+        off = jax_name(given, "JAX_ENABLE_COMPILATION_CACHE")
+        text = f"the compilation cache is off ({off})"
     elif not case.variables.get(_CACHE):
-        text = f"there is no compilation cache, unless the program sets {_CACHE}"
+        text = f"there is no compilation cache, unless the program sets {cache}"
     else:
         return
-    yield remark(CODE, Severity.WARNING, given, text, f"set {_CACHE}", Fix(safe=False))
+    yield remark(CODE, Severity.WARNING, given, text, f"set {cache}", Fix(safe=False))

@@ -54,7 +54,16 @@ from typing import Final
 
 from counterpoint.flags.catalogue.about import SettingReader
 from counterpoint.flags.catalogue.variable import DocumentedSetting, variables
-from counterpoint.flags.lint import NO, YES, Fix, LintContext, Remark, Severity, remark
+from counterpoint.flags.lint import (
+    NO,
+    YES,
+    Fix,
+    LintContext,
+    Remark,
+    Severity,
+    quoted_for_jax,
+    remark,
+)
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.values import (
@@ -283,20 +292,28 @@ def _jax(case: LintContext, one: Occurrence, name: str) -> _Found | None:
     known = variables().get(name)
     is_bool = (known and known.type == "bool") or case.release.jax.get(name) in ("true", "false")
     if is_bool:
-        if one.meant.lower() in YES | NO:
-            return None
-        text = f"JAX raises a ValueError: `{one.meant}` is neither true nor false"
-        return Severity.ERROR, text, "write true or false", None
+        return _jax_bool(one)
     unset = not one.meant or (one.channel is Channel.JAX_CONFIG and one.meant == "None")
     if known is None or unset:
         return None
-    if not _jax_takes(known, one.meant):
+    number = known.type in ("int", "float")
+    if not _jax_takes(known, one.meant) or (number and quoted_for_jax(one)):
         text = f"JAX raises a ValueError: it is not {_one_of(known)}"
         return Severity.ERROR, text, f"write {_wanted(known)}", None
     if known.type == "enum" or known.takes(one.meant.replace("_", "")):
         return None
     text = f"JAX accepts it without a range check; expected: {_wanted(known)}"
     return Severity.WARNING, text, f"write {_wanted(known)}", None
+
+
+def _jax_bool(one: Occurrence) -> _Found | None:
+    if quoted_for_jax(one) and one.meant:
+        text = "JAX takes any text as true"
+        return Severity.ERROR, text, "write True or False, without quotes", None
+    if one.meant.lower() in YES | NO:
+        return None
+    text = f"JAX raises a ValueError: `{one.meant}` is neither true nor false"
+    return Severity.ERROR, text, "write true or false", None
 
 
 def _jax_takes(known: DocumentedSetting, value: str) -> bool:

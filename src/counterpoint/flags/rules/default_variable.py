@@ -42,7 +42,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.catalogue.variable import variables
-from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, is_no, is_yes, remark
+from counterpoint.flags.lint import (
+    Fix,
+    LintContext,
+    Remark,
+    Severity,
+    is_no,
+    is_yes,
+    quoted_for_jax,
+    remark,
+)
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
 
@@ -66,6 +75,8 @@ def _is_default(case: LintContext, one: Occurrence) -> bool:
     name = one.name.upper()
     default = case.release.jax.get(name)
     if default is not None:
+        if quoted_for_jax(one) and (default in ("true", "false") or default.isdecimal()):
+            return False
         if default in ("true", "false"):
             return is_yes(one.meant) if default == "true" else is_no(one.meant)
         return default == one.meant

@@ -94,7 +94,8 @@ def _jax(case: LintContext, one: Occurrence, name: str) -> Iterator[Remark]:
         return
     ends = one.channel is Channel.JAX_CONFIG
     severity = Severity.ERROR if ends else Severity.WARNING
-    what = "jax.config.update raises an AttributeError: " if ends else ""
+    reader = "jax.config.update" if ".update(" in one.text or "(" not in one.text else "it"
+    what = f"{reader} raises an AttributeError: " if ends else ""
     past = history(name)
     if past is not None:
         text = f"{what}JAX {case.release.version} does not know it{_when(case, past)}"
