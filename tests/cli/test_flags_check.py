@@ -343,7 +343,7 @@ def test_what_it_says(golden: Golden, tmp_path: Path) -> None:
         (1, "--xla_tpu_x=1 --xla_tpu_y=1"),
         (0, "nothing.sh"),
         (0, "shell.sh"),
-        (1, "two.sh", "--fix"),
+        (0, "two.sh", "--fix"),
         (3, "options.json"),
         (3, "binary.sh"),
         (3, "quote.sh"),
@@ -468,7 +468,7 @@ def test_all_codes_are_listed_and_an_unknown_one_has_near_ones(capsys: Captured)
     assert [rule["code"] for rule in told["rules"]] == ["FLAG205"]
 
 
-def test_each_program_of_a_source_is_checked(
+def test_each_program_of_a_source_is_checked_and_fixed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = tmp_path / "two.sh"
@@ -479,8 +479,87 @@ def test_each_program_of_a_source_is_checked(
     assert (told["programs"], told["settings"]) == (2, 2)
     assert [(one["code"], one["place"]["line"]) for one in told["remarks"]] == [("FLAG101", 1)]
 
-    assert main(["flags", "check", str(script), "--no-probe", "--fix"]) == 1
-    assert "not written: " in capsys.readouterr().err
+    assert main(["flags", "check", str(script), "--no-probe", "--fix"]) == 0
+    fixed = capsys.readouterr().out
+    assert fixed == "XLA_FLAGS= python a.py\nXLA_FLAGS=--xla_dump_to=/a python b.py\n"
+
+
+OLD, NEW = "--xla_gpu_graph_level=0", "--xla_gpu_enable_command_buffer="
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "two.sh",
+            'XLA_FLAGS="{0}" NCCL_DEBUG=INFO python a.py\nXLA_FLAGS="{0}" python b.py\n',
+        ),
+        (
+            "pod.yaml",
+            (
+                "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n"
+                "    env: [{{name: NCCL_DEBUG, value: INFO}}, {{name: XLA_FLAGS, value: '{0}'}}]\n"
+                "  - name: b\n    env:\n    - name: XLA_FLAGS\n      value: {0}\n"
+            ),
+        ),
+        (
+            "compose.yaml",
+            (
+                "services:\n  a:\n    environment:\n      - XLA_FLAGS={0} --xla_dump_to=/a\n"
+                "      - NCCL_DEBUG=INFO\n  b:\n    environment:\n      XLA_FLAGS: '{0}'\n"
+            ),
+        ),
+        ("env.yaml", "env:\n  NCCL_DEBUG: null\n  XLA_FLAGS: >-\n    {0}\n    --xla_dump_to=/a\n"),
+        ("values.yaml", "env:\n  XLA_FLAGS: '{0}'\n  NAME: {{{{ .Values.name }}}}\n"),
+    ],
+)
+def test_a_fix_leaves_each_program_its_own_settings(
+    name: str, text: str, tmp_path: Path, capsys: Captured
+) -> None:
+    """What one container or command sets is no setting of another."""
+    path = tmp_path / name
+    path.write_text(text.format(OLD))
+    assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 0
+    said = capsys.readouterr()
+    assert said.out == text.format(NEW)
+    assert said.err.count("fixed: ") == text.count("{0}")
+    assert "not fixed" not in said.err
+
+
+def test_a_variable_of_a_manifest_is_renamed_and_removed_in_its_place(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(
+        "env:\n- name: NCCL_NVLS_ENABLE\n  value: '2'\n"
+        "- name: XLA_PYTHON_CLIENT_MEM_FRACTION\n  value: '0.9'\n"
+    )
+    assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 0
+    fixed = capsys.readouterr().out
+    assert fixed == "env:\n- name: XLA_CLIENT_MEM_FRACTION\n  value: '0.9'\n"
+
+
+@pytest.mark.parametrize("item", ["{name: NCCL_DEBUG, value: null}", "{name: NCCL_DEBUG, value: }"])
+def test_a_variable_that_is_null_is_an_empty_text(
+    item: str, tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(f"env:\n- {item}\n- {{name: XLA_FLAGS, value: {OLD}}}\n")
+    assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 0
+    said = capsys.readouterr()
+    assert said.out == path.read_text().replace(OLD, NEW)
+    assert "FLAG503" not in said.err
+
+
+def test_what_is_not_fixed_because_another_program_has_it_is_said_so(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "notes.md"
+    path.write_text(
+        f"```sh\nexport XLA_FLAGS={OLD}\n```\n\n```sh\nexport XLA_FLAGS=--xla_no=1\n```\n"
+    )
+    checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2")
+    assert "(the fix may change the program)" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["/etc/profile.d/nccl.sh", "more.sh", "venv/bin/activate"])

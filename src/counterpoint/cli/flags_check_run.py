@@ -28,10 +28,13 @@ from counterpoint.flags.check import (
     in_place,
 )
 from counterpoint.flags.jaxlib import find_interpreter
-from counterpoint.flags.lint import Remark
+from counterpoint.flags.lint import Remark, Severity
 from counterpoint.flags.parse import IssueKind, ParsedSource, read_text
+from counterpoint.flags.settings import Channel
 from counterpoint.report.flags import check_lines, fix_lines, nothing_lines, summary_lines
 
+_FORMS: Final = {"kubernetes": "yaml", "slurm": "shell"}
+"""Names of what was read for the forms in which it can be read again."""
 _NAMED: Final = 10
 """Maximum number of unread parts named in an error."""
 
@@ -107,16 +110,17 @@ def _fix(found: SettingsSource, question: CheckRequest, out: Path | None, *, as_
             next=Retry(without=("fix", "out")),
         )
     fixed, examination = fix_and_examine(found.written, question)
-    source, undone = found.written.source, tuple[Remark, ...]()
-    if source:
-        where = found.written.where
+    undone: tuple[Remark, ...] = ()
+    if found.written.source:
+        written = found.written
+        form = _FORMS.get(written.form, written.form)
         rewritten = in_place(
-            source,
             fixed.made,
             fixed.written,
-            lambda python_text: read_text(python_text, where, form="python"),
+            lambda text: read_text(text, written.where, form=form, reach=written.reach),
         )
-        text, undone = rewritten.text, rewritten.undone
+        text = rewritten.text
+        undone = tuple(one for one in rewritten.undone if one.severity is not Severity.NOTE)
         fixed = replace(fixed, made=rewritten.made, omitted=())
     else:
         text = corrected(fixed.written, release(question.jaxlib))
@@ -186,7 +190,10 @@ def _python_of(command: Sequence[str]) -> str | None:
 
 def _next(found: Examination, form: str, source: str | None, options: Mapping[str, object]) -> str:
     """Return the next useful command, for the same release and chip."""
-    fixable = any(remark.fix and remark.fix.safe for remark in found.remarks)
+    fixable = any(
+        remark.fix and remark.fix.safe and remark.channel is not Channel.JAX_CONFIG
+        for remark in found.remarks
+    )
     if fixable and form != "toml" and source is not None and source != "-":
         given = [(name, str(value)) for name, value in options.items() if value is not None]
         same = [word for pair in given for word in pair]

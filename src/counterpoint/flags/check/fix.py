@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import settings
 from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.check.examination import in_order
 from counterpoint.flags.forms import SettingsForm, quoted, render
 from counterpoint.flags.lint import Fix, Remark, Severity
 from counterpoint.flags.parsed import IssueKind, Occurrence, ParsedSource, SyntaxIssue, as_issue
 from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.text import join_xla_flags, render_xla_flags
 
-_FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
 _PLAIN: Final = re.compile(r"[\w=.,:/+-]*", re.ASCII)
 """Characters that mean the same in any Python literal."""
 
@@ -31,33 +31,74 @@ class InPlaceFix:
 
 
 def in_place(
-    source: str, made: tuple[Remark, ...], wanted: ParsedSource, read: Callable[[str], ParsedSource]
+    made: tuple[Remark, ...], wanted: ParsedSource, read: Callable[[str], ParsedSource]
 ) -> InPlaceFix:
     """Apply fixes to the source, if reading the result yields the wanted settings.
 
-    Expressions for what a program inherits or computes stay as they are. Only a flag that occurs
-    literally and once on its line is rewritten; the others are left to the reader, in `undone`.
+    Expressions for what a program inherits or computes stay as they are. Only what occurs literally
+    and once on its line is rewritten; the rest is left to the reader, in `undone`.
     """
-    rows = source.split("\n")
+    source = wanted.source
+    rows: list[str | None] = [*source.split("\n")]
     done = [remark for remark in made if _rewrite(rows, remark)]
     undone = tuple(remark for remark in made if remark not in done)
-    text = "\n".join(rows)
-    if not undone and read(text).settings.flags != wanted.settings.flags:
+    text = "\n".join(row for row in rows if row is not None)
+    result = read(text)
+    wrong = not undone and _flags_of(result) != _flags_of(wanted)
+    if wrong or _issues(result) > _issues(wanted):
         return InPlaceFix(source, (), made)
-    return InPlaceFix(text, tuple(done), undone)
+    return InPlaceFix(text, in_order(done), undone)
 
 
-def _rewrite(rows: list[str], one: Remark) -> bool:
-    line = one.place.line
-    if one.fix is None or one.channel not in _FLAGS or line is None or line > len(rows):
+def _issues(written: ParsedSource) -> int:
+    return sum(len(program.issues) for program in written.programs)
+
+
+def _flags_of(written: ParsedSource) -> list[Mapping[str, str]]:
+    """Return the flags of each program that has some."""
+    return [program.settings.flags for program in written.programs if program.settings.flags]
+
+
+def _rewrite(rows: list[str | None], one: Remark) -> bool:
+    """Rewrite one setting, or remove the row that has nothing else; False if that can't be done."""
+    row = rows[one.place.line - 1] if one.place.line in range(1, len(rows) + 1) else None
+    if one.fix is None or row is None:
         return False
-    new = " ".join(f"--{name}={value}" for name, value in one.fix.instead)
-    row = rows[line - 1]
-    found = [*re.finditer(rf"(?<![\w-]){re.escape(one.text)}(?![^\s\"'\\])", row)]
-    if len(found) != 1 or not all(_PLAIN.fullmatch(word) for word in (*new.split(), one.text)):
+    new = [f"{name}={value}" for name, value in one.fix.instead]
+    old = one.text
+    if one.text.startswith("--"):
+        new = [f"--{word}" for word in new]
+    elif one.channel is Channel.ENVIRONMENT:
+        name, _, value = one.text.partition("=")
+        if not new:
+            return _remove(rows, one.place.line or 0, name, value)
+        if len(new) > 1 or one.fix.instead[0][1] != value:
+            return False
+        old, new = name, [one.fix.instead[0][0]]
+    else:
         return False
-    rows[line - 1] = f"{row[: found[0].start()]}{new}{row[found[0].end() :]}"
+    found = [*re.finditer(rf"(?<![\w-]){re.escape(old)}(?![^\s\"'\\=:,;)\]}}])", row)]
+    if len(found) != 1 or not all(_PLAIN.fullmatch(word) for word in (*new, old)):
+        return False
+    before, after = row[: found[0].start()], row[found[0].end() :]
+    rows[(one.place.line or 0) - 1] = f"{before}{' '.join(new)}{after}"
     return True
+
+
+def _remove(rows: list[str | None], line: int, name: str, value: str) -> bool:
+    """Remove the row of a manifest or script that sets a variable, and nothing else."""
+    either, quote = re.escape(name), "[\"']?"
+    given = rf"{quote}{re.escape(value)}{quote}\s*"
+    row, after = rows[line - 1] or "", (rows[line] if line < len(rows) else None) or ""
+    if re.fullmatch(rf"\s*(?:- |export )?\s*{quote}{either}(?:=|{quote}:\s+){given}", row):
+        rows[line - 1] = None
+        return True
+    if re.fullmatch(rf"\s*- name:\s+{quote}{either}{quote}\s*", row) and re.fullmatch(
+        rf"\s*value:\s+{given}", after
+    ):
+        rows[line - 1 : line + 1] = [None, None]
+        return True
+    return False
 
 
 _OF_FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
@@ -199,16 +240,21 @@ def fix(written: ParsedSource, check: Check) -> FixResult:
     """Fix what can be fixed safely.
 
     A fix may require another one (a new name with an old value), so this is repeated until nothing
-    changes.
+    changes. In a source that is fixed in place, these are the fixes of all its programs.
     """
-    applied: list[Remark] = []
+    applied: dict[Remark, None] = {}
     for _ in range(_ROUNDS):
         remarks = check(written)
-        chosen = dict(_chosen(written, remarks))
-        if not chosen:
+        programs = written.programs if written.source else (written,)
+        chosen = [dict(_chosen(program, remarks)) for program in programs]
+        if not any(chosen):
             break
-        applied += chosen.values()
-        written = replace(written, given=tuple(_rewritten(written.given, chosen)))
+        applied |= dict.fromkeys(remark for fixes in chosen for remark in fixes.values())
+        fixed = [
+            replace(program, given=tuple(_rewritten(program.given, fixes)))
+            for program, fixes in zip(programs, chosen, strict=True)
+        ]
+        written = replace(fixed[0], others=tuple(fixed[1:]) or written.others)
     return FixResult(written, tuple(applied), check(written), left_out(written))
 
 

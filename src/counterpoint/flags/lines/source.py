@@ -149,7 +149,8 @@ def _certain(written: ParsedSource) -> Settings:
     doubtful += [
         f"{occurrence.name!r} is not a setting: {why}" for occurrence, why in written.refused
     ]
-    doubtful += ["several programs are started" for _ in written.others[:1]]
+    if any(other.settings.flags != written.settings.flags for other in written.others):
+        doubtful.append("several programs are started")
     if doubtful:
         raise InputError(
             f"{written.where}: {doubtful[0]}",

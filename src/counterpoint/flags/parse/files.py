@@ -121,7 +121,11 @@ def read_docker(text: str, where: str) -> ParsedSource:
             unread.append(f"line {line}: {name} {' '.join(body.split())}")
     found = read_shell("\n".join(rows), where)
     return replace(
-        found, form="docker", notes=(*notes, *found.notes), unread=(*unread, *found.unread)
+        found,
+        form="docker",
+        notes=(*notes, *found.notes),
+        unread=(*unread, *found.unread),
+        source="",
     )
 
 

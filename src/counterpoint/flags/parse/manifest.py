@@ -80,7 +80,7 @@ def read_yaml(text: str, where: str) -> ParsedSource:
     for node in nodes:
         manifest.visit(node, "")
     kubernetes = re.search(r"^apiVersion:", text, re.MULTILINE)
-    return manifest.parsed("kubernetes" if kubernetes else "yaml")
+    return replace(manifest.parsed("kubernetes" if kubernetes else "yaml"), source=text)
 
 
 def _documents(text: str, where: str) -> list[yaml.Node] | None:
@@ -188,9 +188,10 @@ class _Manifest:
             return True
         if not set(fields) <= {"name", "value", "valueFrom"} or not (listed or plain):
             return False
-        if isinstance(value, yaml.ScalarNode):
+        empty = value is None or value.tag == _NULL  # which Kubernetes reads as an empty text
+        if isinstance(value, yaml.ScalarNode) and not empty:
             written = self._referred(self._text(value))
-        elif value is None and listed:
+        elif empty and listed:
             written = TracedText()
         else:
             return False
@@ -299,12 +300,13 @@ class _Manifest:
 
     def _set(self, name: str, value: TracedText, line: int) -> None:
         earlier = self.assigned.pop(name, None)
-        if earlier and name in FLAG_VARIABLES and earlier.value.text.split() != value.text.split():
+        if earlier and name in FLAG_VARIABLES:
             self.superseded.append(earlier)
-            self.notes[
-                f"line {line}: a different program's {name} than in line {earlier.line};"
-                " each is checked separately"
-            ] = None
+            if earlier.value.text.split() != value.text.split():
+                self.notes[
+                    f"line {line}: a different program's {name} than in line {earlier.line};"
+                    " each is checked separately"
+                ] = None
         self.assigned[name] = Assignment(name, value, line=line)
 
     def parsed(self, form: str) -> ParsedSource:

@@ -377,7 +377,7 @@ def read_shell(
     """Return the settings of programs started by a script. `before`: its inherited environment."""
     state = ShellState(where, budget or TextBudget(where), dict(before or {}), whole=whole)
     ShellReader(state).read(text, line)
-    return state.parsed(slurm_numbers(text))
+    return replace(state.parsed(slurm_numbers(text)), source=text if state.mixed else "")
 
 
 def read_words(
@@ -402,4 +402,5 @@ def read_words(
         layout=inner.layout or parsed.layout,
         notes=(*parsed.notes, *inner.notes),
         unread=(*parsed.unread, *inner.unread),
+        source="",
     )

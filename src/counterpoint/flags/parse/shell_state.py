@@ -216,12 +216,13 @@ class ShellState:
             self._doubt(one.name, one.value)
         if one.name in FLAG_VARIABLES:
             self._may_overwrite(one.name, self.values.get(one.name, TracedText()), one.value, line)
-            if earlier and earlier.value.text != one.value.text:
+            if earlier and earlier.value != one.value:
                 self.superseded.append(earlier)
-                self.notes[
-                    f"line {line}: a different {one.name} for this command than in line"
-                    f" {earlier.line}; each is checked separately"
-                ] = None
+                if earlier.value.text != one.value.text:
+                    self.notes[
+                        f"line {line}: a different {one.name} for this command than in line"
+                        f" {earlier.line}; each is checked separately"
+                    ] = None
         self.for_command[one.name] = one
 
     def _may_overwrite(self, name: str, before: TracedText, value: TracedText, line: int) -> None:
@@ -305,6 +306,11 @@ class ShellState:
         self.issue(IssueKind.STRAY, "XLA_FLAGS", word.text, why, word.line)
 
     # Results.
+
+    @property
+    def mixed(self) -> bool:
+        """Whether several programs are started, and not all with the same variables."""
+        return bool(self.superseded) or (self.programs > 1 and bool(self.for_command))
 
     def assigned(self, *, every: bool = False) -> Iterator[Assignment]:
         """Yield the script's own variables as a program started last would inherit them.

@@ -95,13 +95,23 @@ def fix_lines(
         yield printable(f"left out: {issue.place}: {_short(issue.text)}: {lost_flags_text(issue)}")
     for remark in found.remarks:
         if (remark.place, remark.text) not in omitted and remark.severity is not Severity.NOTE:
-            unsafe = " (the fix may change the program)" if remark.fix else ""
-            yield f"not fixed{unsafe}: {remark_line(remark)}"
-    if found.written.others:
+            yield f"not fixed{_why_not(fixed, remark)}: {remark_line(remark)}"
+    if found.written.others and not found.written.source:
         programs = counted_noun(len(found.written.others), "other program")
         yield f"not written: the flags of {programs} of this source; only those of the last one are"
     yield from _reading_lines(found)
     yield printable(_confirmed(found))
+
+
+def _why_not(fixed: FixResult, one: Remark) -> str:
+    """Return why a fix was not applied, if there is one."""
+    if one.fix is None:
+        return ""
+    if not one.fix.safe:
+        return " (the fix may change the program)"
+    last = fixed.written.given
+    own = any((given.place, given.text) == (one.place, one.text) for given in last)
+    return "" if own or fixed.written.source else " (of another program, which is not written)"
 
 
 def nothing_lines(found: Examination) -> Iterator[str]:
