@@ -551,15 +551,24 @@ def test_a_variable_that_is_null_is_an_empty_text(
     assert "FLAG503" not in said.err
 
 
-def test_what_is_not_fixed_because_another_program_has_it_is_said_so(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    path = tmp_path / "notes.md"
-    path.write_text(
-        f"```sh\nexport XLA_FLAGS={OLD}\n```\n\n```sh\nexport XLA_FLAGS=--xla_no=1\n```\n"
+def test_a_fix_of_two_branches_may_make_them_equal(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "job.sh"
+    text = "if x; then\n  {0}\nelse\n  {1}\nfi\npython a.py\n".format(
+        "export XLA_FLAGS='{0} {1}'", "export XLA_FLAGS='{0} '"
     )
-    checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2")
-    assert "(the fix may change the program)" not in capsys.readouterr().err
+    path.write_text(text.format(OLD, "--xla_no=1"))
+    assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 0
+    assert capsys.readouterr().out == text.format(NEW, "")
+
+
+def test_what_is_not_fixed_because_another_program_has_it_is_said_so(capsys: Captured) -> None:
+    script = f"XLA_FLAGS={OLD} python a.py; XLA_FLAGS=--xla_dump_to=/a python b.py"
+    words = ["flags", "check", "--fix", "--no-probe", "--jaxlib", "0.10.2", "--"]
+    assert main([*words, "bash", "-c", script]) == 1
+    said = capsys.readouterr()
+    assert said.out == 'export XLA_FLAGS="--xla_dump_to=/a"\n'
+    assert "not fixed (of another program, which is not written): " in said.err
+    assert "may change the program" not in said.err
 
 
 @pytest.mark.parametrize("name", ["/etc/profile.d/nccl.sh", "more.sh", "venv/bin/activate"])

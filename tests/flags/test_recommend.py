@@ -402,8 +402,10 @@ def test_a_slurm_job_asks_for_the_hosts_and_processes_of_the_target(
 @pytest.mark.parametrize(
     ("target", "where", "one"),
     [
-        ("v5e-256", "on TPU v5e, 1 slice, 64 hosts", True),
-        ("2xv5e-256", "on TPU v5e, 2 slices, 128 hosts", False),
+        ("v5e-256", "on TPU v5e, 1 slice, 64 hosts of 4 chips\n", True),
+        ("2xv5e-256", "on TPU v5e, 2 slices, 128 hosts of 4 chips\n", False),
+        ("v6e-8", "on TPU v6e, 1 slice, 1 host of 8 chips\n", True),
+        ("2xv6e-8", "on TPU v6e, 2 slices, 4 hosts of 4 chips\n", False),
         ("v3-32", "on TPU v3, 1 slice\n", True),  # how many chips its hosts have is not known here
     ],
 )
@@ -436,6 +438,22 @@ def test_what_helps_comes_first_and_what_cost_time_last() -> None:
     assert costly
     assert min(costly) > min(first)
     assert lines[-1].promise == max(one.promise for one in lines)
+
+
+def test_the_order_of_the_lines_is_that_of_what_was_predicted_and_measured() -> None:
+    """In each of two parts (not known, or known to be slower) the changes beside them ascend."""
+    for workload in ("fsdp", "tp", "dp", "pp", "ep"):
+        changes = [
+            (one.line.effect == "slower", max(trial.change or 0.0 for trial in one.tried))
+            for one in asked(workload, chip="H100").lines
+            if one.tried
+        ]
+        assert changes == sorted(changes)
+
+
+def test_what_was_tried_on_the_gpus_of_one_vendor_is_not_said_of_another() -> None:
+    assert any(one.tried for one in asked("fsdp", chip="A100").lines)
+    assert not any(one.tried for one in asked("fsdp", chip="MI300X").lines)
 
 
 def test_each_line_says_what_it_depends_on() -> None:

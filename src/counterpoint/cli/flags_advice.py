@@ -248,6 +248,7 @@ def _situation(
         chip=where.chip if where is not None else None,
         hosts=where.hosts if where is not None else None,
         slices=where.slices if where is not None else None,
+        chips_per_host=where.chips_per_host if where is not None else None,
         devices=where.count if where is not None else None,
         program=program_facts(scheduled, known.version) if scheduled is not None else None,
         where=shlex.quote(str(program)) if program is not None else None,

@@ -25,6 +25,7 @@ from counterpoint.flags.settings import Channel, Layout, Settings, add_to_list
 from counterpoint.flags.thresholds import Thresholds, thresholds
 from counterpoint.flags.tried import TriedFlag, tried_flags
 from counterpoint.flags.values import refusal
+from counterpoint.flags.versions import chip_family
 from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.model import launched
@@ -112,8 +113,7 @@ _DUMP: Final = f"{option_of('program')} DUMP"
 _LOST: Final = "set to"
 _LOST_COMPILE: Final = "it ended the compile of"
 _NO_CHANGE: Final = 0.0005
-_DECIDED: Final = 0.005
-"""Share of a common step's predicted time from which a flag is known to help, or to cost time."""
+_MEASURED: Final = 1.0  # more than any predicted change
 _PASSES: Final = "xla_disable_hlo_passes"
 _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 
@@ -122,7 +122,8 @@ _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 class RecommendationRequest:
     """The input of a recommendation. `chip` is as `hardware` names it; None means unknown.
 
-    `where` is the location of the program, as a command takes it. `slices` is None of GPUs.
+    `where` is the location of the program, as a command takes it. `slices` and `chips_per_host` are
+    None of GPUs.
     """
 
     workloads: tuple[str, ...]
@@ -131,6 +132,7 @@ class RecommendationRequest:
     chip: str | None = None
     hosts: int | None = None
     slices: int | None = None
+    chips_per_host: int | None = None
     devices: int | None = None
     program: ProgramFacts | None = None
     where: str | None = None
@@ -192,12 +194,16 @@ class RecommendedLine:
         return place.removeprefix(" in ")
 
     @property
-    def promise(self) -> int:
-        """The order without a program: 0 what is known to help, 1 the rest, 2 what cost time."""
+    def promise(self) -> float:
+        """The order without a program: negative is what is known to help, positive what cost time.
+
+        It is the largest change on a common step; what a measurement found slower comes last.
+        """
         changes = [trial.change for trial in self.tried if trial.change is not None]
-        if self.line.effect == "slower" or any(change > _DECIDED for change in changes):
-            return 2
-        return 0 if any(change < -_DECIDED for change in changes) else 1
+        change = max(changes, key=abs, default=0.0)
+        if self.line.effect == "slower":
+            return _MEASURED + max(change, 0.0)
+        return change if abs(change) >= _NO_CHANGE else 0.0
 
 
 @frozen
@@ -267,7 +273,8 @@ def _crashing(
             continue
         version = situation.release.version
         trials = tried_flags(name, found.line.value, version, situation.workloads)
-        advised[name] = replace(found, tried=trials)
+        if _same_vendor(situation.chip):  # XLA predicts nothing of another vendor's chips
+            advised[name] = replace(found, tried=trials)
         crash = next((trial for trial in trials if trial.crash), None)
         if crash is not None:
             del advised[name]
@@ -276,6 +283,12 @@ def _crashing(
                 f" {crash.target}): {crash.crash}"
             )
             yield DroppedLine(name, found.line.value, found.recipes[0], why)
+
+
+def _same_vendor(chip: str | None) -> bool:
+    """Return whether the trials, on NVIDIA's GPUs, tell something about a chip."""
+    family = chip_family(chip)
+    return family is None or family.is_nvidia
 
 
 def _by_promise(advised: dict[str, RecommendedLine]) -> dict[str, RecommendedLine]:

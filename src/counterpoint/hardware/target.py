@@ -171,10 +171,11 @@ class Devices:
     """The devices that run the program: how many of which chip, on how many hosts.
 
     `hosts` is None if it is unknown how many of the chip a host has: of the first TPUs. `slices`
-    is None of GPUs, which have none; a slice of TPUs usually has many hosts.
+    is None of GPUs, which have none; a slice of TPUs usually has many hosts, of `chips_per_host`.
     """
 
     chip: str
     count: int
     hosts: int | None = 1
     slices: int | None = None
+    chips_per_host: int | None = None

@@ -134,6 +134,7 @@ def parse_devices(text: str) -> Devices:
                 count=where.devices,
                 hosts=where.hosts,
                 slices=where.tpu.slices,
+                chips_per_host=where.tpu.chips_per_host,
             )
     found = _spelt(text)
     chip = known_chip(found["chip"])

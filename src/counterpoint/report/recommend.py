@@ -108,7 +108,9 @@ def _situation(found: Recommendation) -> str:
     if situation.slices is not None:
         parts.append(counted_noun(situation.slices, "slice"))
     if situation.hosts is not None:
-        parts.append(counted_noun(situation.hosts, "host"))
+        chips = situation.chips_per_host  # some TPUs have machines of 4 and of 8 chips
+        of = f" of {counted_noun(chips, 'chip')}" if chips is not None else ""
+        parts.append(counted_noun(situation.hosts, "host") + of)
     if situation.devices == 1:
         parts.append("one device")
     if situation.program is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -54,9 +54,10 @@ def _issues(written: ParsedSource) -> int:
     return sum(len(program.issues) for program in written.programs)
 
 
-def _flags_of(written: ParsedSource) -> list[Mapping[str, str]]:
-    """Return the flags of each program that has some."""
-    return [program.settings.flags for program in written.programs if program.settings.flags]
+def _flags_of(written: ParsedSource) -> set[frozenset[tuple[str, str]]]:
+    """Return the flags of each program that has some; two programs may have the same ones."""
+    flags = (program.settings.flags for program in written.programs)
+    return {frozenset(found.items()) for found in flags if found}
 
 
 def _rewrite(rows: list[str | None], one: Remark) -> bool:
