@@ -553,7 +553,7 @@ def test_a_variable_that_is_null_is_an_empty_text(
 
 def test_a_fix_of_two_branches_may_make_them_equal(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "job.sh"
-    text = "if x; then\n  {0}\nelse\n  {1}\nfi\npython a.py\n".format(
+    text = "if x; then\n  {}\nelse\n  {}\nfi\npython a.py\n".format(
         "export XLA_FLAGS='{0} {1}'", "export XLA_FLAGS='{0} '"
     )
     path.write_text(text.format(OLD, "--xla_no=1"))
