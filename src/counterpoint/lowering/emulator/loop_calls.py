@@ -71,6 +71,7 @@ class LoopCalls:
         self._first_s: float | None = None  # when the step was called first
         self._met: list[LoweredFunction] = []
         self._loose: set[int] = set()
+        self._is_usual = True  # the shape of the last call
         self._shapes: dict[int, _Shape] = {}  # of functions that were called, by their id
 
     @property
@@ -126,6 +127,7 @@ class LoopCalls:
             self._functions[function.key] = function
             if function.key == self.step.key:
                 self.step = function
+        self._is_usual = self._functions[function.key] is function or mine.shapes == its.shapes
 
     def measures(self, function: LoweredFunction) -> bool:
         """Return whether it is known to be part of an iteration, whose memory is then measured."""
@@ -192,8 +194,11 @@ class LoopCalls:
 
     @property
     def _is_settled(self) -> bool:
-        """Whether the results of each function of the cycle are taken by one of it."""
-        if self.cycle is None:
+        """Whether the results of each function of the cycle are taken by one of it.
+
+        Nor is it settled as long as the last call was of another shape than is called most.
+        """
+        if self.cycle is None or not self._is_usual:
             return False
         keys = set(self.cycle.keys)
         return all(any((key, taker) in self._fed for taker in keys) for key in keys)
