@@ -156,7 +156,7 @@ class TestOutput:
                 check=False,
                 timeout=60,
             )
-        assert done.returncode == 1
+        assert done.returncode == 2
         (line,) = done.stderr.splitlines()
         assert line.startswith("error: ")
         assert line.endswith(os.strerror(errno.ENOSPC))
