@@ -38,6 +38,18 @@ def test_a_helper_does_what_the_event_around_it_does() -> None:
     assert parts(loop(between)) == {"input": 40, "unknown": 10, "dispatch": 10}
 
 
+def test_a_wait_for_another_thread_names_the_programs_own_frame() -> None:
+    """The innermost frame is a lock of Python's library, which no reader of a loop ever wrote."""
+    lock = [Event("$threading.py:295 wait", 6, 28), Event("$<unknown> acquire", 7, 26)]
+    own = Event("$mine.py:18 main", 1, 48)
+    queue = idle_of(case(loop([own, Event("$queue.py:154 get", 5, 30), *lock])))
+    assert queue.top(IdleCause.INPUT)[0][0] == "$<unknown> acquire in $mine.py:18 main"
+    assert queue.ms(IdleCause.INPUT) == pytest.approx(0.030)
+    event = idle_of(case(loop([own, *lock])))
+    assert event.top(IdleCause.THREAD)[0][0] == "$<unknown> acquire in $mine.py:18 main"
+    assert event.ms(IdleCause.THREAD) == pytest.approx(0.028)
+
+
 def test_next_inside_of_a_call_is_no_input() -> None:
     between = [Event("$builtins next", 52, 5)]
     assert parts(loop(between)) == {"unknown": 50, "dispatch": 10}
@@ -206,6 +218,10 @@ def test_a_profile_without_host_events_says_that_it_does_not_know() -> None:
         ("data_fetch", IdleCause.INPUT),
         ("$data_loader.py:33 load_next_batch", IdleCause.INPUT),
         ("$dataloader.py:701 __next__", IdleCause.INPUT),
+        ("$queue.py:154 get", IdleCause.INPUT),
+        ("$queues.py:103 get", IdleCause.INPUT),
+        ("$<unknown> acquire", IdleCause.THREAD),
+        ("$_base.py:428 result", IdleCause.THREAD),
         ("BufferFromHostBuffer", IdleCause.TRANSFER),
         ("$profiler.py:213 stop_trace", IdleCause.PROFILER),
         ("$profiler.py:356 wrapper", None),

@@ -32,6 +32,22 @@ def test_python_between_steps(said: Said) -> None:
     said(finding)
 
 
+def test_waiting_for_a_thread_is_no_python_to_be_moved_to_one(said: Said) -> None:
+    (finding,) = found(
+        loop([Event("$mine.py:7 main", 0, 50), Event("$threading.py:611 wait", 1, 48)])
+    )
+    assert "waiting for another thread 0.048 ms" in finding.detail
+    assert "input pipeline is too slow" in finding.remedy.text
+    assert finding.doubt is None
+    said(finding)
+
+
+def test_what_the_python_tracer_did_not_show_is_not_to_be_recorded_with_it() -> None:
+    (finding,) = found(loop([Event("$mine.py:7 main", 0, 5)]))
+    assert "profile_python" not in finding.remedy.text
+    assert "TraceAnnotation" in finding.remedy.text
+
+
 def test_many_calls() -> None:
     (finding,) = found(loop([Event("PjitFunction(norm)", 0, 45)], call=15))
     assert "calling jitted functions 0.06 ms" in finding.detail

@@ -426,15 +426,15 @@ def test_steps_inside_the_profile_that_agree_with_it_are_no_matter_of_markers() 
 
 
 def test_a_line_for_every_fifth_step_tells_of_five_steps() -> None:
-    """One interval inside the profile is five steps; eight outside it are forty."""
+    """One interval inside the profile is five steps; six before it are thirty."""
     run = a_run(0.130)
-    starts = [0.650 * n for n in range(5)] + [2.6 + 0.150 + 0.650 * n for n in range(5)]
+    starts = [0.625 * n for n in range(7)] + [3.75 + 0.150 * n for n in (1, 2, 3)]
     steps = tuple(StepStart(5 * n, start, "log") for n, start in enumerate(starts))
-    window = ProfileWindow("done", opened_s=2.59, closed_s=2.76)
+    window = ProfileWindow("done", opened_s=3.75, closed_s=4.25)
     python = ObservedProcess(1, {}, "cpu", (), None, None, {}, window, {})
     run = replace(run, ranks=(replace(run.ranks[0], steps=steps, processes=(python,)),))
     text = flat(plain_text(explain_document(explain(accumulated()), run=run)))
-    assert "130.0 ms median 35 steps, by the run's own count" in text
+    assert "125.0 ms median 30 steps, by the run's own count" in text
     assert "30.00 ms by the run's own count, too" in text
     assert " 46 " in plain_text(runs_document([run], [], "here"))
 

@@ -230,9 +230,12 @@ def meanwhile(data: StepData, rows: Rows) -> str:
     high = min(gain.high, covered)  # no more than there is work that could overlap them
     if high < _LITTLE * exposed_ms(rows):
         return ""
+    them = "it" if len(rows) == 1 else f"all {len(rows):,} collectives of this finding"
+    low, high = (f"{ms:,.2f}" for ms in (min(gain.low, high), high))
     return (
-        ". In the current order, overlapping all work that does not need them would gain"
-        f" {min(gain.low, high):,.2f} to {high:,.2f} ms per step"
+        f". In the current order, overlapping {them} with all work that needs nothing of"
+        f" {'it' if len(rows) == 1 else 'them'} would gain"
+        f" {low if low == high else f'{low} to {high}'} ms per step"
     )
 
 

@@ -28,6 +28,7 @@ class IdleCause(StrEnum):
     BLOCKED = "blocked"  # the host waits for a result and launches nothing
     RUNTIME = "runtime"  # the runtime blocks the host
     INPUT = "input"
+    THREAD = "thread"  # the host waits for another of its threads
     TRANSFER = "transfer"  # to a device
     DISPATCH = "dispatch"
     LAUNCHING = "launching"  # of the kernels of a run that has begun

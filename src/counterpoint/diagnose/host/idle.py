@@ -147,6 +147,7 @@ HIDEABLE: Final = (
     IdleCause.TRANSFER,
     IdleCause.DISPATCH,
     IdleCause.PYTHON,
+    IdleCause.THREAD,
     IdleCause.UNKNOWN,
 )
 """Activities of a host that does not wait for results while a device is busy; input and compiling

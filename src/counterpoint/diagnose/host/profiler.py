@@ -13,7 +13,7 @@ _OF_NSYS: Final = "NvDriverVersion"
 
 _SUFFIXES: Final = (".sqlite", ".nsys-rep")
 
-_ANNOTATE: Final = (
+ANNOTATE: Final = (
     "put jax.profiler.TraceAnnotation around the parts of the loop (NVTX ranges in Nsight Systems;"
     " --trace=nvtx,osrt also records waits in the operating system)"
 )
@@ -29,7 +29,7 @@ class ProfilerKind(Enum):
         ),
         "profile without the Python tracer (python_tracer_level=0)",
     )
-    NSYS = (_ANNOTATE, "profile with less (nsys profile --sample=none --trace=cuda,nvtx)")
+    NSYS = (ANNOTATE, "profile with less (nsys profile --sample=none --trace=cuda,nvtx)")
 
     @property
     def see_the_host(self) -> str:

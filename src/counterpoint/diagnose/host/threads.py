@@ -6,6 +6,8 @@ around it.
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -23,10 +25,15 @@ _SWALLOWED: Final = (CAUSES.index(IdleCause.INPUT), CAUSES.index(IdleCause.PYTHO
 _SWALLOWS: Final = (CAUSES.index(IdleCause.DISPATCH), CAUSES.index(IdleCause.COMPILE))
 """Tracing and dispatch call `next` thousands of times; within them it is not input."""
 
+_THREAD: Final = CAUSES.index(IdleCause.THREAD)
 _PYTHON: Final = CAUSES.index(IdleCause.PYTHON)
 _UNKNOWN: Final = CAUSES.index(IdleCause.UNKNOWN)
 TRACED: Final = "$"
 """Prefix of the Python tracer's events."""
+
+_FRAME: Final = re.compile(r"\$(\w+)\.py:\d+ ")
+_STANDARD: Final = sys.stdlib_module_names | {"_base", "connection", "futures", "pool", "queues"}
+"""Files of Python's own library; the tracer names them without their directory."""
 
 
 @frozen(eq=False)
@@ -76,6 +83,7 @@ def thread(
     own = table[name]
     own[np.isin(name, _around_calls(name, own, parent, depth)) & ~traced[name]] = _UNKNOWN
     cause, giver = _inherit(own, parent, depth)
+    giver = _callers(giver, name, names, parent, depth)
     times, state = _moments(start, end, parent, depth)
     kept = (state[:-1] != _NONE) & (times[1:] > times[:-1])
     inner = state[:-1][kept]
@@ -127,12 +135,28 @@ def _inherit(own: Longs, parent: Longs, depth: Longs) -> tuple[Longs, Longs]:
         # Within an annotation, a named event without calls is Python that the user annotated.
         own_causes = np.where((own_causes == _NONE) & (around == _UNKNOWN), _PYTHON, own_causes)
         gives_way = np.isin(own_causes, _SWALLOWED) & np.isin(around, _SWALLOWS)
+        # A lock inside a loader is input, and inside a call it is a part of that.
+        gives_way |= (own_causes == _THREAD) & ~np.isin(around, (_PYTHON, _UNKNOWN))
         gives_way |= (own_causes == _NONE) | ((own_causes == _UNKNOWN) & (around == _PYTHON))
         found[level_events] = np.where(gives_way, around, own_causes)
         giver[level_events] = np.where(
             gives_way & (parent[level_events] != _NONE), giver[outer], level_events
         )
     return found, giver
+
+
+def _callers(giver: Longs, name: Longs, names: Sequence[str], parent: Longs, depth: Longs) -> Longs:
+    """Return, instead of an event in Python's own library, the program's frame that called it."""
+    files = [_FRAME.match(text) for text in names]
+    library = np.array([text == "$<unknown> acquire" for text in names], bool)
+    library |= np.array([file is not None and file[1] in _STANDARD for file in files], bool)
+    frame = np.array([file is not None for file in files], bool) & ~library
+    caller = np.where(frame[name], np.arange(len(name)), _NONE)
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        inside = np.flatnonzero((depth == level) & (caller == _NONE) & (parent != _NONE))
+        caller[inside] = caller[parent[inside]]
+    known = library[name[giver]] & (caller[giver] != _NONE)
+    return np.where(known, caller[giver], giver)
 
 
 def _moments(start: Longs, end: Longs, parent: Longs, depth: Longs) -> tuple[Longs, Longs]:

@@ -113,8 +113,8 @@ def _finding(data: StepData, rows: Rows) -> Finding:
         title=f"devices wait {ms_text(exposed_ms(rows))} per step for {kinds(rows)}",
         detail=(
             f"{hidden:.0%} of {ms_text(whole)} of communication is hidden behind compute; of the"
-            f" rest, {place_of(first)} takes {ms_text(first['own_ms'])} per step:"
-            f" {first['why'] or _beside(first)}{_too_long(first)}{meanwhile(data, rows)}"
+            f" rest, {place_of(first)} takes {ms_text(first['own_ms'])} per step,"
+            f" {_times(first['count'])}: {first['why'] or _beside(first)}{_too_long(first)}{meanwhile(data, rows)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,
@@ -135,6 +135,11 @@ def _beside(row: dict[str, Any]) -> str:
     return f"{ms_text(row['movable_ms'])} of other work of its computation could overlap it"
 
 
+def _times(count: float) -> str:
+    """Return how often a collective is executed in a step; what follows is of one execution."""
+    return "in one execution" if count == 1 else f"in {count:,.3g} executions; of each"
+
+
 def _too_long(row: dict[str, Any]) -> str:
     """Say that no schedule hides the collective, if this is so."""
     parts = (row["mean_transfer_ms"], row["slack_ms"], row["movable_ms"])
@@ -143,8 +148,8 @@ def _too_long(row: dict[str, Any]) -> str:
     if None in parts or row["mean_transfer_ms"] <= row["slack_ms"] + row["movable_ms"]:
         return ""
     return (
-        f". Each of its transfers, of {row['mean_transfer_ms']:,.3g} ms, is longer than all work"
-        f" that could overlap it: {row['slack_ms']:,.3g} ms beside it,"
+        f". Its transfer, {row['mean_transfer_ms']:,.3g} ms in the mean of all executions, is"
+        f" longer than all work that could overlap it: {row['slack_ms']:,.3g} ms beside it,"
         f" {row['movable_ms']:,.3g} ms elsewhere"
     )
 

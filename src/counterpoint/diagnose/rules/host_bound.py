@@ -33,7 +33,8 @@ Python: move logging, metrics and bookkeeping out of the loop or to a thread. Di
 large jitted functions instead of many small ones. Launching: command buffers launch many kernels at
 once. If nothing is recorded, the host may work, sleep or wait for a result (`block_until_ready`);
 the Python tracer (`counterpoint run --profile-python`, or `python_tracer_level=1`), or annotations
-under Nsight Systems, show which.
+under Nsight Systems, show which. Waiting for another thread (a lock, an event, `join`, the result of
+a future): speed up that thread; where it prepares batches, that is the input pipeline.
 
 ## Fix safety
 
@@ -63,7 +64,7 @@ from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
-from counterpoint.diagnose.host.profiler import profiler_of
+from counterpoint.diagnose.host.profiler import ANNOTATE, profiler_of
 from counterpoint.diagnose.host.threads import TRACED
 from counterpoint.diagnose.step_data import StepData
 
@@ -73,6 +74,7 @@ SINCE: Final = "0.1"
 
 _CAUSES: Final = (
     IdleCause.PYTHON,
+    IdleCause.THREAD,
     IdleCause.DISPATCH,
     IdleCause.LAUNCHING,
     IdleCause.RUNTIME,
@@ -80,6 +82,7 @@ _CAUSES: Final = (
 )
 _SAID: Final = {
     IdleCause.PYTHON: "in Python",
+    IdleCause.THREAD: "waiting for another thread",
     IdleCause.DISPATCH: "calling jitted functions",
     IdleCause.LAUNCHING: "launching kernels of a running program",
     IdleCause.RUNTIME: "blocked by the runtime",
@@ -87,6 +90,8 @@ _SAID: Final = {
 }
 _REMEDIES: Final = {
     IdleCause.PYTHON: "move this Python out of the training loop or to a thread",
+    IdleCause.THREAD: "make the thread that it waits for faster, or let it work ahead: if it"
+    " prepares batches, the input pipeline is too slow and needs more workers and a longer queue",
     IdleCause.DISPATCH: "call few large jitted functions instead of many small ones",
     IdleCause.LAUNCHING: "use command buffers, which launch many kernels at once, or larger ones",
     IdleCause.RUNTIME: "find out what the runtime waits for: device memory, or too many launches"
@@ -129,6 +134,10 @@ def check(data: StepData) -> Iterator[Finding]:
     )
 
 
+def _traced(data: StepData) -> bool:
+    return any(name.startswith(TRACED) for name in data.timeline.host_names)
+
+
 def _title(total: float, *, shown: bool) -> str:
     if shown:
         return f"devices wait {ms_text(total)} per step for the host to launch"
@@ -140,7 +149,7 @@ def _remedy(data: StepData, cause: IdleCause) -> Remedy:
     if cause is IdleCause.LAUNCHING and switched_off:
         return Remedy(f"command buffers are disabled (--{_BUFFERS}=): enable them again")
     if cause is IdleCause.UNKNOWN:
-        more = profiler_of(data.timeline).see_the_host
+        more = ANNOTATE if _traced(data) else profiler_of(data.timeline).see_the_host
         return Remedy(f"{more}: the host may work, sleep, or wait for a result")
     return advise(data, _REMEDIES[cause])
 
@@ -150,6 +159,6 @@ def _doubt(data: StepData, idle: IdleTime, known: float) -> str | None:
         return "the profile does not show the launching thread"
     if not known:
         return "the host's activity in the gaps is not recorded"
-    if any(name.startswith(TRACED) for name in data.timeline.host_names):
+    if _traced(data) and idle.host_ms(IdleCause.PYTHON) > idle.host_ms(IdleCause.THREAD):
         return "the Python tracer was on: it slows Python down and may cause the gaps"
     return None

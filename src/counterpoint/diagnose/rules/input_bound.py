@@ -3,8 +3,8 @@
 ## What it does
 
 Measures the time of a step in which a device is idle and the launching thread is in the input
-pipeline: `next` of an iterator, tf.data, grain, a PyTorch DataLoader, or a function that the
-program names data loading.
+pipeline: `next` of an iterator, `get` of a queue that a thread or process fills, tf.data, grain, a
+PyTorch DataLoader, or a function that the program names data loading.
 
 ## Why it costs time
 
@@ -79,8 +79,8 @@ def check(data: StepData) -> Iterator[Finding]:
         basis=data.basis,
         evidence=idle.evidence(IdleCause.INPUT),
         remedy=Remedy(
-            "prepare batches ahead: more workers and a prefetch buffer in the input pipeline, and"
-            " the next batch on the devices before the current step ends"
+            "the input pipeline is too slow: prepare batches ahead with more workers and a prefetch"
+            " buffer, and put the next batch on the devices before the current step ends"
         ),
         doubt=None,
     )
