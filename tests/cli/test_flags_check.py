@@ -649,3 +649,36 @@ def test_toml_is_not_fixed_and_no_fix_is_suggested(tmp_path: Path) -> None:
     fixed = in_process("flags", "check", "x.toml", "--no-probe", "--fix", cwd=tmp_path)
     assert (fixed.returncode, fixed.stdout) == (2, "")
     assert "next: counterpoint flags check x.toml --no-probe\n" in fixed.stderr
+
+
+def test_prose_that_looks_like_a_script_is_offered_as_text(tmp_path: Path) -> None:
+    (tmp_path / "page.txt").write_text("export JAX_X=1 sets it\nThese don't seem useful.\n")
+    told = in_process("flags", "check", "page.txt", "--no-probe", cwd=tmp_path)
+    assert "page.txt:2: unclosed quote" in told.stderr
+    assert "next: counterpoint flags check page.txt --no-probe --form text" in told.stderr
+
+
+def test_options_of_a_trainer_in_prose_are_read(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(
+        "Add `--trainer.profiler true` and\n`--trainer.profilr_num_steps 3`.\n"
+        "| `--trainer.profiler_start_step` | the first step |\n"
+    )
+    assert checked(path, "--no-probe") == 1
+    said = capsys.readouterr()
+    assert [line.split(": ")[1] for line in said.out.splitlines()] == ["FLAG507 error"]
+    assert "on 2 settings" in said.err
+
+
+@pytest.mark.parametrize(
+    ("setting", "advice"),
+    [
+        ("NCCL_DEBUG=INFOO", "write INFO"),
+        ("XLA_PYTHON_CLIENT_ALLOCATOR=platfrom", "write platform"),
+    ],
+)
+def test_a_misspelled_value_has_the_word_that_is_meant(
+    setting: str, advice: str, capsys: Captured
+) -> None:
+    checked(setting, "--no-probe")
+    assert capsys.readouterr().out.strip().endswith(advice)

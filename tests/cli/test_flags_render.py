@@ -166,3 +166,29 @@ def test_compiler_options_that_a_form_has_no_place_for_are_told(run: Run, tmp_pa
     code, out, err = run(options, "--as", "compiler_options")
     assert '"xla_gpu_enable_triton_gemm": False' in out
     assert err == ""
+
+
+def test_a_flag_that_ends_compiles_is_rendered_with_a_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`flags show` then offers a prediction, which compiles, not a run."""
+    assert main(["flags", "render", "dus-fusion", "--jaxlib", "0.10.2"]) == 0
+    said = capsys.readouterr()
+    assert "--xla_gpu_enable_dynamic_slice_fusion=true" in said.out
+    assert "warning: --xla_gpu_enable_dynamic_slice_fusion: it ended the compile" in said.err
+    name = "xla_gpu_enable_dynamic_slice_fusion"
+    assert main(["flags", "show", name, "--jaxlib", "0.10.2"]) == 0
+    shown = capsys.readouterr()
+    told = shown.out + shown.err
+    assert "next: counterpoint predict --target 8xH100 --candidate dus-fusion" in told
+    assert "run --settings" not in told
+
+
+@pytest.mark.parametrize("command", [["recommend", "--for", "fsdp"], ["thresholds"]])
+def test_an_empty_program_is_called_empty(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "step.mlir"
+    path.touch()
+    assert main(["flags", *command, "--program", str(path)]) == 3
+    assert f"{path}: the file is empty" in capsys.readouterr().err

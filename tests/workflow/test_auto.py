@@ -109,3 +109,11 @@ def test_measuring_no_call_is_refused(counterpoint: Counterpoint) -> None:
     done = counterpoint(*words, JAX_PGLE_PROFILING_RUNS="0")
     assert done.returncode == 2
     assert "JAX_PGLE_PROFILING_RUNS=0" in done.stderr
+
+
+def test_a_percentile_above_100_is_refused(counterpoint: Counterpoint) -> None:
+    """XLA's aggregate of profiles is then empty, so that every cost would be missing."""
+    words = ("pgle", "auto", "--print-only", "--", "python", "t.py")
+    done = counterpoint(*words, JAX_PGLE_AGGREGATION_PERCENTILE="850")
+    assert done.returncode == 2
+    assert "JAX_PGLE_AGGREGATION_PERCENTILE=850: not a percentile" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -119,6 +120,16 @@ def test_a_profile_that_no_gpu_read_is_not_applied(
     assert flag["outcome"] == "ignored"
 
 
+@pytest.mark.parametrize("log", ["-", "/dev/stdin"])
+def test_a_log_is_read_from_a_pipe(log: str) -> None:
+    """As `kubectl logs train | counterpoint pgle check --log -`."""
+    words = [sys.executable, "-m", "counterpoint", "pgle", "check", "--log", log]
+    text = (LOGS / "full.loud.log").read_bytes()
+    done = subprocess.run(words, input=text, capture_output=True, check=False)
+    assert done.stdout.decode().startswith("The profile is   used\n")
+    assert done.returncode == 0
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -127,6 +138,7 @@ def test_a_profile_that_no_gpu_read_is_not_applied(
         (("p.pbtxt", "--log", "x"), "--log is checked alone"),
         (("--log", "missing.log"), "missing.log: not a log"),
         (("--log", "/dev/zero"), "/dev/zero: not a log"),
+        (("--log", "--json"), "--log needs a value"),
     ],
 )
 def test_what_is_missing_is_told(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import chain
@@ -34,6 +34,7 @@ from counterpoint.report.flags import (
 
 if TYPE_CHECKING:
     from counterpoint.compile.inputs import Workload
+    from counterpoint.flags.catalogue.flag import Release
     from counterpoint.flags.recommendation import Recommendation, RecommendationRequest
     from counterpoint.hardware import Target
 
@@ -402,11 +403,21 @@ def render_flags(  # noqa: PLR0913 - the options of the command
         return
     kind = SettingsForm(as_) if as_ else BY_SUFFIX.get(out.suffix if out else "", SettingsForm.BASH)
     text = render(settings, kind, release)
-    for line in unwritten_lines(settings, kind):
+    for line in (*unwritten_lines(settings, kind), *_crashes(written, release)):
         say_line(line)
     if json:
         text = in_options(render_json(settings, kind, text, written))
     _write(text, out, source, force=force)
+
+
+def _crashes(written: Sequence[ParsedSource], release: Release) -> Iterator[str]:
+    """Yield a warning about each flag with which compiles are known to end."""
+    from counterpoint.flags.lint import LintContext
+    from counterpoint.flags.rules import crashing_value
+
+    for source in written:
+        for found in crashing_value.check(LintContext(written=source, release=release)):
+            yield f"warning: --{found.name}: {found.message}; {found.advice}"
 
 
 def _read(source: str, form: str | None, version: str, allow: tuple[Path, ...]) -> ParsedSource:

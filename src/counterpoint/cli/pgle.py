@@ -237,7 +237,7 @@ def check(  # noqa: PLR0913 - the options of the command
     profile: Path | None = None,
     *,
     program: Path | None = None,
-    log: Path | None = None,
+    log: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
     module: str | None = None,
     min_coverage: float = COVERAGE,
     min_time: float | None = None,
@@ -253,7 +253,7 @@ def check(  # noqa: PLR0913 - the options of the command
         profile: The profile: .pbtxt, .pb, or a directory of <fingerprint>.pbtxt.
         program: An HLO file after optimization, a directory of XLA dumps, a Run (or one of its
             ranks), or a profile that embeds its HLO (the last two have times).
-        log: The output of a run whose compiler was given a profile, or a Run.
+        log: The output of a run whose compiler was given a profile (`-` reads stdin), or a Run.
         module: Check against this module; by default the step's, or the one with the most FLOPs.
         min_coverage: Minimum share of instructions, and of collectives, with a cost.
         min_time: Minimum share of measured device time with a cost; 0.9 if times are known.
@@ -266,6 +266,8 @@ def check(  # noqa: PLR0913 - the options of the command
                 "--log is checked alone, without a profile or a program",
                 next=shlex.join(["counterpoint", "pgle", "check", "--log", str(log)]),
             )
+        if str(log).startswith("--"):
+            raise UsageError("--log needs a value", next="counterpoint pgle check --help")
         from counterpoint.cli.pgle_log import check_log
 
         return check_log(log, as_json=json)

@@ -47,6 +47,8 @@ def _written(path: Path, devices: int) -> str:
 def finished_program(path: Path, module: str | None) -> LocatedProgram:
     """Return the program; refuse one that XLA has not optimized, or not for a GPU."""
     refuse_function(path, scheduled=True)
+    if path.is_file() and path.stat().st_size == 0:
+        raise InputError(f"{path}: the file is empty, so there is no program in it", next=_DUMPED)
     if path.exists() and is_lowered(path):
         raise InputError(
             f"{path} is StableHLO, so XLA has not placed its collectives yet",

@@ -219,6 +219,8 @@ def _flags(flags: Sequence[str], candidates: Sequence[str], why_none: str) -> Se
 def _why_no_flags(found: Thresholds) -> str:
     if any(site.in_loop and len(site.sizes) > 1 for kind in found.kinds for site in kind.sites):
         return "In loops the default combines everything that can be combined; no flag is needed."
+    if not found.kinds:
+        return "None: there is nothing to combine."
     return "No loop has collectives to combine; see the tables for the effect of each threshold."
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
+from counterpoint.flags.catalogue.variable import meant_option
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 from counterpoint.flags.text import LIBTPU
@@ -22,6 +23,7 @@ _VALUE: Final = r"""(?:"[^"\n]*"|'[^'\n]*'|(?:(?!\]\()[^\s"'`\\|<>])*)"""
 """A value in quotes, or up to a space; a Markdown link ends it."""
 _FLAG: Final = re.compile(rf"(?<![\w-])--((?:xla|megascale)_\w+)(?:=({_VALUE}))?")
 _VARIABLE: Final = re.compile(rf"\b([A-Z][A-Z0-9_]+)=({_VALUE})")
+_OPTION: Final = re.compile(rf"(?<![\w-])--(trainer\.[\w.]+)[ =]({_VALUE})")
 _ENTRY: Final = re.compile(
     r"^[ \t>]*(?:[-*+][ \t]+)?[`\"']?([A-Z][A-Z0-9_]+)[`\"']?:"
     r"[ \t]*[`\"']?([^\s`\"']+)[`\"']?,?\s*$"
@@ -77,7 +79,7 @@ def read_any_text(text: str, where: str) -> ParsedSource:
                 found.setdefault(key, occurrence)
             else:
                 mentioned[occurrence.name] = None
-        for occurrence in _variables(line, place):
+        for occurrence in (*_variables(line, place), *_trainer_options(line, place)):
             found.setdefault((occurrence.channel, occurrence.name, occurrence.value), occurrence)
     given = tuple(found.values())
     unread = (
@@ -121,6 +123,12 @@ def _variables(line: str, place: Location) -> Iterator[Occurrence]:
     for match in (*_VARIABLE.finditer(line), *([entry] if entry else ())):
         if is_setting(match[1]) and match[1] not in FLAG_VARIABLES and (value := _bare(match[2])):
             yield _occurrence(Channel.ENVIRONMENT, match[1], value, place)
+
+
+def _trainer_options(line: str, place: Location) -> Iterator[Occurrence]:
+    for match in _OPTION.finditer(line):
+        if meant_option(match[1]) is not None and (value := _bare(match[2])):
+            yield _occurrence(Channel.TRAINER, match[1], value, place)
 
 
 def _flag(match: re.Match[str], place: Location, channel: Channel | None) -> Occurrence:

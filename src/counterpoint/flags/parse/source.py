@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import ArgumentError, InputError, UsageError
-from counterpoint.core.arguments import Retry
 from counterpoint.flags.named_files import (
     ANYWHERE,
     LARGEST,
@@ -29,6 +28,7 @@ from counterpoint.flags.named_files import (
     read_regular,
 )
 from counterpoint.flags.parse.flag_values import (
+    AS_TEXT,
     Assignment,
     parse_assignments,
     read_flag_text,
@@ -160,10 +160,12 @@ def read_text(
     try:
         written = read_named_files(_reader(form)(text, where), reach)
     except RecursionError:
-        raise InputError(
-            f"{where}: nested too deeply",
-            next=Retry({"form": "text"}, remark="finds flags in any text"),
-        ) from None
+        raise InputError(f"{where}: nested too deeply", next=AS_TEXT) from None
+    except InputError as failure:
+        if not guessed or form != "shell" or Path(where).suffix.lower() in _SUFFIXES:
+            raise
+        why = f"it was read as a shell script; {failure.next}, if it is one"
+        raise InputError(failure.what, why=why, next=AS_TEXT) from None
     for program in written.programs:  # the rules check each program, and would take minutes
         if len(program.given) > _MOST_SETTINGS:
             raise InputError(

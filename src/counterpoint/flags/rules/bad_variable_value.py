@@ -47,6 +47,7 @@ Only an unambiguous value is written: `false` for `no`. Everything else is repor
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -246,11 +247,13 @@ def _catalogued(case: LintContext, one: Occurrence, name: str) -> _Found | None:
         return _log_number(one)
     if number and known.reader is SettingReader.CLIENT and is_python_int(one.meant):
         return None
-    return None if known.takes(one.meant) else _not_taken(known)
+    return None if known.takes(one.meant) else _not_taken(known, one.meant)
 
 
-def _not_taken(known: DocumentedSetting) -> _Found:
-    advice = f"write {_wanted(known)}"
+def _not_taken(known: DocumentedSetting, value: str) -> _Found:
+    words = {word.upper(): word for word in known.values if ".." not in word}
+    near = difflib.get_close_matches(value.upper(), words, n=1)
+    advice = f"write {words[near[0]] if near else _wanted(known)}"
     if known.reader is SettingReader.CLIENT and not known.name.startswith("TF_"):
         return Severity.ERROR, f"JAX fails on it: {_wanted(known)}", advice, None
     what = {

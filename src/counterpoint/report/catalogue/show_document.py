@@ -12,6 +12,7 @@ from counterpoint.flags.history import FlagChange, FlagState, release_added, sta
 from counterpoint.flags.lifecycle import LifecycleStatus, consequence_of_rejection, lifecycle_of
 from counterpoint.flags.showing import ChannelVerdict, SettingDescription
 from counterpoint.flags.text import render_xla_flags
+from counterpoint.flags.tried import crashed_steps
 from counterpoint.report.catalogue.catalogue_document import release_notes
 from counterpoint.report.document import Block, Document, Fact, FactList, Prose, Section, Tone
 
@@ -290,9 +291,15 @@ def _related(shown: SettingDescription) -> Iterable[Fact]:
 def _next(shown: SettingDescription) -> str:
     if shown.use and shown.use[0] != shown.name and not _newer(shown, shown.use[0]):
         return f"counterpoint flags show {shlex.quote(shown.use[0])}"
-    recipe = next((name for name, what in shown.recipes if not what.startswith("left out")), None)
+    recipe, line = next(
+        ((name, what) for name, what in shown.recipes if not what.startswith("left out")),
+        (None, ""),
+    )
     if recipe is not None and shown.reader is SettingReader.LEVANTER:
         return f"counterpoint flags render {recipe}"
+    value = line.partition("=")[2]
+    if recipe is not None and crashed_steps(shown.name, value, shown.release.version):
+        return f"counterpoint predict --target 8xH100 --candidate {recipe} -- python train.py"
     if recipe is not None:
         return f"counterpoint run --settings {recipe} -- python train.py"
     return "counterpoint flags list --grep " + shlex.quote(shown.name.rpartition("_")[2])

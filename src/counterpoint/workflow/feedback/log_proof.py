@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -40,16 +41,19 @@ class LogProof:
 
 
 def proof_in(path: Path) -> LogProof:
-    """Return what a log shows: a file, or a Run's own."""
+    """Return what a log shows: a file, a pipe, `-` (stdin), or a Run's own."""
+    if str(path) == "-":
+        found = read_evidence(sys.stdin.buffer.read().decode(errors="replace"))
+        return LogProof(where="stdin", use=found.use, reason=found.reason, evidence=found)
     if path.is_dir() and is_run(path):
         return proof_of(read_run(path))
     if (path / _RANK_LOG).is_file():
         path /= _RANK_LOG
     try:
-        if not path.is_file():
+        if not (path.is_file() or path.is_fifo()):
             raise InputError(
                 f"{path}: not a log",
-                why="a log is a file of text, or a Run, which has the logs of its ranks",
+                why="a log is a file of text, a pipe, `-` (stdin), or a Run, which has those of its ranks",
                 next="counterpoint run -- python train.py",
             )
         text = path.read_text(encoding="utf-8", errors="replace")
