@@ -147,3 +147,20 @@ def test_an_unbalanced_quote_is_not_read() -> None:
     assert image("FROM x", 'ENV XLA_FLAGS "--xla_a=1').unread == (
         'line 2: ENV XLA_FLAGS "--xla_a=1',
     )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'CMD ["nsys", "profile", "python", "x.py", "--trainer.profilr_num_steps", "3"]',
+        'CMD ["bash", "-c", "nsys profile python x.py --trainer.profilr_num_steps=3"]',
+        "ENTRYPOINT nsys profile python x.py \\\n  --trainer.profilr_num_steps 3",
+    ],
+)
+def test_a_command_is_read_for_its_profiler_and_its_options(command: str) -> None:
+    written = read_text(f"FROM x\nENV NCCL_DEBUG=INFO\n{command}\n", "Dockerfile")
+    assert written.nsys
+    assert [(one.name, one.value) for one in written.given] == [
+        ("NCCL_DEBUG", "INFO"),
+        ("trainer.profilr_num_steps", "3"),
+    ]

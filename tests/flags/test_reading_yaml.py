@@ -6,6 +6,7 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.flags.check.examination import check
+from counterpoint.flags.parse import read_text
 from counterpoint.flags.parsed import IssueKind
 from counterpoint.flags.settings import Channel
 from flag_sources import flags, issue, kinds, lines, manifest
@@ -226,3 +227,41 @@ def test_null_sets_nothing(null: str) -> None:
     written = manifest(f"env:\n  NCCL_DEBUG: {null}\n  XLA_FLAGS: {null}\n  NCCL_ALGO: Ring\n")
     assert written.settings.variables == {"NCCL_ALGO": "Ring"}
     assert manifest("env: {NCCL_DEBUG: 'null'}").settings.variables == {"NCCL_DEBUG": "null"}
+
+
+OPTION = "--trainer.profilr_num_steps"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "nsys"),
+    [
+        ('command: ["python", "-m", "levanter.main", "{0}", "3"]\n', 1, False),
+        (
+            'command:\n- python\n- "{0}"\n- "3"\nenv: [{{name: NCCL_DEBUG, value: INFO}}]\n',
+            3,
+            False,
+        ),
+        ('command: ["bash", "-c"]\nargs: ["nsys profile python x.py {0} 3"]\n', 2, True),
+        ("services:\n  a:\n    command: nsys profile python x.py {0} 3\n", 3, True),
+        ('entrypoint: ["nsys", "profile"]\ncommand: ["python", "x.py", "{0}=3"]\n', 2, True),
+    ],
+)
+def test_the_command_of_a_container_is_read(text: str, line: int, *, nsys: bool) -> None:
+    written = read_text(text.format(OPTION), "pod.yaml")
+    (option,) = written.through(Channel.TRAINER)
+    assert (option.name, option.value) == (OPTION.removeprefix("--"), "3")
+    assert option.place.line == line
+    assert written.nsys is nsys
+    where = {str(one.place) for one in check(written, version="0.10.2") if one.code == "FLAG403"}
+    assert where == ({f"pod.yaml:{written.nsys_line}"} if nsys else set())
+    assert (written.nsys_line is not None) is nsys
+
+
+def test_a_command_inherits_no_variables_of_another_container() -> None:
+    written = read_text(
+        "containers:\n- name: a\n  env:\n  - {name: XLA_FLAGS, value: --xla_dump_to=/a}\n"
+        '- name: b\n  command: ["bash", "-c", "XLA_FLAGS=--xla_dump_to=/b python b.py"]\n',
+        "pod.yaml",
+    )
+    assert not written.issues
+    assert [one.value for one in written.through(Channel.XLA_FLAGS)] == ["/a", "/b"]

@@ -123,7 +123,8 @@ class ParsedSource:
     issues: tuple[SyntaxIssue, ...] = ()
     layout: Layout | None = None
     nsys: bool = False
-    """Whether Nsight Systems records one of its programs."""
+    """Whether Nsight Systems records one of its programs, and the line of that command."""
+    nsys_line: int | None = None
     notes: tuple[str, ...] = field(default=())
     unread: tuple[str, ...] = field(default=())
     """Parts of the source that may set something and were not read, so no guarantee is given."""

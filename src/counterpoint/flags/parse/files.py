@@ -7,13 +7,16 @@ which a note says.
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Final
 
 from counterpoint.flags.parse.flag_values import Assignment, may_set, parse_assignments
+from counterpoint.flags.parse.launcher import TELLING
 from counterpoint.flags.parse.shell import read_shell
 from counterpoint.flags.parse.traced import known
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
@@ -119,6 +122,9 @@ def read_docker(text: str, where: str) -> ParsedSource:
             notes.append(f"line {line}: what RUN sets ends with its step")
         elif name in ("CMD", "ENTRYPOINT", "ONBUILD", "SHELL") and may_set(body):
             unread.append(f"line {line}: {name} {' '.join(body.split())}")
+        elif name in ("CMD", "ENTRYPOINT") and TELLING.search(command := _command(body)):
+            new = command.split("\n")
+            rows[line - 1 : line - 1 + len(new)] = new
     found = read_shell("\n".join(rows), where)
     return replace(
         found,
@@ -153,6 +159,16 @@ def _statement(name: str, body: str, exported: set[str]) -> str | None:
         return None
     exported |= {name[1] for name in names}
     return f"export {body}"
+
+
+def _command(body: str) -> str:
+    """Return a command for a shell; it may be given as a list in JSON."""
+    try:
+        words: object = json.loads(body.replace("\\\n", "\n"))
+    except ValueError:
+        return body
+    texts = words if isinstance(words, list) else [body]
+    return " ".join(shlex.quote(str(text)) for text in texts)
 
 
 def _as_word(value: str) -> str | None:

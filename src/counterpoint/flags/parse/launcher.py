@@ -48,6 +48,8 @@ _MPI_NAMES: Final = {
     **dict.fromkeys(("-npernode", "--npernode", "-N", "-ppn", "--ppn"), "ntasks-per-node"),
 }
 _PER_NODE: Final = re.compile(r"ppr:(\d{1,9}):node")
+TELLING: Final = re.compile(r"(?:^|[\s/])nsys\s|--trainer\.\w")
+"""What matters in a command that sets no variables: a profiler, and a trainer's options."""
 _RECORDS: Final = frozenset({"profile", "launch", "start"})
 _COUNTS: Final = (
     *("nodes", "ntasks", "ntasks-per-node", "cpus-per-task"),

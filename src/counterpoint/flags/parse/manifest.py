@@ -16,8 +16,10 @@ In a template, each `{{ }}` is a hole; a template that is still not YAML is read
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Final
 
 import yaml
@@ -35,6 +37,7 @@ from counterpoint.flags.parse.flag_values import (
     parse_assignments,
     read_flags,
 )
+from counterpoint.flags.parse.launcher import TELLING
 from counterpoint.flags.parse.shell import read_shell
 from counterpoint.flags.parse.traced import (
     HOLE,
@@ -61,6 +64,7 @@ _TRAINER: Final = "trainer"
 _NULL: Final = "tag:yaml.org,2002:null"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_]\w*)\)")
+_COMMANDS: Final = ("entrypoint", "command", "args")
 _ELSEWHERE: Final = ("env_file", "envFrom")
 """Keys that take variables from other files."""
 _DEEPEST: Final = 100
@@ -126,7 +130,8 @@ class _Manifest:
     budget: TextBudget
     assigned: dict[str, Assignment] = field(default_factory=dict[str, Assignment])
     superseded: list[Assignment] = field(default_factory=list[Assignment])
-    scripts: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    scripts: list[tuple[str, int, bool]] = field(default_factory=list[tuple[str, int, bool]])
+    """Texts for a shell with their lines, and whether they may inherit variables set here."""
     given: list[Occurrence] = field(default_factory=list[Occurrence])
     found: ParsedValues = field(default_factory=ParsedValues)
     notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
@@ -141,27 +146,49 @@ class _Manifest:
                 return
             self.visited.add(mark)
         if isinstance(node, yaml.MappingNode):
-            fields = _fields(node)
-            if not self._container_variable(fields, listed=False):
-                for name, value in fields.items():
-                    self._entry(name, value, key)
+            self._mapping(_fields(node), key)
         elif isinstance(node, yaml.SequenceNode):
             for item in node.value:
                 if key not in _ENVIRONMENTS or not self._listed(item):
                     self.visit(item, key)
         elif isinstance(node, yaml.ScalarNode):
-            self.budget.spend_on(len(node.value) // 16, _line(node))
-            self._script(node.value, _line(node), block=node.style in ("|", ">"))
+            self._script(node, started=key in _COMMANDS and bool(TELLING.search(node.value)))
 
-    def _script(self, text: str, line: int, *, block: bool) -> None:
+    def _mapping(self, fields: dict[str, yaml.Node], key: str) -> None:
+        if self._container_variable(fields, listed=False):
+            return
+        started = self._start(fields)
+        for name, value in fields.items():
+            if not (started and name in _COMMANDS):
+                self._entry(name, value, key)
+
+    def _start(self, fields: dict[str, yaml.Node]) -> bool:
+        """Keep the command of a container, given in words on one line or several."""
+        words = _words(fields)
+        texts = [word.value for word in words]
+        whole = " ".join(texts)
+        sets = any(is_setting(match[1]) for match in _SET.finditer(whole))
+        if not (sets or TELLING.search(whole)) or HOLE in whole or "\n" in whole:
+            return False
+        lines = [_line(word) for word in words]
+        breaks = ["\\\n" * (line - before) for before, line in pairwise(lines)]
+        text = " ".join(
+            f"{gap}{shlex.quote(it)}" for gap, it in zip(["", *breaks], texts, strict=True)
+        )
+        self.scripts.append((text, lines[0], bool(fields.keys() & {*_ENVIRONMENTS})))
+        return True
+
+    def _script(self, node: yaml.ScalarNode, *, started: bool) -> None:
         """Keep a text that sets variables for a shell; a block begins after its key's line."""
-        sets = any(is_setting(match[1]) for match in _SET.finditer(text))
+        text, line, block = node.value, _line(node), node.style in ("|", ">")
+        self.budget.spend_on(len(text) // 16, line)
+        sets = started or any(is_setting(match[1]) for match in _SET.finditer(text))
         if not sets or _FLAGS.match(text):
             return
         if all(map(_is_literal, text.splitlines())):
             self.unread[f"line {line}: lines of NAME=value in a text"] = None
         else:
-            self.scripts.append((text.replace(HOLE, "$TEMPLATE"), line + block))
+            self.scripts.append((text.replace(HOLE, "$TEMPLATE"), line + block, True))
 
     def _listed(self, item: yaml.Node) -> bool:
         """Read an item of a list of variables: `NAME=value`, or a mapping with a name."""
@@ -314,9 +341,10 @@ class _Manifest:
         found = parse_assignments(self.assigned.values(), self.where)
         before = {name: variable.value for name, variable in self.assigned.items()}
         read: list[ParsedSource] = []
-        for script, line in self.scripts:
+        for script, line, inherits in self.scripts:
+            own = before if inherits else {}
             try:
-                one = read_shell(script, self.where, line=line, before=before, budget=self.budget)
+                one = read_shell(script, self.where, line=line, before=own, budget=self.budget)
             except TooMuchError:
                 raise
             except InputError as failure:
@@ -326,7 +354,11 @@ class _Manifest:
             self.notes |= dict.fromkeys(one.notes)
             found.inherited += one.inherited
         if read:
-            found.given, found.issues = _of_scripts(read, set(found.given))
+            given, issues = _of_scripts(read, set(found.given))
+            if any(inherits for _, _, inherits in self.scripts):
+                found.given, found.issues = given, issues
+            else:
+                found.given, found.issues = [*found.given, *given], [*found.issues, *issues]
         issues = [*found.issues, *self.found.issues]
         others = other_programs(self.superseded, self.where, form)
         return ParsedSource(
@@ -336,6 +368,7 @@ class _Manifest:
             issues=tuple(sorted(issues, key=lambda issue: issue.place.line or 0)),
             layout=next((one.layout for one in reversed(read) if one.layout), None),
             nsys=any(one.nsys for one in read),
+            nsys_line=next((one.nsys_line for one in read if one.nsys), None),
             notes=tuple(self.notes),
             unread=tuple(dict.fromkeys([*self.unread, *(it for one in read for it in one.unread)])),
             inherited=tuple(dict.fromkeys(found.inherited)),
@@ -367,6 +400,20 @@ def _is_literal(line: str) -> bool:
 
 def _fields(node: yaml.MappingNode) -> dict[str, yaml.Node]:
     return {name.value: value for name, value in node.value if isinstance(name, yaml.ScalarNode)}
+
+
+def _words(fields: dict[str, yaml.Node]) -> list[yaml.ScalarNode]:
+    """Return the words of a container's command, if it is given in words."""
+    words: list[yaml.ScalarNode] = []
+    for name in _COMMANDS:
+        nodes = fields[name].value if name in fields else []
+        if not isinstance(nodes, list):
+            return []
+        for word in nodes:  # pyright: ignore[reportUnknownVariableType] - yaml has no types
+            if not isinstance(word, yaml.ScalarNode):
+                return []
+            words.append(word)
+    return words
 
 
 def _is_flag_key(name: str) -> bool:

@@ -293,7 +293,8 @@ class ShellReader:
         """Process the words of a command that pass variables on."""
         self.state.budget.spend_on(command.work, command.words[0][1])
         self.state.numbers += command.numbers
-        self.state.nsys |= command.records
+        if command.records and not self.state.nsys:
+            self.state.nsys, self.state.nsys_line = True, command.words[0][1] or None
         taken: set[int] = set()
         scripts: list[tuple[TracedText, int]] = []
         for passed in command.passed():
@@ -397,6 +398,7 @@ def read_words(
     return replace(
         inner,
         nsys=outer.nsys or inner.nsys,
+        nsys_line=None if outer.nsys else inner.nsys_line,
         given=(*inner.given, *outer.options),
         issues=(*outer.issues, *inner.issues),
         layout=inner.layout or parsed.layout,

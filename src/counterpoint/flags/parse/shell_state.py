@@ -87,6 +87,7 @@ class ShellState:
     """Flags of programs and branches other than the last."""
     numbers: Numbers = ()
     programs: int = 0
+    nsys_line: int | None = None
     nsys: bool = False  # Nsight Systems records one of the programs
     passed_on: int = 0  # the line where XLA_FLAGS is passed as LIBTPU_INIT_ARGS
     blocks: list[OpenBlock] = field(default_factory=list[OpenBlock])
@@ -350,6 +351,7 @@ class ShellState:
             issues=tuple(issues),
             layout=layout_of((*numbers, *self.numbers)),
             nsys=self.nsys,
+            nsys_line=self.nsys_line,
             notes=tuple(self.notes),
             unread=self.unread,
             inherited=tuple(dict.fromkeys(found.inherited)),

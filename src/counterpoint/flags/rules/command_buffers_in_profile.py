@@ -44,6 +44,7 @@ the recorded run only. Don't compare the timing of this run with others.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.flags.lint import (
@@ -96,7 +97,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             channel=Channel.XLA_FLAGS,
             name=_BUFFERS,
             text="",
-            place=whole_source(case),
+            place=replace(whole_source(case), line=case.written.nsys_line if nsys else None),
             message=f"CUDA graphs are on, and {who} sees no instruction names inside them",
             advice=f"add --{_BUFFERS}=",
             fix=_OFF,

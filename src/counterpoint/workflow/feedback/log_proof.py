@@ -53,7 +53,7 @@ def proof_in(path: Path) -> LogProof:
         if not (path.is_file() or path.is_fifo()):
             raise InputError(
                 f"{path}: not a log",
-                why="a log is a file of text, a pipe, `-` (stdin), or a Run, which has those of its ranks",
+                why="a log is a file of text, a pipe, `-` (stdin), or a Run, which has its logs",
                 next="counterpoint run -- python train.py",
             )
         text = path.read_text(encoding="utf-8", errors="replace")
