@@ -114,7 +114,8 @@ def _finding(data: StepData, rows: Rows) -> Finding:
         detail=(
             f"{hidden:.0%} of {ms_text(whole)} of communication is hidden behind compute; of the"
             f" rest, {place_of(first)} takes {ms_text(first['own_ms'])} per step,"
-            f" {_times(first['count'])}: {first['why'] or _beside(first)}{_too_long(first)}{meanwhile(data, rows)}"
+            f" {_times(first['count'])}: {first['why'] or _beside(first)}{_too_long(first)}"
+            f"{meanwhile(data, rows)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
         basis=saving.basis,

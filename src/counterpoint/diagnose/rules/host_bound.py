@@ -33,8 +33,8 @@ Python: move logging, metrics and bookkeeping out of the loop or to a thread. Di
 large jitted functions instead of many small ones. Launching: command buffers launch many kernels at
 once. If nothing is recorded, the host may work, sleep or wait for a result (`block_until_ready`);
 the Python tracer (`counterpoint run --profile-python`, or `python_tracer_level=1`), or annotations
-under Nsight Systems, show which. Waiting for another thread (a lock, an event, `join`, the result of
-a future): speed up that thread; where it prepares batches, that is the input pipeline.
+under Nsight Systems, show which. Waiting for another thread (a lock, an event, `join`, the result
+of a future): speed up that thread; where it prepares batches, that is the input pipeline.
 
 ## Fix safety
 
