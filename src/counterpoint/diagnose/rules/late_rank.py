@@ -147,7 +147,10 @@ def _who(data: StepData, late: tuple[Straggler, ...]) -> str:
         steps = data.selection.windows["step"].n_unique()
         if steps == 1:
             return _in_one_step(data)
-        return f"No device is last more often than by chance in these {steps} steps"
+        return (
+            f"No device is last more often than by chance in the {steps} steps of typical length,"
+            " which are looked into"
+        )
     return "; ".join(_one(data, rank) for rank in late[:_NAMED])
 
 
