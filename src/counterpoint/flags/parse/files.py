@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import Final
+from typing import Final, cast
 
 from counterpoint.flags.parse.flag_values import Assignment, may_set, parse_assignments
 from counterpoint.flags.parse.launcher import TELLING
@@ -167,7 +167,7 @@ def _command(body: str) -> str:
         words: object = json.loads(body.replace("\\\n", "\n"))
     except ValueError:
         return body
-    texts = words if isinstance(words, list) else [body]
+    texts = cast("list[object]", words) if isinstance(words, list) else [body]
     return " ".join(shlex.quote(str(text)) for text in texts)
 
 

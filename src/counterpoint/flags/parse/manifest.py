@@ -405,14 +405,12 @@ def _fields(node: yaml.MappingNode) -> dict[str, yaml.Node]:
 def _words(fields: dict[str, yaml.Node]) -> list[yaml.ScalarNode]:
     """Return the words of a container's command, if it is given in words."""
     words: list[yaml.ScalarNode] = []
-    for name in _COMMANDS:
-        nodes = fields[name].value if name in fields else []
-        if not isinstance(nodes, list):
+    for node in (fields[name] for name in _COMMANDS if name in fields):
+        nodes: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        plain = [word for word in nodes if isinstance(word, yaml.ScalarNode) and word is not node]
+        if len(plain) != len(nodes):
             return []
-        for word in nodes:  # pyright: ignore[reportUnknownVariableType] - yaml has no types
-            if not isinstance(word, yaml.ScalarNode):
-                return []
-            words.append(word)
+        words += plain
     return words
 
 
