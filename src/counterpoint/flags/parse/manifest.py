@@ -8,8 +8,8 @@ What is read, at any depth:
     compile_xla_flags: "--..."  MaxText's compiler options;  `xla_flags:` text, list or mapping
     xla-flags: >- --xla_...     a text of flags under any key, as in a ConfigMap
     jax_config: {...}           Levanter's jax.config
-    command: [bash, -c, "..."]  read as a shell script, if it sets such variables, starts nsys, or has a
-                                trainer's options; elsewhere, any text that sets such variables
+    command: [bash, -c, "..."]  a command that sets such variables, starts nsys, or has options of a
+                                trainer is read as a shell script, and so is any text that sets some
 
 In a template, each `{{ }}` is a hole; a template that is still not YAML is read as plain text.
 """
