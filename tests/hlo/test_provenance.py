@@ -112,6 +112,29 @@ def test_the_phase_of_what_has_no_name_follows_the_data(module: Callable[..., Pr
         assert provenance(program, it).phase is phase, name
 
 
+@pytest.mark.parametrize("name", ["", ', metadata={op_name="jit(s)/jvp()/reduce_sum"}'])
+def test_a_combined_reduction_has_the_phase_of_most_of_its_bytes(
+    module: Callable[..., Program], name: str
+) -> None:
+    program = module(f"""
+  %p = f32[8,8] parameter(0)
+  %loss = f32[] constant(1)
+  %mean = f32[] negate(%loss), metadata={{op_name="jit(s)/jvp()/reduce_sum"}}
+  %gradient = f32[8,8] negate(%p), metadata={{op_name="jit(s)/transpose(jvp())/dot_general"}}
+  %flat = f32[64] bitcast(%gradient)
+  %scalar = f32[1] bitcast(%mean)
+  %joined = f32[65] concatenate(%scalar, %flat), dimensions={{0}}
+  %all = f32[65] all-reduce-start(%joined), replica_groups={{{{0,1}}}}{name}
+  %whole = f32[65] all-reduce-done(%all){name}
+  %both = (f32[], f32[8,8]) all-reduce(%mean, %gradient), replica_groups={{{{0,1}}}}{name}
+  ROOT %r = (f32[65], (f32[], f32[8,8])) tuple(%whole, %both)
+""")
+    for one in ("joined", "all", "whole", "both"):
+        it = program.instruction(one)
+        assert it
+        assert provenance(program, it).phase is Phase.BACKWARD, one
+
+
 def test_xlas_own_recomputation_is_remat(module: Callable[..., Program]) -> None:
     program = module("""
   %p = f32[8] parameter(0)

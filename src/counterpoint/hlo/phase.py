@@ -14,10 +14,14 @@ from typing import cast
 
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program
-from counterpoint.hlo.op_names import NAMES_KEPT, names, origin_instruction
+from counterpoint.hlo.op_names import NAMES_KEPT, has_path_name, names, origin_instruction
+from counterpoint.hlo.schedule import is_done, start_of
 
 __all__ = ["Phase", "phase", "phase_of_name"]
 
+
+_REDUCING = ("all-reduce", "reduce-scatter")
+_JOINING = ("bitcast", "concatenate", "copy", "reshape", "transpose", "tuple")
 
 _Flow = tuple[frozenset[str], frozenset[str]]
 
@@ -37,11 +41,13 @@ def phase(program: Program, instruction: Instruction) -> Phase:
     By its op_name: a recomputation (`rematted_computation`, or a `.remat` clone by XLA) is remat,
     transposed work is backward, differentiated work (`jvp`) is forward. Other names are judged by
     data flow within their computation: what depends on backward work updates the parameters
-    (optimizer), what forward or backward work depends on is forward, the rest is other. A
+    (optimizer), what forward or backward work depends on is forward, the rest is other. A reduction
+    across devices that XLA combined from several has one of their names, or none: it has the phase
+    of most of its bytes (gradients, though the loss is among them). A
     computation without backward work has the phase of the instruction that calls it. A module
     without any is inference, all forward; a module without op_names is all other.
     """
-    named = _named(program, instruction)
+    named = _of_most_bytes(program, instruction) or _named(program, instruction)
     if named:
         return named
     if not _is_training(program):
@@ -72,6 +78,53 @@ def _named(program: Program, instruction: Instruction) -> Phase | None:
         return Phase.REMAT
     source = origin_instruction(program, instruction)
     return phase_of_name(source.op_name) if source else None
+
+
+def _of_most_bytes(program: Program, instruction: Instruction) -> Phase | None:
+    """Return the phase of most bytes of what XLA combined for one reduction across devices."""
+    start = start_of(program, instruction) if is_done(instruction) else instruction
+    if start is None:
+        return None
+    reduces = start.opcode.removesuffix("-start") in _REDUCING
+    if not reduces and not _joins(program, start):
+        return None
+    pieces = _pieces(program, start)
+    if len(pieces) < 2:
+        return None
+    sizes: Counter[Phase] = Counter()
+    for piece in pieces:
+        found = _named(program, piece)
+        if found is not None:
+            sizes[found] += piece.shape.bytes
+    return max(sizes, key=lambda each: sizes[each], default=None)
+
+
+def _pieces(program: Program, reader: Instruction) -> list[Instruction]:
+    """Return the arrays that reach an instruction, through what only puts them together."""
+    found: list[Instruction] = []
+    front = program.operands(reader)
+    seen: set[str] = set()
+    while front:
+        piece = front.pop()
+        if piece.name in seen:
+            continue
+        seen.add(piece.name)
+        if _joins(program, piece):
+            front += program.operands(piece)
+        else:
+            found.append(piece)
+    return found
+
+
+def _joins(program: Program, instruction: Instruction) -> bool:
+    """Return whether XLA joins arrays with it and computes nothing; what a program joins is named.
+
+    That is so of a fusion, too, all of whose instructions do.
+    """
+    if instruction.opcode == "fusion":
+        body = program.body(instruction)
+        return all(it.opcode == "parameter" or _joins(program, it) for it in body)
+    return instruction.opcode in _JOINING and not has_path_name(instruction)
 
 
 def _is_training(program: Program) -> bool:
