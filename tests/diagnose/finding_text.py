@@ -18,6 +18,8 @@ def finding_text(found: Finding | str) -> str:
         if isinstance(saves, Range)
         else f"? ({saves.reason})"
     )
+    if found.mean_step_ms is not None:
+        price += f" of the mean step, {ms_text(found.mean_step_ms)}"
     lines = {
         found.code: found.title,
         "detail": found.detail,

@@ -17,6 +17,7 @@ from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.host import builds
 from counterpoint.diagnose.rules import recompilation, slow_compile
 from counterpoint.diagnose.step_data import Context
+from counterpoint.report.explain.findings import largest_loss
 from counterpoint.runs.run import Compile, Rank, Run, StepStart
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import EmbeddedProgram, Timeline
@@ -37,9 +38,9 @@ ENTRY %main (p: f32[SIZE]) -> f32[SIZE] {
 """
 
 
-def training(*events: Event) -> Timeline:
+def training(*events: Event, compiling: int = 5_000) -> Timeline:
     """Ten steps of 10 ms; the fourth, in which the host compiles, takes 15."""
-    starts = [n * STEP + (5_000 if n > 3 else 0) for n in range(11)]
+    starts = [n * STEP + (compiling if n > 3 else 0) for n in range(11)]
     runs = [Execution(start, STEP) for start in starts[:-1]]
     steps = [(one, two - one) for one, two in pairwise(starts)]
     calls = [Event("PjitFunction(step)", start - 50, 40) for start in starts]
@@ -130,17 +131,30 @@ def two_builds(events: list[Event]) -> Recording:
 
 
 def test_a_run_that_compiled_its_step_again(said: Said) -> None:
-    late = replace(AGAIN, at_s=(AGAIN.at_s or 0.0) + 1)
-    (finding,) = found(training(), a_run(FIRST, AGAIN, late))
-    assert isinstance(finding.saves_ms, Unknown)  # a median step of 10 ms compiles nothing
-    assert "40.00 s" in finding.saves_ms.reason
+    """A median step of 10 ms compiles nothing: the saving is one of the Run's mean step."""
+    again = [replace(AGAIN, seconds=4.0, at_s=110.0 + 5 * n) for n in range(2)]
+    (finding,) = found(training(), a_run(FIRST, *again))
+    assert most(finding) == pytest.approx(8_000 / 16)
+    assert finding.mean_step_ms == pytest.approx(1_000)
     said(finding)
+
+
+def test_compiles_in_few_long_steps_are_the_largest_loss() -> None:
+    """Longer per step than the median step lasts, and never more than the mean step."""
+    explanation = explain(training(replace(COMPILE, length=900_000), compiling=900_000))
+    first = explanation.findings[0]
+    assert first.code == "STEP303"
+    assert explanation.steps.median_ms is not None
+    assert first.mean_step_ms is not None
+    assert explanation.steps.median_ms < most(first) < first.mean_step_ms
+    assert "STEP303" in largest_loss(explanation, "the step")
+    assert "of the mean step" in largest_loss(explanation, "the step")
 
 
 def test_a_run_whose_compiles_are_shorter_than_its_steps() -> None:
     each = [replace(AGAIN, seconds=0.05, at_s=110.0 + n) for n in range(2)]
     (finding,) = found(training(), a_run(FIRST, *each))
-    assert most(finding) == pytest.approx(5.0)
+    assert most(finding) == pytest.approx(100 / 16)  # the steps after the first three
 
 
 def test_a_run_without_times_of_steps_tells_what_it_compiled_again() -> None:

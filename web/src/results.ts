@@ -52,6 +52,7 @@ export interface Finding {
   title: string;
   detail: string;
   saves_ms: Range | null;
+  mean_step_ms: Maybe;
   basis: string;
   evidence: { what: string; ms: Maybe }[];
   remedy: string;

@@ -73,7 +73,11 @@ def judge(data: StepData) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
             findings, failure = found_by(rule, rule.check, data)
         found += [_checked(data, _doubted(finding, doubt)) for finding in findings]
         failed += [failure] if failure else []
-    priced = [finding for finding in found if _most(finding) > MIN_REPORTED_SHARE * data.step_ms]
+    priced = [
+        finding
+        for finding in found
+        if _most(finding) > MIN_REPORTED_SHARE * (finding.mean_step_ms or data.step_ms)
+    ]
     unpriced = [finding for finding in found if not isinstance(finding.saves_ms, Range)]
     return (*sorted(priced, key=_rank), *unpriced), tuple(failed)
 
@@ -89,11 +93,12 @@ def _doubt(data: StepData) -> str | None:
 def _checked(data: StepData, finding: Finding) -> Finding:
     """Hold a rule to what any finding must satisfy.
 
-    None saves more than the step lasts, or than what it names takes; a remedy changes something.
+    None saves more than its step lasts, or than what it names takes; a remedy changes something.
     """
     saves = finding.saves_ms
     if isinstance(saves, Range):
-        most = min(data.step_ms, math.inf if finding.takes_ms is None else finding.takes_ms)
+        step_ms = finding.mean_step_ms or data.step_ms
+        most = min(step_ms, math.inf if finding.takes_ms is None else finding.takes_ms)
         saves = Range(min(saves.low, most), min(saves.high, most))
     return replace(finding, saves_ms=saves, remedy=that_changes(data, finding.remedy))
 

@@ -16,10 +16,11 @@ MIN_REPORTED_SHARE: Final = 0.01
 class Finding:
     """One diagnosis.
 
-    `saves_ms` is the gain on a median step, from the certain to the possible; Unknown if the
-    finding is not about time but about how reliable the profile is. `basis` applies to `saves_ms`:
-    measured if it is a sum of spans, predicted if the simulator computed it. `evidence` names the
-    ops or lines that show it, with rows of the Timeline's spans.
+    `saves_ms` is the gain on a median step, or on the mean one if `mean_step_ms` is given, from the
+    certain to the possible; Unknown if the finding is not about time but about how reliable the
+    profile is. `basis` applies to `saves_ms`: measured if it is a sum of spans, predicted if the
+    simulator computed it. `evidence` names the ops or lines that show it, with rows of the
+    Timeline's spans.
     """
 
     code: str
@@ -31,6 +32,11 @@ class Finding:
     remedy: Remedy
     takes_ms: float | None = None
     """What all that it names takes in a median step, if that is known: it saves no more."""
+    mean_step_ms: float | None = None
+    """The mean step, if `saves_ms` is a gain on that one: the median step does not show the loss.
+
+    What only a few steps lose, such as those that compile, a median step does not contain.
+    """
     doubt: str | None = None
     """Reason to suspect a false alarm in this profile."""
 

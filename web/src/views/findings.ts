@@ -86,6 +86,7 @@ function shown(
 function saving(finding: Finding, whole: Whole, most: number): HTMLElement {
   if (!finding.saves_ms) return h("div", { class: "saving none" }, "no saving in ms");
   const [low, high] = finding.saves_ms;
+  const of = finding.mean_step_ms ? { ms: finding.mean_step_ms, name: "the mean step" } : whole;
   const bar = h("span", { class: "reach-bar", "aria-hidden": "true" }, h("span"));
   const inner = bar.firstElementChild as HTMLElement;
   inner.style.left = `${(low / (most || 1)) * 100}%`;
@@ -98,7 +99,7 @@ function saving(finding: Finding, whole: Whole, most: number): HTMLElement {
     h(
       "span",
       { class: "muted" },
-      whole.ms ? `up to ${percent(high / whole.ms)} of ${whole.name}` : `share of ${whole.name} unknown`,
+      of.ms ? `up to ${percent(high / of.ms)} of ${of.name}` : `share of ${of.name} unknown`,
     ),
     bar,
   );

@@ -39,6 +39,7 @@ class StepCompiles:
     ms: float  # total, with simultaneous compiles counted once
     steps: frozenset[int]  # steps that had to wait for it
     cost_ms: float  # per step, on average over all steps: by how much the waiting steps were longer
+    mean_step_ms: float  # of all steady steps, the waiting ones included
     longest: tuple[int, ...] = ()  # rows of Timeline.host_events
 
 
@@ -59,20 +60,21 @@ def compiled_in_steps(data: StepData) -> StepCompiles | None:
         return None
     start = events["start_ps"].to_numpy()
     times = union(start, start + events["dur_ps"].to_numpy())
-    steps, cost = _cost(steady, times)
+    steps, cost_ms, mean_ms = _cost(steady, times)
     if not steps:
         return None
     return StepCompiles(
         names=_functions(data, times, events),
         ms=times.total / PS_PER_MS,
         steps=steps,
-        cost_ms=cost,
+        cost_ms=cost_ms,
+        mean_step_ms=mean_ms,
         longest=longest_rows(events),
     )
 
 
-def _cost(steady: pl.DataFrame, times: Intervals) -> tuple[frozenset[int], float]:
-    """Return the steps with a compile, and their excess over the median of those without.
+def _cost(steady: pl.DataFrame, times: Intervals) -> tuple[frozenset[int], float, float]:
+    """Return the steps with a compile, their excess over the median of those without, and the mean.
 
     If every step compiles, none shows the time without; then the cost is the compile time. Steps of
     devices begin at different times: a compile belongs to the step that contains most of it,
@@ -91,7 +93,8 @@ def _cost(steady: pl.DataFrame, times: Intervals) -> tuple[frozenset[int], float
     longer = touched["compiling"]
     if len(others):
         longer = (touched["ms"] - float(np.median(others["ms"].to_numpy()))).clip(0)
-    return _holding(steady, times), float(longer.sum()) / len(steps)
+    cost_ms, mean_ms = (float(total) / len(steps) for total in (longer.sum(), steps["ms"].sum()))
+    return _holding(steady, times), cost_ms, mean_ms
 
 
 def _holding(steady: pl.DataFrame, times: Intervals) -> frozenset[int]:
@@ -166,17 +169,12 @@ def hidden_by_the_median(data: StepData) -> str | None:
     run = data.context.run
     again = compiled_in_run(run).values() if run is not None else ()
     count, seconds = sum(times for times, _ in again), sum(took for _, took in again)
-    timed = run.timed if run is not None else None
-    if timed is not None and len(timed.steps) > WARM + 1:
-        first, last = timed.steps[WARM], timed.steps[-1]
-        steps = len(timed.steps) - 1 - WARM
-        if first.step is not None and last.step is not None and last.step > first.step:
-            steps = last.step - first.step  # a program may print every tenth
-        lasted_s = last.start_s - first.start_s
-        if seconds > _WORTH_SAYING * lasted_s:
+    warmed = warmed_steps(run) if run is not None else None
+    if warmed is not None:
+        if seconds > _WORTH_SAYING * warmed.seconds:
             return (
                 f"{count:,} compiles after the run's first steps take {seconds:,.1f} of"
-                f" {lasted_s:,.1f} s: a step takes {lasted_s / steps * 1e3:,.1f} ms on average, and"
+                f" {warmed.seconds:,.1f} s: a step takes {warmed.mean_ms:,.1f} ms on average, and"
                 " the median step is one without a compile (STEP303)"
             )
         return None
@@ -198,7 +196,28 @@ def hidden_by_the_median(data: StepData) -> str | None:
     )
 
 
-def per_step_ms(run: Run, seconds: float) -> float:
-    """Return milliseconds per step, spread over the steps of the run."""
-    steps = len(run.timed.steps) if run.timed is not None else 0
-    return seconds * 1e3 / steps if steps else 0.0
+@frozen
+class WarmedSteps:
+    """The steps of a Run after its first ones: how many, and the time from the first to the last.
+
+    They include those that compile.
+    """
+
+    count: int
+    seconds: float
+
+    @property
+    def mean_ms(self) -> float:
+        return self.seconds / self.count * 1e3
+
+
+def warmed_steps(run: Run) -> WarmedSteps | None:
+    """Return the steps after the first ones; None if the Run timed too few."""
+    timed = run.timed
+    if timed is None or len(timed.steps) <= WARM + 1:
+        return None
+    first, last = timed.steps[WARM], timed.steps[-1]
+    count = len(timed.steps) - 1 - WARM
+    if first.step is not None and last.step is not None and last.step > first.step:
+        count = last.step - first.step  # a program may print every tenth
+    return WarmedSteps(count, last.start_s - first.start_s)

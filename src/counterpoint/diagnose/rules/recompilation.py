@@ -15,10 +15,11 @@ If shapes differ from batch to batch, it recurs.
 
 The rule finds compiler events longer than a millisecond that start between the first steady step
 and the end of the last. Their cost is the excess of the steps they touch over the others, spread
-over all steps. In a Run, it finds compiles, after the third step, of a function that had been
-compiled before. Earlier ones cost time once and are reported without a saving per step: those of
-the step's own function, and others that one source line compiles again for a second or more. The
-lowered programs that a Run keeps show the arguments of each build.
+over all steps: the saving is one of the mean step, since a median one may compile nothing. In a
+Run, it finds compiles, after the third step, of a function that had been compiled before, and
+spreads them over the Run's steps. Earlier ones cost time once and are reported without a saving per
+step: those of the step's own function, and others that one source line compiles again for a second
+or more. The lowered programs that a Run keeps show the arguments of each build.
 
 ## Example
 
@@ -54,7 +55,6 @@ functions of the same name on one line look like one that was compiled twice.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -66,7 +66,7 @@ from counterpoint.diagnose.host.compiles import (
     StepCompiles,
     compiled_in_run,
     compiled_in_steps,
-    per_step_ms,
+    warmed_steps,
 )
 from counterpoint.diagnose.step_data import StepData
 
@@ -104,19 +104,13 @@ def _in_profile(data: StepData) -> Iterator[Finding]:
             f"{what}; this makes steps {ms_text(seen.cost_ms)} longer on average"
             f"{_shapes(data, seen.names)}"
         ),
-        saves_ms=_gain(data, seen.cost_ms, f"{seen.ms / 1e3:,.2f} s of the profile"),
+        saves_ms=Range(0.0, seen.cost_ms),
+        mean_step_ms=seen.mean_step_ms,
         basis=data.basis,
         evidence=_evidence(seen),
         remedy=_remedy(),
         doubt=_doubt(data, seen),
     )
-
-
-def _gain(data: StepData, per_step_ms: float, once: str) -> Range | Unknown:
-    """Return the gain per step; of a median step that compiles nothing, no more than it takes."""
-    if per_step_ms <= data.step_ms:
-        return Range(0.0, per_step_ms)
-    return Unknown(f"{once}, not of a median step")
 
 
 def _evidence(seen: StepCompiles) -> tuple[Evidence, ...]:
@@ -158,11 +152,7 @@ def _in_run(data: StepData) -> Iterator[Finding]:
     seconds = sum(took for _, took in again.values())
     ranked = sorted(again.items(), key=lambda entry: -entry[1][1])
     times = sum(count for count, _ in again.values())
-    steps = len(run.timed.steps) if run.timed is not None else 0
-    saves = _gain(
-        data, per_step_ms(run, seconds) if steps else math.inf, f"{seconds:,.2f} s of the run"
-    )
-    priced = isinstance(saves, Range)
+    warmed = warmed_steps(run)
     yield Finding(
         code=CODE,
         title=f"{times} compiles after the run's first steps take {seconds:,.1f} s",
@@ -172,10 +162,15 @@ def _in_run(data: StepData) -> Iterator[Finding]:
             )
             + _shapes(data, tuple(name for name, _ in ranked))
         ),
-        saves_ms=saves,
+        saves_ms=(
+            Unknown(f"{seconds:,.2f} s of the run, not of a median step")
+            if warmed is None
+            else Range(0.0, seconds * 1e3 / warmed.count)
+        ),
+        mean_step_ms=None if warmed is None else warmed.mean_ms,
         basis=data.basis,
         evidence=tuple(
-            Evidence(what=name, ms=per_step_ms(run, took) if priced else None)
+            Evidence(what=name, ms=took * 1e3 / warmed.count if warmed is not None else None)
             for name, (_, took) in ranked[:_NAMED]
         ),
         remedy=_remedy(),

@@ -62,7 +62,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from counterpoint.core import Range, Unknown
+from counterpoint.core import Range
 from counterpoint.core.columns import Intervals, union
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
@@ -105,6 +105,7 @@ def check(data: StepData) -> Iterator[Finding]:
         ),
         detail=_detail(data, steady, slow) + long.described_with(slow),
         saves_ms=saves,
+        mean_step_ms=fmean(data.selection.lengths_ms) if long.longer_ms else None,
         basis=data.basis,
         evidence=tuple(_link(data, row, slow) for row in _slow_links(steady)),
         remedy=_remedy(data, steady.pattern),
@@ -190,19 +191,14 @@ class _LongSteps:
         return ". The saving is per step on average; a median step has none of it"
 
 
-def _saves(data: StepData, slow: pl.DataFrame, long: _LongSteps) -> Range | Unknown:
+def _saves(data: StepData, slow: pl.DataFrame, long: _LongSteps) -> Range:
     """Return the time per step, long ones included, that devices waited for overdue calls."""
     typical_ms = _waited_ms(data, slow, data.selection, data.spans)
     typical_ms *= data.selection.scale * data.selection.occurrences * PS_PER_MS
     if not long.longer_ms:
         return Range(0.0, typical_ms)
     lost_ms = len(long.longer_ms) * _waited_ms(data, slow, long.selection, long.selection.spans())
-    mean_ms = typical_ms + lost_ms / long.of_steps
-    if mean_ms <= data.step_ms:
-        return Range(0.0, mean_ms)
-    return Unknown(
-        f"{lost_ms / 1e3:,.2f} s of {len(long.longer_ms)} long steps, not of a median one"
-    )
+    return Range(0.0, typical_ms + lost_ms / long.of_steps)
 
 
 def _waited_ms(

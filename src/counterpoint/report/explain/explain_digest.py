@@ -175,11 +175,11 @@ def other_notes(explanation: Explanation) -> Iterator[str]:
 
 
 def _loss(finding: Finding, explanation: Explanation) -> str:
-    saves, window_ms = finding.saves_ms, explanation.steps.window_ms
+    saves, whole_ms = finding.saves_ms, finding.mean_step_ms or explanation.steps.window_ms
     if isinstance(saves, Unknown):
         return f"{finding.code}: {finding.title}"
-    whole = _OF[explanation.steps.window]
-    share = f" (at most {units.percent(saves.high / window_ms)} of {whole})" if window_ms else ""
+    whole = "the mean step" if finding.mean_step_ms else _OF[explanation.steps.window]
+    share = f" (at most {units.percent(saves.high / whole_ms)} of {whole})" if whole_ms else ""
     return (
         f"{finding.code} [{finding.basis}]: could save {units.span(saves.low, saves.high)}{share};"
         f" {finding.title}"

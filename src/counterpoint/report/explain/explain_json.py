@@ -181,6 +181,7 @@ class FindingJson(Result):
     title: str
     detail: str
     saves_ms: Pair | None
+    mean_step_ms: float | None
     basis: str
     evidence: tuple[EvidenceJson, ...]
     remedy: str

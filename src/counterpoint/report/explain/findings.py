@@ -82,9 +82,17 @@ def _price(finding: Finding, window_ms: float | None, basis: str) -> str:
     if isinstance(saves, Unknown):
         return saves.reason
     text = f"saves {units.span(saves.low, saves.high)}"
-    if window_ms:
-        text += f" ({units.percent(saves.high / window_ms)})"
+    whole_ms = finding.mean_step_ms or window_ms
+    if whole_ms:
+        text += f" ({units.percent(saves.high / whole_ms)}{of_mean(finding)})"
     return text if finding.basis == basis else f"{text}, {finding.basis}"
+
+
+def of_mean(finding: Finding) -> str:
+    """Return ` of the mean step, 206 ms` if the saving is one of that instead of the median one."""
+    if finding.mean_step_ms is None:
+        return ""
+    return f" of the mean step, {units.milliseconds(finding.mean_step_ms)}"
 
 
 def _losses(explanation: Explanation) -> list[Finding]:
@@ -95,7 +103,11 @@ def _table(explanation: Explanation, found: Sequence[Finding]) -> TextTable:
     """Return the losses, one line each."""
     window_ms = explanation.steps.window_ms
     saves = [finding.saves_ms for finding in found if isinstance(finding.saves_ms, Range)]
-    shares = [saved.high / window_ms if window_ms else None for saved in saves]
+    wholes = [finding.mean_step_ms or window_ms for finding in found]
+    shares = [
+        saved.high / whole_ms if whole_ms else None
+        for saved, whole_ms in zip(saves, wholes, strict=True)
+    ]
     return table(
         numbers("", [str(at) for at in range(1, len(found) + 1)]),
         words("code", [finding.code for finding in found]),
