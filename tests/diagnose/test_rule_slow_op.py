@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from compute_step import made, priced, where
 
+from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.rules.slow_op import check
 
 ADD = """
@@ -88,8 +89,10 @@ def test_where_the_chip_is_not_known_other_ops_show_the_rate() -> None:
     times = {"exp0": 100, "exp1": 100, "exp2": 110, "slow": 49_000}
     (finding,) = check(made(hlo, times, chip=None))
     assert "other ops of this profile" in finding.detail
-    assert not list(check(made(SCATTER, {"slow": 49_000}, chip=None)))
-    assert not list(check(made(hlo, times, chip=None, kind="cpu")))
+    (alone,) = check(made(SCATTER, {"slow": 49_000}, chip=None))
+    assert isinstance(alone.saves_ms, Unknown)  # no other op shows a rate
+    (virtual,) = check(made(hlo, times, chip=None, kind="cpu"))
+    assert isinstance(virtual.saves_ms, Unknown)  # they share cores: rates say nothing
 
 
 def test_a_kernel_of_unknown_work_is_left_out() -> None:
@@ -100,3 +103,12 @@ ENTRY main {
 }
 """
     assert not list(check(made(hlo, {"mine": 49_000})))
+
+
+def test_where_no_rate_is_known_a_large_sort_is_named_without_a_saving() -> None:
+    (finding,) = check(made(SORT, {"slow": 49_000}, step=125_000, chip=None))
+    assert finding.title == "sorts take 49.00 ms per step, 39% of it"
+    assert isinstance(finding.saves_ms, Unknown)
+    assert "top_k" in str(finding.remedy)
+    assert not list(check(made(SORT, {"slow": 49_000}, step=1_250_000, chip=None)))
+    assert not list(check(made(EXP, {"slow": 49_000}, step=125_000, chip=None)))

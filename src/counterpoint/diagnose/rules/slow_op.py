@@ -17,7 +17,9 @@ passes; a transpose moves single elements where the memory moves lines.
 The rule compares the measured time with the larger of both times, and with the few microseconds
 that any kernel takes. Bytes and FLOPs are the HLO's, or those that the profile records. Matrix
 products are STEP502's, copies that only change a layout STEP504's; custom kernels whose work is not
-known are left out.
+known are left out. Where neither the chip nor the rate of its memory is known, as on virtual CPU
+devices, it names only sorts, scatters, gathers, random numbers and transposes that take a fifth of
+the step or more, without a saving.
 
 ## Example
 
@@ -55,13 +57,14 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core import Basis, Range
+from counterpoint.core import Basis, Range, Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise, chip_of
 from counterpoint.diagnose.executed_ops import ExecutedOp, evidence_of, executed_ops, moves_only
 from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
+from counterpoint.hlo.replication import replication
 from counterpoint.timeline import Lane
 
 CODE: Final = "STEP506"
@@ -69,6 +72,7 @@ NAME: Final = "slow-op"
 SINCE: Final = "0.1"
 
 _LEAST_SHARE: Final = 0.01  # of the step
+_LARGE_SHARE: Final = 0.2  # of the step, for an op of which no roofline is known
 _SLOW: Final = 10
 _ANY_KERNEL_MS: Final = 0.005
 """What a kernel takes that does next to nothing."""
@@ -79,6 +83,11 @@ _FLOPS_PER_BYTE: Final = 50
 """Arithmetic that any chip does in the time in which it moves the data; used for unknown chips."""
 
 _NOT_WORK: Final = ("matmul", "attention", "collective", "control", "host")
+_SLOW_ANYWHERE: Final = ("sort", "scatter/gather", "rng", "copy")
+"""Categories of ops of which the slow part is the heaviest."""
+_WORKS: Final = pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & ~pl.col("category").fill_null(
+    "other"
+).is_in(_NOT_WORK)
 _WAITS: Final = ("-start", "-done")
 
 
@@ -90,6 +99,7 @@ class OpKind:
     opcodes: tuple[str, ...]  # one of them is inside the op
     targets: tuple[str, ...]  # or in the name of the kernel that a custom call runs
     remedy: str
+    slow_anywhere: bool = False  # whether a large share of it is worth a word without a roofline
 
 
 _THREEFRY: Final = "threefry"
@@ -102,6 +112,7 @@ _KINDS: Final = (
         " they hold; for the gradient of a lookup, use a product with a one-hot matrix if the table"
         " is small, else sort the indices and add up segments"
         " (jax.ops.segment_sum(..., indices_are_sorted=True))",
+        slow_anywhere=True,
     ),
     OpKind(
         "sorts",
@@ -109,6 +120,7 @@ _KINDS: Final = (
         ("sort", "topk", "top_k"),
         "take only the largest (jax.lax.top_k, jax.lax.approx_max_k), sort along the last axis, and"
         " sort 32-bit keys with an index instead of several arrays",
+        slow_anywhere=True,
     ),
     OpKind(
         "generators of random numbers",
@@ -116,6 +128,7 @@ _KINDS: Final = (
         ("rng",),
         'use another generator: jax.config.update("jax_default_prng_impl", "rbg"); draw fewer or'
         " smaller numbers (bfloat16, one mask for several layers)",
+        slow_anywhere=True,
     ),
     OpKind(
         "cumulative sums and windows",
@@ -149,6 +162,7 @@ _KINDS: Final = (
         (),
         'give indices_are_sorted=True or mode="promise_in_bounds" where they hold, gather whole'
         " rows, and use a product with a one-hot matrix if the table is small",
+        slow_anywhere=True,
     ),
     OpKind(
         "writes of slices",
@@ -163,6 +177,7 @@ _KINDS: Final = (
         (),
         "keep data in the layout in which it is used: an einsum instead of transpose and product,"
         " weights stored as they are read",
+        slow_anywhere=True,
     ),
 )
 _OTHER: Final = OpKind(
@@ -203,8 +218,11 @@ class _SlowOp:
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield one finding for each of the three most costly kinds; a prediction has only prices."""
-    rates = None if data.basis is Basis.PREDICTED else _rates(data)
+    if data.basis is Basis.PREDICTED:
+        return
+    rates = _rates(data)
     if rates is None:
+        yield from _large(data)
         return
     kinds: dict[OpKind, list[_SlowOp]] = {}
     for slow in _slow(data, rates):
@@ -213,6 +231,41 @@ def check(data: StepData) -> Iterator[Finding]:
     for ops in costly[:_MOST]:
         if sum(slow.saves_ms for slow in ops) > _LEAST_SHARE * data.step_ms:
             yield _finding(data, ops, rates)
+
+
+def _large(data: StepData) -> Iterator[Finding]:
+    """Yield kinds of op that take much of the step, where nothing tells how fast they could be."""
+    kinds: dict[OpKind, list[ExecutedOp]] = {}
+    for ran in executed_ops(data, _WORKS & (pl.col("share") > _LEAST_SHARE)):
+        kind = _kind_of(ran)
+        if kind is None or not kind.slow_anywhere or moves_only(ran.program, ran.instruction):
+            continue
+        if ran.row["category"] in _SLOW_ANYWHERE or _THREEFRY in (ran.row["scope"] or ""):
+            kinds.setdefault(kind, []).append(ran)
+    for kind, ops in kinds.items():
+        total = sum(ran.ms for ran in ops)
+        if total < _LARGE_SHARE * data.step_ms:
+            continue
+        first = max(ops, key=lambda ran: ran.ms)
+        yield Finding(
+            code=CODE,
+            title=f"{kind.noun} take {ms_text(total)} per step, {total / data.step_ms:.0%} of it",
+            detail=(
+                f"{counted_noun(len(ops), 'op')}; {place_of(first.row)} takes"
+                f" {ms_text(first.once_ms)} each time{_alike(first)}"
+            ),
+            saves_ms=Unknown("how fast they could be is not known: the device has no known rate"),
+            takes_ms=total,
+            basis=data.basis,
+            evidence=evidence_of(data, ops),
+            remedy=_remedy(data, kind),
+        )
+
+
+def _alike(ran: ExecutedOp) -> str:
+    spread = replication(ran.program)
+    copies = spread.copies(ran.instruction) if spread is not None else ()
+    return f". {len(copies)} devices compute the same: shard its input" if len(copies) > 1 else ""
 
 
 def _rates(data: StepData) -> _Rates | None:
@@ -241,9 +294,7 @@ def _rates(data: StepData) -> _Rates | None:
 
 def _slow(data: StepData, rates: _Rates) -> Iterator[_SlowOp]:
     """Yield ops far above their roofline, the longest first."""
-    works = pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY])
-    works &= ~pl.col("category").fill_null("other").is_in(_NOT_WORK)
-    for ran in executed_ops(data, works & (pl.col("share") > _LEAST_SHARE / _MOST)):
+    for ran in executed_ops(data, _WORKS & (pl.col("share") > _LEAST_SHARE / _MOST)):
         bytes_ = ran.row["bytes_accessed"]
         kind = _kind_of(ran)
         if bytes_ is None or kind is None or moves_only(ran.program, ran.instruction):
