@@ -62,6 +62,15 @@ def test_one_at_the_start_is_found_too(said: Said) -> None:
     said(found)
 
 
+def test_tokens_that_are_exchanged_are_no_gradients_of_layers() -> None:
+    text = AT_END.replace("all-reduce(", "all-to-all(").replace(
+        ", to_apply=%add", ", dimensions={0}"
+    )
+    (found,) = ask(case(text, at_end()))
+    assert "layer by layer" not in found.remedy.text
+    assert "micro-batches" in found.remedy.text
+
+
 def merged(size: int) -> str:
     """Eight values of a step, sent as one."""
     value = f"f32[{size}]{{0}}"

@@ -65,6 +65,9 @@ SINCE: Final = "0.1"
 _PARTS: Final = 4
 """Number of parts: of four, three can be hidden; more parts cost starts and bandwidth."""
 
+_OF_WEIGHTS: Final = ("all-reduce", "reduce-scatter", "all-gather")
+"""Kinds that mostly carry gradients and weights; others carry activations, which have no layers."""
+
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield one finding per collective: at most a few are this large."""
@@ -131,6 +134,13 @@ def _remedy(data: StepData, row: dict[str, Any], sizes: list[int]) -> Remedy:
             "use fewer and larger ones of its kind, or fewer devices in each (shard within a host,"
             " replicate across hosts): its start and rounds take most of its time, so several"
             " smaller ones would cost more",
+        )
+    if row["kind"] not in _OF_WEIGHTS:
+        return advise(
+            data,
+            "divide the batch into micro-batches that do not depend on each other, so that one is"
+            " computed while the other is sent (of experts, the products of one part while the"
+            " tokens of the next are under way); or send fewer bytes",
         )
     if len(sizes) < _PARTS:
         return advise(
