@@ -74,6 +74,7 @@ def test_independent_work_that_could_go_on_meanwhile_bounds_the_saving(said: Sai
 def test_where_all_behind_it_needs_it_no_scheduler_is_called_for(said: Said) -> None:
     (found,) = ask(case(movable_ms=0.0))
     assert "fewer bytes" in found.remedy.text
+    assert "earlier" not in found.remedy.text
     assert found.remedy.flags == ()
     said(found)
 

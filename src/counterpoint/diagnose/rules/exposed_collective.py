@@ -91,6 +91,12 @@ _ELSEWHERE: Final = (
     "give it more work to overlap: start it earlier in the program, alternate two halves of the"
     " batch, or send fewer bytes"
 )
+_NO_WORK: Final = (
+    "send fewer bytes (a narrower type, fewer devices in it); use a larger batch on each device, by"
+    " which weights and gradients do not grow; or alternate two halves of the batch, so that one is"
+    " computed while the other is sent"
+)
+"""Where all other work of the computation depends on the collective or feeds it."""
 
 
 def check(data: StepData) -> Iterator[Finding]:
@@ -158,14 +164,15 @@ def _too_long(row: dict[str, Any]) -> str:
 def _remedy(data: StepData, rows: Rows, looped: Sequence[str]) -> Remedy:
     if rows[0]["bound"] == Bound.OPERANDS:
         return advise(data, _fewer(rows[0]["kind"]))
-    nothing = all(row["movable_ms"] == 0 for row in rows) and not looped
-    nothing |= all(row["bound"] == Bound.TOO_LITTLE for row in rows)
+    none = all(row["movable_ms"] == 0 for row in rows) and not looped
+    little = all(row["bound"] == Bound.TOO_LITTLE for row in rows)
+    more_work = _NO_WORK if none else _ELSEWHERE
     if not on_gpu(data):
-        return advise(data, _ELSEWHERE)
-    if nothing:
+        return advise(data, more_work)
+    if none or little:
         pipelining = _pipelining(data, looped)
         moved = "; or move collectives of the loop to another iteration" if pipelining else ""
-        return advise(data, _ELSEWHERE + moved, pipelining)
+        return advise(data, more_work + moved, pipelining)
     scheduler = scheduler_of(data)
     flags = {} if scheduler.ran else {LHS: "true"}
     pipelining = _pipelining(data, looped)
