@@ -156,6 +156,9 @@ def test_the_op_in_which_devices_differ_is_named() -> None:
     assert "10.00 ms to 13.00 ms" in found.detail
     assert "work.1" in found.remedy.text
     assert "work.1" not in ask(case(lambda _: 3.0))[0].remedy.text
+    (shared,) = ask(made(HLO, of, 20, steps=6, flags={}, jaxlib="0.10.2", kind="cpu"))
+    assert "work.1" not in shared.detail + shared.remedy.text  # virtual devices preempt each other
+    assert "accelerators" in shared.remedy.text
 
 
 def test_the_only_step_tells_which_device_was_last() -> None:

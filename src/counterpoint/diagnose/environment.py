@@ -16,7 +16,7 @@ from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.catalogue import release
 from counterpoint.hardware import Target, architecture_of, find_chip, gpus, target_config
-from counterpoint.timeline import Device
+from counterpoint.timeline import Device, Timeline
 
 if TYPE_CHECKING:
     from counterpoint.cost.compute import ComputeDevice
@@ -139,6 +139,11 @@ def is_true(flags: Mapping[str, str], name: str) -> bool | None:
     """Return the value of an on/off flag; None if it was not given."""
     value = flags.get(name)
     return None if value is None else value.lower() in ("true", "1", "")
+
+
+def on_virtual_devices(timeline: Timeline) -> bool:
+    """Return whether the devices are the CPU's: they share its cores, and preempt each other."""
+    return {device.kind for device in timeline.devices} == {"cpu"}
 
 
 def on_gpu(data: StepData) -> bool:

@@ -15,7 +15,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.rules import found_by
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.environment import chip_of, that_changes
+from counterpoint.diagnose.environment import chip_of, on_virtual_devices, that_changes
 from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, Finding
 from counterpoint.diagnose.host.compiles import hidden_by_the_median
 from counterpoint.diagnose.host.startup import startup
@@ -354,7 +354,7 @@ def _above_peak(use: Utilization) -> Iterator[str]:
 
 def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:
     notes: list[str] = []
-    if {device.kind for device in timeline.devices} == {"cpu"}:
+    if on_virtual_devices(timeline):
         notes.append(VIRTUAL_DEVICES)
     if timeline.truncated:
         notes.append("the profile is cut off: the last steps may lack events")

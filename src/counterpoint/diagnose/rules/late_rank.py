@@ -61,7 +61,7 @@ from typing import Any, Final
 
 from counterpoint.core import Basis, Range
 from counterpoint.diagnose.collectives.requirement import Bound
-from counterpoint.diagnose.environment import advise
+from counterpoint.diagnose.environment import advise, on_virtual_devices
 from counterpoint.diagnose.exposure.causes import evidence, shares_of
 from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.host.stragglers import (
@@ -96,7 +96,7 @@ def check(data: StepData) -> Iterator[Finding]:
     late = stragglers(data)
     gain = _simulated(data, late, most)
     low = min(sum(map(_certain, rows)), mean)
-    uneven = most_uneven_op(data)
+    uneven = None if on_virtual_devices(data.timeline) else most_uneven_op(data)
     if uneven is not None and uneven.excess_ms < _MOSTLY * mean:
         uneven = None
     yield Finding(
@@ -212,6 +212,12 @@ def _place(data: StepData, rank: Straggler) -> str:
 
 
 def _remedy(data: StepData, late: tuple[Straggler, ...], uneven: UnevenOp | None) -> Remedy:
+    if on_virtual_devices(data.timeline):
+        return advise(
+            data,
+            "look at this on accelerators: virtual devices take turns on the machine's cores, so"
+            " one is late where others have run",
+        )
     if uneven is not None and not late:
         return advise(
             data,
