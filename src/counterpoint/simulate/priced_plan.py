@@ -134,7 +134,10 @@ class PricedPlan:
         return {load: float(work[loads == load].sum()) for load in Load}
 
     def critical_path_s(self) -> float:
-        """Return the step time if communication and copies took no time."""
+        """Return the step time if communication and asynchronous copies took no time.
+
+        A copy that is a kernel is work of the main stream, and keeps its time.
+        """
         return self.step_s(np.where(self.loads == Load.COMPUTE, self.prices.likely, 0.0))
 
     def busiest_lane_s(self, counts: list[int]) -> float:

@@ -76,7 +76,7 @@ class Simulation:
     compute_s: float
     unpriced: tuple[UnpricedInstruction, ...]
     uncounted: tuple[UncountedLoop, ...]
-    critical_path_s: float  # the step if communication and copies took no time
+    critical_path_s: float  # the step if communication and async copies took no time
     busiest_lane_s: float  # work of the busiest stream
     jittered: JitteredSteps | None
     notes: tuple[str, ...]

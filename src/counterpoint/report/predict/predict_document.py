@@ -90,7 +90,7 @@ def _step(prediction: Prediction) -> Section:
         Fact(
             "communication",
             f"{units.milliseconds(simulation.communicating_s * 1e3)}, exposed"
-            f" {_exposed(prediction)}; the step if it and copies took no time:"
+            f" {_exposed(prediction)}; the step without it and async copies:"
             f" {units.milliseconds(simulation.critical_path_s * 1e3)}",
         ),
         _tokens(prediction),
