@@ -34,7 +34,6 @@ from counterpoint.report.flags import (
 
 if TYPE_CHECKING:
     from counterpoint.compile.inputs import Workload
-    from counterpoint.flags.catalogue.flag import Release
     from counterpoint.flags.recommendation import Recommendation, RecommendationRequest
     from counterpoint.hardware import Target
 
@@ -403,20 +402,19 @@ def render_flags(  # noqa: PLR0913 - the options of the command
         return
     kind = SettingsForm(as_) if as_ else BY_SUFFIX.get(out.suffix if out else "", SettingsForm.BASH)
     text = render(settings, kind, release)
-    for line in (*unwritten_lines(settings, kind), *_crashes(written, release)):
+    for line in (*unwritten_lines(settings, kind), *_crashes(written, release.asked)):
         say_line(line)
     if json:
         text = in_options(render_json(settings, kind, text, written))
     _write(text, out, source, force=force)
 
 
-def _crashes(written: Sequence[ParsedSource], release: Release) -> Iterator[str]:
+def _crashes(written: Sequence[ParsedSource], version: str) -> Iterator[str]:
     """Yield a warning about each flag with which compiles are known to end."""
-    from counterpoint.flags.lint import LintContext
-    from counterpoint.flags.rules import crashing_value
+    from counterpoint.flags.check import CheckRequest, examine
 
     for source in written:
-        for found in crashing_value.check(LintContext(written=source, release=release)):
+        for found in examine(source, CheckRequest(version=version, select=("FLAG203",))).remarks:
             yield f"warning: --{found.name}: {found.message}; {found.advice}"
 
 

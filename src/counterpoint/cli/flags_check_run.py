@@ -18,6 +18,7 @@ from counterpoint.cli.settings_source import (
 )
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.flags import Channel
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.check import (
     CheckRequest,
@@ -30,7 +31,6 @@ from counterpoint.flags.check import (
 from counterpoint.flags.jaxlib import find_interpreter
 from counterpoint.flags.lint import Remark, Severity
 from counterpoint.flags.parse import IssueKind, ParsedSource, read_text
-from counterpoint.flags.settings import Channel
 from counterpoint.report.flags import check_lines, fix_lines, nothing_lines, summary_lines
 
 _FORMS: Final = {"kubernetes": "yaml", "slurm": "shell"}

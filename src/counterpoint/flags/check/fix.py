@@ -10,7 +10,6 @@ from typing import Final
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import settings
 from counterpoint.flags.catalogue.flag import Release
-from counterpoint.flags.check.examination import in_order
 from counterpoint.flags.forms import SettingsForm, quoted, render
 from counterpoint.flags.lint import Fix, Remark, Severity
 from counterpoint.flags.parsed import IssueKind, Occurrence, ParsedSource, SyntaxIssue, as_issue
@@ -47,7 +46,7 @@ def in_place(
     wrong = not undone and _flags_of(result) != _flags_of(wanted)
     if wrong or _issues(result) > _issues(wanted):
         return InPlaceFix(source, (), made)
-    return InPlaceFix(text, in_order(done), undone)
+    return InPlaceFix(text, tuple(done), undone)
 
 
 def _issues(written: ParsedSource) -> int:

@@ -86,7 +86,7 @@ def fix_lines(
     """Yield what was fixed and what was not; fixes in `undone` can't be written in place."""
     for remark in undone:
         yield f"not fixed: {remark_line(remark)}"
-    for remark in fixed.made:
+    for remark in sorted(fixed.made, key=lambda made: (made.place.where, made.place.line or 0)):
         yield printable(
             f"fixed: {remark.place}: {remark.code}: {_short(remark.text)}: {_done(remark)}"
         )

@@ -16,7 +16,6 @@ from counterpoint.core import Unknown, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
-from counterpoint.flags.values import is_python_int
 from counterpoint.flags.versions import expect_pgle_known
 from counterpoint.pgle import ComplaintKind, LogEvidence, ProfileUse, read_evidence
 from counterpoint.pgle.making import ProfilerConflict
@@ -170,11 +169,11 @@ def _measurement(task: FeedbackTask, how: AutoOptions) -> dict[str, str]:
             why="it is the number of calls of each function that AutoPGLE measures",
             next=Retry({"runs": _USUAL[_CALLS]}),
         )
-    if not is_python_int(measure[_PERCENTILE]) or not 0 <= int(measure[_PERCENTILE]) <= 100:
+    if not measure[_PERCENTILE].isdecimal() or int(measure[_PERCENTILE]) > 100:
         raise UsageError(
             f"{_PERCENTILE}={measure[_PERCENTILE]}: not a percentile from 0 to 100",
             why="with any other number, XLA makes a profile without costs",
-            next=f"--env {_PERCENTILE}={_USUAL[_PERCENTILE]}",
+            next=f"unset it; the usual value is {_USUAL[_PERCENTILE]}",
         )
     return measure
 
