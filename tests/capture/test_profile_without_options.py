@@ -217,7 +217,7 @@ def test_where_it_is_over_too_early_the_next_command_gets_a_profile(
         monkeypatch.setenv(name, value)
     made = launch(RunRequest((sys.executable, "train.py"), Path("first"), echo=False))
     lines = [*run_lines(made, Path("first"))]
-    assert lines[2].startswith("profile  none: ")
+    assert any(line.startswith("profile  none: ") for line in lines)
     (command,) = (line.removeprefix("next: ") for line in lines if line.startswith("next: "))
     words = shlex.split(command)
     assert words[:6] == ["counterpoint", "run", "--profile-start-step", "0", "-o", "first-2"]

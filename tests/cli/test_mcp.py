@@ -129,7 +129,7 @@ def test_the_tools_are_commands_in_the_words_of_their_help(place: Place) -> None
     assert properties["last"]["type"] == "integer"
     assert "Explain only" in properties["last"]["description"]
     assert {"out", "html", "force", "json"} & set(properties) == set()
-    assert tools["pgle_check"].input_schema["required"] == ["profile", "program"]
+    assert tools["pgle_check"].input_schema["required"] == ["profile"]
 
 
 def test_answers_are_those_of_the_command_line_as_digests(place: Place) -> None:
