@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from compute_step import made, priced, where
+from made_step import hlo, negate
+from made_step import made as made_step
 from runs_with_memory import run_with
 
 from counterpoint.core.basis import Basis
@@ -92,6 +94,20 @@ dimensions={{1}}, {where("transpose(jvp(mlp))/rematted_computation/mlp/w", 3)}
     remedy = str(finding.remedy)
     assert "for the collectives (/home/me/model/mlp.py:3)" in remedy
     assert "mlp.py:7" in remedy
+
+
+def test_a_copy_that_is_repeated_while_the_step_computes_costs_nothing() -> None:
+    """As in the phases: 5 ms of `again`, and 1 of the 4 that `kept` takes."""
+    again = where("transpose(jvp(mlp))/rematted_computation/mlp", 3)
+    text = hlo(
+        negate("work.1", "p"),
+        f"%kept = f32[1024]{{0}} copy(%p), {again}",
+        f"%again = f32[1024]{{0}} sine(%kept), {again}",
+        root=f"{negate('out', 'again')}, {where('transpose(jvp(mlp))/neg', 4)}",
+    )
+    step = [("work.1", 0, 10), ("kept", 7, 4), ("again", 11, 5), ("out", 16, 4)]
+    (finding,) = check(made_step(text, step, 20, beside=["kept"]))
+    assert finding.title == "recomputation for the backward pass takes 6.00 ms per step"
 
 
 def test_a_backward_pass_that_keeps_everything_is_fine() -> None:

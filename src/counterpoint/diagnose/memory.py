@@ -10,11 +10,13 @@ import polars as pl
 
 from counterpoint.core import UsageError
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.attribution import holding
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import chip_of
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hardware import gpus
 from counterpoint.hlo.phase import Phase
+from counterpoint.timeline import Lane
 
 if TYPE_CHECKING:
     from counterpoint.runs import Run
@@ -120,14 +122,35 @@ def by_compiler(data: StepData) -> pl.DataFrame:
     return _with_ms(data, data.ops.filter(pl.col("op").str.contains(_CLONE)))
 
 
+def _exposed_copies(data: StepData) -> pl.DataFrame:
+    """Return the time of each copy in which neither a kernel computes nor a collective runs."""
+    copies = (
+        data.timeline.ops.with_row_index("row")
+        .filter(pl.col("lane") == Lane.COPY)
+        .select("row", "program", name=pl.coalesce("op", "name"))
+    )
+    return (
+        holding(data.selection, data.spans)
+        .filter(pl.col("step").is_not_null())
+        .join(copies, left_on="op", right_on="row")
+        .group_by("program", op="name")
+        .agg(exposed_ms=pl.col("held_ps").sum() * data.selection.scale)
+    )
+
+
 def original(row: dict[str, Any]) -> str:
     """Return the name of the op that a clone was made from."""
     return re.sub(_CLONE, "", str(row["op"]))
 
 
 def _with_ms(data: StepData, rows: pl.DataFrame) -> pl.DataFrame:
-    """Add `ms`, the exposed time of collectives and the self time of other ops; largest first."""
+    """Add `ms`: the exposed time of collectives and copies, the self time of others; sorted by it.
+
+    A step is no longer for what it repeats while it computes.
+    """
     exposed = data.cached(collective_profile).select("program", "op", "exposed_ms")
+    if (rows["lane"] == Lane.COPY).any():
+        exposed = pl.concat([exposed, data.cached(_exposed_copies)])
     return (
         rows.join(exposed, on=["program", "op"], how="left", nulls_equal=True)
         .with_columns(ms=pl.coalesce("exposed_ms", "self_ms"))
