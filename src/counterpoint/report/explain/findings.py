@@ -84,11 +84,11 @@ def _price(finding: Finding, window_ms: float | None, basis: str) -> str:
     text = f"saves {units.span(saves.low, saves.high)}"
     whole_ms = finding.mean_step_ms or window_ms
     if whole_ms:
-        text += f" ({units.percent(saves.high / whole_ms)}{of_mean(finding)})"
+        text += f" ({units.percent(saves.high / whole_ms)}{_of_mean(finding)})"
     return text if finding.basis == basis else f"{text}, {finding.basis}"
 
 
-def of_mean(finding: Finding) -> str:
+def _of_mean(finding: Finding) -> str:
     """Return ` of the mean step, 206 ms` if the saving is one of that instead of the median one."""
     if finding.mean_step_ms is None:
         return ""
