@@ -19,11 +19,24 @@ WEIGHTS = 2 * 64 * 64 * 4
 """Bytes of one network."""
 
 
-def lower(directory: Path, script: str) -> Lowering:
+RESHARDED = f"""{loops.BEGIN}
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("d",))
+rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+@jax.jit
+def train_step(w, x):
+    return jax.tree.map(lambda a, b: a - 0.01 * b, w, jax.grad(loss)(w, x))
+w = weights(0)
+for turn in range(20):
+    w = train_step(w, jax.device_put(batch(turn), rows))
+"""
+"""Its first call gets weights that are not on the mesh."""
+
+
+def lower(directory: Path, script: str, devices: int = 1) -> Lowering:
     path = directory / "train.py"
     path.write_text(script)
     command = [sys.executable, str(path)]
-    return lower_command(command, devices=1, directory=directory / "lowered", timeout_s=120)
+    return lower_command(command, devices=devices, directory=directory / "lowered", timeout_s=120)
 
 
 def runs(found: Lowering) -> dict[str, int]:
@@ -120,3 +133,14 @@ def test_of_two_shapes_of_a_function_the_one_that_is_called_most_is_the_step(
     assert b"7x16x64" in text
     assert b"3x16x64" not in text
     assert [note for note in found.notes if "several shapes" in note]
+
+
+def test_the_step_is_lowered_as_later_calls_run_it(tmp_path: Path) -> None:
+    found = lower(tmp_path, RESHARDED, devices=2)
+    assert not any("several shapes" in note for note in found.notes)
+    (note,) = (note for note in found.notes if "lowered twice" in note)
+    assert note.startswith("jit_train_step is lowered twice: its first call gets arrays with other")
+    text = load_workload(found.directory, found.name).program.decode()
+    (main,) = (line for line in text.splitlines() if " @main(" in line)
+    arguments = main.partition(") -> ")[0]
+    assert arguments.count("sdy.sharding = ") == 3  # both weights, and the batch

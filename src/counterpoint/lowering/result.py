@@ -208,6 +208,11 @@ def _iteration_notes(outcome: dict[str, Any]) -> list[str]:
         f"{name} is lowered for several shapes; the one that is called most is predicted"
         for name in dict.fromkeys(outcome.get("shapes", []))
     ]
+    notes += [
+        f"{name} is lowered twice: its first call gets arrays with other shardings than the later"
+        " ones, which are predicted"
+        for name in outcome.get("resharded", [])
+    ]
     loose: int = outcome.get("loose", 0)
     parts = [f"{', '.join(names)} (`program={names[0]}`)"] if names else []
     parts += [f"{loose} large operation{'s'[: loose > 1]} outside of jax.jit"] if loose else []

@@ -43,6 +43,8 @@ _CONTROL = {"scan": "lax.scan", "while": "lax.while_loop", "cond": "lax.cond"}
 """Operations that run code of the program, and JAX's names for them."""
 _KERNELS = re.compile(r"custom_call @(?:__cudnn|__cublas|triton|__gpu|mosaic_gpu|te_)")
 _CUSTOM = "@CustomSPMDPartitioning"
+_COMPUTED = re.compile(r"stablehlo\.\w+|tensor<[^>]*>|dense<[^>]{0,64}>")
+"""What a program computes, without how its arrays are sharded."""
 _BACKWARD = "transpose("  # in the scopes that jax.grad derives
 _ARGUMENT = re.compile(r"%arg\d+: tensor<((?:\d+x)*)[a-z]+(\d+)")
 _DONATED = ("tf.aliasing_output", "jax.buffer_donor")
@@ -76,6 +78,8 @@ class LoweredFunction:
         self._control = _control(jaxpr, home)
         self.is_own = home is None or is_wrapper or self._control is not None
         """True unless it is one of JAX's own, such as `jnp.add` of two arrays."""
+        self.computation = hash("".join(_COMPUTED.findall(text)))
+        """Equal if only the shardings of arrays differ."""
         self.flops = _flops(text)
         self.size = len(text)
         self.has_backward = _BACKWARD in text

@@ -71,6 +71,7 @@ class LoopCalls:
         self._first_s: float | None = None  # when the step was called first
         self._met: list[LoweredFunction] = []
         self._loose: set[int] = set()
+        self._resharded: dict[str, None] = {}  # functions lowered again for what later calls pass
         self._is_usual = True  # the shape of the last call
         self._shapes: dict[int, _Shape] = {}  # of functions that were called, by their id
 
@@ -123,11 +124,26 @@ class LoopCalls:
         mine.times += 1
         known = self._functions.setdefault(function.key, function)
         its = self._shapes[id(known)]
+        if known is not function and known.computation == function.computation:
+            self._take_over(mine, its)
+            its = mine
         if mine.shapes != its.shapes and mine.times > its.times:
             self._functions[function.key] = function
             if function.key == self.step.key:
                 self.step = function
         self._is_usual = self._functions[function.key] is function or mine.shapes == its.shapes
+
+    def _take_over(self, mine: _Shape, its: _Shape) -> None:
+        """Let the same function for other shardings stand for it, as later calls run it.
+
+        The first call often gets arrays as they were created, the later ones its own results.
+        """
+        function = mine.function
+        mine.times = its.times + 1
+        self._functions[function.key] = function
+        self._resharded[function.name] = None
+        if self.step is its.function:
+            self.step = function
 
     def measures(self, function: LoweredFunction) -> bool:
         """Return whether it is known to be part of an iteration, whose memory is then measured."""
@@ -298,6 +314,7 @@ class LoopCalls:
         return {
             "beside": list(dict.fromkeys(it.name for it in beside if it.name != self.step.name)),
             "shapes": [it.name for it in shapes.values()],
+            "resharded": [*self._resharded],
             "loose": len(self._loose),
             "times": self.times,
             "cycle": self._cycle_facts(),
@@ -306,7 +323,8 @@ class LoopCalls:
     def _is_other_shape(self, function: LoweredFunction, inside: set[Key]) -> bool:
         """Return whether it is a function of the step, but not as it is predicted."""
         known = self._functions.get(function.key)
-        return function.key in inside and function not in (self.step, known)
+        own = {it.computation for it in (self.step, known) if it is not None}
+        return function.key in inside and function.computation not in own
 
     def _cycle_facts(self) -> dict[str, Any] | None:
         if self.cycle is None:
