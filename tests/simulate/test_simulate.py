@@ -128,10 +128,12 @@ def test_how_much_slower_compute_is_beside_collectives_has_a_range_too() -> None
 def test_what_nothing_prices_is_listed_with_its_share() -> None:
     made = program(loop(compute("a")) + entry(run_loop(4)))
     model = Told({"a": 1, "result": 0}, reach=0.5, source=PriceSource.BOUND)
-    [unpriced] = [one for one in simulate(made, model).unpriced if one.high_s]
+    simulation = simulate(made, model)
+    [unpriced] = [one for one in simulation.unpriced if one.high_s]
+    assert (simulation.step_s, simulation.high_s) == pytest.approx((4, 6))
     assert (unpriced.instruction, unpriced.times) == ("a", 4)
     assert (unpriced.low_s, unpriced.high_s) == pytest.approx((2, 6))
-    assert unpriced.share == pytest.approx(1.5)
+    assert unpriced.share == pytest.approx(1.0)  # of the longest step, never more than it
 
 
 def test_collectives_wait_for_the_slowest_of_many_ranks() -> None:

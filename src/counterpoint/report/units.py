@@ -52,12 +52,12 @@ def percent(share: Number, decimals: int = 1) -> str:
     return UNKNOWN if figure is None else f"{_fixed(figure * 100, decimals)}%"
 
 
-def part(share: Number, of: str = "") -> str:
-    """Format a fraction that a bound may push far above 1: `89.5% of it`, or `12 times it`."""
+def part(share: Number) -> str:
+    """Format a fraction that may be far above 1: `89.5%`, or `12 times`."""
     figure = known(share)
     if figure is None or figure < _MANY:
-        return f"{percent(share)} of {of}" if of else percent(share)
-    return f"{figure:,.0f} times {of}".rstrip()
+        return percent(share)
+    return f"{figure:,.0f} times"
 
 
 def percentages(parts: Sequence[float]) -> list[str]:

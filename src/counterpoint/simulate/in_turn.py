@@ -52,11 +52,12 @@ def in_turn(runs: ProgramRuns) -> Simulation:
     gaps_s = runs.launch_s * (len(runs.order) - 1)
     step_s = runs.total(lambda each: each.step_s) + gaps_s
     reach = _reach(runs)
+    high_s = step_s + math.hypot(0.0, *(max(0.0, high) for _, high in reach.values()))
     return Simulation(
         draw=lambda: _drawn(runs),
         step_s=step_s,
         low_s=step_s - math.hypot(0.0, *(min(0.0, low) for low, _ in reach.values())),
-        high_s=step_s + math.hypot(0.0, *(max(0.0, high) for _, high in reach.values())),
+        high_s=high_s,
         reach_s=reach,
         rests_on=_rests_on(runs),
         exposed_s=runs.total(lambda each: each.exposed_s),
@@ -69,7 +70,7 @@ def in_turn(runs: ProgramRuns) -> Simulation:
                 times=bound.times * count,
                 low_s=bound.low_s * count,
                 high_s=bound.high_s * count,
-                share=bound.high_s * count / step_s if step_s else 0.0,
+                share=min(1.0, bound.high_s * count / high_s) if high_s else 0.0,
             )
             for each, count in runs.counted()
             for bound in each.unpriced

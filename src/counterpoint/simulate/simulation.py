@@ -38,7 +38,7 @@ class UnpricedInstruction:
     times: int
     low_s: float
     high_s: float
-    share: float  # of the step, at most
+    share: float  # of the longest step within its prices' ranges
     how: str
 
 
@@ -138,6 +138,7 @@ def simulate(
     step_s = engine.run()
     times = priced.times(engine.sums.counts)
     reach = dict(_reaches(priced, step_s))
+    high_s = step_s + math.hypot(0.0, *(max(0.0, high) for _, high in reach.values()))
     loads = priced.by_load(times)
     communicating, exposed = communicating_s(program, priced, trace)
     uncounted = tuple(_uncounted(program, priced))
@@ -151,14 +152,14 @@ def simulate(
         ),
         step_s=step_s,
         low_s=step_s - math.hypot(0.0, *(min(0.0, low) for low, _ in reach.values())),
-        high_s=step_s + math.hypot(0.0, *(max(0.0, high) for _, high in reach.values())),
+        high_s=high_s,
         reach_s=reach,
         rests_on=priced.prices.by_source(times),
         exposed_s=exposed,
         communicating_s=communicating,
         communication_s=loads[Load.COLLECTIVE],
         compute_s=loads[Load.COMPUTE],
-        unpriced=tuple(_unpriced(priced, times, step_s)),
+        unpriced=tuple(_unpriced(priced, times, high_s)),
         uncounted=uncounted,
         critical_path_s=priced.critical_path_s(),
         busiest_lane_s=priced.busiest_lane_s(engine.sums.counts),
@@ -183,7 +184,9 @@ def _reaches(
         yield PriceFamily.CONTENTION, (low_s - step_s, high_s - step_s)
 
 
-def _unpriced(priced: PricedPlan, times: Seconds, step_s: float) -> Iterator[UnpricedInstruction]:
+def _unpriced(
+    priced: PricedPlan, times: Seconds, longest_s: float
+) -> Iterator[UnpricedInstruction]:
     """Yield instructions for which only a bound is known, largest first."""
     rows = zip(priced.plan.instructions, priced.prices.prices, times.tolist(), strict=True)
     found = [
@@ -192,7 +195,7 @@ def _unpriced(priced: PricedPlan, times: Seconds, step_s: float) -> Iterator[Unp
             times=round(count),
             low_s=price.low * count,
             high_s=price.high * count,
-            share=price.high * count / step_s if step_s else 0.0,
+            share=min(1.0, price.high * count / longest_s) if longest_s else 0.0,
             how=price.how,
         )
         for instruction, price, count in rows

@@ -143,7 +143,8 @@ def step_range(simulation: Simulation) -> Range:
 
 def by_bounds(simulation: Simulation) -> bool:
     """Return whether what is not priced can change the step by a fourth or more."""
-    return sum(bound.share for bound in simulation.unpriced) > _BY_BOUNDS
+    bounds_s = sum(bound.high_s for bound in simulation.unpriced)
+    return bounds_s > _BY_BOUNDS * simulation.step_s
 
 
 def unlike_published(simulation: Simulation) -> bool:
