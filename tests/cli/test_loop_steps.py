@@ -97,3 +97,34 @@ def test_an_evaluation_is_no_part_of_a_step_and_that_is_known(tmp_path: Path, ro
     told = in_process("explain", "kept", cwd=tmp_path).stdout
     assert "mark steps" not in told
     assert "% of device time" in told  # the evaluation is counted, without advice
+
+
+def test_a_prediction_of_a_run_has_all_programs_of_its_step(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"TURNS = 40\n{loops.ACCUMULATION}")
+    ran = in_process("run", "-o", "kept", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    words = ("predict", "kept", "--target", "1xH100", "--json")
+    whole = json.loads(in_process(*words, cwd=tmp_path).stdout)
+    runs = {it["name"]: it["runs"] for it in whole["programs_of_step"]}
+    assert runs == {"jit_grad_fn": 4, "jit_accum": 3, "jit_apply_fn": 1}
+
+    (lost,) = (tmp_path / "kept").glob("rank0/ir/*jit_accum_compile.mlir")
+    lost.unlink()
+    rest = json.loads(in_process(*words, cwd=tmp_path).stdout)
+    runs = {it["name"]: it["runs"] for it in rest["programs_of_step"]}
+    assert runs == {"jit_grad_fn": 4, "jit_apply_fn": 1}
+    (note,) = (note for note in rest["notes"] if "did not keep" in note)
+    assert note == "the step takes longer: it also runs 3 x jit_accum, which the Run did not keep"
+    alone = json.loads(in_process(*words, "--program", "jit_apply_fn", cwd=tmp_path).stdout)
+    assert not alone["programs_of_step"]
+
+
+def test_a_prediction_of_a_run_is_of_what_trains(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(evaluated(16384))
+    words = ("run", "-o", "kept", "--profile-steps", "60", "--", sys.executable, "train.py")
+    assert in_process(*words, cwd=tmp_path).returncode == 0
+    words = ("predict", "kept", "--target", "1xH100", "--json")
+    assert (
+        json.loads(in_process(*words, cwd=tmp_path).stdout)["prediction"]["workload"]
+        == "jit_train_step"
+    )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.step import Phases as Phases
     from counterpoint.diagnose.step_data import StepData as StepData
     from counterpoint.diagnose.step_data import context_of as context_of
+    from counterpoint.diagnose.step_programs import main_programs as main_programs
     from counterpoint.diagnose.step_programs import programs_in_step as programs_in_step
 
 __getattr__ = lazy(__name__)

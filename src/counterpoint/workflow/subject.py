@@ -35,6 +35,7 @@ from counterpoint.lowering import compute_capability, lower_command
 from counterpoint.pgle.applying import locate_program as find_recorded
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
 from counterpoint.workflow.kept_program import keep_program, kept_about
+from counterpoint.workflow.recorded_step import recorded_step
 from counterpoint.workflow.step_tokens import tokens_of_program
 
 Say = Callable[[str], None]
@@ -128,7 +129,7 @@ def _found(
         scheduled = load_scheduled(path, program)
         if scheduled is not None:
             return PredictionSubject(name=scheduled.name, origin=str(path), program=scheduled)
-        return _of_workload(load_workload(path, program))
+        return _of_files(path, program)
     except UsageError as error:  # for an unknown name
         error.rename({"module": "program"})
         raise
@@ -136,6 +137,47 @@ def _found(
         what = error.what.replace(_NAMELESS, str(path))
         what = what if str(path) in what else f"{path}: {what}"
         raise InputError(what, why=error.why, next=error.next or _LOWER) from None
+
+
+def _of_files(path: Path, program: str | None) -> PredictionSubject:
+    """Return the step: what the profile of a Run shows, else the program with the most FLOPs."""
+    heaviest = load_workload(path, program)
+    step = recorded_step(path) if program is None else None
+    if step is None:
+        return _of_workload(heaviest)
+    by_flops = (heaviest.name, *heaviest.others)
+    order, missing = step.without(by_flops)
+    if not order:
+        lost = f"the profile's step runs {', '.join(missing)}, which the Run did not keep"
+        return replace(_of_workload(heaviest), notes=(lost,))
+    notes: list[str] = []
+    if missing:
+        notes.append(
+            f"the step takes longer: it also runs {', '.join(missing)}, which the Run did not keep"
+        )
+    notes += [
+        f"the step runs several programs named {name}; the largest stands for each"
+        for name in step.ambiguous
+    ]
+    functions = tuple(dict.fromkeys(order))
+    main = min(functions, key=by_flops.index)
+    workloads = {name: load_workload(path, name) for name in functions}
+    subject = _of_workload(workloads[main])
+    subject = replace(
+        subject,
+        notes=(*subject.notes, *notes),
+        others=tuple(name for name in by_flops if name not in functions),
+    )
+    if len(order) == 1:
+        return subject
+    return replace(
+        subject,
+        origin=str(path),
+        cycle=tuple(
+            CycleWorkload(workload=workloads[name], alive_bytes=None) for name in functions
+        ),
+        order=tuple(functions.index(name) for name in order),
+    )
 
 
 def require_source(source: Path | str) -> None:

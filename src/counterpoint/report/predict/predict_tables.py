@@ -147,8 +147,8 @@ def programs_section(prediction: Prediction) -> Iterator[Section]:
         numbers("peak", [units.size(part.memory.peak_bytes) for part in base.parts]),
     )
     note = (
-        "A step is one iteration of the training loop. Peaks are with what the loop keeps alive"
-        " beside a program."
+        "A step is one iteration of the training loop. Peaks include what the loop keeps alive"
+        " beside a program, as far as that is known."
     )
     summary = f"{len(base.order)} runs, with a launch between two"
     yield Section("Programs of a step", summary, (rows, Prose(note, Tone.QUIET)))
@@ -293,6 +293,6 @@ def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
         numbers("of the step", [units.percent(unpriced.share) for unpriced in rows]),
         names("what it is", [without_middle(it.how, _LONGEST) for it in rows], rank=1),
     )
-    share = sum(unpriced.share for unpriced in found)
-    summary = f"{len(rows)} of {len(found):,}, at most {units.part(share, 'the step')}"
+    share = units.percent(min(1.0, sum(unpriced.share for unpriced in found)))
+    summary = f"{len(rows)} of {len(found):,}, at most {share} of the longest step in the range"
     yield Section("Not priced", summary, (instructions,))

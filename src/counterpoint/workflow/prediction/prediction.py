@@ -459,14 +459,15 @@ def _notes(
     ]
     if any(part.alive_bytes is None for part in subject.cycle):
         notes.append(
-            "memory is that of the program with the highest peak: too few iterations were seen to"
-            " measure what stays alive beside it"
+            "memory is that of the program with the highest peak: what the loop keeps alive beside"
+            " it is not known"
         )
     if subject.others:
         names = ", ".join(subject.others[:3])
         more = len(subject.others) - 3
+        what = "all programs of a step" if subject.cycle else subject.name
         notes.append(
-            f"predicting {subject.name}; choose {names}{f' and {more} more' if more > 0 else ''}"
+            f"predicting {what}; choose {names}{f' and {more} more' if more > 0 else ''}"
             " (`program=NAME`)"
         )
     if batch.carried:
