@@ -146,9 +146,10 @@ def test_work_that_a_gpu_hands_to_other_kernels_is_said() -> None:
     assert [note.startswith(start) for note, start in zip(notes, expected, strict=True)] == [
         True
     ] * 3
-    plain = STAND_INS.replace("ragged_dot", "dot").replace("s8[8192", "bf16[8192")
-    small = read_program(plain.replace("1048576", "1024").encode())
-    assert not list(stand_in_notes(small, H100, "0.10.2"))
+    for other in ("bf16", "pred"):  # a mask is no weight
+        plain = STAND_INS.replace("ragged_dot", "dot").replace("s8[8192", f"{other}[8192")
+        small = read_program(plain.replace("1048576", "1024").encode())
+        assert not list(stand_in_notes(small, H100, "0.10.2"))
 
 
 SCATTER = """\

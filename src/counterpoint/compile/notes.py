@@ -155,12 +155,13 @@ def _reads_converted(program: Program, product: Instruction) -> bool:
 
 
 def _widens(program: Program, operand: Instruction) -> bool:
-    """Return whether a kernel only converts a large array of a narrow type."""
+    """Return whether a kernel only converts many narrow numbers; a mask is no weight."""
     shape = operand.shape
     if operand.opcode not in ("fusion", "convert") or shape.elements < _LARGE:
         return False
     return any(
         it.shape.elements == shape.elements
+        and it.shape.dtype != "pred"
         and 0 < element_bits(it.shape.dtype) <= _NARROW < element_bits(shape.dtype)
         for it in program.operands(operand)
     )
