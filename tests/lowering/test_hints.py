@@ -21,20 +21,28 @@ Traceback (most recent call last):
     run()
 ValueError: the batch is odd
 """
+IN_PALLAS = """\
+Traceback (most recent call last):
+  File "/jax/_src/pallas/mosaic_gpu/lowering.py", line 1248, in lower_jaxpr_to_mosaic_gpu
+    raise NotImplementedError(
+NotImplementedError: Unimplemented primitive in Pallas Mosaic GPU lowering: sort
+"""
 CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 
 
 @pytest.mark.parametrize(
     ("errors", "expected"),
     [
+        (IN_PALLAS, None),
+        (IN_PALLAS + LAST, "run the command by itself, with JAX_PLATFORMS=cpu"),
         (CAUGHT, "install transformer_engine where the program runs"),
         (f"WARNING: going on\n{CAUGHT}{LAST}", "run the command by itself, with JAX_PLATFORMS=cpu"),
         (CAUGHT + CAUSE + LAST, "install transformer_engine where the program runs"),
         ("No module named 'flax'", "install flax where the program runs"),
     ],
-    ids=["alone", "caught before", "the cause", "without a traceback"],
+    ids=["Pallas", "after Pallas", "alone", "caught before", "the cause", "without a traceback"],
 )
-def test_the_last_exception_is_hinted_at(errors: str, expected: str) -> None:
+def test_the_last_exception_is_hinted_at(errors: str, expected: str | None) -> None:
     assert failed(["python", "train.py"], 1, errors, [], ["it failed"]).next == expected
 
 

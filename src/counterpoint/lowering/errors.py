@@ -13,6 +13,7 @@ from typing import Final
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.notebook import as_typed
 from counterpoint.core.printable import some
 
 _LINES: Final = 14
@@ -46,10 +47,13 @@ _OF_HARDWARE: Final = re.compile(
 )
 """Words of errors that may come from what the emulator pretends."""
 NO_PALLAS: Final = re.compile(r"Cannot lower pallas_call on platform: gpu")
+_IN_PALLAS: Final = re.compile(r"jax/_src/pallas/|(?i:pallas[\w ]{0,40} lowering)")
+"""Of kernels that Pallas can't lower for the target: on a CPU, they do not even get there."""
 INSTALL_ABSL: Final = (
     "pip install absl-py where the program runs: JAX's Pallas for GPUs imports it, and does not"
     " require it"
 )
+_ALONE: Final = "run the command by itself, with JAX_PLATFORMS=cpu"
 _HINTS: Final = (
     (NO_PALLAS, INSTALL_ABSL),
     (re.compile(r"No module named '([\w.]+)'"), r"install \1 where the program runs"),
@@ -81,7 +85,7 @@ def refuse_missing(command: Sequence[str], environment: Mapping[str, str]) -> No
     raise UsageError(
         f"{command[0]} {'is not executable' if Path(command[0]).is_file() else 'was not found'}",
         why=None if os.sep in command[0] else "it is not on the PATH",
-        next=f"counterpoint predict --target 8xH100 -- python {shlex.join(command)}"
+        next=f"counterpoint predict --target 8xH100 -- python {shlex.join(as_typed(command))}"
         if is_script
         else None,
     )
@@ -108,10 +112,11 @@ def failed(
     told = _last_failure(errors)
     hint = next((found.expand(hint) for at, hint in _HINTS if (found := at.search(told))), None)
     had = f"; it had lowered {', '.join(seen[:_MANY])}" if seen else ", and had lowered nothing"
+    alone = None if _IN_PALLAS.search(told) else _ALONE
     return InputError(
-        f"{shlex.join(command)} ended {how} before its step was known{had}",
+        f"{shlex.join(as_typed(command))} ended {how} before its step was known{had}",
         why=f"{'; '.join(notes)}; its last lines:\n       {last}",
-        next=hint or _one_of(seen) or "run the command by itself, with JAX_PLATFORMS=cpu",
+        next=hint or _one_of(seen) or alone,
     )
 
 
@@ -163,7 +168,7 @@ def _last_frame(told: str) -> re.Match[str] | None:
 def too_long(command: Sequence[str], timeout_s: float, seen: Sequence[str]) -> InputError:
     """Return the error for a program that exceeded the timeout without a step."""
     return InputError(
-        f"{shlex.join(command)} had lowered no step after {timeout_s:g} s and was ended",
+        f"{shlex.join(as_typed(command))} had lowered no step after {timeout_s:g} s and was ended",
         why=_list_of(seen) if seen else "it lowered no function of its own",
         next=_one_of(seen) or Retry({"timeout": f"{10 * timeout_s:g}"}),
     )
@@ -172,7 +177,7 @@ def too_long(command: Sequence[str], timeout_s: float, seen: Sequence[str]) -> I
 def no_jax(command: Sequence[str]) -> InputError:
     """Return the error if no Python process imported jax with the agent loaded."""
     return InputError(
-        f"{shlex.join(command)} ended, and none of its Python processes imported jax",
+        f"{shlex.join(as_typed(command))} ended, and none of its Python processes imported jax",
         why="it does not use JAX, or its Python ignores PYTHONPATH (python -I, -E; a container)",
         next="counterpoint predict --target 8xH100 -- python train.py",
     )
@@ -181,7 +186,7 @@ def no_jax(command: Sequence[str]) -> InputError:
 def unusable(command: Sequence[str], why: str) -> InputError:
     """Return the error if the emulator can't work with the program's JAX."""
     return InputError(
-        f"{shlex.join(command)}: the program's JAX can't be emulated",
+        f"{shlex.join(as_typed(command))}: the program's JAX can't be emulated",
         why=f"{why}; 0.8 to 0.12 are supported",
         next="predict from a file: JAX_DUMP_IR_TO=ir on a real run, then counterpoint predict ir",
     )
@@ -193,12 +198,13 @@ def no_step(
     """Return the error for a program that ended successfully without a function to predict."""
     if program is not None:
         return InputError(
-            f"`program={program}`: {shlex.join(command)} has not lowered a function of that name",
+            f"`program={program}`: {shlex.join(as_typed(command))} has not lowered a function of"
+            " that name",
             why="\n       ".join([_list_of(seen) if seen else "it has lowered nothing", *files]),
             next=_one_of(seen),
         )
     return InputError(
-        f"{shlex.join(command)} ended without jitting a function",
+        f"{shlex.join(as_typed(command))} ended without jitting a function",
         why="code outside of jax.jit runs operation by operation and is not an XLA program",
         next="put the training step in jax.jit",
     )
@@ -207,7 +213,7 @@ def no_step(
 def tied_to_python(command: Sequence[str], name: str, why: str) -> InputError:
     """Return the error for a custom_partitioning that has to stay a pointer to Python code."""
     return InputError(
-        f"{shlex.join(command)}: {name} contains a custom_partitioning, which can't leave"
+        f"{shlex.join(as_typed(command))}: {name} contains a custom_partitioning, which can't leave"
         " its process",
         why=why,
         next="call the kernel within jax.shard_map, or predict from the XLA dump of a real run",
