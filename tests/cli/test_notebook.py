@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -82,3 +83,16 @@ def test_a_file_that_is_no_notebook_is_refused(tmp_path: Path, content: str) -> 
 
     assert done.returncode == 3
     assert "train.ipynb: not a notebook" in done.stderr
+
+
+def test_a_prediction_names_the_notebook_as_it_was_typed(tmp_path: Path) -> None:
+    notebook(tmp_path / "train.ipynb", "size = 64", TRAINING)
+
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    words = ("predict", "--target", "1xH100", "train.ipynb")
+    done = in_process(*words, cwd=tmp_path, environment={**os.environ, "PATH": path})
+
+    assert done.returncode == 0, done.stderr
+    assert "jit_train_step, from train.ipynb\n" in done.stdout
+    assert done.stdout.endswith(" -- train.ipynb\n")
+    assert "notebook.py" not in done.stdout + done.stderr

@@ -28,7 +28,7 @@ from counterpoint.cli.profiles import check_timeline_output, write_digest, write
 from counterpoint.cli.progress import Progress
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.notebook import is_notebook
+from counterpoint.core.notebook import as_typed, is_notebook
 from counterpoint.core.scratch import scratch_directory
 
 if TYPE_CHECKING:
@@ -208,10 +208,10 @@ def _of_command(
     from counterpoint.workflow.prediction import predict as ask
     from counterpoint.workflow.prediction import require_target
 
-    where = require_target(target, shlex.join(words))
+    where = require_target(target, shlex.join(as_typed(words)))
     require_compiler(tpus=where.tpu is not None)
     with scratch_directory("lower") as scratch:
-        say(f"lowering {shlex.join(words)}")
+        say(f"lowering {shlex.join(as_typed(words))}")
         subject = run_subject(
             words,
             target=where,
@@ -274,7 +274,8 @@ def next_command(
 
     `seen` says whether --what-if was answered, and whether everything was explained.
     """
-    workload_words = shlex.join([workload] if workload is not None else ["--", *words])
+    typed = as_typed(words)
+    workload_words = shlex.join([workload] if workload is not None else ["--", *typed])
     options = [
         "counterpoint",
         "predict",
@@ -326,7 +327,7 @@ def _with_best(
         return _tune(prediction, workload, words)
     if workload is None:
         return shlex.join(
-            ["counterpoint", "run", *_settings(compile_options), *chosen, "--", *words]
+            ["counterpoint", "run", *_settings(compile_options), *chosen, "--", *as_typed(words)]
         )
     options = [
         *_again(compile_options),

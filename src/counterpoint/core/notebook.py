@@ -16,7 +16,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-__all__ = ["NotebookCell", "is_notebook", "left_out", "notebook_cells", "notebook_command"]
+__all__ = [
+    "NotebookCell",
+    "as_typed",
+    "is_notebook",
+    "left_out",
+    "notebook_cells",
+    "notebook_command",
+]
 
 _ENDING = ".ipynb"
 _MARKS = ("%", "!", "?")
@@ -40,6 +47,12 @@ def is_notebook(words: Sequence[str]) -> bool:
 def notebook_command(path: str) -> list[str]:
     """Return the command that runs a notebook, by the Python on the PATH."""
     return ["python" if shutil.which("python") else sys.executable, __file__, path]
+
+
+def as_typed(command: Sequence[str]) -> list[str]:
+    """Return a command as the user typed it: a notebook alone, instead of what runs it."""
+    runs = len(command) == 3 and Path(command[1]).parts[-3:] == Path(__file__).parts[-3:]
+    return [command[2]] if runs else [*command]
 
 
 def notebook_cells(path: str) -> list[NotebookCell]:

@@ -9,6 +9,7 @@ from typing import Final, cast
 
 from counterpoint.core import unused_path
 from counterpoint.core.arguments import option_words
+from counterpoint.core.notebook import as_typed
 from counterpoint.diagnose import Remedy
 from counterpoint.runs import OutcomeKind, Rank, Run
 
@@ -84,7 +85,7 @@ def profiled_run_command(run: Run, path: Path) -> str:
             "env": tuple(f"{name}={value}" for name, value in run.settings.env),
         }
     )
-    command = shlex.join(run.command)
+    command = shlex.join(as_typed(run.command))
     shown = command if command.isprintable() else "..."  # a multi-line program as an argument
     return f"{shlex.join(words)} -- {shown}"
 

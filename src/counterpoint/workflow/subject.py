@@ -26,6 +26,7 @@ from counterpoint.compile.inputs import (
 )
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.notebook import as_typed
 from counterpoint.flags import Settings, valid_pairs
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hardware import Target
@@ -273,7 +274,7 @@ def run_subject(  # noqa: PLR0913  as of `lower_command`
     subject = _of_workload(workload)
     found = replace(
         subject,
-        origin=" ".join(command),
+        origin=" ".join(as_typed(command)),
         settings=_own_settings(lowered.xla_flags, lowered.variables),
         others=lowered.others,
         notes=(*lowered.notes, *_version_notes(lowered.jax, interpreter)),
