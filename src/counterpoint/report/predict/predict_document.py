@@ -25,6 +25,7 @@ from counterpoint.report.predict.predict_tables import (
     what_if_section,
 )
 from counterpoint.workflow.forecast import MemoryFit, compile_seconds, counts_of
+from counterpoint.workflow.forecast.step_range import WITHOUT_CYCLES, without_cycles
 from counterpoint.workflow.prediction import Forecast, Prediction
 
 _FAMILIES: Final = 3
@@ -228,7 +229,10 @@ def coverage_text(base: Forecast) -> str:
             "set by the bounds of unpriced instructions; how often steps lie within it is unknown"
         )
     if known is None and base.simulation.on_tpus:
-        return "a rule of thumb: few published steps on TPUs were compared"
+        rule = "a rule of thumb: few published steps on TPUs were compared"
+        if without_cycles(base.simulation):
+            return f"{rule}; up to {WITHOUT_CYCLES:.0%} longer without libtpu's estimates of cycles"
+        return rule
     if known is None and base.simulation.rests_on.get(PriceSource.MEASURED):
         return "with measured costs, the coverage of the range is unknown"
     if known is None:
