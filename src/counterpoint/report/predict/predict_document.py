@@ -24,8 +24,13 @@ from counterpoint.report.predict.predict_tables import (
     unpriced_section,
     what_if_section,
 )
-from counterpoint.workflow.forecast import MemoryFit, compile_seconds, counts_of
-from counterpoint.workflow.forecast.step_range import WITHOUT_CYCLES, without_cycles
+from counterpoint.workflow.forecast import (
+    WITHOUT_CYCLES,
+    MemoryFit,
+    compile_seconds,
+    counts_of,
+    without_cycles,
+)
 from counterpoint.workflow.prediction import Forecast, Prediction
 
 _FAMILIES: Final = 3

@@ -13,4 +13,6 @@ from counterpoint.workflow.forecast.iteration import counts_of as counts_of
 from counterpoint.workflow.forecast.measured_costs import read_tables as read_tables
 from counterpoint.workflow.forecast.ranking import MemoryFit as MemoryFit
 from counterpoint.workflow.forecast.ranking import memory_fit as memory_fit
+from counterpoint.workflow.forecast.step_range import WITHOUT_CYCLES as WITHOUT_CYCLES
 from counterpoint.workflow.forecast.step_range import step_range as step_range
+from counterpoint.workflow.forecast.step_range import without_cycles as without_cycles
