@@ -170,8 +170,8 @@ def _ways(
         copy = known.get((row["program"], row["op"]))
         way = _way(data, row, copy)
         # How much a callback is given says nothing about what Python does with it.
-        known_bytes = copy is not None and way is not _CopyKind.CALLBACK
-        size = _bytes(copy) * float(row["count"]) if known_bytes else 0.0
+        counted = None if way is _CopyKind.CALLBACK else copy
+        size = _bytes(counted) * float(row["count"]) if counted is not None else 0.0
         by_way.setdefault(way, []).append((float(row["self_ms"]), size))
     return sorted(starmap(_moved, by_way.items()), key=lambda moved: -moved.ms)
 

@@ -61,7 +61,8 @@ def _flags_of(written: ParsedSource) -> set[frozenset[tuple[str, str]]]:
 
 def _rewrite(rows: list[str | None], one: Remark) -> bool:
     """Rewrite one setting, or remove the row that has nothing else; False if that can't be done."""
-    row = rows[one.place.line - 1] if one.place.line in range(1, len(rows) + 1) else None
+    line = one.place.line or 0
+    row = rows[line - 1] if 0 < line <= len(rows) else None
     if one.fix is None or row is None:
         return False
     new = [f"{name}={value}" for name, value in one.fix.instead]

@@ -73,12 +73,15 @@ def planned_bytes(forecast: Forecast, alive_bytes: Sequence[int | None]) -> int 
     """
     parts = [part.compiled for part in forecast.parts or (forecast,)]
     beside = alive_bytes or [None] * len(parts)
-    planned = [
-        compiled.memory.allocated + (alive or 0)
-        for compiled, alive in zip(parts, beside, strict=True)
-        if compiled is not None
-    ]
-    return max(planned, default=None)
+    planned = [None if compiled is None else compiled.memory.allocated for compiled in parts]
+    return max(
+        (
+            size + (alive or 0)
+            for size, alive in zip(planned, beside, strict=True)
+            if size is not None
+        ),
+        default=None,
+    )
 
 
 def compile_seconds(forecast: Forecast) -> float:
