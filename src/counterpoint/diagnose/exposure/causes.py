@@ -233,8 +233,8 @@ def meanwhile(data: StepData, rows: Rows) -> str:
     them = "it" if len(rows) == 1 else f"all {len(rows):,} collectives of this finding"
     low, high = (f"{ms:,.2f}" for ms in (min(gain.low, high), high))
     return (
-        f". In the current order, overlapping {them} with all work that needs nothing of"
-        f" {'it' if len(rows) == 1 else 'them'} would gain"
+        f". In the current order, overlapping {them} with all work that does not depend"
+        f" on {'it' if len(rows) == 1 else 'them'} would gain"
         f" {low if low == high else f'{low} to {high}'} ms per step"
     )
 
