@@ -172,8 +172,9 @@ def _measurement(task: FeedbackTask, how: AutoOptions) -> dict[str, str]:
     if not measure[_PERCENTILE].isdecimal() or int(measure[_PERCENTILE]) > 100:
         raise UsageError(
             f"{_PERCENTILE}={measure[_PERCENTILE]}: not a percentile from 0 to 100",
-            why="with any other number, XLA makes a profile without costs",
-            next=f"unset it; the usual value is {_USUAL[_PERCENTILE]}",
+            why="with any other number, XLA makes a profile without costs; the usual one is"
+            f" {_USUAL[_PERCENTILE]}",
+            next="unset it",
         )
     return measure
 
