@@ -133,12 +133,15 @@ def _count(steps: Sequence[StepStart], disturbances: Iterable[tuple[float, float
 def _between(
     steps: Sequence[StepStart], disturbances: Iterable[tuple[float, float]]
 ) -> Iterator[tuple[StepStart, StepStart]]:
-    """Yield each two successive starts between which there is no disturbance."""
+    """Yield each two successive starts between which there is no disturbance.
+
+    Lines that came together tell no time between them, but for the one that they print themselves.
+    """
     spans = tuple(disturbances)
     for before, after in pairwise(steps):
         if (
             steps_apart(before, after) > 0
-            and after.start_s > before.start_s
+            and (after.seconds is not None or after.start_s > before.start_s)
             and not any(start < after.start_s and end > before.start_s for start, end in spans)
         ):
             yield before, after
