@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
+from xspace_builder import US, cpu_op, hlo_proto, host, metadata, xspace
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.xplane.reader import read_xplane
 from golden_files import Golden, cases
 from recordings import NS, Span, recording
 from refusals import refusal
@@ -289,6 +291,34 @@ class TestHosts:
         assert [entry.name for entry in made.programs] == ["jit_step"]
         assert made.runs["index"].to_list() == [0, 1, 2, 3] * 2
         assert [device.host for device in made.devices] == [0, 1]
+
+    def test_programs_with_one_id_are_told_apart_by_their_names(self) -> None:
+        """JAX's compilation cache keeps the id that a program had where it was compiled."""
+        threads = host()
+        for turn in range(4):
+            at = turn * 100 * US
+            for op, start, module, run in [
+                ("dot", at, "jit_train_step", 5 + turn),
+                ("clamp", at + 40 * US, "jit_clip", 77 + turn),
+            ]:
+                cpu_op(
+                    threads, "tf_XLA/1", op, start, 20 * US, module=(module, 31), run=run, device=0
+                )
+        programs = metadata(
+            {
+                ("jit_train_step", 24): hlo_proto("jit_train_step", {"dot": "dot"}),
+                ("jit_clip", 31): hlo_proto("jit_clip", {"clamp": "clamp"}),
+            }
+        )
+        profile = xspace(threads, programs)
+        made = timeline(read_xplane(memoryview(profile), "vm.xplane.pb"))
+
+        assert [entry.name for entry in made.programs] == ["jit_train_step", "jit_clip"]
+        assert made.runs["program"].to_list() == [0, 1] * 4
+        for index, entry in enumerate(made.programs):
+            program = entry.hlo(0)
+            assert program is not None
+            assert program.name == made.programs[index].name
 
     def test_without_shared_collectives_the_clock_stays_unknown(self) -> None:
         made = timeline(

@@ -121,6 +121,32 @@ class SharedOps:
 Share = Callable[[EmbeddedProgram], EmbeddedProgram]
 
 
+def distinguish_programs(recording: Recording) -> Recording:
+    """Return the recording with a key of its own for each of several programs that share one.
+
+    On CPU devices, a program that was loaded from JAX's compilation cache keeps the id that it had
+    in the process which compiled it, and another program of this process may have the same.
+    """
+    tables = [recording.ops, recording.executions]
+    named = pl.concat([table.select("program_key", "module") for table in tables])
+    named = named.drop_nulls().unique().group_by("program_key").len()
+    shared = named.filter(pl.col("len") > 1)["program_key"].to_list()
+    if not shared:
+        return recording
+    own_key = pl.format("{}({})", "module", "program_key")
+    ambiguous = pl.col("program_key").is_in(shared) & pl.col("module").is_not_null()
+    key = pl.when(ambiguous).then(own_key).otherwise("program_key")
+    return replace(
+        recording,
+        ops=recording.ops.with_columns(program_key=key),
+        executions=recording.executions.with_columns(program_key=key),
+        programs={
+            f"{program.name}({key})" if key in shared else key: program
+            for key, program in recording.programs.items()
+        },
+    )
+
+
 def program_keys(frame: pl.DataFrame) -> list[str | None]:
     """Return the host's identifier of each row's program: its key, or its name without a key."""
     return frame.select(pl.coalesce("program_key", "module")).to_series().to_list()

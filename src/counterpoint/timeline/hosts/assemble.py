@@ -51,6 +51,7 @@ from counterpoint.timeline.program_roles import ProgramRoles
 from counterpoint.timeline.programs import (
     SharedOps,
     assign_programs,
+    distinguish_programs,
     identify,
     program_keys,
     program_order,
@@ -133,6 +134,7 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
     host = len(gathered.hosts)
     gathered.hosts.append(origin)
     recording = on_clock_of(gathered.hosts[0], origin, without_idle_devices(recording))
+    recording = distinguish_programs(recording)
     keys = program_order(recording)
     index_of = identify(gathered.programs, recording, keys, host, gathered.shared)
     for index in index_of.values():
