@@ -70,6 +70,21 @@ for turn in range(20):
     w = [a - 0.01 * b for a, b in zip(w, g)]
 """
 
+HELPERS: Final = f"""{BEGIN}
+@jax.jit
+def train_step(w, x):
+    value, g = jax.value_and_grad(loss)(w, x)
+    return jax.tree.map(lambda a, b: a - 0.01 * b, w, g), value
+w, total = weights(0), jnp.zeros(())
+for turn in range(20):
+    w, value = train_step(w, batch(turn))
+    total = jnp.add(jnp.add(total, value), 1)
+    large = jnp.tile(value, (1 << 20,))
+    if turn % 5 == 4:
+        print(float(jnp.exp(total)))
+"""
+"""Every iteration calls functions of JAX's own; every fifth, one more."""
+
 PLAIN: Final = f"""{BEGIN}
 @jax.jit
 def train_step(w, x):

@@ -32,11 +32,16 @@ for turn in range(20):
 """Its first call gets weights that are not on the mesh."""
 
 
-def lower(directory: Path, script: str, devices: int = 1) -> Lowering:
+def lower(directory: Path, script: str, devices: int = 1, program: str | None = None) -> Lowering:
     path = directory / "train.py"
     path.write_text(script)
-    command = [sys.executable, str(path)]
-    return lower_command(command, devices=devices, directory=directory / "lowered", timeout_s=120)
+    return lower_command(
+        [sys.executable, str(path)],
+        devices=devices,
+        directory=directory / "lowered",
+        program=program,
+        timeout_s=120,
+    )
 
 
 def runs(found: Lowering) -> dict[str, int]:
@@ -110,6 +115,22 @@ def test_what_is_no_part_of_the_step_is_told(tmp_path: Path, script: str, told: 
     assert any(told in note for note in lower(tmp_path, script).notes)
 
 
+def test_functions_of_jax_that_every_iteration_calls_are_named_with_their_counts(
+    tmp_path: Path,
+) -> None:
+    """A profile counts them as part of the step."""
+    found = lower(tmp_path, loops.HELPERS)
+    (note,) = (note for note in found.notes if "functions of JAX's own" in note)
+    assert "2 x jit_add" in note
+    assert "exp" not in note
+    assert " 4 MiB" in note
+    assert found.cycle == ()
+
+
+def test_a_step_without_helpers_names_none(tmp_path: Path) -> None:
+    assert not any("JAX's own" in note for note in lower(tmp_path, loops.plain()).notes)
+
+
 EPOCHS = f"""{loops.BEGIN}
 @jax.jit
 def training_epoch(w, xs):
@@ -124,10 +145,11 @@ for size in [3] + [7] * 8:
 """
 
 
+@pytest.mark.parametrize("program", [None, "training_epoch"])
 def test_of_two_shapes_of_a_function_the_one_that_is_called_most_is_the_step(
-    tmp_path: Path,
+    tmp_path: Path, program: str | None
 ) -> None:
-    found = lower(tmp_path, EPOCHS)
+    found = lower(tmp_path, EPOCHS, program=program)
 
     text = load_workload(found.directory, found.name).program
     assert b"7x16x64" in text
@@ -135,8 +157,9 @@ def test_of_two_shapes_of_a_function_the_one_that_is_called_most_is_the_step(
     assert [note for note in found.notes if "several shapes" in note]
 
 
-def test_the_step_is_lowered_as_later_calls_run_it(tmp_path: Path) -> None:
-    found = lower(tmp_path, RESHARDED, devices=2)
+@pytest.mark.parametrize("program", [None, "train_step"])
+def test_the_step_is_lowered_as_later_calls_run_it(tmp_path: Path, program: str | None) -> None:
+    found = lower(tmp_path, RESHARDED, devices=2, program=program)
     assert not any("several shapes" in note for note in found.notes)
     (note,) = (note for note in found.notes if "lowered twice" in note)
     assert note.startswith("jit_train_step is lowered twice: its first call gets arrays with other")
@@ -144,3 +167,10 @@ def test_the_step_is_lowered_as_later_calls_run_it(tmp_path: Path) -> None:
     (main,) = (line for line in text.splitlines() if " @main(" in line)
     arguments = main.partition(") -> ")[0]
     assert arguments.count("sdy.sharding = ") == 3  # both weights, and the batch
+
+
+def test_a_function_that_is_named_is_the_step_alone(tmp_path: Path) -> None:
+    found = lower(tmp_path, f"TURNS = 20\n{loops.ACCUMULATION}", program="apply_fn")
+    assert found.name == "jit_apply_fn"
+    assert found.cycle == ()
+    assert not any("grad_fn" in note for note in found.notes)

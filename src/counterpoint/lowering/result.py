@@ -21,6 +21,8 @@ from counterpoint.runs.origins import notes_of, origins_of
 
 Say = Callable[[str], None]
 _SOME: Final = 3
+_NAMED: Final = 6
+"""Functions of JAX's own that a note names."""
 
 
 class EmulatorReports:
@@ -213,19 +215,34 @@ def _iteration_notes(outcome: dict[str, Any]) -> list[str]:
         " ones, which are predicted"
         for name in outcome.get("resharded", [])
     ]
-    loose: int = outcome.get("loose", 0)
-    parts = [f"{', '.join(names)} (`program={names[0]}`)"] if names else []
-    parts += [f"{loose} large operation{'s'[: loose > 1]} outside of jax.jit"] if loose else []
-    if not parts and outcome.get("cycle") is None and outcome.get("times", 0) > 1:
-        applied = "what applies them runs operation by operation, outside of jax.jit"
-        return [*notes, f"no function takes the results of {step}: {applied}, and is left out"]
-    if not parts:
+    if outcome.get("alone"):
         return notes
-    also = " and ".join(parts)
-    if outcome.get("cycle") is None:
+    also = f"{', '.join(names)} (`program={names[0]}`)" if names else ""
+    if names and outcome.get("cycle") is None:
         left_out = f"which this prediction of {step} leaves out: no iteration was seen to repeat"
-        return [*notes, f"an iteration of the loop also runs {also}, {left_out}"]
-    return [*notes, f"not in every iteration, and so no part of the step: {also}"]
+        notes.append(f"an iteration of the loop also runs {also}, {left_out}")
+    elif names:
+        notes.append(f"not in every iteration, and so no part of the step: {also}")
+    elif outcome.get("cycle") is None and outcome.get("times", 0) > 1:
+        applied = "what applies them runs operation by operation, outside of jax.jit"
+        notes.append(f"no function takes the results of {step}: {applied}, and is left out")
+    return [*notes, *_helper_notes(outcome.get("helpers", {}))]
+
+
+def _helper_notes(helpers: dict[str, Any]) -> list[str]:
+    """Return a note on JAX's own functions that every iteration calls, as `jnp.add` of arrays."""
+    calls: dict[str, int] = helpers.get("calls", {})
+    if not calls:
+        return []
+    named = [f"{count} x {name}" if count > 1 else name for name, count in calls.items()]
+    rest = sum([*calls.values()][_NAMED:])
+    more = f" and {rest} calls of others" if rest else ""
+    moved = helpers["bytes"] / 2**20
+    size = f"; they read and write {moved:,.0f} MiB on a device" if moved >= 1 else ""
+    return [
+        "every iteration also runs functions of JAX's own outside of jax.jit, which are left out:"
+        f" {', '.join(named[:_NAMED])}{more}{size}"
+    ]
 
 
 def _heaviest(function: dict[str, Any]) -> float:

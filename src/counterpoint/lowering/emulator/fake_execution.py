@@ -64,8 +64,10 @@ class FakeExecutions:
         large = always or _is_large(executable, function)
         if large or _memory(executable) > _NOTABLE:
             self._executables[id(executable)] = _Execution(executable, function, runs=not large)
-        elif function.is_own:
+        else:
             self._watched[id(executable)] = (executable, function)  # keeps its id unique
+            if not function.is_own:  # of which there are many
+                function.let_go()
         return large
 
     def install(self) -> None:

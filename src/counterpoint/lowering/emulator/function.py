@@ -134,7 +134,7 @@ class LoweredFunction:
 
     def let_go(self) -> None:
         """Release everything but its facts."""
-        self._text, self._again = "", None
+        self._text, self._again, self.module = "", None, None
 
     def facts(self) -> dict[str, Any]:
         """Return the facts for the journal."""

@@ -28,15 +28,22 @@ _KEPT = 4096
 """Calls that are remembered."""
 _MOST = 8
 """Functions of one iteration."""
+_ALONE = 3
+"""Calls after which a function that the user named is known as later calls run it."""
+_NOTABLE = 1 << 20
+"""Bytes from which on a call of JAX's own functions keeps the program from being silent."""
 
 Key = tuple[str, str]  # the name and the place of a function
 
 
 class Cycle:
-    """The calls of one iteration in order, and the bytes that stay alive beside each function."""
+    """The calls of one iteration in order, and where iterations that were called whole are."""
 
-    def __init__(self, order: list[Key], functions: list[LoweredFunction]) -> None:
+    def __init__(
+        self, order: list[Key], functions: list[LoweredFunction], spans: list[tuple[int, int]]
+    ) -> None:
         self.order = order
+        self.spans = spans  # the numbers of their first calls, and of those after the last
         self.functions = functions  # of distinct keys, the first called first
         self.keys = [function.key for function in functions]
 
@@ -57,8 +64,9 @@ class _Shape:
 class LoopCalls:
     """The calls of the program's functions since its step was found."""
 
-    def __init__(self, step: LoweredFunction) -> None:
+    def __init__(self, step: LoweredFunction, *, alone: bool = False) -> None:
         self.step = step
+        self._is_alone = alone  # named by the user: it is the step, whatever the loop runs beside
         self.cycle: Cycle | None = None
         self.heard_s = time.monotonic()  # when anything was lowered or called
         self._functions: dict[Key, LoweredFunction] = {}
@@ -70,7 +78,7 @@ class LoopCalls:
         self._alive: dict[Key, list[int]] = {}
         self._first_s: float | None = None  # when the step was called first
         self._met: list[LoweredFunction] = []
-        self._loose: set[int] = set()
+        self._helpers: list[tuple[int, str, int]] = []  # the call before, the name, and bytes
         self._resharded: dict[str, None] = {}  # functions lowered again for what later calls pass
         self._is_usual = True  # the shape of the last call
         self._shapes: dict[int, _Shape] = {}  # of functions that were called, by their id
@@ -85,10 +93,21 @@ class LoopCalls:
         self.heard_s = time.monotonic()
         if self._first_s is None or function is self.step:
             return
-        if not function.is_own:
-            self._loose.add(id(function))
-        elif function not in self._met:
+        if function not in self._met:
             self._met.append(function)
+
+    def help(
+        self,
+        function: LoweredFunction,
+        arguments: Iterable[JaxObject],
+        results: Iterable[JaxObject],
+    ) -> None:
+        """Handle a call of a function of JAX's own, as `jnp.add` of two arrays."""
+        size = sum(_bytes(array) for array in (*arguments, *results))
+        if size > _NOTABLE:
+            self.heard_s = time.monotonic()
+        if self._first_s is not None and len(self._helpers) < _KEPT:
+            self._helpers.append((len(self._calls), function.name, size))
 
     def call(
         self,
@@ -98,7 +117,7 @@ class LoopCalls:
     ) -> None:
         """Handle a call, with the arrays that it takes and returns."""
         self.meet(function)
-        if not function.is_own or len(self._calls) >= _KEPT:
+        if len(self._calls) >= _KEPT:
             return
         key = function.key
         self._count_shape(function, arguments)
@@ -177,16 +196,14 @@ class LoopCalls:
 
     def look(self) -> bool:
         """Find the cycle anew; return whether it has changed."""
-        before, found = self.cycle, self._found()
+        before, found = self.cycle, None if self._is_alone else self._found()
         if found is None:
             return False
         if before is None or before.order != found.order:
             self.cycle, self._found_at = found, len(self._calls)
             return True
-        if before.functions != found.functions:  # other shapes of them
-            self.cycle = found
-            return True
-        return False
+        self.cycle = found
+        return before.functions != found.functions  # other shapes of them
 
     @property
     def is_over(self) -> bool:
@@ -214,6 +231,8 @@ class LoopCalls:
 
         Nor is it settled as long as the last call was of another shape than is called most.
         """
+        if self._is_alone:
+            return self._is_usual and self.times >= _ALONE
         if self.cycle is None or not self._is_usual:
             return False
         keys = set(self.cycle.keys)
@@ -275,7 +294,8 @@ class LoopCalls:
             for place in range(first, len(sequence) - size, size)
             if sequence[place : place + size] == sequence[first : first + size]
         ]
-        spans = [self._calls[at[place] : at[place + size]] for place in whole]
+        places = [(at[place], at[place + size]) for place in whole]
+        spans = [self._calls[begin:end] for begin, end in places]
         order = list(sequence[first : first + size])
         if len(spans) > 1:
             later = spans[1:]  # the first has what is done once, as a first log line
@@ -288,7 +308,7 @@ class LoopCalls:
         if len(distinct) > _MOST:
             order = sequence[first : first + size]
             distinct = list(dict.fromkeys(order))
-        return Cycle(order, [self._functions[key] for key in distinct])
+        return Cycle(order, [self._functions[key] for key in distinct], places)
 
     def _beginning(self, sequence: list[Key], size: int) -> int:
         """Return where an iteration begins: with training, after what is called least."""
@@ -305,6 +325,23 @@ class LoopCalls:
         place = min(known)[1]
         return place - size if place >= size else place
 
+    def _helping(self) -> dict[str, Any]:
+        """Return calls of JAX's own functions in every iteration, by name, and their bytes.
+
+        Without a cycle, an iteration lasts from one call of the step to the next.
+        """
+        steps = [place for place, key in enumerate(self._calls) if key == self.step.key]
+        spans = self.cycle.spans if self.cycle else [*zip(steps, steps[1:])]  # noqa: B905, RUF007  Python 3.9 has neither
+        later = spans[1:] or spans  # the first has what is done once, as a first log line
+        calls = [[it for it in self._helpers if begin < it[0] <= end] for begin, end in later]
+        if not calls:
+            return {"calls": {}, "bytes": 0}
+        names = Counter(name for _, name, _ in calls[0])
+        for each in calls[1:]:
+            names &= Counter(name for _, name, _ in each)
+        moved = [sum(size for _, name, size in each if name in names) for each in calls]
+        return {"calls": dict(names.most_common()), "bytes": min(moved)}
+
     def facts(self) -> dict[str, Any]:
         """Return the facts for the outcome."""
         inside = set(self.cycle.keys) if self.cycle else {self.step.key}
@@ -315,8 +352,9 @@ class LoopCalls:
             "beside": list(dict.fromkeys(it.name for it in beside if it.name != self.step.name)),
             "shapes": [it.name for it in shapes.values()],
             "resharded": [*self._resharded],
-            "loose": len(self._loose),
+            "helpers": self._helping(),
             "times": self.times,
+            "alone": self._is_alone,
             "cycle": self._cycle_facts(),
         }
 

@@ -145,7 +145,7 @@ class StepFinder:
                 self._seen(function, None)
             began = time.monotonic()
             is_step = self._iteration is not None and (
-                function is self._iteration.step
+                function.key == self._iteration.step.key
                 or (function.is_own and (function.is_training or function.flops > _HEAVY_FLOPS))
             )
             try:
@@ -181,8 +181,8 @@ class StepFinder:
         self._functions.append(function)
         self._say({"event": "lowered", **function.facts()})
         if self._wanted is not None:
-            if function.is_called(self._wanted):
-                self._stop(function, None)
+            if self._iteration is None and function.is_called(self._wanted):
+                self._found(function)
         elif self._is_step(function):
             self._found(function)
         self._forget()
@@ -201,7 +201,7 @@ class StepFinder:
             return  # for its own results, or for other shapes
         self._keep(step)
         if known is None:
-            self._iteration = LoopCalls(step)
+            self._iteration = LoopCalls(step, alone=self._wanted is not None)
             threading.Thread(target=self._end_when_silent, daemon=True).start()
         else:
             known.step = step
@@ -213,6 +213,7 @@ class StepFinder:
             time.sleep(0.25)
             calls = self._iteration
             if calls is not None and not self._busy and calls.is_silent(_SILENT_S):
+                self._write_facts(stopped=True)
                 self._leave()
 
     def _hands_zeros(self) -> None:
@@ -242,12 +243,15 @@ class StepFinder:
         if calls is None or os.getpid() != self._pid:
             return
         before = calls.step
-        calls.call(function, arguments, results)
-        if calls.step is not before:
-            self._keep(calls.step)
-        if calls.look() or calls.step is not before:
-            self._keep_cycle(calls)
-            self._write_facts(stopped=True)
+        if not function.is_own:
+            calls.help(function, arguments, results)
+        else:
+            calls.call(function, arguments, results)
+            if calls.step is not before:
+                self._keep(calls.step)
+            if calls.look() or calls.step is not before:
+                self._keep_cycle(calls)
+                self._write_facts(stopped=True)
         if calls.is_over:
             self._write_facts(stopped=True)
             self._leave()
