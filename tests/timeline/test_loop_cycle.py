@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.diagnose import explain
+from counterpoint.diagnose.compare import DifferenceKind, StepDifference, compare
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import EmbeddedProgram, Timeline
 from recordings import NS, Span, recording
@@ -174,3 +175,23 @@ def test_shapes_of_one_function_are_one_program() -> None:
     assert any("2 programs named jit_train ran" in note for note in built.notes)
     assert built.steps.filter("whole")["step"].n_unique() == 13
     assert explain(built).steps.median_ms == pytest.approx(100 * NS / 1e9)
+
+
+def test_compared_cycles_are_compared_program_by_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heaviest program of either side is another one."""
+    a = ran(["critic", "train"] * 6)
+    monkeypatch.setitem(LENGTHS, "critic", 90)
+    b = ran(["critic", "train"] * 6)
+    found = compare(a, b)
+    assert isinstance(found.work, StepDifference)
+    changed = {row.shown.op: row.difference_ms for row in found.work.ops}
+    assert changed == pytest.approx({"back.jit_critic": 40e-6, "back.jit_train": 0.0}, abs=1e-9)
+    assert not any(it.about is DifferenceKind.PROGRAM for it in found.differs)
+    assert found.same_experiment
+
+
+def test_cycles_of_other_programs_are_named_in_whole() -> None:
+    found = compare(ran(ACCUMULATION * 4), ran(["grad", "apply"] * 8))
+    (differs,) = (it for it in found.differs if it.what == "programs of a step")
+    assert differs.a == "4 x jit_grad, 3 x jit_accum, jit_apply"
+    assert differs.b == "jit_grad, jit_apply"

@@ -239,10 +239,9 @@ def _helper_notes(helpers: dict[str, Any]) -> list[str]:
     more = f" and {rest} calls of others" if rest else ""
     moved = helpers["bytes"] / 2**20
     size = f"; they read and write {moved:,.0f} MiB on a device" if moved >= 1 else ""
-    return [
-        "every iteration also runs functions of JAX's own outside of jax.jit, which are left out:"
-        f" {', '.join(named[:_NAMED])}{more}{size}"
-    ]
+    listed = f"{', '.join(named[:_NAMED])}{more}{size}"
+    also = "every iteration also runs functions of JAX's own outside of jax.jit"
+    return [f"{also}, which are left out: {listed}"]
 
 
 def _heaviest(function: dict[str, Any]) -> float:

@@ -28,7 +28,13 @@ from counterpoint.diagnose.compare.experiment import (
 from counterpoint.diagnose.compare.matching import OpMatch, match_items
 from counterpoint.diagnose.compare.op_changes import OpChange, rows_of
 from counterpoint.diagnose.compare.schedule_changes import ScheduleChanges, schedule_changes
-from counterpoint.diagnose.compare.side import Input, Side, cases_of, side_of
+from counterpoint.diagnose.compare.side import (
+    Input,
+    Side,
+    cases_of,
+    side_of,
+    with_alike_programs,
+)
 from counterpoint.diagnose.compare.step_time import StepChange, step_change
 from counterpoint.diagnose.selection import WindowKind
 from counterpoint.diagnose.step_data import StepData
@@ -151,6 +157,7 @@ def compare(
     if len({side.timed_in_profile for side in (*a_sides, *b_sides)} - {None}) > 1:
         a_sides, b_sides, unlike = _timed_alike(a_sides, b_sides)
     first, second = _middle(a_sides), _middle(b_sides)
+    alike = with_alike_programs(first, second)
     step = step_change(
         [side.times for side in a_sides if side.times],
         [side.times for side in b_sides if side.times],
@@ -162,8 +169,8 @@ def compare(
         b=second,
         runs=(len(a_sides), len(b_sides)),
         step=step,
-        differs=differences(first, second),
-        work=_work(first, second, differ),
+        differs=differences(*alike),
+        work=_work(*alike, differ),
         notes=tuple(dict.fromkeys((*_mixed(first, second), *filter(None, [unlike]), *missing))),
     )
 

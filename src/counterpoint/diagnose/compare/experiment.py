@@ -13,7 +13,8 @@ from typing import Final
 
 from counterpoint.core import Basis, CounterpointError
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose.compare.side import Side
+from counterpoint.diagnose.compare.side import Side, names_in_step
+from counterpoint.diagnose.step_programs import programs_in_step
 from counterpoint.flags import Settings, difference, valid_pairs
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hardware import chip_label
@@ -147,13 +148,27 @@ def _programs(a: Timeline, b: Timeline) -> Iterator[SideDifference]:
         yield SideDifference(
             DifferenceKind.EXPERIMENT, "inputs of a device", _some(gone), _some(new)
         )
-    if program_a.name != program_b.name:
+    runs = _step_runs(a) or {program_a.name: 1}, _step_runs(b) or {program_b.name: 1}
+    if runs[0] != runs[1]:
+        several = max(map(len, runs)) > 1
         yield SideDifference(
-            DifferenceKind.PROGRAM, "step's program", program_a.name, program_b.name
+            DifferenceKind.PROGRAM,
+            "programs of a step" if several else "step's program",
+            *map(_counted, runs),
         )
     prints = program_a.fingerprint, program_b.fingerprint
     if None not in prints and prints[0] != prints[1]:
         yield SideDifference(DifferenceKind.PROGRAM, "fingerprint", *prints)
+
+
+def _step_runs(timeline: Timeline) -> dict[str, int]:
+    """Return how often a step runs each of its main programs, by name."""
+    parts = programs_in_step(timeline)
+    return {name: parts[program].runs for name, program in names_in_step(timeline).items()}
+
+
+def _counted(runs: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} x {name}" if count > 1 else name for name, count in runs.items())
 
 
 def _inputs(program: Program) -> Counter[str]:

@@ -28,6 +28,7 @@ from counterpoint.diagnose.selection import (
     select_runs,
 )
 from counterpoint.diagnose.step_data import StepData, context_of
+from counterpoint.diagnose.step_programs import main_programs, programs_in_step
 from counterpoint.runs import Run, is_run, read_run
 from counterpoint.runs.scores import score_of_steps
 from counterpoint.runs.timeline import read
@@ -169,6 +170,33 @@ def _refuse_report(name: str) -> None:
                 why="the comparison needs the spans and the HLO of a Timeline",
                 next=advice,
             )
+
+
+def with_alike_programs(a: Side, b: Side) -> tuple[Side, Side]:
+    """Return the sides with programs of one name as the step's, where steps run several.
+
+    The heaviest program of each side may be another: the generator's here, the critic's there.
+    """
+    if a.timeline is None or b.timeline is None:
+        return a, b
+    names = [names_in_step(timeline) for timeline in (a.timeline, b.timeline)]
+    common = [name for name in names[0] if name in names[1]]  # A's heaviest first
+    if not common or max(map(len, names)) < 2:
+        return a, b
+    first, second = (
+        replace(side, timeline=replace(timeline, step_program=programs[common[0]]))
+        for side, timeline, programs in zip((a, b), (a.timeline, b.timeline), names, strict=True)
+    )
+    return first, second
+
+
+def names_in_step(timeline: Timeline) -> dict[str, int]:
+    """Return the main programs of a step by name, the heaviest first."""
+    main = main_programs(programs_in_step(timeline))
+    names: dict[str, int] = {}
+    for program in main:
+        names.setdefault(timeline.programs[program].name, program)
+    return names
 
 
 def cases_of(a: Side, b: Side) -> tuple[StepData, StepData] | Unknown:
