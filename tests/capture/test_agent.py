@@ -673,6 +673,50 @@ def test_steps_that_nobody_annotates_are_counted_by_their_executions(tmp_path: P
     assert (len(timeline.devices), timeline.steps["step"].n_unique()) == (8, 9)
 
 
+EVALUATED = """
+import jax, jax.numpy as jnp
+def loss(w, x):
+    return jnp.mean(jnp.tanh(x @ w) ** 2)
+@jax.jit
+def train_step(w, x):
+    value, g = jax.value_and_grad(loss)(w, x)
+    return w - 0.1 * g, value
+@jax.jit
+def evaluate(w, x):
+    for turn in range(60):
+        x = jnp.sin(jnp.cumsum(x @ w, axis=turn % 2) * turn)
+    return x.mean()
+w, x = jnp.ones((64, 64)), jnp.ones((8, 64))
+def train(steps):
+    global w
+    for i in range(steps):
+        w, value = train_step(w, x)
+        value.block_until_ready()
+def check(batches, rows=32):
+    for n in range(batches):
+        evaluate(w, jnp.ones((rows, 64))).block_until_ready()
+"""
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for epoch in range(6): train(30); check(40)",
+        "check(20); [(train(30), check(310)) for epoch in range(3)]",
+        "for epoch in range(4): train(30); check(10); check(10, 16 + epoch)",
+    ],
+    ids=["after an epoch", "before", "of other shapes"],
+)
+def test_an_evaluation_that_is_heavier_than_the_training_is_no_step(
+    tmp_path: Path, loop: str
+) -> None:
+    left = run(tmp_path, EVALUATED + loop, {"steps": 8, "calm_steps": 5, "quiet_s": 0.2})
+    assert (left.code, left.err) == (0, "")
+    assert (left.window["state"], left.window["counted"]) == ("done", "executions of train_step")
+    assert left.window["steps"] == 8
+    assert list(left.process["executions"]) == ["train_step"]
+
+
 NANS = """
 import atexit, threading
 import jax, jax.numpy as jnp

@@ -7,7 +7,8 @@ a microsecond. The call that compiles does not reach the hook, so each compile c
 execution.
 
 The function that took longest to compile leads: the iterations of the loop that executes it are the
-steps (`iterations`). Functions of JAX itself (`jnp.add`, `random.split`) never lead.
+steps (`iterations`). Functions of JAX itself (`jnp.add`, `random.split`) never lead, and one that
+returns none of what it takes, as an evaluation, does not if another returns weights: it trains.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from .iterations import Iterations
+from .iterations import Iterations, arrays_of, size_of
 
 _GONE = 300  # executions of others after which the leading one is considered finished
+_RETURNED = 0.25  # of the bytes of its arguments, which a function that trains returns at least
+_HEAVY = 0.01  # of the seconds of the longest compile, which that of a step takes at least
 _NAMELESS = "a program compiled ahead of time"
 _JAX = ("jax.", "jax._src.")
 _PMAP = "jax._src.pmap"
@@ -37,6 +40,7 @@ class Executions:
         self._leading: Any = None
         self._iterations: defaultdict[Any, Iterations] = defaultdict(Iterations)
         self._others = 0
+        self._returns: dict[Any, bool] = {}  # whether a function returns much of what it takes
         self._spent: defaultdict[str, float] = defaultdict(float)  # seconds, by name
         self._last_s: float | None = None
         self.total = 0  # of all functions
@@ -71,6 +75,10 @@ class Executions:
         spent = self._spent.get(name, 0.0)
         return spent, spent / max(self.count_of(name) - 1, 1)
 
+    def trains(self, name: str) -> bool:
+        """Return whether a function of this name returns weights, or gradients, for the next."""
+        return any(self._trains(key) for key in [*self._returns] if (key[0] or _NAMELESS) == name)
+
     def listen(self) -> None:
         """Start receiving executions."""
         if self._hook is None:
@@ -85,11 +93,16 @@ class Executions:
     def compiled(self, about: str | None, seconds: float, *, aot: bool) -> None:
         """Handle the end of a compile.
 
-        The leader is redetermined among the functions that run next.
+        The leader is redetermined among the functions that run next, and among those that train if
+        it does.
         """
         name = None if aot else _function(about)
         self._took[name] = max(seconds, self._took.get(name, 0.0))
-        self._leading, self._others, self._last_s = None, 0, time.monotonic()
+        if self._trains(self._leading):
+            self._others = _GONE
+        else:
+            self._leading = None
+        self._last_s = time.monotonic()
         for key in [*self._turns]:
             if key[0] == name and not aot:
                 self._turns[key] += 1
@@ -105,20 +118,39 @@ class Executions:
         self._turns[key] = self._turns.get(key, 1) + 1
         now_s = time.monotonic()
         self._spent[name or _NAMELESS] += now_s - (self._last_s or now_s)
-        if key == self._leading or self._takes_the_lead(name, home or ""):
+        if key not in self._returns:
+            self._returns[key] = _returned(given[:2], given[2:]) >= _RETURNED
+        if key == self._leading or self._takes_the_lead(key, home or ""):
             self._leading, self._others = key, 0
             if self._iterations[key].call(given[:2]):
                 self._then(name or _NAMELESS, self.count)
         self._last_s = time.monotonic()
 
-    def _takes_the_lead(self, name: str | None, home: str) -> bool:
+    def _takes_the_lead(self, key: Any, home: str) -> bool:  # noqa: ANN401
         if home.startswith(_JAX) and home != _PMAP:
             return False
         if self._leading is None:
+            self._others = 0
             return True
         self._others += 1
-        lighter = self._took.get(name, 0.0) <= self._took.get(self._leading[0], 0.0)
+        trains = self._trains(key)
+        if trains is not self._trains(self._leading):
+            return trains
+        lighter = self._took.get(key[0], 0.0) <= self._took.get(self._leading[0], 0.0)
         return self._others > _GONE or not lighter
+
+    def _trains(self, key: Any) -> bool:  # noqa: ANN401
+        """Return whether it returns weights or gradients, and is no helper, of a batch for one."""
+        heavy_s = _HEAVY * self.heaviest_s
+        return self._returns.get(key, False) and self._took.get(key[0], 0.0) >= heavy_s
+
+
+def _returned(arguments: object, results: object) -> float:
+    """Return the share of bytes of the arguments for which a result has the same shape."""
+    taken, returned = (arrays_of(given) for given in (arguments, results))
+    kinds = {(array.shape, array.dtype) for array in returned}
+    same = {at for at, array in enumerate(taken) if (array.shape, array.dtype) in kinds}
+    return size_of(taken, same) / max(size_of(taken, set(range(len(taken)))), 1)
 
 
 def _line(function: Any) -> int | None:  # noqa: ANN401

@@ -32,7 +32,7 @@ class Iterations:
 
     def call(self, arguments: object) -> bool:
         """Count a call; return whether it begins an iteration."""
-        arrays = _arrays(arguments)
+        arrays = arrays_of(arguments)
         renewed = self._compared(arrays)
         self._last = [weakref.ref(array) for array in arrays]
         self._calls += 1
@@ -55,15 +55,17 @@ class Iterations:
         same = {at for at, ref in enumerate(self._last) if ref() is arrays[at]}
         new = self._held - same
         self._held |= same
-        return _size(arrays, new) > _SHARE * _size(arrays, set(range(len(arrays))))
+        return size_of(arrays, new) > _SHARE * size_of(arrays, set(range(len(arrays))))
 
 
-def _arrays(arguments: object) -> list[Any]:
+def arrays_of(arguments: object) -> list[Any]:
+    """Return the arrays of a call, or of its results."""
     leaves: list[Any] = sys.modules["jax"].tree_util.tree_leaves(arguments)
     return [leaf for leaf in leaves if hasattr(leaf, "nbytes") and hasattr(leaf, "shape")]
 
 
-def _size(arrays: list[Any], at: set[int]) -> int:
+def size_of(arrays: list[Any], at: set[int]) -> int:
+    """Return the bytes of the arrays at these places."""
     total = 0
     for place in at:
         size = arrays[place].dtype.itemsize

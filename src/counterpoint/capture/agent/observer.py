@@ -156,6 +156,7 @@ class Observer:
         )
         recorder.executed = lambda: self._executions.total
         recorder.seconds_of = self._executions.seconds_of
+        recorder.trains = self._executions.trains
         recorder.printed = PrintedCount(self._journal.directory).since
         return recorder
 

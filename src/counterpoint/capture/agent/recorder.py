@@ -82,6 +82,7 @@ class ProfileRecorder:
         self._kept: dict[str, Any] = {}  # of an earlier window, until a later one is done
         self.executed: Callable[[], int] = lambda: 0
         self.seconds_of: Callable[[str], tuple[float, float]] = lambda _: (0.0, 0.0)
+        self.trains: Callable[[str], bool] = lambda _: False
         self.printed: Callable[[float], int | None] = lambda _: None
         self._kept_its_own = False  # the program has allocated what it keeps
         self._second = False  # another profiler was active when it was due
@@ -181,6 +182,8 @@ class ProfileRecorder:
         """
         kept = self._kept.get("kind")
         if kept is None or (kind is not None and kind.source != EXECUTION):
+            return True
+        if kind is not None and self.trains(kind.name) and not self.trains(kept.name):
             return True
         spent_s, one_s = (0.0, 0.0) if kind is None else self.seconds_of(kind.name)
         before_s, _ = self.seconds_of(kept.name)
