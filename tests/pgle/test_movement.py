@@ -7,6 +7,7 @@ import pytest
 from counterpoint.hlo import Program
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.pgle.applying.movement import CollectiveMove, movement
+from counterpoint.report.pgle.movement import movement_section
 
 HEAD = """HloModule jit_step, is_scheduled=true, num_partitions=2
 
@@ -70,6 +71,24 @@ def test_starts_and_what_stands_within_are_counted_in_compute() -> None:
     reduce = moved(BEFORE, AFTER)["all-reduce-start"]
     assert (reduce.before.within_us, reduce.after.within_us) == (60.0, 0.0)
     assert reduce.before.hidden_us == 15.0  # no unexpected argument
+
+
+LATER_END = program(NEGATE, GATHER, ABS, GATHERED, EXP, REDUCE, REDUCED)
+"""The gather starts where it did, and ends later."""
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (AFTER, "2 of 2 collectives moved, 1 newly"),
+        (LATER_END, "2 of 2 collectives moved, 1 of them only at their end, 1 newly"),
+    ],
+    ids=["start", "end"],
+)
+def test_as_many_start_as_before_as_the_table_says(after: Program, told: str) -> None:
+    section = movement_section(movement(BEFORE, after, COSTS), 10)
+    assert section.summary.startswith(told)
+    assert str(section.blocks).count("as before") == told.count("only at their end")
 
 
 def test_what_is_newly_and_what_is_no_longer_overlapped_is_named() -> None:

@@ -75,7 +75,12 @@ class CollectiveMove:
     @property
     def moved(self) -> bool:
         """True if its cost changed, at the displayed precision."""
-        return displayed_us(self.start_shift_us) != 0 or _seen(self.before) != _seen(self.after)
+        return self.starts_elsewhere or _seen(self.before) != _seen(self.after)
+
+    @property
+    def starts_elsewhere(self) -> bool:
+        """True if it starts earlier or later, at the displayed precision."""
+        return displayed_us(self.start_shift_us) != 0
 
     @property
     def weight_us(self) -> float:

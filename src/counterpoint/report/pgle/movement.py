@@ -54,6 +54,9 @@ def _moves(moves: Sequence[CollectiveMove]) -> TextTable:
 
 def _summary(movement: Movement) -> str:
     parts = [f"{len(movement.moved):,} of {len(movement.moves):,} collectives moved"]
+    at_end = sum(not move.starts_elsewhere for move in movement.moved)
+    if at_end:  # the table says of these that they start as before
+        parts.append(f"{at_end:,} of them only at their end")
     if movement.newly_overlapped:
         parts.append(f"{len(movement.newly_overlapped):,} newly overlapped")
     if movement.no_longer_overlapped:
