@@ -218,3 +218,19 @@ def test_every_command_explains_itself(
     shown = capsys.readouterr().out
     assert f"counterpoint {command.name}" in shown
     assert "[default: ()]" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "next"),
+    [
+        ("view r1 --html X", "counterpoint explain r1 --html X"),
+        ("explain r1 --idle 2h", "counterpoint view r1 --idle 2h"),
+        ("runs r1 --html X", "counterpoint runs --help"),
+        ("view r1 --nowhere X", "counterpoint view --help"),
+    ],
+)
+def test_an_option_of_a_related_command_is_named_with_that_command(
+    capsys: pytest.CaptureFixture[str], words: str, next: str
+) -> None:
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err.endswith(f"  next: {next}\n")

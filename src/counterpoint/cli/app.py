@@ -14,6 +14,7 @@ import importlib
 import io
 import os
 import select
+import shlex
 import signal
 import sys
 import threading
@@ -356,8 +357,44 @@ def parse(
         )
     except CycloptsError as error:
         place = " ".join(["counterpoint", *(error.command_chain or ())])
-        raise UsageError(_wrong(error, place), next=f"{place} --help") from error
+        next_line = _same_of_another(error, arguments, commands) or f"{place} --help"
+        raise UsageError(_wrong(error, place), next=next_line) from error
     return partial(command, *bound.args, **bound.kwargs)
+
+
+_OTHERS_OPTIONS: Final = "run"
+"""The command that takes any option: as one of the program that it starts."""
+
+
+def _same_of_another(
+    error: CycloptsError, words: Sequence[str], commands: Iterable[Command]
+) -> str | None:
+    """Return the command line of a related command that has the option which this one lacks."""
+    from cyclopts import UnknownOptionError
+
+    chain = error.command_chain or ()
+    if not isinstance(error, UnknownOptionError) or len(chain) != 1 or words[0] != chain[0]:
+        return None
+    if "Did you mean" in str(error):
+        return None
+    related = next((names for names in SECTIONS.values() if chain[0] in names), ())
+    for name in related:
+        if name in (chain[0], _OTHERS_OPTIONS):
+            continue
+        if line := _taken_by(name, words[1:], commands):
+            return line
+    return None
+
+
+def _taken_by(name: str, words: Sequence[str], commands: Iterable[Command]) -> str | None:
+    from cyclopts import CycloptsError
+
+    line = [name, *words]
+    try:
+        app_of(commands, name).parse_args(line, print_error=False, exit_on_error=False)
+    except CycloptsError:
+        return None
+    return shlex.join(["counterpoint", *line])
 
 
 def _wrong(error: CycloptsError, place: str) -> str:
