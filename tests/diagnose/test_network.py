@@ -162,6 +162,25 @@ def test_demand_is_a_step_function_whose_integral_is_what_is_sent(made: StepData
     assert [end for _, end in edges[:-1]] == [start for start, _ in edges[1:]]
 
 
+def test_a_burst_is_exposed_for_no_longer_than_it_lasts() -> None:
+    """Device 0 waits from 1 to 6 ms for device 1, and both send until 7 ms."""
+    spans: list[Span] = []
+    for device, computes in enumerate((1, 6)):
+        for op, start, length, line in (
+            ("a", 0, computes, 0),
+            ("gather", computes, 7 - computes, 1),
+        ):
+            spans.append(Span(op, start * NS, length * NS, device, 2 * device + line))
+    markers = [(device, step, 10 * step * NS, 10 * NS) for device in (0, 1) for step in (0, 1)]
+    embedded = {"jit_step": EmbeddedProgram("jit_step", HLO.encode)}
+    recorded = recording(spans, markers=markers, programs=embedded)
+    late = case_of(assemble([recorded], ["late.xplane.pb"]))
+    (burst,) = demand(late).bursts.to_dicts()
+    assert (burst["length_ms"], burst["exposed_ms"]) == pytest.approx((1, 1))
+    assert burst["waiting_ms"] == pytest.approx(2.5)
+    assert burst["bound"] == Bound.LATE_RANK
+
+
 def test_each_transfer_is_a_burst_with_its_collective(made: StepData) -> None:
     bursts = demand(made).bursts
     assert bursts["collectives"].to_list() == [["gather"], ["scatter"]]

@@ -11,10 +11,12 @@ import pytest
 from polars.testing import assert_frame_equal
 from trace_builder import Event, packed, process, span, spans_of, text_of, thread
 
+from counterpoint.cli.app import main
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.chrome import reader
 from counterpoint.timeline.chrome.reader import read_trace_json
-from counterpoint.timeline.model import Device, Host
+from counterpoint.timeline.hosts.assemble import assemble
+from counterpoint.timeline.model import Device, Host, machines
 
 HLO = "%all-reduce.7 = f32[1024]{0} all-reduce(f32[1024]{0} %x), replica_groups={{0,1}}"
 
@@ -248,6 +250,30 @@ def test_pytorchs_ranks_share_the_host_that_their_traces_tell(
     machine = Host(name=recording.host, source="").machine
     assert machine == (host or "rank3")
     assert any("does not tell its host" in note for note in recording.notes) == (host is None)
+    assert machines(assemble([recording], [name]).hosts) == (1 if host else None)
+
+
+@pytest.mark.parametrize(
+    ("sees", "told"),
+    [
+        (8, "in 2 processes on 1 host\n"),
+        (1, "in 2 processes (hosts not recorded)\n"),
+    ],
+)
+@pytest.mark.parametrize("command", ["explain", "network"])
+def test_hosts_that_traces_do_not_tell_are_not_counted(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    sees: int,
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for rank in range(2):
+        (tmp_path / f"rank{rank}.json").write_bytes(pytorch(rank, rank % sees, sees))
+    assert main([command, "rank0.json", "rank1.json"]) == 0
+    assert told in capsys.readouterr().out
 
 
 def test_kineto_kernels_are_work_on_gpus_and_profiler_steps_are_markers() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from counterpoint.core.printable import counted_noun
+
 ELLIPSIS: Final = "…"
 _PARTS: Final = 3
 _ROUNDS: Final = 8
@@ -26,6 +28,15 @@ def distinct_paths(places: Sequence[str]) -> list[str]:
         grown = {place: short_path(place, parts) for place in longer}
         shown |= grown
     return [shown[place] for place in places]
+
+
+def place_of_hosts(count: int | None, processes: int) -> str:
+    """Return on how many hosts so many profiled processes ran."""
+    if count is None:
+        many = f"in {processes:,} processes (hosts not recorded)"
+        return many if processes > 1 else "(host not recorded)"
+    place = f"on {counted_noun(count, 'host')}"
+    return place if count == processes else f"in {processes:,} processes {place}"
 
 
 def without_middle(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from counterpoint.timeline.model import Lane as Lane
     from counterpoint.timeline.model import ProgramEntry as ProgramEntry
     from counterpoint.timeline.model import Timeline as Timeline
+    from counterpoint.timeline.model import machines as machines
     from counterpoint.timeline.reading import Progress as Progress
     from counterpoint.timeline.reading import read as read
     from counterpoint.timeline.steps import EACH_RUN as EACH_RUN

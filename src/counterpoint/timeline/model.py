@@ -13,7 +13,7 @@ wide table for interactive use. Docs: docs/concepts/timeline.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
@@ -283,6 +283,7 @@ class Host:
     clock_offset_ps: int | None = None
     clock_spread_ps: int | None = None
     zero_ns: int | None = None
+    is_recorded: bool = True  # false: its name is the file's, and the machine is unknown
 
     @property
     def target(self) -> str | None:
@@ -294,3 +295,11 @@ class Host:
     def machine(self) -> str:
         """The name without the number that distinguishes processes of one machine."""
         return _PROCESS.sub("", self.name)
+
+
+def machines(hosts: Iterable[Host]) -> int | None:
+    """Return on how many machines the profiles were recorded; None if some do not say where."""
+    hosts = tuple(hosts)
+    if not all(host.is_recorded for host in hosts):
+        return None
+    return len({host.machine for host in hosts})

@@ -157,6 +157,7 @@ class Recording:
     target: str | None = None  # of a prediction, as in Timeline
     predicted_range: Range | None = None
     zero_ns: int | None = None  # host clock at time 0, since 1970, if known
+    tells_host: bool = True  # false: `host` is only the file's name
     part: RecordedPart | None = None  # None: all of it
 
 
@@ -178,6 +179,7 @@ class RecordingSummary:
     truncated: bool
     content: bytes | None  # None: it has no spans, or there is no other to compare it with
     zero_ns: int | None  # its own clock at time 0, since 1970
+    tells_host: bool
     first_ps: int | None
     last_ps: int | None
 
@@ -207,6 +209,7 @@ def summarize_recording(recording: Recording, *, alone: bool = False) -> Recordi
         truncated=recording.truncated,
         content=_content(recording) if len(spans) and not alone else None,
         zero_ns=recording.zero_ns,
+        tells_host=recording.tells_host,
         first_ps=first if isinstance(first, int) else None,
         last_ps=last if isinstance(last, int) else None,
     )

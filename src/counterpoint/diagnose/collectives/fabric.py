@@ -20,7 +20,7 @@ from counterpoint.hardware import (
     gpus,
     target_config,
 )
-from counterpoint.timeline import Timeline
+from counterpoint.timeline import Timeline, machines
 from counterpoint.timeline.host_transfers import host_transfers
 
 if TYPE_CHECKING:
@@ -141,7 +141,12 @@ def _made_up(data: StepData, chip_name: str | None) -> Target | None:
 
 
 def _per_machine(data: StepData) -> int | None:
-    """Return the number of devices per machine; None if machines of the profile differ."""
+    """Return the number of devices per machine; None if machines of the profile differ.
+
+    None, too, if it does not record which machine has them.
+    """
     timeline = data.timeline
+    if machines(timeline.hosts) is None:
+        return None
     counts = Counter(timeline.hosts[device.host].machine for device in timeline.devices)
     return counts.popitem()[1] if len(set(counts.values())) == 1 else None

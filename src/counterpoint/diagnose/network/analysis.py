@@ -20,7 +20,7 @@ from counterpoint.diagnose.network.demand import Demand, demand
 from counterpoint.diagnose.selection import WindowKind, require_devices, select
 from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.hardware import chip_label
-from counterpoint.timeline import Timeline
+from counterpoint.timeline import Timeline, machines
 from counterpoint.timeline.step_range import narrow, step_range
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def check_target(data: StepData) -> tuple[str, ...]:
         return ()
     _check_chip(data, target)
     _check_devices(data, target)
-    machines = Counter(data.timeline.hosts[device.host].machine for device in data.timeline.devices)
-    most = max(machines.values(), default=0)
+    each = Counter(data.timeline.hosts[device.host].machine for device in data.timeline.devices)
+    most = max(each.values(), default=0)
     if most <= target.gpus_per_host:
         return ()
     mismatch = f"target {target} has {target.gpus_per_host:,} devices on a host"
@@ -98,7 +98,7 @@ class NetworkAnalysis:
     step: int | None
     chosen_steps: ChosenSteps | None
     selected_devices: tuple[int, ...] | None
-    hosts: int  # machines
+    hosts: int | None  # machines; None if not recorded
     processes: int
     devices: int
     stands_for: str | None  # of a prediction: what its single device represents
@@ -149,7 +149,7 @@ def analyze_network(
         step=step,
         chosen_steps=timeline.chosen,
         selected_devices=None if devices is None else selection.devices,
-        hosts=len({host.machine for host in timeline.hosts}),
+        hosts=machines(timeline.hosts),
         processes=len(timeline.hosts),
         stands_for=timeline.hosts[0].name if timeline.basis is Basis.PREDICTED else None,
         devices=len(selection.devices),

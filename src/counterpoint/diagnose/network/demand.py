@@ -1,7 +1,8 @@
 """Demand: bytes per second over a median step, by link, mean over devices and steps.
 
 pieces       intervals of constant demand; their bytes add up to all that a step sends
-bursts       intervals in which anything is sent, with the exposed time they cause
+bursts       intervals in which anything is sent, with the time of them that is exposed, and with
+             the exposed time in which their collectives send nothing yet
 saturated    intervals in which a link carries nearly its capacity or, if that is not known,
              nearly the highest rate observed on it
 """
@@ -33,7 +34,8 @@ SCHEMA: Final = {
     "begin": pl.Float64,  # in steps from the step's start
     "end": pl.Float64,
     "bytes": pl.Float64,  # mean over steps and devices
-    "exposed_ms": pl.Float64,  # likewise
+    "exposed_ms": pl.Float64,  # while it sends, likewise
+    "waiting_ms": pl.Float64,  # exposed, but not while it sends
 }
 
 _KEYS: Final = ("collective", "device", "step", "turn")
@@ -53,11 +55,16 @@ def sendings(data: StepData) -> pl.DataFrame:
     messages = data.cached(recorded_messages)
     if messages.is_empty():
         return stays_of_devices
-    exposed = stays_of_devices.group_by("program", "op", "link").agg(pl.col("exposed_ms").sum())
+    exposed = stays_of_devices.group_by("program", "op", "link").agg(
+        exposed=pl.col("exposed_ms").sum() + pl.col("waiting_ms").sum()
+    )
     recorded = _recorded(data, messages).join(exposed, on=["program", "op"], nulls_equal=True)
-    share = pl.col("bytes") / pl.col("bytes").sum().over("program", "op")
+    own = pl.col("exposed") * pl.col("bytes") / pl.col("bytes").sum().over("program", "op")
+    length = (pl.col("end") - pl.col("begin")) * data.step_ms
     others = stays_of_devices.join(recorded, on=["program", "op"], how="anti", nulls_equal=True)
-    sent = recorded.with_columns(exposed_ms=pl.col("exposed_ms") * share).select(*SCHEMA)
+    sent = recorded.with_columns(
+        exposed_ms=pl.min_horizontal(own, length), waiting_ms=(own - length).clip(0)
+    ).select(*SCHEMA)
     return pl.concat([others, sent]).sort("begin", "program", "op", "end")
 
 
@@ -88,11 +95,6 @@ def _stays(data: StepData) -> pl.DataFrame:
     if not len(found) or not selection.occurrences:
         return pl.DataFrame(schema=SCHEMA)
     numbered = number_collectives(ops)
-    exposed = (
-        found.with_columns(exposed_parts(selection, data.spans, found))
-        .group_by(_KEYS)
-        .agg(pl.col("exposed_ps").sum())
-    )
     grouped = with_groups(data.timeline, numbered, stays(found, "step"), "step")
     fastest = meetings(data.timeline, grouped, "step").select(
         "collective", "step", "turn", "group", "fastest"
@@ -102,17 +104,16 @@ def _stays(data: StepData) -> pl.DataFrame:
         .then(0)
         .otherwise((pl.col("dur_ps") - pl.col("fastest")).clip(0))
     )
+    placed = grouped.join(
+        fastest, on=["collective", "step", "turn", "group"], how="left", nulls_equal=True
+    ).with_columns(sends_ps=pl.col("start_ps") + wait)
     length = pl.col("window_end_ps") - pl.col("window_ps")
-    since = pl.col("start_ps") - pl.col("window_ps")
     windows = selection.windows.select(
         "step", "device", window_ps="start_ps", window_end_ps="end_ps"
     )
     names = numbered.group_by("collective").agg(pl.first("program"), pl.first("name").alias("op"))
     return (
-        grouped.join(
-            fastest, on=["collective", "step", "turn", "group"], how="left", nulls_equal=True
-        )
-        .join(exposed, on=[*_KEYS], how="left")
+        placed.join(_exposed(data, found, placed), on=[*_KEYS], how="left")
         .join(windows, on=["step", "device"])
         .join(names, on="collective")
         .join(classified, on=["program", "op"], how="left", nulls_equal=True)
@@ -120,14 +121,38 @@ def _stays(data: StepData) -> pl.DataFrame:
         .group_by("collective", "turn")
         .agg(
             pl.first("program", "op", "link"),
-            begin=((since + wait) / length).mean(),
-            end=((since + pl.col("dur_ps")) / length).mean(),
+            begin=((pl.col("sends_ps") - pl.col("window_ps")) / length).mean(),
+            end=((pl.col("start_ps") + pl.col("dur_ps") - pl.col("window_ps")) / length).mean(),
             bytes=pl.col("wire_bytes").sum() / selection.occurrences,
-            exposed_ms=pl.col("exposed_ps").sum() * selection.scale,
+            exposed_ms=_stretched(pl.col("exposed_ps") / length, data),
+            waiting_ms=_stretched(pl.col("waiting_ps") / length, data),
         )
         .select(*SCHEMA)
         .cast({**SCHEMA})
         .sort("begin", "program", "op", "end")
+    )
+
+
+def _stretched(share: pl.Expr, data: StepData) -> pl.Expr:
+    """Return the mean of shares of steps in ms of the median step, to which all are stretched."""
+    return share.sum() * data.step_ms / data.selection.occurrences
+
+
+def _exposed(data: StepData, found: pl.DataFrame, placed: pl.DataFrame) -> pl.DataFrame:
+    """Return the exposed time of each execution: `exposed_ps` while it sends, else `waiting_ps`."""
+    end = pl.col("start_ps") + pl.col("dur_ps")
+    whole = exposed_parts(data.selection, data.spans, found).rename("whole_ps")
+    sending = found.join(
+        placed.select(*_KEYS, "sends_ps"), on=[*_KEYS], how="left", maintain_order="left"
+    ).with_columns(dur_ps=(end - pl.max_horizontal("start_ps", "sends_ps")).clip(0))
+    sending = sending.with_columns(start_ps=pl.max_horizontal("start_ps", "sends_ps"))
+    return (
+        sending.with_columns(exposed_parts(data.selection, data.spans, sending), whole)
+        .group_by(_KEYS)
+        .agg(
+            pl.col("exposed_ps").sum(),
+            waiting_ps=(pl.col("whole_ps") - pl.col("exposed_ps")).sum(),
+        )
     )
 
 
@@ -146,7 +171,8 @@ BURSTS: Final = {
     "bytes": pl.Float64,  # of one device
     "mean_gbps": pl.Float64,
     "peak_gbps": pl.Float64,
-    "exposed_ms": pl.Float64,  # of its collectives, per device
+    "exposed_ms": pl.Float64,  # of its length, per device
+    "waiting_ms": pl.Float64,  # exposed time of its collectives in which they do not send
     "bound": pl.String,  # of Bound, the one with most of the exposed time
     "collectives": pl.List(pl.String),  # the largest, by bytes
 }
@@ -307,7 +333,7 @@ def _bursts(
     members = (
         sent.with_columns(burst=pl.Series(numbers, dtype=pl.Int64))
         .group_by("burst", "program", "op")
-        .agg(pl.col("bytes", "exposed_ms").sum())
+        .agg(pl.col("bytes", "exposed_ms", "waiting_ms").sum())
         .sort("bytes", "op", descending=[True, False])
     )
     gbps = course.gbps(step_ms)
@@ -324,7 +350,9 @@ def _bursts(
                 "bytes": size,
                 "mean_gbps": size / length / 1e6,
                 "peak_gbps": float(gbps[first:last].max()),
-                "exposed_ms": sum(row["exposed_ms"] for row in inside),
+                # Several may be exposed at once: of the burst, no more than all is.
+                "exposed_ms": min(sum(row["exposed_ms"] for row in inside), length),
+                "waiting_ms": sum(row["waiting_ms"] for row in inside),
                 "bound": _bound(inside, length, bounds),
                 "collectives": [row["op"] for row in inside[:_NAMED]],
             }
@@ -339,7 +367,8 @@ def _bound(
     by_bound: dict[str, float] = {}
     for row in inside:
         bound = bounds[row["program"], row["op"]]
-        by_bound[bound] = by_bound.get(bound, 0.0) + row["exposed_ms"]
+        own = row["exposed_ms"] + row["waiting_ms"]
+        by_bound[bound] = by_bound.get(bound, 0.0) + own
     exposed = {bound: ms for bound, ms in by_bound.items() if bound != Bound.HIDDEN}
     if sum(exposed.values()) <= HIDDEN * length:
         return Bound.HIDDEN

@@ -45,7 +45,8 @@ from counterpoint.report.explain.step_time import (
     step_section,
     subject,
 )
-from counterpoint.timeline import Host
+from counterpoint.report.places import place_of_hosts
+from counterpoint.timeline import Host, machines
 
 if TYPE_CHECKING:
     from counterpoint.runs import Run
@@ -224,9 +225,7 @@ def _devices(explanation: Explanation) -> str:
 
 def _where(hosts: Sequence[Host]) -> str:
     """Return the hosts; several processes on one machine count as one host."""
-    machines = len({host.machine for host in hosts})
-    place = f"on {counted_noun(machines, 'host')}"
-    return place if machines == len(hosts) else f"in {len(hosts)} processes {place}"
+    return place_of_hosts(machines(hosts), len(hosts))
 
 
 def _programs(explanation: Explanation) -> str:

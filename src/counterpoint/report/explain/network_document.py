@@ -43,7 +43,7 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.explain.explain_tables import known_columns
 from counterpoint.report.explain.notes import note_facts
-from counterpoint.report.places import distinct
+from counterpoint.report.places import distinct, place_of_hosts
 
 LINK_NAMES: Final[Mapping[str | None, str]] = {
     Link.DOMAIN: "domain",
@@ -196,6 +196,7 @@ def bursts_section(analysis: NetworkAnalysis, top: int) -> Section:
         numbers("mean GB/s", units.column((row["mean_gbps"] for row in rows), 1)),
         numbers("peak", units.column((row["peak_gbps"] for row in rows), 1), rank=1),
         numbers("exposed", units.column(row["exposed_ms"] for row in rows)),
+        numbers("waiting", units.column(row["waiting_ms"] for row in rows), rank=1),
         words("bound", _short(rows, "bound")),
         names("collectives", [_collectives(row) for row in rows], rank=2),
     ]
@@ -250,9 +251,7 @@ def _devices(analysis: NetworkAnalysis) -> str:
     """Return the devices as `explain` counts them; for a prediction, what its device represents."""
     if analysis.stands_for is not None:
         return f"1 x {analysis.chips}: {analysis.stands_for}"
-    place = f"on {counted_noun(analysis.hosts, 'host')}"
-    if analysis.processes != analysis.hosts:
-        place = f"in {analysis.processes:,} processes {place}"
+    place = place_of_hosts(analysis.hosts, analysis.processes)
     return f"{analysis.devices:,} x {analysis.chips} {place}"
 
 

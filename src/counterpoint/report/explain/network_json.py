@@ -99,6 +99,7 @@ class BurstJson(Result):
     mean_gbps: float
     peak_gbps: float
     exposed_ms: float
+    waiting_ms: float
     bound: str
     collectives: tuple[str, ...]
 
@@ -149,7 +150,7 @@ class NetworkJson(Result, tag_field="schema", tag="counterpoint.network/1"):
     step: int | None
     chosen_steps: ChosenStepsJson | None
     selected_devices: tuple[int, ...] | None
-    hosts: int
+    hosts: int | None
     devices: int
     device_kind: str
     step_ms: float | None

@@ -125,9 +125,7 @@ _SUFFIXES: Final = (".gz", ".json", ".trace")
 _BY_HANDLER: Final = re.compile(r"(?P<host>.+)_(?P<process>\d+)\.\d+\.pt\.trace\.json(\.gz)?$")
 """How PyTorch's `tensorboard_trace_handler` names a trace: by the host's name and the process."""
 
-_NO_HOST: Final = (
-    "the trace does not tell its host, which is unknown: each counts as a host of its own"
-)
+_NO_HOST: Final = "the trace does not tell its host, so it is unknown which share fast links"
 
 
 def _silent(offset: int) -> None:
@@ -179,6 +177,7 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
     transfers, transfer_notes = columns.transfers
     by_pytorch = _is_pytorch(tracks)
     host = _pytorch_host(source, head, columns.devices) if by_pytorch else None
+    is_unknown = by_pytorch and host is None and bool(columns.devices)
     return Recording(
         source=source,
         host=(written.host if written else None) or host or _file_stem(source),
@@ -195,13 +194,14 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         notes=(
             *_notes(tracks, columns, left_out, ours=is_own_format),
             *transfer_notes,
-            *((_NO_HOST,) if columns.devices and by_pytorch and host is None else ()),
+            *((_NO_HOST,) if is_unknown else ()),
             *(written.notes if written else ()),
         ),
         truncated=tracks.cut is not None or (not is_own_format and tracks.complete == MOST_EVENTS),
         basis=written.basis if written else Basis.MEASURED,
         target=written.target if written else None,
         predicted_range=written.predicted_range if written else None,
+        tells_host=not is_unknown,
     )
 
 

@@ -381,7 +381,8 @@ def _hosts(origins: Sequence[RecordingSummary]) -> list[Host]:
         name = f"{origin.host} #{met[origin.host]}" if shared[origin.host] > 1 else origin.host
         met[origin.host] += 1
         zero = zero_of(origins[0], origin)
-        hosts.append(Host(name=name, source=origin.source, zero_ns=zero))
+        told = origin.tells_host
+        hosts.append(Host(name=name, source=origin.source, zero_ns=zero, is_recorded=told))
     return hosts
 
 

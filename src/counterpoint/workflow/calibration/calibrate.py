@@ -21,7 +21,7 @@ from counterpoint.hardware import Target, gpus
 from counterpoint.hardware.mismatch import mismatched_devices, unknown_devices
 from counterpoint.hardware.targets import resize_advice, target_name
 from counterpoint.simulate import simulate
-from counterpoint.timeline import Timeline
+from counterpoint.timeline import Timeline, machines
 from counterpoint.workflow.calibration.calibration import (
     IDLE,
     LEAST,
@@ -71,8 +71,8 @@ def check_machine(timeline: Timeline, target: Target) -> None:
             why="the target determines which collectives leave a host",
             next=resize_advice(target, devices),
         )
-    hosts = len({timeline.hosts[device.host].machine for device in timeline.devices})
-    if hosts > target.hosts:
+    hosts = machines(timeline.hosts[device.host] for device in timeline.devices)
+    if hosts is not None and hosts > target.hosts:
         raise InputError(
             f"{named}: recorded on {hosts:,} hosts, but the target {target} has {target.hosts:,}",
             why="the target determines which collectives leave a host",
@@ -99,8 +99,8 @@ def machine_notes(timelines: Sequence[Timeline], target: Target) -> Iterator[str
         for name in unknown_devices(timeline.devices):
             named = f"the unknown device {name}" if name else "no chip"
             yield f"{inputs} names {named}: its times are assumed to be of {target.gpu}"
-        machines = Counter(timeline.hosts[device.host].machine for device in timeline.devices)
-        most = max(machines.values(), default=0)
+        each = Counter(timeline.hosts[device.host].machine for device in timeline.devices)
+        most = max(each.values(), default=0)
         if most > target.gpus_per_host:
             yield (
                 f"WARNING: {inputs} has {most:,} devices on a host, but the target"
