@@ -46,10 +46,10 @@ def candidates_section(prediction: Prediction) -> Iterator[Section]:
     if not found:
         return
     distinct_programs = [candidate for candidate in found if candidate.same_as is None]
-    note = (
-        "Errors that two schedules share cancel in their difference. Tied: the difference may be"
-        f" within {units.percent(INDIFFERENCE)}, too small to prefer either."
-    )
+    note = "Errors that two schedules share cancel in their difference."
+    if sum(candidate.tied for candidate in distinct_programs) > 1:
+        within = units.percent(INDIFFERENCE)
+        note += f" Tied: the difference may be within {within}, too small to prefer either."
     errors = tuple(
         Fact(candidate.name, candidate.error.sentence, Tone.WARNING)
         for candidate in found
