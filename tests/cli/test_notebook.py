@@ -96,3 +96,29 @@ def test_a_prediction_names_the_notebook_as_it_was_typed(tmp_path: Path) -> None
     assert "jit_train_step, from train.ipynb\n" in done.stdout
     assert done.stdout.endswith(" -- train.ipynb\n")
     assert "notebook.py" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("tune --dry-run -o study --arm xla_cpu_enable_fast_math=true -- train.ipynb", 0, ""),
+        ("pgle manual --print-only -- train.ipynb", 0, "notebook.py train.ipynb"),
+        ("upgrade --from 0.9.2 -- train.ipynb", 2, "--target 8xH100 -- train.ipynb"),
+    ],
+    ids=["tune", "pgle", "upgrade"],
+)
+def test_a_notebook_is_a_command_wherever_one_is_taken(
+    tmp_path: Path, words: str, code: int, told: str
+) -> None:
+    notebook(tmp_path / "train.ipynb", CELLS[0], TRAINING)
+    done = in_process(*words.split(), cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert told in done.stdout + done.stderr
+    assert "train.ipynb: not run, since only IPython reads them: %matplotlib" in done.stderr
+
+
+def test_what_is_no_notebook_is_refused_by_tune(tmp_path: Path) -> None:
+    (tmp_path / "train.ipynb").write_text("[]")
+    done = in_process("tune", "--", "train.ipynb", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "train.ipynb: not a notebook" in done.stderr

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from counterpoint.cli.digest import digest_of_compared
+from counterpoint.cli.notebooks import with_notebook
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_number, write_output
 from counterpoint.cli.printing import (
@@ -97,7 +98,10 @@ def make_task(
     if not 0 <= loop.min_coverage <= 1:
         raise UsageError(f"--min-coverage takes a share from 0 to 1, not {loop.min_coverage:g}")
     request = make_request(
-        command, workload or WorkloadOptions(), profile or ProfileOptions(), echo="stderr"
+        with_notebook(command),
+        workload or WorkloadOptions(),
+        profile or ProfileOptions(),
+        echo="stderr",
     )
     if request.window is None:
         raise UsageError(

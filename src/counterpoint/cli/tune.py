@@ -71,6 +71,7 @@ def tune(  # noqa: PLR0913 - the options of the command
         top: Number of rows in the table of arms.
         json: Print the full result as JSON.
     """
+    from counterpoint.cli.notebooks import with_notebook
     from counterpoint.cli.output import check_number
     from counterpoint.cli.tune_request import TuneOptions, read_request
     from counterpoint.cli.tune_show import resume_command
@@ -82,7 +83,7 @@ def tune(  # noqa: PLR0913 - the options of the command
         race or RaceOptions(),
         place or PlaceOptions(),
     )
-    request = read_request(command, given, out)
+    request = read_request(with_notebook(command), given, out)
     request = replace(request, words=resume_command(sys.argv[1:], request.directory))
     if dry_run:
         print_dry_run(request, top, _without_dry_run(sys.argv[1:]), as_json=json)

@@ -17,6 +17,7 @@ from counterpoint.cli.wording import argument_of
 from counterpoint.core import InputError, UsageError, refuse_url, unused_path
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.notebook import as_typed
 from counterpoint.tune import Budget
 
 if TYPE_CHECKING:
@@ -387,9 +388,10 @@ def _name(workload: str | None, command: tuple[str, ...]) -> str:
     if workload is not None:
         stem = Path(workload.partition(":")[0] or workload).stem
     else:
-        words = [word for word in command if not word.startswith("-")]
+        words = [word for word in as_typed(command) if not word.startswith("-")]
         stem = next(
-            (word for word in words if word.endswith((".py", ".sh"))), words[0] if words else ""
+            (word for word in words if word.endswith((".py", ".sh", ".ipynb"))),
+            words[0] if words else "",
         )
         stem = Path(stem).stem
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:60] or "study"

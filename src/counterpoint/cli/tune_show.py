@@ -35,6 +35,7 @@ from counterpoint.cli.profiles import write_digest
 from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry, arguments_in
+from counterpoint.core.notebook import as_typed
 from counterpoint.flags.forms import one_line
 from counterpoint.report import Document
 from counterpoint.report.tune import (
@@ -75,7 +76,7 @@ def next_command(
     `command` is run if the study itself, a prediction, has no command.
     """
     place = shlex.quote(str(directory))
-    shown_command = shlex.join(study.began.command or command)
+    shown_command = shlex.join(as_typed(study.began.command or command))
     if conclusion.state == "running":
         return f"watch -n 60 counterpoint tune show {place}"
     if (words := _words_on(conclusion, study)) is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
+from counterpoint.cli.notebooks import with_notebook
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
 from counterpoint.cli.output import check_number, check_page
 from counterpoint.cli.predict_options import Many, Switch
@@ -18,6 +19,7 @@ from counterpoint.cli.tune_request import read_share
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.notebook import as_typed, is_notebook
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
@@ -167,6 +169,8 @@ def _source(workload: str | None, command: Sequence[str]) -> str | tuple[str, ..
             why="pass a file or directory, file.py:function, or a command after `--`",
             next="counterpoint upgrade --from 0.10.2 --target 8xH100 -- python train.py",
         )
+    if is_notebook((workload, *command)):
+        return tuple(with_notebook([workload]))
     return (workload, *command) if command else workload
 
 
@@ -188,7 +192,8 @@ def _target(asked: UpgradeCompileOptions, source: str | tuple[str, ...]) -> Targ
     from counterpoint.workflow.prediction import require_target
 
     found = None if asked.target is None else parse_target(asked.target, tpus=True)
-    return require_target(found, source if isinstance(source, str) else shlex.join(source))
+    words = [source] if isinstance(source, str) else as_typed(source)
+    return require_target(found, shlex.join(words))
 
 
 def _options(
@@ -235,7 +240,7 @@ def _show(
 def _next(found: Upgrade, source: str | tuple[str, ...]) -> str:
     """Return the command that says more: of the flag that saves most, else of all flags."""
     if not found.is_of_releases or found.target.tpu is not None:
-        words = [source] if isinstance(source, str) else ["--", *source]
+        words = [source] if isinstance(source, str) else ["--", *as_typed(source)]
         target = str(found.target)
         return shlex.join(["counterpoint", "predict", "--target", target, "--explain", *words])
     useful = next((it for it in found.tries if it.helps and len(it.flags) == 1), None)
