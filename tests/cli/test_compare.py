@@ -111,6 +111,8 @@ def test_several_runs_of_each_side(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(*a, "--with", *b, "--fail-above", "1%")
     assert code == 1
     assert "medians of 3 and 3 runs" in out
+    told = " ".join(out.split())
+    assert f"of {a[1]} (its step: 10.01 ms) and {b[1]} (its step: 10.21 ms) alone" in told
 
 
 @pytest.mark.parametrize("end", [".json", ".txt", ".md"])

@@ -96,7 +96,10 @@ def _side(side: Side, runs: int) -> str:
     what = "Run" if side.run is not None else "profile"
     if side.timeline is not None:
         what = _devices(side.timeline)
-    several = f"; the median of {runs} runs" if runs > 1 else ""
+    several = ""
+    if runs > 1:
+        which = "the first" if side.times is None else "the nearest to their median"
+        several = f"; of {runs} runs, {which}"
     return f"{side.name} ({what}{several})"
 
 
@@ -132,7 +135,9 @@ def _step(found: Comparison) -> Section:
 def _time(seconds: float, side: Side, runs: int) -> str:
     source = side.times.source if side.times else ""
     count = len(side.times.each_s) if side.times else 0
-    counted = f"{runs} runs" if runs > 1 else counted_noun(count, "step")
+    counted = counted_noun(count, "step")
+    if runs > 1:
+        counted = f"mean of the medians of {runs} runs"
     return f"{units.milliseconds(seconds * _MS)}   ({counted}, by {SOURCES.get(source, source)})"
 
 
@@ -164,6 +169,8 @@ def _parts(found: Comparison, work: StepDifference) -> Section:
         f"{units.milliseconds(abs(difference))} {'longer' if difference > 0 else 'shorter'} in B"
     )
     blocks: list[Block] = [changes_table("part", work.parts, work.step)]
+    if max(found.runs) > 1:
+        blocks.insert(0, Prose(f"of {_own_step(found.a)} and {_own_step(found.b)} alone"))
     if isinstance(work.phases, Unknown):
         blocks.append(Prose(f"by phase: {work.phases.reason}", Tone.QUIET))
     else:
@@ -176,6 +183,13 @@ def _parts(found: Comparison, work: StepDifference) -> Section:
         warning = f"a side has no whole step: {_OF[work.window]} of each is compared"
         blocks.append(Prose(warning, Tone.WARNING))
     return Section(what, longer if difference else "equal", tuple(blocks))
+
+
+def _own_step(side: Side) -> str:
+    """Return the run that the tables are of, and its step as that of all runs was measured."""
+    if side.times is None:
+        return side.name
+    return f"{side.name} (its step: {units.milliseconds(side.times.median_s * _MS)})"
 
 
 def next_after_compare(found: Comparison) -> str:
