@@ -50,6 +50,22 @@ def test_a_wait_for_another_thread_names_the_programs_own_frame() -> None:
     assert event.ms(IdleCause.THREAD) == pytest.approx(0.028)
 
 
+def test_python_is_named_with_the_function_that_the_loop_calls() -> None:
+    write = [Event("$_format_impl.py:702 write_array", 3, 40), Event("$<unknown> compress", 5, 36)]
+    idle = idle_of(case(loop([Event("$train.py:88 save_checkpoint", 1, 48), *write])))
+    assert idle.top(IdleCause.PYTHON)[0][0] == "$<unknown> compress in $train.py:88 save_checkpoint"
+    labelled = idle_of(case(loop([Event("data", 1, 48), Event("$time sleep", 2, 46)])))
+    assert labelled.top(IdleCause.PYTHON)[0][0] == "$time sleep in data"
+
+
+def test_what_runs_in_an_annotation_is_not_in_the_frame_that_creates_it() -> None:
+    """An annotation begins in its constructor, whose frame ends shortly after that."""
+    creating = [Event("$loop.py:9 marker", 0, 4), Event("$profiler.py:385 __init__", 1, 2)]
+    waiting = [Event("$_base.py:428 result", 6, 40), Event("$<unknown> acquire", 7, 38)]
+    idle = idle_of(case(loop([*creating, Event("train", 2, 47), *waiting])))
+    assert idle.top(IdleCause.THREAD)[0][0] == "$<unknown> acquire in $_base.py:428 result"
+
+
 def test_next_inside_of_a_call_is_no_input() -> None:
     between = [Event("$builtins next", 52, 5)]
     assert parts(loop(between)) == {"unknown": 50, "dispatch": 10}

@@ -24,7 +24,12 @@ _WAITS: Final = (IdleCause.BLOCKED, IdleCause.RUNTIME)
 _OTHERS_DO: Final = (IdleCause.COMPILE, IdleCause.DISPATCH, IdleCause.TRANSFER)
 """Causes by which another thread may explain a wait of the launching thread, rarest first."""
 
-_NAMED_BY_OUTER: Final = (IdleCause.INPUT, IdleCause.BLOCKED, IdleCause.THREAD)
+_NAMED_BY_OUTER: Final = (
+    IdleCause.INPUT,
+    IdleCause.BLOCKED,
+    IdleCause.THREAD,
+    IdleCause.PYTHON,
+)
 """Causes for which the innermost event is what users look for: the loader, not its lock."""
 
 _PLAIN: Final = tuple(

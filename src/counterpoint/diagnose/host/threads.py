@@ -26,6 +26,7 @@ _SWALLOWS: Final = (CAUSES.index(IdleCause.DISPATCH), CAUSES.index(IdleCause.COM
 """Tracing and dispatch call `next` thousands of times; within them it is not input."""
 
 _THREAD: Final = CAUSES.index(IdleCause.THREAD)
+_DISPATCH: Final = CAUSES.index(IdleCause.DISPATCH)
 _PYTHON: Final = CAUSES.index(IdleCause.PYTHON)
 _UNKNOWN: Final = CAUSES.index(IdleCause.UNKNOWN)
 TRACED: Final = "$"
@@ -34,6 +35,12 @@ TRACED: Final = "$"
 _FRAME: Final = re.compile(r"\$(\w+)\.py:\d+ ")
 _STANDARD: Final = sys.stdlib_module_names | {"_base", "connection", "futures", "pool", "queues"}
 """Files of Python's own library; the tracer names them without their directory."""
+
+
+def is_frame(name: str) -> bool:
+    """Return whether an event is a frame of the program or of a package, by its name."""
+    file = _FRAME.match(name)
+    return file is not None and file[1] not in _STANDARD
 
 
 @frozen(eq=False)
@@ -79,11 +86,12 @@ def thread(
         np.int64,
     )
     traced = np.array([text.startswith(TRACED) for text in names], bool)
+    end = _nesting(start, end, traced[name])
     parent, depth = _parents(start, end)
     own = table[name]
     own[np.isin(name, _around_calls(name, own, parent, depth)) & ~traced[name]] = _UNKNOWN
     cause, giver = _inherit(own, parent, depth)
-    giver = _callers(giver, name, names, parent, depth)
+    giver = _callers(giver, cause, name, names, parent, depth)
     times, state = _moments(start, end, parent, depth)
     kept = (state[:-1] != _NONE) & (times[1:] > times[:-1])
     inner = state[:-1][kept]
@@ -101,11 +109,26 @@ def _outer_first(events: pl.DataFrame) -> tuple[Longs, Longs, Longs]:
 
 def _around_calls(name: Longs, own: Longs, parent: Longs, depth: Longs) -> Longs:
     """Return names of events without a cause of their own that contain calls of programs."""
-    calls = own == CAUSES.index(IdleCause.DISPATCH)
-    for level in range(int(depth.max(initial=0)), 0, -1):
-        nested = np.flatnonzero((depth == level) & calls & (parent != _NONE))
-        calls[parent[nested]] = True
-    return values_of(name[calls & (own == _NONE)])
+    return values_of(name[_containing(own == _DISPATCH, parent, depth) & (own == _NONE)])
+
+
+_CREATING: Final = 16
+"""Events that begin between the frame that creates an annotation and the annotation, at most."""
+
+
+def _nesting(start: Longs, end: Longs, traced: NDArray[np.bool_]) -> Longs:
+    """Return ends with which events nest: a frame ends where an annotation begins that outlasts it.
+
+    An annotation begins in its constructor, whose frame ends shortly after that.
+    """
+    end = end.copy()
+    annotation = np.flatnonzero(~traced)
+    for before in range(1, _CREATING):
+        own = annotation[annotation >= before]
+        frame = own - before
+        cut = (end[frame] > start[own]) & (end[frame] < end[own]) & traced[frame]
+        end[frame[cut]] = np.maximum(start[own[cut]], start[frame[cut]])
+    return end
 
 
 def _parents(start: Longs, end: Longs) -> tuple[Longs, Longs]:
@@ -145,18 +168,37 @@ def _inherit(own: Longs, parent: Longs, depth: Longs) -> tuple[Longs, Longs]:
     return found, giver
 
 
-def _callers(giver: Longs, name: Longs, names: Sequence[str], parent: Longs, depth: Longs) -> Longs:
-    """Return, instead of an event in Python's own library, the program's frame that called it."""
-    files = [_FRAME.match(text) for text in names]
-    library = np.array([text == "$<unknown> acquire" for text in names], bool)
-    library |= np.array([file is not None and file[1] in _STANDARD for file in files], bool)
-    frame = np.array([file is not None for file in files], bool) & ~library
+def _callers(
+    giver: Longs, cause: Longs, name: Longs, names: Sequence[str], parent: Longs, depth: Longs
+) -> Longs:
+    """Return, instead of an event in Python's own library, the program's frame that called it.
+
+    Python that is nothing else belongs to what the training loop calls: `write` of a file to the
+    function that saves a checkpoint. The loop is what calls programs, too.
+    """
+    frame = np.array([is_frame(text) for text in names], bool)
+    library = np.array([text.startswith(TRACED) for text in names], bool) & ~frame
     caller = np.where(frame[name], np.arange(len(name)), _NONE)
+    loop = _containing(cause == _DISPATCH, parent, depth)
+    called = np.where(~loop, np.arange(len(name)), _NONE)
     for level in range(1, int(depth.max(initial=0)) + 1):
-        inside = np.flatnonzero((depth == level) & (caller == _NONE) & (parent != _NONE))
-        caller[inside] = caller[parent[inside]]
+        inside = np.flatnonzero((depth == level) & (parent != _NONE))
+        outer = parent[inside]
+        caller[inside] = np.where(caller[inside] == _NONE, caller[outer], caller[inside])
+        called[inside] = np.where(called[outer] == _NONE, called[inside], called[outer])
+    of_loop = np.where((called != _NONE) & frame[name[called]], called, caller)
     known = library[name[giver]] & (caller[giver] != _NONE)
-    return np.where(known, caller[giver], giver)
+    found = np.where(cause == _PYTHON, of_loop, np.where(known, caller[giver], giver))
+    return np.where(found == _NONE, giver, found)
+
+
+def _containing(chosen: NDArray[np.bool_], parent: Longs, depth: Longs) -> NDArray[np.bool_]:
+    """Return which events are chosen or contain one that is."""
+    found = chosen.copy()
+    for level in range(int(depth.max(initial=0)), 0, -1):
+        nested = np.flatnonzero((depth == level) & found & (parent != _NONE))
+        found[parent[nested]] = True
+    return found
 
 
 def _moments(start: Longs, end: Longs, parent: Longs, depth: Longs) -> tuple[Longs, Longs]:
