@@ -172,6 +172,66 @@ def _mlp_in_scan(keep: Callable[[Any], Any]) -> Step:
     return trained(loss, shardings=of(params)), (params, data)
 
 
+def weights_cut_by_rows() -> Step:
+    """In the backward pass, activations are cut by features, and gathered for each product."""
+    return _cut_alike(P(None, "fsdp"), P("fsdp"), free)
+
+
+def weights_cut_by_rows_with_constraint() -> Step:
+    return _cut_alike(P(None, "fsdp"), P("fsdp"), kept(mesh(fsdp=8), "fsdp"))
+
+
+def weights_cut_by_columns() -> Step:
+    return _cut_alike(P(None, None, "fsdp"), P("fsdp"), free)
+
+
+def hybrid_without_constraint() -> Step:
+    return _cut_alike(P(None, None, "fsdp"), P(("data", "fsdp")), free, data=2, fsdp=4)
+
+
+def hybrid_with_constraint() -> Step:
+    both = ("data", "fsdp")
+    keep = kept(mesh(data=2, fsdp=4), both)
+    return _cut_alike(P(None, None, "fsdp"), P(both), keep, data=2, fsdp=4)
+
+
+def _cut_alike(
+    spec: P, tokens: P, keep: Callable[[Any], Any], *, batch: int = BATCH, length: int = LENGTH,
+    **axes: int,
+) -> Step:  # fmt: skip
+    where = mesh(**(axes or {"fsdp": 8}))
+    return lm(
+        where, weights(where, spec, spec, P("fsdp")), tokens, keep, batch=batch, length=length
+    )
+
+
+def microbatches_without_constraint() -> Step:
+    """The batch is reshaped: what is cut may be the number of microbatches."""
+    return _microbatches(free)
+
+
+def microbatches_with_constraint() -> Step:
+    where = mesh(fsdp=8)
+    return _microbatches(kept(where, "fsdp"), kept(where, None, "fsdp"))
+
+
+def _microbatches(keep: Callable[[Any], Any], split: Callable[[Any], Any] = free) -> Step:
+    where = mesh(fsdp=8)
+    loss = transformer(keep)
+
+    def step(params: Any, tokens: Any) -> Any:
+        def add(total: Any, some: Any) -> Any:
+            return jax.tree.map(jnp.add, total, jax.grad(loss)(params, some)), None
+
+        zero = jax.tree.map(jnp.zeros_like, params)
+        gradient, _ = jax.lax.scan(add, zero, split(tokens.reshape(2, BATCH, LENGTH + 1)))
+        return jax.tree.map(lambda w, g: w - 1e-3 * g, params, gradient)
+
+    params = weights(where, P(None, "fsdp"), P(None, "fsdp"), P("fsdp"))
+    data = shaped(where, P("fsdp"), 2 * BATCH, LENGTH + 1, dtype=jnp.int32)
+    return jax.jit(step, donate_argnums=0, out_shardings=of(params)), (params, data)
+
+
 def attention_whole_on_tensor_axis() -> Step:
     where = mesh(data=2, tensor=4)
     params = weights(where, P(), P(), P())
@@ -291,6 +351,151 @@ def weights_stay_while_decoding() -> Step:
     return jax.jit(apply), (params, shaped(where, P("fsdp"), 16, 8192, dtype=BF16))
 
 
+def few_tokens() -> Step:
+    """Activations are smaller than weights: to move them is right."""
+    return _cut_alike(P(None, "fsdp"), P("fsdp"), free, batch=8, length=64)
+
+
+def sequences_on_tensor_axis() -> Step:
+    """Tensor parallelism for which the input, too, is cut along its sequence."""
+    where = mesh(data=2, tensor=4)
+    params = weights(where, P(None, None, "tensor"), P(None, "tensor"), P("tensor"))
+    loss = transformer(kept(where, "data", "tensor"))
+
+    def padded(params: Any, tokens: Any) -> Any:
+        return loss(params, jnp.pad(tokens, ((0, 0), (0, 1))))
+
+    data = shaped(where, P("data", "tensor"), BATCH, LENGTH, dtype=jnp.int32)
+    return trained(padded, shardings=of(params)), (params, data)
+
+
+def packed_sequence_on_tensor_axis() -> Step:
+    """One long sequence without a dimension of examples."""
+    where = mesh(tensor=8)
+    params = {
+        "emb": shaped(where, P(), WORDS, 2048),
+        "up": shaped(where, P(None, "tensor"), 2048, 8192),
+        "down": shaped(where, P("tensor"), 8192, 2048),
+    }
+    keep, inside = kept(where, "tensor"), kept(where, None, "tensor")
+
+    def loss(params: Any, tokens: Any) -> Any:
+        x = keep(params["emb"].astype(BF16)[tokens])
+        for _ in range(3):
+            up = inside(jax.nn.gelu(x @ params["up"].astype(BF16)))
+            x = keep(x + up @ params["down"].astype(BF16))
+        return jnp.mean(x.astype(jnp.float32) ** 2)
+
+    data = shaped(where, P("tensor"), BATCH * LENGTH, dtype=jnp.int32)
+    return trained(loss, shardings=of(params)), (params, data)
+
+
+def tensor_parallel_by_hand() -> Step:
+    """The program itself gathers activations along the axis of its batch."""
+    where = mesh(x=8)
+    params = {
+        "up": shaped(where, P(None, "x"), 2048, 8192),
+        "down": shaped(where, P("x"), 8192, 2048),
+    }
+
+    def mlp(up: Any, down: Any, x: Any) -> Any:
+        x = jax.lax.all_gather(x, "x", axis=0, tiled=True)
+        y = jax.nn.gelu(x @ up.astype(BF16)) @ down.astype(BF16)
+        return jax.lax.psum_scatter(y, "x", scatter_dimension=0, tiled=True)
+
+    def loss(params: Any, batch: Any) -> Any:
+        x, y = batch
+        specs = (P(None, "x"), P("x"), P("x"))
+        run = jax.shard_map(mlp, mesh=where, in_specs=specs, out_specs=P("x"), check_vma=False)
+        for _ in range(2):
+            x = x + run(params["up"], params["down"], x)
+        return jnp.mean((x - y) ** 2)
+
+    data = shaped(where, P("x"), BATCH, LENGTH, 2048, dtype=BF16)
+    return trained(loss, shardings=of(params)), (params, (data, data))
+
+
+def ulysses() -> Step:
+    """Attention is cut by heads, and all else by the sequence."""
+    return _ulysses(P("data", "seq"), data=2, seq=4)
+
+
+def ulysses_without_data_axis() -> Step:
+    return _ulysses(P(None, "seq"), seq=8)
+
+
+def _ulysses(tokens: P, **axes: int) -> Step:
+    where = mesh(**axes)
+    params = {name: shaped(where, P(), 2048, 2048) for name in ("q", "k", "v", "out")}
+    params["emb"] = shaped(where, P(), WORDS, 2048)
+    keep, by_heads = kept(where, *tokens), kept(where, tokens[0], None, "seq")
+
+    def loss(params: Any, tokens: Any) -> Any:
+        w = {name: one.astype(BF16) for name, one in params.items()}
+        x = keep(w["emb"][tokens])
+        for _ in range(2):
+            q, k, v = (by_heads((x @ w[n]).reshape(*x.shape[:2], HEADS, -1)) for n in "qkv")
+            mixed = keep(jax.nn.dot_product_attention(q, k, v).reshape(x.shape))
+            x = keep(x + mixed @ w["out"])
+        return jnp.mean(x.astype(jnp.float32) ** 2)
+
+    data = shaped(where, tokens, BATCH, LENGTH, dtype=jnp.int32)
+    return trained(loss, shardings=of(params)), (params, data)
+
+
+def vocabulary_on_tensor_axis() -> Step:
+    where = mesh(data=2, tensor=4)
+    params = weights(where, P(None, None, "tensor"), P(None, "tensor"), P("tensor"))
+    logits = kept(where, "data", None, "tensor")
+    return lm(where, params, P("data"), kept(where, "data"), logits=logits)
+
+
+def tables_on_data_axis() -> Step:
+    """Embeddings of categories are cut by rows, and what is looked up goes to its examples."""
+    return _tables(P(None, "x"))
+
+
+def tables_cut_by_features() -> Step:
+    return _tables(P(None, None, "x"))
+
+
+def _tables(spec: P) -> Step:
+    where = mesh(x=8)
+    params = {
+        "tables": shaped(where, spec, 16, 100_000, 64),
+        "in": shaped(where, P(), 16 * 64, 4096),
+        "out": shaped(where, P(), 4096, 1),
+    }
+    keep = kept(where, "x")
+
+    def loss(params: Any, batch: Any) -> Any:
+        ids, clicked = batch
+        found = jax.vmap(lambda table, at: table[at], (0, 1), 1)(params["tables"], ids)
+        x = keep(found.reshape(ids.shape[0], -1).astype(BF16))
+        y = jax.nn.relu(x @ params["in"].astype(BF16)) @ params["out"].astype(BF16)
+        return jnp.mean((y[:, 0] - clicked) ** 2)
+
+    data = shaped(where, P("x"), 65536, 16, dtype=jnp.int32), shaped(where, P("x"), 65536)
+    return trained(loss, shardings=of(params)), (params, data)
+
+
+def contrastive_with_fsdp() -> Step:
+    """One side of the examples is gathered on purpose, and so are the weights."""
+    where = mesh(fsdp=8)
+    params = {name: shaped(where, P("fsdp"), 2048, 2048) for name in ("left", "right")}
+    keep, whole = kept(where, "fsdp"), kept(where)
+
+    def loss(params: Any, batch: Any) -> Any:
+        left, right = (
+            keep(x @ params[name].astype(BF16)) for x, name in zip(batch, params, strict=True)
+        )
+        scores = keep((left @ whole(right).T).astype(jnp.float32))
+        return -jnp.mean(jnp.diagonal(jax.nn.log_softmax(scores)))
+
+    data = shaped(where, P("fsdp"), 16384, 2048, dtype=BF16)
+    return trained(loss, shardings=of(params)), (params, (data, data))
+
+
 def experts_on_data_axis() -> Step:
     where = mesh(data=8)
     params = {
@@ -312,6 +517,38 @@ def experts_on_data_axis() -> Step:
         return jnp.mean((back - y) ** 2)
 
     data = shaped(where, P("data"), BATCH, 256, WIDTH, dtype=BF16)
+    return trained(loss, shardings=of(params)), (params, (data, data))
+
+
+def experts_two_on_each() -> Step:
+    return _experts(mesh(data=8), 16, P("data"), "data")
+
+
+def experts_and_fsdp() -> Step:
+    return _experts(mesh(expert=4, fsdp=2), 8, P("expert", "fsdp"), ("expert", "fsdp"))
+
+
+def _experts(where: Mesh, count: int, spec: P, axes: Any) -> Step:
+    """Each has room for 64 tokens of an example."""
+    params = {
+        "router": shaped(where, P(), WIDTH, count),
+        "up": shaped(where, spec, count, WIDTH, 4 * WIDTH),
+        "down": shaped(where, spec, count, 4 * WIDTH, WIDTH),
+    }
+    keep, experts = kept(where, axes), kept(where, spec[0])
+
+    def loss(params: Any, batch: Any) -> Any:
+        x, y = batch
+        chosen = jnp.argmax(keep(x) @ params["router"].astype(BF16), -1)
+        picked = jax.nn.one_hot(chosen, count, dtype=BF16)
+        place = (jnp.cumsum(picked, 1) * picked).sum(-1).astype(jnp.int32) - 1
+        mask = jnp.einsum("bse,bsc->bsec", picked, jax.nn.one_hot(place, 64, dtype=BF16))
+        sent = experts(jnp.einsum("bsec,bsd->ebcd", mask, x))
+        h = jax.nn.gelu(jnp.einsum("ebcd,edf->ebcf", sent, params["up"].astype(BF16)))
+        h = experts(jnp.einsum("ebcf,efd->ebcd", h, params["down"].astype(BF16)))
+        return jnp.mean((keep(jnp.einsum("bsec,ebcd->bsd", mask, h)) - y) ** 2)
+
+    data = shaped(where, P(axes), 64, 512, WIDTH, dtype=BF16)
     return trained(loss, shardings=of(params)), (params, (data, data))
 
 

@@ -48,11 +48,15 @@ class Batch:
     """The data of the step: the parameters that have it, and how their examples are spread.
 
     `part_of` is the part of the examples that each device is given; `examples` how many are in it.
+    Where what is cut may be a sequence, `is_of_examples` is false. Devices with the same `tile_of`
+    are given the same data, and others none or another part of a sequence.
     """
 
     parameters: frozenset[int]
     examples: int
     part_of: tuple[int, ...]
+    tile_of: tuple[int, ...]
+    is_of_examples: bool
 
 
 @frozen(eq=False, slots=False)
@@ -147,13 +151,21 @@ def _batch(program: Program, data: list[Instruction], tokens: Instruction | None
     sharding = _sharding(program, chosen) if chosen else None
     if chosen is None or sharding is None:
         return None
-    cut = (at for at in range(len(chosen.shape.dims)) if sharding.parts_of(at) > 1)
+    cut = (at for at in range(_rank(chosen)) if sharding.parts_of(at) > 1)
     dimension = next(cut, 0)
+    is_first = dimension == 0 and any(_rank(it) > 1 for it in data)  # not of packed sequences
+    is_of_microbatches = chosen is tokens and dimension == 1 < _rank(chosen) - 1
     return Batch(
         parameters=frozenset(it.parameter_number or 0 for it in data),
         examples=chosen.shape.dims[dimension],
         part_of=tuple(sharding.position(it, dimension) for it in range(program.num_partitions)),
+        tile_of=sharding.tile_of or (0,) * program.num_partitions,
+        is_of_examples=is_first or is_of_microbatches,
     )
+
+
+def _rank(instruction: Instruction) -> int:
+    return len(instruction.shape.dims)
 
 
 def _size(instruction: Instruction) -> int:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, cast
 
 from counterpoint.hlo.category import Category, category, category_of_opcode
 from counterpoint.hlo.convolution import convolution_flops
 from counterpoint.hlo.indexing import is_assignment, scatter_parts
-from counterpoint.hlo.model.instruction import Instruction, Shape, element_bits
+from counterpoint.hlo.model.instruction import DotDimensions, Instruction, Shape, element_bits
 from counterpoint.hlo.model.program import Program, cached_on_program, launches
 from counterpoint.hlo.schedule import is_done, is_part_of_async
 
-__all__ = ["bytes_accessed", "computed_elements", "flops"]
+__all__ = ["bytes_accessed", "computed_elements", "dot_dimensions", "flops"]
 
 
 _NO_ARITHMETIC = (Category.COPY, Category.COLLECTIVE, Category.OTHER, Category.HOST)
@@ -143,7 +144,8 @@ def _contraction(
 def _custom_call(instruction: Instruction, operands: list[Shape], kind: Category) -> int | None:
     result = next(instruction.shape.leaves, instruction.shape)
     if kind is Category.MATMUL:
-        return _contraction(result, operands, _gemm_contracting(instruction))
+        dims = dot_dimensions(instruction)
+        return _contraction(result, operands, dims.lhs_contracting if dims else None)
     if kind is Category.CONVOLUTION and len(operands) > 1:
         target = instruction.custom_call_target
         if "BackwardFilter" in target:
@@ -153,17 +155,30 @@ def _custom_call(instruction: Instruction, operands: list[Shape], kind: Category
     return None
 
 
-def _gemm_contracting(instruction: Instruction) -> tuple[int, ...] | None:
-    if instruction.dot:
-        return instruction.dot.lhs_contracting
+def dot_dimensions(instruction: Instruction) -> DotDimensions | None:
+    """Return the dimensions of a matrix product, also of one by a library; None if there are none.
+
+    None too for a product whose dimensions are not recorded.
+    """
+    if instruction.dot or instruction.opcode != "custom-call":
+        return instruction.dot
     config = _config(instruction).get("gemm_backend_config")
     if not isinstance(config, dict):
         return None
     dims: Any = cast(dict[str, Any], config).get("dot_dimension_numbers")
     try:
-        return tuple(int(dim) for dim in dims["lhs_contracting_dimensions"])
-    except (KeyError, TypeError, ValueError):
+        return DotDimensions(
+            _dims(dims["lhs_contracting_dimensions"]),
+            _dims(dims["rhs_contracting_dimensions"]),
+            _dims(dims.get("lhs_batch_dimensions", ())),
+            _dims(dims.get("rhs_batch_dimensions", ())),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
+
+
+def _dims(written: Iterable[str]) -> tuple[int, ...]:
+    return tuple(map(int, written))
 
 
 def _config(instruction: Instruction) -> dict[str, Any]:

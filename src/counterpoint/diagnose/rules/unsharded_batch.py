@@ -1,33 +1,43 @@
-"""The batch is not sharded in a part of the program: devices repeat each other's work.
+"""The batch is not sharded in a part of the program: devices work on the examples of others.
 
 ## What it does
 
 Finds work of the forward and the backward pass that several devices do alike although the batch
-could be divided among them, and sums of activations over devices that hold different examples.
-It names the lines where a sharding constraint on the activations helps.
+could be divided among them, and collectives that move activations of all examples where data
+parallelism moves weights and gradients only. It names the lines where a sharding constraint on the
+activations helps.
 
 ## Why it costs time
 
 `in_shardings` shards arguments; the shardings of all that lies between are XLA's choice. Where
-weights are sharded along a dimension that a product contracts, it may keep the weights where they
-are, gather the *batch* instead, and sum activations over all devices: each device then holds the
-whole batch, and what has no sharded weight (attention, normalization, losses) runs on every device
-alike. FSDP needs the opposite: each device keeps its examples, and gathers the weights, which are
-smaller.
+weights are sharded, it may keep them where they are, and gather the *batch* instead, or cut
+activations along their features: each device then holds all examples, activations are sent for
+every product, and what has no sharded weight (attention, normalization, losses) may run on every
+device alike. FSDP needs the opposite: each device keeps its examples, and gathers the weights,
+which are smaller.
 
 ## How it is detected
 
 From the program's parameters and their shardings, the rule follows which devices compute the same
-value (through fusions, loops and collectives). Reported are matrix products, convolutions and
-attention on data of the batch that devices compute alike, if the examples that each is given can be
-divided among these devices, with everything beside them that they compute alike; and all-reduces
-and reduce-scatters of a product of activations and weights over devices with different examples, if
-they move more than gathering those weights would. Activations that are whole on purpose, as between
-the layers of tensor parallelism, are fine, since the products differ.
+value, and along which dimensions of it the examples lie (through fusions, loops and collectives).
+Reported are:
 
-The saving is a rule of thumb: half to three times what is repeated and summed, and at most all of
-the step but one device's part of it. Only a compile of the constrained program tells: insert the
-constraint, and `counterpoint predict` again.
+- matrix products, convolutions and attention on data of the batch that devices compute alike, if
+  the examples that each is given can be divided among these devices, with everything beside them
+  that they compute alike;
+- collectives on activations of more examples than a device is given, if a product of these by a
+  part of a weight connects them, and if they move more bytes than the other way: to gather these
+  weights, and to reduce and scatter their gradients. The weight has to be cut along an axis of the
+  mesh that cuts the examples of the input, and along a dimension of the product.
+
+Weights that are cut along an axis of their own (tensor parallelism), experts that are each whole
+on a device, sequences that are cut, activations of all examples for a contrastive loss, what the
+program itself sends (`shard_map`), and activations that are smaller than the weights are all fine.
+
+The saving is a rule of thumb: half to three times what is repeated and the time that devices wait
+for these collectives, and at most all of the step but one device's part of it. With the constraint,
+their layout changes, and all-reduces of partial sums of them, vanish, too. Only a compile of the
+constrained program tells: insert the constraint, and `counterpoint predict` again.
 
 ## Example
 
@@ -43,7 +53,8 @@ def layer(x, w):
 Constrain the activations to the sharding of the batch at the begin of each layer and after the
 embedding: `x = jax.lax.with_sharding_constraint(x, P("data", None, None))`. If the input itself is
 whole on several devices, shard it over all axes that divide the batch:
-`P(("data", "fsdp"), None)`.
+`P(("data", "fsdp"), None)`. Where the step splits its batch into microbatches, constrain these:
+`P(None, "data")`.
 
 ## Fix safety
 
@@ -53,7 +64,9 @@ order.
 ## False alarms
 
 A second mesh axis may be meant for tensor parallelism of a part only, such as a projection of keys
-that all heads share: that part is then repeated on purpose.
+that all heads share: that part is then repeated on purpose. Weights may be kept in parts along the
+axis of the batch to save memory, although it moves more bytes: it takes room for one layer's
+weights to gather them.
 
 ## References
 
@@ -63,9 +76,9 @@ that all heads share: that part is then repeated on purpose.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -77,12 +90,10 @@ from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.category import Category, category
-from counterpoint.hlo.collectives import replica_groups
+from counterpoint.hlo import Program
+from counterpoint.hlo.gathered_batch import GatheredBatch, gathered_batches
 from counterpoint.hlo.phase import Phase
 from counterpoint.hlo.replication import Batch, Replication, replication
-from counterpoint.hlo.schedule import is_done
 
 CODE: Final = "STEP507"
 NAME: Final = "unsharded-batch"
@@ -91,16 +102,13 @@ SINCE: Final = "0.1"
 _LEAST_SHARE: Final = 0.03
 """Minimum share of the step: a projection that all heads share is repeated on purpose."""
 _PARTS: Final = (0.5, 3.0)
-"""The saving over what is seen of it: in five programs, predicted with constraints and without,
+"""The saving over what is seen of it: in ten programs, predicted with constraints and without,
 1.06 to 2.6. Partial sums of the whole batch are written, too, and tight memory costs recomputation.
 """
 _NAMED: Final = 3
 _PRODUCTS: Final = ("matmul", "attention", "convolution")
 _WORK: Final = (Phase.FORWARD, Phase.BACKWARD, Phase.REMAT)
 _NOT_WORK: Final = ("collective", "control", "host")
-_SUMS: Final = ("all-reduce", "reduce-scatter", "all-reduce-start", "reduce-scatter-start")
-_SAME_VALUES: Final = ("bitcast", "convert", "copy", "reshape", "transpose", "get-tuple-element")
-_DEEPEST: Final = 32
 
 
 @frozen(eq=False)
@@ -120,20 +128,23 @@ class _Repeated:
 
 
 @frozen(eq=False)
-class _Summed:
-    """A collective that adds up products of activations and weights, by its row."""
+class _Moved:
+    """Collectives on activations of others' examples, by their rows, and products of a weight."""
 
-    row: dict[str, object]
-    product: Instruction
-    moved: int
-    weights: int
+    collectives: Sequence[dict[str, Any]]
+    products: Sequence[ExecutedOp]
+    bytes: float
+    bytes_instead: float
     devices: int
-    ms: float
+
+    @property
+    def ms(self) -> float:
+        return sum(map(_exposed_ms, self.collectives))
 
     @property
     def saved_ms(self) -> float:
-        """Its time without that of gathering the weights instead."""
-        return self.ms * (1 - self.weights / self.moved)
+        """Their time without that of moving weights and gradients instead."""
+        return self.ms * (1 - self.bytes_instead / self.bytes)
 
 
 def check(data: StepData) -> Iterator[Finding]:
@@ -146,25 +157,25 @@ def check(data: StepData) -> Iterator[Finding]:
     products = [it for it in repeated if it.is_product]
     if sum(it.saved_ms for it in products) <= _LEAST_SHARE * data.step_ms:
         repeated, products = [], []
-    summed = list(_summed(data, program, spread))
-    if not products and sum(it.ms for it in summed) <= _LEAST_SHARE * data.step_ms:
+    moved = list(_moved(data, program))
+    if not products and sum(it.saved_ms for it in moved) <= _LEAST_SHARE * data.step_ms:
         return
     yield Finding(
         code=CODE,
-        title=_title(repeated, products, summed),
-        detail=_detail(spread.batch, products, summed),
-        saves_ms=_saves(data, repeated, summed),
+        title=_title(repeated, products, moved),
+        detail=_detail(spread.batch, products, moved),
+        saves_ms=_saves(data, repeated, moved),
         basis=Basis.RULE_OF_THUMB,
-        evidence=_evidence(data, repeated, summed),
-        remedy=_remedy(data, spread.batch, products, summed),
+        evidence=_evidence(data, repeated, moved),
+        remedy=_remedy(data, spread.batch, products, moved),
         doubt="only a compile with the constraints tells how much: insert them, and predict again",
     )
 
 
-def _saves(data: StepData, repeated: Sequence[_Repeated], summed: Sequence[_Summed]) -> Range:
+def _saves(data: StepData, repeated: Sequence[_Repeated], moved: Sequence[_Moved]) -> Range:
     """Return a rule of thumb, at most all of the step but one device's part of it."""
-    seen = sum(it.saved_ms for it in repeated) + sum(it.saved_ms for it in summed)
-    devices = max([len(it.copies) for it in repeated] + [it.devices for it in summed])
+    seen = sum(it.saved_ms for it in repeated) + sum(it.saved_ms for it in moved)
+    devices = max([len(it.copies) for it in repeated] + [it.devices for it in moved])
     low, high = _PARTS
     return Range(low * seen, min(high * seen, data.step_ms * (1 - 1 / devices)))
 
@@ -190,69 +201,63 @@ def _can_be_divided(batch: Batch, devices: Sequence[int]) -> bool:
     return len(devices) % given == 0 and batch.examples % (len(devices) // given) == 0
 
 
-def _summed(data: StepData, program: Program, spread: Replication) -> Iterator[_Summed]:
+def _moved(data: StepData, program: Program) -> Iterator[_Moved]:
+    """Yield what moves more than weights and gradients would."""
+    parts = gathered_batches(program)
+    if not parts:
+        return
     own = pl.col("program") == data.timeline.step_program
-    for row in data.cached(collective_profile).filter(own).iter_rows(named=True):
-        collective = program.instruction(row["op"])
-        if collective is None or collective.opcode not in _SUMS:
-            continue
-        group = next(iter(replica_groups(program, collective)), ())
-        if len({spread.batch.part_of[device] for device in group}) < 2:
-            continue
-        operands = program.operands(collective)
-        for operand in operands:
-            product = _product(program, operand)
-            weights = product and _weights(program, spread, product)
-            if product is None or not weights:
-                continue
-            size = operand.shape.bytes
-            if size > weights.shape.bytes * len(group):
-                share = size / sum(one.shape.bytes for one in operands)
-                ms = float(row["exposed_ms"] or 0.0) * share
-                whole = weights.shape.bytes * len(group)
-                yield _Summed(row, product, size, whole, len(group), ms)
+    collectives = {
+        str(row["op"]): row
+        for row in data.cached(collective_profile).filter(own).iter_rows(named=True)
+    }
+    ops = {ran.instruction.name: ran for ran in executed_ops(data, own)}
+    for part in parts:
+        found = _moved_in(part, collectives, ops)
+        if found.bytes > found.bytes_instead:
+            yield found
 
 
-def _product(program: Program, value: Instruction) -> Instruction | None:
-    """Return the matrix product whose value this is, perhaps in another type or order."""
-    seen: Instruction | None = value
-    for _ in range(_DEEPEST):
-        if seen is None or seen.opcode == "dot":
-            return seen
-        if seen.opcode == "custom-call":
-            return seen if category(program, seen) is Category.MATMUL else None
-        if seen.opcode == "fusion" and seen.calls:
-            seen = program.root(seen.calls[0])
-        elif seen.opcode == "parameter":
-            callers = program.callers(seen.computation)
-            if len(callers) != 1 or callers[0].opcode != "fusion":
-                return None
-            seen = program.operands(callers[0])[seen.parameter_number or 0]
-        elif seen.opcode in _SAME_VALUES or is_done(seen):
-            seen = program.operands(seen)[0]
-        else:
-            return None
-    return None
+def _moved_in(
+    part: GatheredBatch,
+    collectives: Mapping[str, dict[str, Any]],
+    ops: Mapping[str, ExecutedOp],
+) -> _Moved:
+    rows = [row for it in part.collectives if (row := collectives.get(it.name))]
+    times = max((_count(row) for row in rows), default=0.0)
+    return _Moved(
+        collectives=rows,
+        products=[ran for it in part.products if (ran := ops.get(it.instruction.name))],
+        bytes=sum(_count(row) * _sent(row) for row in rows),
+        bytes_instead=times * sum(it.bytes_instead for it in part.products),
+        devices=part.times,
+    )
 
 
-def _weights(program: Program, spread: Replication, product: Instruction) -> Instruction | None:
-    """Return the factor that does not depend on the batch, if the other one does."""
-    factors = program.operands(product)[:2]
-    weights = [factor for factor in factors if not spread.depends_on_batch(factor)]
-    return weights[0] if len(factors) == 2 and len(weights) == 1 else None
+def _count(row: Mapping[str, Any]) -> float:
+    return float(row["count"] or 0.0)
+
+
+def _sent(row: Mapping[str, Any]) -> float:
+    """Return its bytes; an all-reduce sends them twice, as a reduce-scatter and an all-gather."""
+    return float(row["bytes"] or 0) * (2 if row["kind"] == "all-reduce" else 1)
+
+
+def _exposed_ms(row: Mapping[str, Any]) -> float:
+    return float(row["exposed_ms"] or 0.0)
 
 
 def _title(
-    repeated: Sequence[_Repeated], products: Sequence[_Repeated], summed: Sequence[_Summed]
+    repeated: Sequence[_Repeated], products: Sequence[_Repeated], moved: Sequence[_Moved]
 ) -> str:
     if not products:
-        ms = ms_text(sum(it.ms for it in summed))
-        return f"the batch is gathered instead of the weights: {ms} of all-reduces of activations"
+        ms = ms_text(sum(it.ms for it in moved))
+        return f"activations are moved instead of weights: devices wait {ms} per step for them"
     ms = ms_text(sum(it.ran.ms for it in repeated))
     return f"the batch is not sharded: {len(products[0].copies)} devices repeat the same {ms}"
 
 
-def _detail(batch: Batch, products: Sequence[_Repeated], summed: Sequence[_Summed]) -> str:
+def _detail(batch: Batch, products: Sequence[_Repeated], moved: Sequence[_Moved]) -> str:
     parts: list[str] = []
     if products:
         first = products[0]
@@ -263,56 +268,63 @@ def _detail(batch: Batch, products: Sequence[_Repeated], summed: Sequence[_Summe
         )
         copies = len(first.copies)
         given = len({batch.part_of[device] for device in first.copies})
-        how = (
-            f"although each of them is given {batch.examples:,} of {batch.examples * given:,}"
-            " examples"
-            if given > 1
-            else f"and all are given the same {batch.examples:,} examples"
-        )
+        if given > 1:
+            how = (
+                f"although each is given {batch.examples:,} of {batch.examples * given:,} examples"
+            )
+        elif _are_given_the_same(batch, first):
+            how = f"and all are given the same {batch.examples:,} examples"
+        else:
+            how = f"although each is given another part of the same {batch.examples:,} examples"
         parts.append(f"{text} compute the same on {copies} devices, {how}")
-    if summed:
-        most = max(summed, key=lambda it: it.moved)
-        mib, weights = most.moved / 2**20, most.weights / 2**20
-        parts.append(
-            f"{counted_noun(len(summed), 'collective')} ({ms_text(sum(it.ms for it in summed))} per"
-            f" step, not hidden) add up activations over devices with different examples;"
-            f" {place_of(most.row)} moves {mib:,.0f} MiB each time, where gathering its weights"
-            f" moves {weights:,.3g} MiB"
+    if moved:
+        rows = [row for it in moved for row in it.collectives]
+        most = max(rows, key=lambda row: (_exposed_ms(row), _sent(row)))
+        gib, instead = (
+            sum(sizes) / 2**30
+            for sizes in zip(*((it.bytes, it.bytes_instead) for it in moved), strict=True)
         )
+        parts.append(
+            f"{counted_noun(len(rows), 'collective')} ({ms_text(sum(it.ms for it in moved))} per"
+            f" step, not hidden) move activations of up to {max(it.devices for it in moved)} times"
+            f" the examples that a device is given: {gib:,.3g} GiB per step, where gathering the"
+            f" weights of their products and reducing the gradients moves {instead:,.3g} GiB. The"
+            f" longest is the {most['kind']} {place_of(most)}"
+        )
+        parts.append("With the constraint, devices move weights and gradients instead of all these")
     return ". ".join(parts)
 
 
+def _are_given_the_same(batch: Batch, repeated: _Repeated) -> bool:
+    return len({batch.tile_of[device] for device in repeated.copies}) == 1
+
+
 def _evidence(
-    data: StepData, repeated: Sequence[_Repeated], summed: Sequence[_Summed]
+    data: StepData, repeated: Sequence[_Repeated], moved: Sequence[_Moved]
 ) -> tuple[Evidence, ...]:
     costly = sorted(repeated, key=lambda it: -it.ran.ms)[:_NAMED]
-    moving = sorted(summed, key=lambda it: -it.ms)[:_NAMED]
+    rows = [row for it in moved for row in it.collectives]
+    moving = sorted(rows, key=lambda row: (-_exposed_ms(row), -_sent(row)))[:_NAMED]
     return (
         *(
             replace(data.evidence(it.ran.row, "self_ms"), what=place_of(it.ran.row))
             for it in costly
         ),
-        *(replace(data.evidence(it.row, "exposed_ms"), what=place_of(it.row)) for it in moving),
+        *(replace(data.evidence(row, "exposed_ms"), what=place_of(row)) for row in moving),
     )
 
 
 def _remedy(
-    data: StepData, batch: Batch, products: Sequence[_Repeated], summed: Sequence[_Summed]
+    data: StepData, batch: Batch, products: Sequence[_Repeated], moved: Sequence[_Moved]
 ) -> Remedy:
-    lines = _lines(
-        [
-            *((it.row, it.ms) for it in summed),
-            *((it.ran.row, it.ran.ms) for it in products),
-        ]
-    )
+    lines = _lines([*(ran for it in moved for ran in it.products), *(it.ran for it in products)])
     where = f" before {', '.join(lines)}" if lines else ""
     constrain = (
         f"constrain the activations to the sharding of the batch{where}:"
         " x = jax.lax.with_sharding_constraint(x, P(AXIS, None, None)), where AXIS is the axis of"
         " the mesh that shards the examples of the input"
     )
-    whole = products and len({batch.part_of[device] for device in products[0].copies}) == 1
-    if whole:
+    if products and _are_given_the_same(batch, products[0]):
         constrain = (
             f"shard the input over these {len(products[0].copies)} devices, too"
             f" (P(('data', 'fsdp')) for its first dimension), then {constrain}"
@@ -320,12 +332,13 @@ def _remedy(
     return advise(data, constrain)
 
 
-def _lines(rows: Iterable[tuple[dict[str, object], float]]) -> list[str]:
+def _lines(products: Iterable[ExecutedOp]) -> list[str]:
     """Return the source lines of the forward pass with most time; of other passes if none is."""
     by_line: dict[tuple[bool, str], float] = {}
-    for row, ms in rows:
+    for ran in products:
+        row = ran.row
         key = (row["phase"] == Phase.FORWARD, str(row["source"] or row["scope"] or row["op"]))
-        by_line[key] = by_line.get(key, 0.0) + ms
+        by_line[key] = by_line.get(key, 0.0) + ran.ms
     first = any(forward for forward, _ in by_line)
     chosen = [key for key in by_line if key[0] is first]
     return [line for _, line in sorted(chosen, key=lambda key: -by_line[key])][:_NAMED]
