@@ -169,7 +169,7 @@ def dot_dimensions(instruction: Instruction) -> DotDimensions | None:
     try:
         return DotDimensions(
             _dims(dims["lhs_contracting_dimensions"]),
-            _dims(dims["rhs_contracting_dimensions"]),
+            _dims(dims.get("rhs_contracting_dimensions", ())),
             _dims(dims.get("lhs_batch_dimensions", ())),
             _dims(dims.get("rhs_batch_dimensions", ())),
         )
