@@ -9,7 +9,8 @@ changes, so `merge` must lose facts or keep them, and never gain some.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Generic, TypeVar
 
 from counterpoint.hlo.model.instruction import Instruction, Shape
@@ -34,6 +35,7 @@ class Dataflow(ABC, Generic[Fact]):
     def __init__(self, program: Program) -> None:
         self.program = program
         self.values: dict[str, tuple[Fact, ...]] = {}
+        self._tuples: dict[str, Sequence[int]] = {}
         self._known: dict[tuple[str, tuple[tuple[Fact, ...], ...]], tuple[Fact, ...]] = {}
 
     @abstractmethod
@@ -87,13 +89,18 @@ class Dataflow(ABC, Generic[Fact]):
         return self.transfer(it, operands)
 
     def _element(self, it: Instruction, whole: tuple[Fact, ...]) -> tuple[Fact, ...]:
-        of = self.program.operands(it)[0].shape
-        at = it.tuple_index or 0
-        if len(whole) != leaves(of):  # of a start, whose type has more than the result
+        begins = self._begins(self.program.operands(it)[0])
+        if len(whole) != begins[-1]:  # of a start, whose type has more than the result
             first, *others = whole
             return (self.all_of(others, first),) * leaves(it.shape)
-        before = sum(map(leaves, of.parts[:at]))
-        return whole[before : before + leaves(it.shape)]
+        at = it.tuple_index or 0
+        return whole[begins[at] : begins[at + 1]]
+
+    def _begins(self, of: Instruction) -> Sequence[int]:
+        """Return where each part of a tuple begins among its facts, and where the last ends."""
+        if of.name not in self._tuples:
+            self._tuples[of.name] = list(accumulate(map(leaves, of.shape.parts), initial=0))
+        return self._tuples[of.name]
 
     def _called(self, it: Instruction, operands: list[tuple[Fact, ...]]) -> tuple[Fact, ...]:
         if it.opcode == "while":

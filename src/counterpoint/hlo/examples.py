@@ -19,7 +19,7 @@ from typing import Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo.category import Category, category
-from counterpoint.hlo.collectives import KINDS, replica_groups
+from counterpoint.hlo.collectives import KINDS, pairs_by_number, replica_groups
 from counterpoint.hlo.dataflow import Dataflow
 from counterpoint.hlo.model.groups import Groups
 from counterpoint.hlo.model.instruction import DotDimensions, Instruction, Shape
@@ -227,6 +227,8 @@ class _Analysis(Dataflow[Fact]):
         if category(self.program, it) is Category.ATTENTION:  # keys of fewer heads, for one
             alike = [f for f, (s, _) in zip(moved, arrays, strict=True) if s.dims == result.dims]
             moved = alike or moved
+        elif it.opcode == "custom-call":
+            moved = [fact and _lost(fact) for fact in moved]
         return self.all_of(moved, None)
 
     def _moved(self, it: Instruction, shape: Shape, result: Shape, fact: Fact) -> Fact:
@@ -290,8 +292,8 @@ class _Analysis(Dataflow[Fact]):
     def _collective(self, it: Instruction, kind: str, shape: Shape, fact: Fact) -> Fact:
         if fact is None or not fact.is_known:
             return fact
-        if kind in ("collective-permute", "collective-broadcast"):
-            return fact
+        if kind == "collective-permute":
+            return self._sent(it, fact)
         groups = replica_groups(self.program, it) or (tuple(range(self.program.num_partitions)),)
         together = self._united(it, groups, fact.parts)
         if together is None:
@@ -301,6 +303,15 @@ class _Analysis(Dataflow[Fact]):
         if kind in _SUMMING:
             return None if fact.is_batch else _SOME_WEIGHT
         return self._gathered(it, kind, shape, replace(fact, parts=together), len(groups[0]))
+
+    def _sent(self, it: Instruction, fact: Held) -> Held:
+        """Return what each device holds after it got that of another one."""
+        held = self.partitions[fact.parts]
+        source = {target: origin for origin, target in pairs_by_number(it)}
+        if len(source) < len(held):  # others have zeros
+            return _lost(fact)
+        parts = self._partition(held[source[device]] for device in range(len(held)))
+        return replace(fact, parts=parts)
 
     def _united(self, it: Instruction, groups: Groups, parts: int) -> int | None:
         """Return the partition if each device has what its whole group has.

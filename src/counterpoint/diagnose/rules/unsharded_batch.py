@@ -28,7 +28,8 @@ Reported are:
 - collectives on activations of more examples than a device is given, if a product of these by a
   part of a weight connects them, and if they move more bytes than the other way: to gather these
   weights, and to reduce and scatter their gradients. The weight has to be cut along an axis of the
-  mesh that cuts the examples of the input, and along a dimension of the product.
+  mesh that cuts the examples of the input, and along a dimension of the product. In programs for
+  TPUs, where XLA writes products as convolutions, these collectives are not found.
 
 Weights that are cut along an axis of their own (tensor parallelism), experts that are each whole
 on a device, sequences that are cut, activations of all examples for a contrastive loss, what the
