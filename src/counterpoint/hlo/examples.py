@@ -149,7 +149,8 @@ class _Analysis(Dataflow[Fact]):
     def _data(self, it: Instruction) -> Fact:
         for dimension, parts in self._cuts(it):
             if parts == self._given and it.shape.dims[dimension] == self.batch.examples:
-                return self._own((Piece(dimension, 1, self.batch.examples),))
+                piece = Piece(dimension, 1, self.batch.examples)
+                return Held(_joined([piece]), parts, 1, is_batch=True)
         return _LOST if self._cuts(it) else None
 
     def _weight(self, it: Instruction) -> Fact:
@@ -180,9 +181,6 @@ class _Analysis(Dataflow[Fact]):
             for dimension in range(len(it.shape.dims))
             if sharding.parts_of(dimension) > 1
         ]
-
-    def _own(self, pieces: Iterable[Piece]) -> Held:
-        return Held(_joined(pieces), self._given, 1, is_batch=True)
 
     def merge(self, one: Fact, other: Fact) -> Fact:
         if one == other or other is None:
@@ -241,25 +239,43 @@ class _Analysis(Dataflow[Fact]):
 
     def _sliced(self, it: Instruction, shape: Shape, result: Shape, fact: Held) -> Held:
         pieces: list[Piece] = []
+        share = 1
+        chosen: list[_Partition] = []
         for piece in fact.pieces:
             before, after = shape.dims[piece.dimension], result.dims[piece.dimension]
             if before == after:
                 pieces.append(piece)
-            elif piece.stride * piece.size == before and after % piece.stride == 0:
-                pieces.append(replace(piece, size=after // piece.stride))
-            else:
+                continue
+            if piece.stride * piece.size != before or after % piece.stride:
                 return _lost(fact)
-        share = _count(fact.pieces) / _count(pieces)
-        if share == 1 or not self._differs(it):
+            pieces.append(replace(piece, size=after // piece.stride))
+            start = self._start(it, piece.dimension)
+            if len(set(start)) > 1:  # each device takes another part, and not all a microbatch
+                share *= before // after
+                chosen.append(start)
+        if not chosen:
             return fact.at(pieces)
-        return self._own(pieces) if fact.is_batch and share == fact.times else _lost(fact)
-
-    def _differs(self, slicing: Instruction) -> bool:
-        """Return whether each device takes another part, and not all the next microbatch."""
-        starts = self.program.operands(slicing)[1:]
-        return self._spread is not None and any(
-            len(self._spread.copies(start)) < self._spread.devices for start in starts
+        parts = list(zip(*chosen, strict=True))
+        # Starts that are looked up in a table count as different everywhere.
+        return (
+            self._divided(fact, pieces, share, parts) if len(set(parts)) == share else _lost(fact)
         )
+
+    def _start(self, slicing: Instruction, dimension: int) -> _Partition:
+        """Return the devices that begin at the same index, as a partition."""
+        starts = self.program.operands(slicing)[1:]
+        if self._spread is None or dimension >= len(starts):
+            return (0,)
+        return self._spread.same(starts[dimension])
+
+    def _divided(
+        self, fact: Held, pieces: Iterable[Piece], share: int, part: Iterable[object]
+    ) -> Held:
+        """Return what devices that have the same hold when each keeps only its part of it."""
+        if fact.times % share or not fact.is_batch:
+            return _lost(fact)
+        parts = self._partition(zip(self.partitions[fact.parts], part, strict=True))
+        return Held(_joined(pieces), parts, fact.times // share, is_batch=True)
 
     def _looked_up(self, it: Instruction, arrays: list[tuple[Shape, Fact]]) -> Fact:
         (_, table), (shape, at) = arrays[:2]
@@ -299,7 +315,7 @@ class _Analysis(Dataflow[Fact]):
         if together is None:
             return _lost(fact)
         if together == fact.parts:
-            return self._within(it, kind, shape, fact, len(groups[0]))
+            return self._within(it, kind, shape, fact, groups)
         if kind in _SUMMING:
             return None if fact.is_batch else _SOME_WEIGHT
         return self._gathered(it, kind, shape, replace(fact, parts=together), len(groups[0]))
@@ -342,21 +358,26 @@ class _Analysis(Dataflow[Fact]):
             self.partitions.append(found)
         return self._numbers[found]
 
-    def _within(self, it: Instruction, kind: str, shape: Shape, fact: Held, members: int) -> Held:
+    def _within(self, it: Instruction, kind: str, shape: Shape, fact: Held, groups: Groups) -> Held:
         """Return what a collective makes of what all its devices hold alike."""
         if kind == "all-reduce" or not it.dimensions:
             return fact if kind == "all-reduce" else _lost(fact)
-        dimension = it.dimensions[0]
+        dimension, members = it.dimensions[0], len(groups[0])
         along = [piece for piece in fact.pieces if piece.dimension == dimension]
         if not along:
             return fact
         major = along[-1]
-        whole = shape.dims[dimension] == major.stride * major.size
-        divides = major.size % members == 0 and fact.times == members
-        if kind == "all-gather" or not whole or not divides or not fact.is_batch:
+        is_whole = shape.dims[dimension] == major.stride * major.size
+        if kind == "all-gather" or not is_whole or major.size % members:
             return _lost(fact)
         rest = [piece for piece in fact.pieces if piece is not major]
-        return self._own([replace(major, size=major.size // members), *rest])
+        place = {device: at for group in groups for at, device in enumerate(group)}
+        return self._divided(
+            fact,
+            [replace(major, size=major.size // members), *rest],
+            members,
+            (place.get(device) for device in range(self.program.num_partitions)),
+        )
 
     def _gathered(self, it: Instruction, kind: str, shape: Shape, fact: Held, members: int) -> Held:
         """Return what devices with different examples hold when each has those of all."""

@@ -71,6 +71,11 @@ class Replication:
     def depends_on_batch(self, instruction: Instruction) -> bool:
         return any(batch for _, batch in self.values.get(instruction.name, ()))
 
+    def same(self, instruction: Instruction) -> tuple[int, ...]:
+        """Return a label for each device: equal ones compute the same array."""
+        (number, _), *_ = self.values[instruction.name]
+        return self.partitions[number]
+
     def copies(self, instruction: Instruction) -> tuple[int, ...]:
         """Return the devices that compute the same as device 0, itself among them."""
         leaves = self.values.get(instruction.name, ())
