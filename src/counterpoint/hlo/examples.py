@@ -12,7 +12,6 @@ What is not understood is unknown, so a place that is stated is certain.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -406,10 +405,6 @@ def free_dimensions(
     free = [dim for dim in range(right) if dim not in (*dims.rhs_batch, *dims.rhs_contracting)]
     to_right |= {dim: both + at for at, dim in enumerate(free)}
     return to_left, to_right
-
-
-def _count(pieces: Iterable[Piece]) -> int:
-    return math.prod(piece.size for piece in pieces)
 
 
 def _lost(fact: Held) -> Held:

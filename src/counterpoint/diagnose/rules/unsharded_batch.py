@@ -279,23 +279,25 @@ def _detail(batch: Batch, products: Sequence[_Repeated], moved: Sequence[_Moved]
             how = f"although each is given another part of the same {batch.examples:,} examples"
         parts.append(f"{text} compute the same on {copies} devices, {how}")
     if moved:
-        rows = [row for it in moved for row in it.collectives]
-        most = max(rows, key=lambda row: (_exposed_ms(row), _sent(row)))
-        gib, instead = (
-            sum(sizes) / 2**30
-            for sizes in zip(*((it.bytes, it.bytes_instead) for it in moved), strict=True)
-        )
-        is_reduced = any(row["kind"] == "all-reduce" for row in rows)
-        twice = " (an all-reduce counts twice, for both ways)" if is_reduced else ""
-        parts.append(
-            f"{counted_noun(len(rows), 'collective')} ({ms_text(sum(it.ms for it in moved))} per"
-            f" step, not hidden) move activations of up to {max(it.devices for it in moved)} times"
-            f" the examples that a device is given: {gib:,.3g} GiB per step{twice}, where gathering"
-            f" the weights of their products and reducing the gradients moves {instead:,.3g} GiB. The"
-            f" longest is the {most['kind']} {place_of(most)}"
-        )
-        parts.append("With the constraint, devices move weights and gradients instead of all these")
+        parts += _what_moves(moved)
     return ". ".join(parts)
+
+
+def _what_moves(moved: Sequence[_Moved]) -> list[str]:
+    rows = [row for it in moved for row in it.collectives]
+    most = max(rows, key=lambda row: (_exposed_ms(row), _sent(row)))
+    gib = sum(it.bytes for it in moved) / 2**30
+    instead = sum(it.bytes_instead for it in moved) / 2**30
+    is_reduced = any(row["kind"] == "all-reduce" for row in rows)
+    twice = " (an all-reduce counts twice, for both ways)" if is_reduced else ""
+    sent = (
+        f"{counted_noun(len(rows), 'collective')} ({ms_text(sum(it.ms for it in moved))} per step,"
+        f" not hidden) move activations of up to {max(it.devices for it in moved)} times the"
+        f" examples that a device is given: {gib:,.3g} GiB per step{twice}, where gathering the"
+        f" weights of their products and reducing the gradients moves {instead:,.3g} GiB"
+    )
+    longest = f"The longest is the {most['kind']} {place_of(most)}"
+    return [sent, longest, "With the constraint, weights and gradients move instead of all these"]
 
 
 def _are_given_the_same(batch: Batch, repeated: _Repeated) -> bool:
