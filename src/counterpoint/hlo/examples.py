@@ -293,7 +293,7 @@ class _Analysis(Dataflow[Fact]):
             return _SOME_WEIGHT if of_left or of_right else None
         if not all(fact.is_known for fact in facts):
             return _MIXED if _MIXED in facts else _LOST
-        to_left, to_right = free_dimensions(dims, len(left.dims), len(right.dims))
+        to_left, to_right = _free_dimensions(dims, len(left.dims), len(right.dims))
         found = [
             _renumbered(fact, to)
             for fact, to in ((of_left, to_left), (of_right, to_right))
@@ -392,7 +392,7 @@ class _Analysis(Dataflow[Fact]):
         return whole.at([*fact.pieces, Piece(dimension, size, members)])
 
 
-def free_dimensions(
+def _free_dimensions(
     dims: DotDimensions, left: int, right: int
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Return the dimensions of a product's result for those of its factors that it keeps."""
