@@ -162,7 +162,7 @@ def test_notes_that_differ_in_names_and_numbers_only_are_one(
         *(f"{host.name}: {len(host.name)},000 events were dropped" for host in hosts),
         "jit_train_step is not jit_other",
         "step 0 is left out: the profile's first",
-        "step 4 is left out: its end was not recorded",
+        "step 4 is left out: no later one tells where it ends",
     )
     text = plain_text(explain_document(replace(explained, notes=notes, hosts=hosts)))
     shown = text.partition("\nNotes\n")[2]

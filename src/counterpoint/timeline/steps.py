@@ -331,7 +331,7 @@ def _finish(
         .sort("start_ps", "step")
     )
     notes = [
-        f"step {step} is left out: its end was not recorded"
+        f"step {step} is left out: no later one tells where it ends"
         for step in each.filter(~pl.col("whole"))["step"].to_list()
     ]
     seen = dict(each.filter("whole").select("step", "ms").iter_rows())
