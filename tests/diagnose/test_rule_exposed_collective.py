@@ -71,6 +71,13 @@ def test_independent_work_that_could_go_on_meanwhile_bounds_the_saving(said: Sai
     said(one)
 
 
+def test_a_single_execution_has_no_mean() -> None:
+    found = made(HLO, step(8), 20, steps=1, beside=["start"])
+    (one,) = ask(told(found, start={"movable_ms": 0.0, "bound": Bound.SCHEDULE}))
+    assert "in one execution" in one.detail
+    assert "Its transfer, 8 ms, is longer" in one.detail
+
+
 def test_where_all_behind_it_needs_it_no_scheduler_is_called_for(said: Said) -> None:
     (found,) = ask(case(movable_ms=0.0))
     assert "fewer bytes" in found.remedy.text

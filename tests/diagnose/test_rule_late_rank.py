@@ -84,6 +84,18 @@ def test_a_few_steps_do_not_tell_which_of_two_devices_is_at_fault(said: Said) ->
     said(found)
 
 
+def test_what_a_step_needs_cannot_be_saved(said: Said) -> None:
+    """Of one step the runs are known: 49 on the device that waits 30, and 17 on the late one."""
+    data = case(lambda _: 30.0, steps=1)
+    findings, _ = judge(data)
+    found = next(it for it in findings if it.code == late_rank.CODE)
+    assert isinstance(found.saves_ms, Range)
+    assert found.saves_ms.low == pytest.approx(15)
+    assert data.step_ms - found.saves_ms.high == pytest.approx(17)  # compute and transfer
+    assert "the gain if" not in found.detail
+    said(found)
+
+
 def test_nobody_waits_where_all_come_together() -> None:
     assert not ask(case(lambda _: 0.0))
 

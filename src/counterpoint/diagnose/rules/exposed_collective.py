@@ -120,7 +120,7 @@ def _finding(data: StepData, rows: Rows) -> Finding:
         detail=(
             f"{hidden:.0%} of {ms_text(whole)} of communication is hidden behind compute; of the"
             f" rest, {place_of(first)} takes {ms_text(first['own_ms'])} per step,"
-            f" {_times(first['count'])}: {first['why'] or _beside(first)}{_too_long(first)}"
+            f" {_times(first['count'])}: {first['why'] or _beside(first)}{_too_long(data, first)}"
             f"{meanwhile(data, rows)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
@@ -147,15 +147,24 @@ def _times(count: float) -> str:
     return "in one execution" if count == 1 else f"in {count:,.3g} executions; of each"
 
 
-def _too_long(row: dict[str, Any]) -> str:
-    """Say that no schedule hides the collective, if this is so."""
+def _too_long(data: StepData, row: dict[str, Any]) -> str:
+    """Say that no schedule hides the collective, if this is so.
+
+    Its transfer is that of the device that arrives last. It may take longer than what the others
+    need once they have waited, so the mean over devices of that is a shorter time.
+    """
     parts = (row["mean_transfer_ms"], row["slack_ms"], row["movable_ms"])
     if row["bound"] == Bound.TOO_LITTLE:
         return ""  # `why` says so already
     if None in parts or row["mean_transfer_ms"] <= row["slack_ms"] + row["movable_ms"]:
         return ""
+    last = " on the device that arrives last" if row["wait_ms"] else ""
+    steps = data.selection.windows["step"].n_unique()
+    mean = " in the mean of all executions" if row["count"] != 1 else " in the mean of the steps"
+    if row["count"] == 1 == steps:
+        mean = ""
     return (
-        f". Its transfer, {row['mean_transfer_ms']:,.3g} ms in the mean of all executions, is"
+        f". Its transfer, {row['mean_transfer_ms']:,.3g} ms{last}{mean}, is"
         f" longer than all work that could overlap it: {row['slack_ms']:,.3g} ms beside it,"
         f" {row['movable_ms']:,.3g} ms elsewhere"
     )

@@ -72,6 +72,7 @@ from counterpoint.diagnose.host.stragglers import (
 )
 from counterpoint.diagnose.host.uneven_ops import UnevenOp, most_uneven_op
 from counterpoint.diagnose.savings import longer_ms, savings_of
+from counterpoint.diagnose.step import device_breakdowns
 from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = "STEP105"
@@ -92,7 +93,9 @@ def check(data: StepData) -> Iterator[Finding]:
     if not rows:
         return
     mean = sum(row["late_ms"] for row in rows)
-    most = max(mean, waited_most_ms(data))
+    waited = waited_most_ms(data)
+    needed = _needed(data, rows)
+    most = max(mean, min(waited, data.step_ms - needed))
     late = stragglers(data)
     gain = _simulated(data, late, most)
     low = min(sum(map(_certain, rows)), mean)
@@ -104,7 +107,7 @@ def check(data: StepData) -> Iterator[Finding]:
         title=f"devices wait {ms_text(mean)} per step for the last device to arrive",
         detail=(
             f"{ms_text(mean)} is the mean over devices; the device that waits most waits"
-            f" {ms_text(most)}, the gain if the others arrived as early. The transfers of these"
+            f" {ms_text(max(mean, waited))}{_limit(data, waited, needed)}. The transfers of these"
             f" collectives take {ms_text(sum(map(_transfer, rows)))}; the longest wait is in"
             f" {place_of(rows[0])}, {ms_text(rows[0]['late_ms'])}. {_who(data, late)}"
             f"{_without(gain)}{_differing(uneven)}"
@@ -114,6 +117,25 @@ def check(data: StepData) -> Iterator[Finding]:
         evidence=evidence(data, rows, "late_ms"),
         remedy=_remedy(data, late, uneven),
         doubt=_doubt(data),
+    )
+
+
+def _needed(data: StepData, rows: list[dict[str, Any]]) -> float:
+    """Return what remains of a step in which nobody waits: compute, and exposed transfers.
+
+    Compute is that of the device that has least: another may be late because it has more.
+    """
+    each = device_breakdowns(data.selection, data.attributed).values()
+    compute = min((parts.compute_ms for parts in each), default=0.0)
+    return compute + sum(row["own_ms"] for row in rows)
+
+
+def _limit(data: StepData, waited: float, needed: float) -> str:
+    if waited <= data.step_ms - needed:
+        return ", the gain if the others arrived as early"
+    return (
+        f". Of the step, {ms_text(data.step_ms)} in the mean over devices, compute and transfers"
+        f" need {ms_text(needed)} in any case, so the gain is at most the rest"
     )
 
 
