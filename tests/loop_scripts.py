@@ -60,6 +60,45 @@ for turn in range(20):
     g = g_step(g, d, batch(turn))
 """
 
+SHAPES: Final = f"""{BEGIN}
+@jax.jit
+def train_step(w, x):
+    value, g = jax.value_and_grad(loss)(w, x)
+    return jax.tree.map(lambda a, b: a - 0.01 * b, w, g), value
+w = weights(0)
+for turn in range(20):
+    w, value = train_step(w, batch(turn, SIZE if turn % 2 else 16))
+    value.block_until_ready()
+"""
+"""Two shapes of the batch in turn, one of which is that of the weights."""
+
+NEW_SHAPES: Final = f"""{BEGIN}
+@jax.jit
+def train_step(w, x):
+    for _ in range(20):
+        x = forward(w, x)
+    return [a + jnp.mean(x) for a in w], x.sum()
+w = weights(0)
+for turn in range(20):
+    w, value = train_step(w, batch(turn, 16 + turn if turn % 3 == 2 else 16))
+    value.block_until_ready()
+"""
+"""A new shape in every third call of a function without a backward pass."""
+
+ONE_FUNCTION: Final = f"""{BEGIN}
+@jax.jit
+def step(w, x):
+    value, g = jax.value_and_grad(loss)(w, x)
+    return jax.tree.map(lambda a, b: a - 0.01 * b, w, g), value
+w = weights(0)
+wide = [jnp.ones((SIZE, 2 * SIZE)), jnp.ones((2 * SIZE, SIZE))]
+for turn in range(20):
+    w, value = step(w, batch(turn))
+    wide, value = step(wide, batch(turn))
+    value.block_until_ready()
+"""
+"""One function that trains two networks in each iteration."""
+
 EAGER: Final = f"""{BEGIN}
 @jax.jit
 def grads(w, x):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -33,6 +34,15 @@ def timed(script: str, loop: str, call: str) -> str:
     )
 
 
+EAGER = """
+import jax.numpy as jnp
+w = jnp.ones((300, 300))
+for turn in range(30):
+    h = jnp.tanh(w @ w)
+    h = h / jnp.sum(h)
+    w = w - 0.1 * h
+    w.block_until_ready()
+"""
 LOOPS = {
     "accumulation": (
         "TURNS = 40\n"
@@ -49,6 +59,14 @@ LOOPS = {
             "d = d_step(d, g, batch(turn), batch(turn + 1))",
         ),
         {"jit_d_step": 5, "jit_g_step": 1},
+    ),
+    "shapes": (
+        timed(
+            loops.SHAPES.replace("range(20)", "range(60)"),
+            "for turn in range(60):",
+            "w, value = train_step(w, batch(turn, SIZE if turn % 2 else 16))",
+        ),
+        {"jit_train_step": 1},
     ),
     "evaluation": (
         timed(
@@ -75,6 +93,66 @@ def test_a_step_is_an_iteration_of_the_loop(
     assert found["steps"]["median_ms"] == pytest.approx(own * 1e3, rel=0.15)
     parts = {it["name"]: it["runs_per_step"] for it in found["programs"] if it["runs_per_step"]}
     assert {name: parts.get(name) for name in programs} == programs
+
+
+def test_the_programs_of_a_step_are_in_their_order_and_add_up(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(EAGER)
+    words = ("run", "-o", "kept", "--profile-start-step", "0", "--", sys.executable, "train.py")
+    assert in_process(*words, cwd=tmp_path).returncode == 0
+    found = json.loads(in_process("explain", "kept", "--json", cwd=tmp_path).stdout)
+    parts = [it for it in found["programs"] if it["runs_per_step"]]
+    spent = sum(it["step_ms"] for it in parts)
+    main = [it for it in parts if it["step_ms"] >= 0.01 * spent]
+    assert found["steps"]["execution_ms"] == pytest.approx(sum(it["step_ms"] for it in main))
+    for part in main:
+        own = sum(it["self_ms"] for it in found["ops"] if it["program"] == part["index"])
+        assert own <= part["step_ms"] * 1.001
+    order = [it["name"] for it in sorted(main, key=lambda it: it["place"])]
+    called = ["jit_matmul", "jit_tanh", "jit__reduce_sum", "jit_true_divide", "jit_multiply"]
+    assert [name for name in order if name in called] == [name for name in called if name in order]
+    told = in_process("explain", "kept", cwd=tmp_path).stdout
+    (line,) = re.findall(r"one step runs (.*?)\n\n", told, re.DOTALL)
+    assert re.findall(r"jit_\w+", line) == order
+    rule = found["steps"]["how"]
+    assert [name for name in re.findall(r"jit_\w+", rule) if name in order] == order
+
+
+def test_steps_of_several_shapes_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(loops.SHAPES)
+    words = ("run", "-o", "kept", "--profile-start-step", "2", "--", sys.executable, "train.py")
+    assert in_process(*words, cwd=tmp_path).returncode == 0
+    found = json.loads(in_process("explain", "kept", "--json", cwd=tmp_path).stdout)
+    builds = [it for it in found["programs"] if it["name"] == "jit_train_step"]
+    (part,) = (it for it in builds if it["runs_per_step"])
+    assert sorted(part["builds"]) == sorted(it["index"] for it in builds)
+    assert found["steps"]["execution_ms"] == pytest.approx(part["step_ms"])
+    (note,) = (note for note in found["notes"] if "by build" in note)
+    assert note.startswith("median step by build of jit_train_step: ")
+    told = in_process("explain", "kept", cwd=tmp_path).stdout
+    assert f"{sum(it['executions'] for it in builds)} runs of 2 builds on each device" in told
+
+
+def test_a_new_shape_now_and_then_is_a_step_too(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(loops.NEW_SHAPES)
+    words = ("run", "-o", "kept", "--profile-start-step", "2", "--", sys.executable, "train.py")
+    assert in_process(*words, cwd=tmp_path).returncode == 0
+    found = json.loads(in_process("explain", "kept", "--json", cwd=tmp_path).stdout)
+    builds = [it for it in found["programs"] if it["name"] == "jit_train_step"]
+    assert len(builds) > 2
+    (main,) = (it for it in builds if it["is_step"])
+    assert main["executions"] == max(it["executions"] for it in builds)
+    # all but the last, whose end is not recorded, and the profile's first
+    assert found["steps"]["count"] == sum(it["executions"] for it in builds) - 2
+
+
+def test_builds_with_weights_of_their_own_are_parts_of_one_step(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(loops.ONE_FUNCTION)
+    words = ("run", "-o", "kept", "--profile-start-step", "2", "--", sys.executable, "train.py")
+    assert in_process(*words, cwd=tmp_path).returncode == 0
+    found = json.loads(in_process("explain", "kept", "--json", cwd=tmp_path).stdout)
+    parts = [it for it in found["programs"] if it["runs_per_step"]]
+    assert [it["name"] for it in parts] == ["jit_step", "jit_step"]
+    assert sorted(it["place"] for it in parts) == [0, 1]
 
 
 def evaluated(rows: int) -> str:

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from counterpoint.cli.printing import document_text
 from counterpoint.diagnose import explain
 from counterpoint.diagnose.compare import DifferenceKind, StepDifference, compare
+from counterpoint.report.explain.explain_document import explain_document
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import EmbeddedProgram, Timeline
 from recordings import NS, Span, recording
@@ -136,6 +138,15 @@ def test_what_runs_now_and_then_is_no_part_of_a_step(
 def test_a_single_step_shows_no_cycle() -> None:
     made = ran(ACCUMULATION)
     assert "one run of jit_grad" in made.step_rule
+
+
+def test_without_a_whole_step_the_figures_are_those_of_a_run() -> None:
+    """The last step of a profile has no end."""
+    found = explain(ran(ACCUMULATION * 3), step=2)
+    told = document_text(explain_document(found))
+    assert "figures per step below describe one run of jit_grad in step 2." in " ".join(
+        told.split()
+    )
 
 
 def test_programs_in_no_order_leave_the_heaviest() -> None:

@@ -41,7 +41,11 @@ from counterpoint.diagnose.step import (
     step_times,
 )
 from counterpoint.diagnose.step_data import Context, StepData, context_of
-from counterpoint.diagnose.step_programs import ProgramInStep, programs_in_step
+from counterpoint.diagnose.step_programs import (
+    ProgramInStep,
+    programs_in_step,
+    steps_by_build,
+)
 from counterpoint.runs import is_run
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Host, Timeline
@@ -137,6 +141,8 @@ class ProgramUse:
     is_step: bool
     runs_per_step: int = 0  # 0: it is no part of a step
     step_ms: float = 0.0  # time that it takes of one
+    place: int | None = None  # its turn within a step, from 0
+    builds: tuple[int, ...] = ()  # indices of all programs of its function, if a step runs either
 
 
 @frozen(kw_only=True, eq=False)
@@ -285,7 +291,7 @@ def _explained(
         device_kind=" and ".join(sorted({d.kind for d in timeline.devices})),
         basis=str(timeline.basis),
         truncated=timeline.truncated,
-        programs=tuple(_programs(timeline)),
+        programs=tuple(_programs(selection)),
         steps=step_times(selection, how),
         breakdown=parts,
         phases=phases(selection, attributed) if selection.occurrences else None,
@@ -304,7 +310,8 @@ _KEPT: Final = 1_000_000
 """Spans of a Timeline that an Explanation keeps: about 50 MB."""
 
 
-def _programs(timeline: Timeline) -> list[ProgramUse]:
+def _programs(selection: Selection) -> list[ProgramUse]:
+    timeline = selection.timeline
     counted = pl.lit(value=True) if timeline.chosen is None else pl.col("step").is_not_null()
     runs = (
         timeline.runs.filter(counted)
@@ -316,8 +323,8 @@ def _programs(timeline: Timeline) -> list[ProgramUse]:
             ),
         )
     )
-    parts = programs_in_step(timeline)
-    absent = ProgramInStep(runs=0, ms=0.0)
+    parts = programs_in_step(selection)
+    absent = ProgramInStep(runs=0, ms=0.0, place=None, builds=())
     return [
         ProgramUse(
             index=program,
@@ -328,6 +335,8 @@ def _programs(timeline: Timeline) -> list[ProgramUse]:
             is_step=program == timeline.step_program,
             runs_per_step=parts.get(program, absent).runs,
             step_ms=parts.get(program, absent).ms,
+            place=parts.get(program, absent).place,
+            builds=parts.get(program, absent).builds,
         )
         for program, executions, ps in runs.sort("ps", "program", descending=[True, False]).rows()
     ]
@@ -369,6 +378,7 @@ def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:
             f"what a step consists of is the mean of {looked} of"
             f" {looked + selection.not_looked_into} typical steps; step times are those of all"
         )
+    notes += steps_by_build(selection)
     if not selection.occurrences:
         notes.append("no complete step was found, so there are no figures per step")
     return notes

@@ -93,7 +93,11 @@ def _execution_ms(selection: Selection) -> float | None:
         return None
     if selection.window is WindowKind.RUN:
         return selection.median_ms
-    own = {timeline.step_program, *main_programs(programs_in_step(timeline))}
+    parts = programs_in_step(selection)
+    own = {
+        timeline.step_program,
+        *(it for main in main_programs(parts) for it in parts[main].builds),
+    }
     runs = timeline.runs.filter(pl.col("program").is_in(own)).join(
         selection.windows, on=["step", "device"], how="semi"
     )

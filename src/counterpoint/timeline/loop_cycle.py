@@ -40,10 +40,11 @@ _PAUSE: Final = 2.0
 
 @frozen
 class CycleProgram:
-    """A program of the step, and how often one step runs it."""
+    """A program of the step with all builds of its function, and how often one step runs any."""
 
     program: int
     runs: int
+    builds: tuple[int, ...]
 
 
 @frozen(eq=False)
@@ -101,6 +102,10 @@ class _Word:
     heavy: frozenset[int]
     ending: frozenset[int]  # where they run in no step, it is over
 
+    def builds(self, kind: int) -> tuple[int, ...]:
+        """Return all programs of a kind."""
+        return tuple(program for program, own in self.kinds.items() if own == kind)
+
     def steps(self, runs: pl.DataFrame) -> tuple[NDArray[np.int64], list[int]]:
         """Return the rows of core runs, and at which of these rows a whole word begins."""
         kinds = _kinds_of(runs, self.kinds)
@@ -126,26 +131,25 @@ def _matches(sequence: list[int], word: tuple[int, ...]) -> Iterator[int]:
 def _kinds(
     runs: pl.DataFrame, names: Sequence[str], roles: ProgramRoles | None
 ) -> list[dict[int, int]]:
-    """Return which programs are one kind: first every one for itself, then those of a function.
+    """Return which programs are one kind: builds of a function that stand for each other, or all.
 
-    A function that is compiled for several shapes is several programs of one name. An iteration may
-    call it with each shape in turn; more often, one shape is that of an epoch's last batch. Calls
-    of one without training are of whatever it is called for.
+    A function that is compiled for several shapes or static arguments is several programs of one
+    name, and a call of either is a call of it. Builds with states or roles of their own may be
+    parts of one iteration, as where one function trains two networks: so these are first apart.
     """
     present: list[int] = runs["program"].unique().sort().to_list()
     alone = {program: program for program in present}
-    merged = dict(alone)
-    for program in present:
-        if roles is None or not roles.trains(program):
-            continue
-        for earlier in present:
-            if earlier >= program:
-                break
-            same = names[earlier] == names[program] and merged[earlier] == earlier
-            if same and roles.same_function(earlier, program):
-                merged[program] = earlier
-                break
-    return [alone, merged] if merged != alone else [alone]
+    if roles is None:
+        return [alone]
+    alike, of_function = dict(alone), dict(alone)
+    for at, program in enumerate(present):
+        for earlier in present[:at]:
+            if names[earlier] != names[program] or not roles.same_function(earlier, program):
+                continue
+            of_function[program] = min(of_function[program], of_function[earlier])
+            if roles.interchangeable(earlier, program):
+                alike[program] = min(alike[program], alike[earlier])
+    return [alike, of_function] if of_function != alike else [alike]
 
 
 def _found(
@@ -171,8 +175,6 @@ def _word(
     kinds_in_order: list[int] = kind_of_run.tolist()
     counts = Counter(kinds_in_order)
     core = _core(time, counts, roles)
-    if every and not _takes_turns([counts[kind] for kind in core]):
-        return None
     word, rows = None, np.empty(0, np.int64)
     while core:
         rows = np.flatnonzero(np.isin(kind_of_run, core))
@@ -188,11 +190,6 @@ def _word(
     unknown = {kind for kind in heavy if roles is None or roles.feeds(kind, core[0]) is None}
     beside = _beside(_Word(word, kinds, {}, heavy, heavy), runs, kind_of_run)
     return _Word(word, kinds, beside, heavy, frozenset({*heavy} - unknown - {*beside} | {*core}))
-
-
-def _takes_turns(counts: Sequence[int]) -> bool:
-    """Return whether programs run equally often, as those of one iteration do."""
-    return len(counts) > 1 and max(counts) <= min(counts) + 1
 
 
 def _core(time: Mapping[int, int], counts: Counter[int], roles: ProgramRoles | None) -> list[int]:
@@ -322,9 +319,24 @@ def _on_all_devices(
         others.append(runs.filter(pl.Series(ends & (step_of < 0))))
     counted = Counter(found.word)
     order = [*dict.fromkeys(found.word), *(kind for kind in found.beside if kind in found.heavy)]
-    programs = tuple(CycleProgram(kind, counted.get(kind) or found.beside[kind]) for kind in order)
+    order.sort(key=_places(found, reference).__getitem__)
+    programs = tuple(
+        CycleProgram(kind, counted.get(kind) or found.beside[kind], found.builds(kind))
+        for kind in order
+    )
     alone = size == 1 and len(programs) == 1
     return LoopCycle(programs, pl.concat(parts), pl.concat(others), is_one_run=alone)
+
+
+def _places(found: _Word, runs: pl.DataFrame) -> dict[int, float]:
+    """Return at which run of an iteration each kind of program usually begins."""
+    rows, at = found.steps(runs)
+    places: dict[int, list[int]] = {}
+    for begin, end in pairwise([*rows[at].tolist(), len(runs)]):
+        kinds = _kinds_of(runs[begin:end], found.kinds).tolist()
+        for kind in {*kinds}:
+            places.setdefault(kind, []).append(kinds.index(kind))
+    return {kind: median(turns) for kind, turns in places.items()}
 
 
 def _first_runs(found: _Word, runs: pl.DataFrame) -> list[tuple[int, int]]:

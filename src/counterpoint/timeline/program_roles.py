@@ -44,6 +44,12 @@ class _Signature:
         """Arrays that it both takes and returns: weights, their gradients, optimizer state."""
         return frozenset(self.takes.keys() & self.returns.keys())
 
+    @property
+    def applies(self) -> bool:
+        """Whether most of the state that it returns is updated, not a gradient alone."""
+        returned, updated = (_bytes(arrays, self.state) for arrays in (self.returns, self.updated))
+        return updated >= _MOSTLY * returned
+
 
 class ProgramRoles:
     """Roles of the programs of a Timeline, by their index; what is not known is None."""
@@ -66,10 +72,8 @@ class ProgramRoles:
             return None
         if own.overwritten >= _ALL:
             return True
-        taken, returned, updated = (
-            _bytes(arrays, own.state) for arrays in (own.takes, own.returns, own.updated)
-        )
-        return 0 < taken <= _MORE * returned and updated >= _MOSTLY * returned
+        taken, returned = (_bytes(arrays, own.state) for arrays in (own.takes, own.returns))
+        return 0 < taken <= _MORE * returned and own.applies
 
     def feeds(self, program: int, other: int) -> bool | None:
         """Return whether its results have the shapes of the state of another program."""
@@ -84,6 +88,23 @@ class ProgramRoles:
         """Return whether two programs of one name are of the same source lines, as far as known."""
         mine, theirs = self._lines(one), self._lines(other)
         return len(mine & theirs) >= _ALIKE * min(len(mine), len(theirs)) if mine else not theirs
+
+    def interchangeable(self, one: int, other: int) -> bool:
+        """Return whether two builds of one function stand for each other, as far as known.
+
+        They do the same with the same state. Without state or training, a function of several
+        source lines is one that a loop calls; an op that is called eagerly has one line, and may
+        have another shape at its next call in the same iteration.
+        """
+        own, others = self._signature(one), self._signature(other)
+        if own is None or others is None:
+            return True
+        if own.applies is not others.applies:
+            return False
+        if self.feeds(one, other) or self.feeds(other, one):
+            return True
+        stateless = not own.state and not others.state
+        return stateless and (self.trains(one) or len(self._lines(one)) > 1)
 
     def _lines(self, program: int) -> set[str]:
         own = self._ops.filter(pl.col("program") == program)["source"]

@@ -12,6 +12,7 @@ markers they are counted from 0.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core.columns import values_of
 from counterpoint.core.frozen import frozen
-from counterpoint.timeline.loop_cycle import cycle_text, find_cycle
+from counterpoint.timeline.loop_cycle import LoopCycle, cycle_text, find_cycle
 from counterpoint.timeline.model import STEPS
 from counterpoint.timeline.program_roles import ProgramRoles
 from counterpoint.timeline.step_markers import match_markers, most_frequent, numbered, one_to_a_step
@@ -154,17 +155,16 @@ def _unmarked(
         rule = _one_run(f"{names[program]}, the program with most device time, is taken as")
         return _by_runs(program_runs, program_runs.clear()), rule, notes, program
     steps = _by_runs(cycle.runs.with_columns(index="step"), cycle.others)
-    parts = [part.program for part in cycle.programs]
-    main = program if program in parts else parts[0]
+    main = _main(runs, cycle)
+    notes = _shapes(cycle.runs, names)
     if not cycle.is_one_run:
         text = cycle_text(cycle.programs, names)
         rule = f"no markers: the programs that repeat are one step, {text}, {_COUNTED}"
-        return steps, rule, [], main
-    notes = _shapes(cycle.runs, names)
+        return steps, rule, notes, main
     if roles is not None and roles.updates(main):
         rule = _one_run(f"{names[main]}, which returns all of the state that it takes, is")
         return steps, rule, notes, main
-    which = "with most device time" if main == program else "that trains"
+    which = "with most device time" if names[main] == names[program] else "that trains"
     rule = _one_run(f"{names[main]}, the program {which}, is taken as")
     return steps, rule, [*notes, *_accumulation(runs, main, names, roles)], main
 
@@ -235,9 +235,22 @@ def _builds_note(count: int, name: str) -> str:
 
 
 def _shapes(runs: pl.DataFrame, names: list[str]) -> list[str]:
-    """Return a note if the runs of steps are of several builds of one function."""
-    ran: list[int] = runs["program"].unique().sort().to_list()
-    return [_builds_note(len(ran), names[ran[0]])] if len(ran) > 1 else []
+    """Return a note on each function of which steps run several builds."""
+    ran = Counter(names[program] for program in runs["program"].unique())
+    return [_builds_note(count, name) for name, count in sorted(ran.items()) if count > 1]
+
+
+def _main(runs: pl.DataFrame, cycle: LoopCycle) -> int:
+    """Return the program of a cycle on which devices spend most time, or else its first.
+
+    Of a function with several builds it is the one that runs most often: that of a usual step.
+    """
+    heaviest = dominant(runs)
+    part = next((it for it in cycle.programs if heaviest in it.builds), cycle.programs[0])
+    took = (pl.col("end_ps") - pl.col("start_ps")).sum()
+    builds = runs.filter(pl.col("program").is_in(part.builds)).group_by("program")
+    usual = builds.agg(pl.len().alias("runs"), took.alias("time"))
+    return int(usual.sort("runs", "time", "program")["program"][-1])
 
 
 def _recompiled(

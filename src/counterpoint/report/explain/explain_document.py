@@ -233,8 +233,11 @@ def _programs(explanation: Explanation) -> str:
     step = next((program for program in programs if program.is_step), None)
     if step is None:
         return "none ran" if not programs else f"{len(programs)} ran, none identified as the step"
-    runs = f"{step.name}, {counted_noun(step.executions, 'run')} on each device"
-    others = [program for program in programs if not program.is_step]
+    builds = [program for program in programs if program.index in (step.index, *step.builds)]
+    ran = counted_noun(sum(build.executions for build in builds), "run")
+    several = f" of {len(builds)} builds" if len(builds) > 1 else ""
+    runs = f"{step.name}, {ran}{several} on each device"
+    others = [program for program in programs if program not in builds]
     if not others:
         return runs
     more = counted_noun(len(others), "other program")

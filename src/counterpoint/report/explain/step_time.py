@@ -75,7 +75,7 @@ def step_programs(explanation: Explanation) -> str:
     words = [
         f"{f'{part.runs_per_step} x ' if part.runs_per_step > 1 else ''}{part.name}"
         f" {units.milliseconds(part.step_ms)}"
-        for part in sorted(main, key=lambda part: -part.step_ms)
+        for part in sorted(main, key=lambda part: part.place or 0)
     ]
     helpers = sum(part.runs_per_step for part in parts if part not in main)
     if helpers:
@@ -158,7 +158,12 @@ def subject(explanation: Explanation, run: Run | None) -> str:
 def others_share(explanation: Explanation) -> float:
     """Return the share of device time in programs other than the step's."""
     programs = explanation.programs
-    others = sum(program.device_ms for program in programs if not program.is_step)
+    builds = {build for program in programs if program.is_step for build in program.builds}
+    others = sum(
+        program.device_ms
+        for program in programs
+        if not program.is_step and program.index not in builds
+    )
     return others / max(sum(program.device_ms for program in programs), 1e-12)
 
 
@@ -234,7 +239,9 @@ def _takes(explanation: Explanation) -> str:
 
 def _how(explanation: Explanation) -> Prose:
     steps = explanation.steps
-    addition = ". The figures per step below describe it." if steps.window_ms is not None else ""
+    addition = ""
+    if steps.window_ms is not None:
+        addition = f". The figures per step below describe {explanation.subject}."
     return Prose(f"{steps.how}{addition}", Tone.QUIET)
 
 
