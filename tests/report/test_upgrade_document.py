@@ -10,7 +10,7 @@ from counterpoint.core import InputError
 from counterpoint.hlo import Program
 from counterpoint.report.predict.upgrade_document import upgrade_document
 from counterpoint.report.terminal import plain_text
-from counterpoint.workflow.upgrade import Upgrade
+from counterpoint.workflow.upgrade import Upgrade, UpgradeSide
 from counterpoint.workflow.upgrade.upgrade import compared
 from golden_files import Golden, cases
 from hand_made import Told
@@ -113,6 +113,24 @@ def test_a_change_across_a_release_that_failed_is_not_pinned_on_the_next_one(
     }
     golden("upgrade_releases.txt", cases(releases))
     assert ["one of 0.10.1.1" in text for text in releases.values()] == [True, True, False]
+
+
+def test_a_package_has_one_name_however_an_installer_writes_it() -> None:
+    found = slower_upgrade()
+
+    def with_packages(side: UpgradeSide, **versions: str) -> UpgradeSide:
+        python = replace(side.installation.interpreter, versions=versions)
+        return replace(side, installation=replace(side.installation, interpreter=python))
+
+    uv = {"jax": "0.9.2", "ml-dtypes": "0.5.4", "opt-einsum": "3.4.0", "jaxtyping": "0.3.2"}
+    pip = {"jax": "0.10.2", "ml_dtypes": "0.5.4", "opt_einsum": "3.5.0", "Jaxtyping": "0.3.3"}
+    found = replace(
+        found, before=with_packages(found.before, **uv), after=with_packages(found.after, **pip)
+    )
+    assert found.other_packages == {
+        "jaxtyping": ("0.3.2", "0.3.3"),
+        "opt-einsum": ("3.4.0", "3.5.0"),
+    }
 
 
 def test_a_change_below_what_predictions_tell_is_too_close_to_call() -> None:

@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from counterpoint.compile import Interpreter
@@ -47,7 +48,10 @@ _CHANGED: Final = "other-versions"
 
 @frozen(kw_only=True)
 class Installation:
-    """A release of JAX in its environment. `packages` are all that it has, with versions."""
+    """A release of JAX in its environment. `packages` are all that it has, with versions.
+
+    Their names are normalized: uv writes `ml-dtypes` where pip writes `ml_dtypes`.
+    """
 
     jax: str
     jaxlib: str
@@ -57,7 +61,10 @@ class Installation:
 
     @property
     def packages(self) -> dict[str, str]:
-        return dict(self.interpreter.versions)
+        return {
+            str(canonicalize_name(name)): version
+            for name, version in self.interpreter.versions.items()
+        }
 
 
 class Installations:

@@ -9,6 +9,7 @@ Upgrade ── before, after ──► UpgradeSide: an Installation, and its For
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,6 +58,8 @@ from counterpoint.workflow.upgrade.side import (
     require_file,
 )
 
+_OWN: Final = re.compile(r"jax|jaxlib|libtpu|jax-(cuda|rocm).*")
+"""Packages of JAX's own, which come with its release."""
 _MUTE: Final = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
 """Opcodes that compute nothing."""
 
@@ -147,11 +150,10 @@ class Upgrade:
     def other_packages(self) -> dict[str, tuple[str | None, str | None]]:
         """Packages beside JAX's own whose versions differ between the two environments."""
         one, other = (side.installation.packages for side in (self.before, self.after))
-        names = sorted(name for name in {*one, *other} if not name.startswith(("jax", "libtpu")))
         return {
             name: (one.get(name), other.get(name))
-            for name in names
-            if one.get(name) != other.get(name)
+            for name in sorted({*one, *other})
+            if one.get(name) != other.get(name) and not _OWN.fullmatch(name)
         }
 
 
