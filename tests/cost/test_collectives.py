@@ -189,6 +189,19 @@ def permuted(pairs: str, target: str, devices: int = 8) -> Price:
     return price(line, target, devices=devices, operand=f"f32[{GIB // 64}]")
 
 
+@pytest.mark.parametrize(
+    ("pairs", "how"),
+    [
+        ("{{0,1},{1,2},{2,3},{3,0}}", "4 ranks, measured with 8, XLA's table"),
+        ("{{3,0}}", "2 ranks, measured with 8, XLA's table"),
+    ],
+)
+def test_a_permute_is_of_the_devices_that_take_part(pairs: str, how: str) -> None:
+    found = permuted(pairs, "4xH100", 4)
+    assert found.how == how
+    assert found.high == pytest.approx(1.15 * found.seconds)
+
+
 def test_the_worst_pair_of_a_permute_decides() -> None:
     inside, across = permuted(PAIRS, "8xH100"), permuted(PAIRS, "2x4xH100:400G")
     assert inside.family is PriceFamily.DOMAIN

@@ -91,9 +91,11 @@ def _from_table(kind: str, size: int, ranks: int, target: Target, pattern: str) 
     seconds = floor + (seconds - floor) * slower
     other = "" if row.ranks == ranks else f", measured with {row.ranks}"
     latency = seconds < 2 * floor
+    # How long a pair takes hardly depends on how many others send meanwhile.
+    close = not other or kind == "collective-permute"
     return price_around(
         seconds,
-        _LATENCY_REACH if latency else _TABLE_REACH if not other else 2 * _TABLE_REACH,
+        _LATENCY_REACH if latency else _TABLE_REACH if close else 2 * _TABLE_REACH,
         PriceSource.TABLE,
         PriceFamily.DOMAIN,
         f"{ranks} ranks{other}, XLA's table",

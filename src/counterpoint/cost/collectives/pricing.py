@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from counterpoint.cost.collectives.group_price import price_across, price_pair, price_within
 from counterpoint.cost.collectives.measured_table import corrected, from_tables
@@ -118,11 +118,11 @@ def _pairwise(
         if measured is not None:
             return measured
     bus, nic = pair_placement(pairs, target)
-    inside = price_within("collective-permute", size, _LARGEST, target, pattern(pairs), bus)
+    involved = max(len(ranks), 2)  # a device that sends to itself alone is priced as a pair
+    inside = price_within("collective-permute", size, involved, target, pattern(pairs), bus)
     if not nic:
         return inside
     across = price_pair(size, nic, scalars)
     return max(inside, across, key=lambda price: price.seconds)
 
 
-_LARGEST: Final = 8  # ranks of the permute rows that represent all sizes
