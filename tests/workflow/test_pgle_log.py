@@ -71,6 +71,22 @@ def test_lines_are_read_as_pages_quote_them(
 
 
 @pytest.mark.parametrize(
+    ("text", "because"),
+    [
+        ("import jax\nprint(1)\n", "no line of it is XLA's: it is not the log of a compile, or"),
+        ("I0101 12:00:00.0 1 gpu_compiler.cc:60] compiles\n", "XLA mentions no profile"),
+        ("W0101 12:00:00.0 1 gpu_compiler.cc:60] slow\n", "the log is not verbose enough"),
+    ],
+)
+def test_a_text_without_lines_of_xla_may_be_no_log(
+    text: str, because: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "one.py").write_text(text)
+    assert main(["pgle", "check", "--log", str(tmp_path / "one.py")]) == 1
+    assert because in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
     ("profile", "log", "told"),
     [
         ("/nope.pbtxt", "absent.usual", "NOT used: PGLE profile file does not exist"),
@@ -136,7 +152,8 @@ def test_a_log_is_read_from_a_pipe(log: str) -> None:
         (("p.pbtxt",), "no --program was given"),
         ((), "no PROFILE was given"),
         (("p.pbtxt", "--log", "x"), "--log is checked alone"),
-        (("--log", "missing.log"), "missing.log: not a log"),
+        (("--log", "missing.log"), "missing.log: no such file"),
+        (("--log", "."), ".: not a log"),
         (("--log", "/dev/zero"), "/dev/zero: not a log"),
         (("--log", "--json"), "--log needs a value"),
     ],

@@ -94,7 +94,10 @@ class ModuleUse:
 
 @frozen
 class LogEvidence:
-    """The findings from a log. `needs` are variables to set for a more conclusive log."""
+    """The findings from a log. `needs` are variables to set for a more conclusive log.
+
+    `from_xla`: it has lines of XLA's, or of what XLA and JAX say about profiles.
+    """
 
     use: ProfileUse
     reason: str
@@ -103,6 +106,7 @@ class LogEvidence:
     complaints: tuple[LogComplaint, ...] = ()
     from_cache: tuple[str, ...] = ()
     needs: Mapping[str, str] = field(default_factory=dict[str, str])
+    from_xla: bool = True
 
     def of(self, module: str) -> ModuleUse | None:
         """Return the last compile of a module that had a profile; else its last."""
@@ -149,12 +153,14 @@ class _LogReader:
         self._complaints: dict[tuple[ComplaintKind, str], LogComplaint] = {}
         self._from_cache: list[str] = []
         self._informs = False  # XLA wrote lines of its lowest level
+        self._from_xla = False
 
     def read(self, text: str) -> None:
         """Read a whole log, or the next part of it."""
         for read in log_lines(text):
             line = read if read.file else replace(read, message=read.message.strip())
             self._informs = self._informs or line.level == "I"
+            self._from_xla = self._from_xla or bool(line.file)
             raised = complaint(line.message)
             if raised is not None:
                 self._complaints.setdefault((raised.kind, raised.text), raised)
@@ -232,6 +238,7 @@ class _LogReader:
             complaints=tuple(self._complaints.values()),
             from_cache=tuple(dict.fromkeys(self._from_cache)),
             needs=VERBOSE_LOG if use is ProfileUse.UNKNOWN else {},
+            from_xla=self._from_xla or bool(modules or self._complaints or self._from_cache),
         )
 
     def _weigh(self, module: _Module) -> ModuleUse:

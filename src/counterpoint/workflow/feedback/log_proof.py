@@ -43,12 +43,17 @@ class LogProof:
 def proof_in(path: Path) -> LogProof:
     """Return what a log shows: a file, a pipe, `-` (stdin), or a Run's own."""
     if str(path) == "-":
-        found = read_evidence(sys.stdin.buffer.read().decode(errors="replace"))
-        return LogProof(where="stdin", use=found.use, reason=found.reason, evidence=found)
+        return _of_text("stdin", sys.stdin.buffer.read().decode(errors="replace"))
     if path.is_dir() and is_run(path):
         return proof_of(read_run(path))
     if (path / _RANK_LOG).is_file():
         path /= _RANK_LOG
+    if not path.exists():
+        raise InputError(
+            f"{path}: no such file",
+            why="a log is a file of text, a pipe, `-` (stdin), or a Run, which has its logs",
+            next="counterpoint run -- python train.py",
+        )
     try:
         if not (path.is_file() or path.is_fifo()):
             raise InputError(
@@ -59,8 +64,19 @@ def proof_in(path: Path) -> LogProof:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as failure:
         raise InputError(f"{path}: can't be read: {failure.strerror or failure}") from None
+    return _of_text(str(path), text)
+
+
+def _of_text(where: str, text: str) -> LogProof:
+    """Return what a text shows of which nobody knows whether a compiler wrote to it."""
     found = read_evidence(text)
-    return LogProof(where=str(path), use=found.use, reason=found.reason, evidence=found)
+    reason = found.reason
+    if not found.from_xla:
+        reason = (
+            "no line of it is XLA's: it is not the log of a compile, or not verbose enough, for at"
+            " its default level XLA does not mention profiles"
+        )
+    return LogProof(where=where, use=found.use, reason=reason, evidence=found)
 
 
 def proof_of(run: Run) -> LogProof:
