@@ -34,6 +34,24 @@ def test_all_that_is_only_mentioned_is_named() -> None:
     assert [name for name in names if name not in note] == []
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("try xla_gpu_graph_level and `xla_gpu_autotune_level` here", 2),
+        ("xla_gpu_graph_level: level 0 turns CUDA graphs off.", 0),  # a key with a value
+        ("see xla_gpu_graph_level.md, a/xla_gpu_graph_level and xla_gpu_graph_level(1)", 0),
+        ("the modules xla_bridge and xla_client", 0),
+        ("- **xla_gpu_graph_level**, or xla_gpu_autotune_level.", 2),
+        ("xla_gpu_graph_level = 0", 0),
+    ],
+)
+def test_a_flag_is_named_without_dashes_too(text: str, named: int) -> None:
+    written = document(text)
+    assert not written.given
+    names = [name for note in written.notes for name in note.split() if name.startswith("--xla_")]
+    assert len(names) == named
+
+
 def test_in_the_value_of_a_variable_a_bare_name_is_a_flag() -> None:
     assert flags(document('    XLA_FLAGS="--xla_a --xla_b=2"')) == [
         ("xla_a", "true"),

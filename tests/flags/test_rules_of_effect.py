@@ -217,6 +217,8 @@ SILENT = [
     ("FLAG403", "JAX_ENABLE_PGLE=true", "0.10.2", "H100"),
     ("FLAG403", "JAX_ENABLE_PGLE=true", "0.5.0", "H100"),
     ("FLAG403", "JAX_ENABLE_PGLE=true --xla_gpu_enable_command_buffer=", "0.4.38", "H100"),
+    ("FLAG403", "JAX_ENABLE_PGLE=true --xla_gpu_cuda_graph_level=0", "0.4.38", "H100"),
+    ("FLAG403", "NSYS_PROFILING_SESSION_ID=1 --xla_gpu_graph_level=0", "0.10.2", "H100"),
     ("FLAG403", "--xla_enable_command_buffers_during_profiling=true", "0.10.2", "H100"),
     ("FLAG404", f"--xla_gpu_unsupported_enable_ragged_all_to_all_decomposer=true {LHS}=true",
      "0.10.2", "H100"),

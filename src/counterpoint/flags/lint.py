@@ -16,7 +16,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.catalogue.libtpu import libtpu_flag
-from counterpoint.flags.lifecycle import FlagLifecycle, lifecycle_of
+from counterpoint.flags.lifecycle import FlagLifecycle, lifecycle_of, successors
 from counterpoint.flags.parsed import (
     NSYS_VARIABLES,
     Location,
@@ -196,10 +196,18 @@ PIPELINED: Final = ("all_gather", "all_reduce", "reduce_scatter")
 
 
 def flag_value(case: LintContext, name: str) -> str | None:
-    """Return a flag's value, given or by default; None if the release does not know it."""
+    """Return a flag's value, given or by default; None if the release does not know it.
+
+    Another flag gives it, too, which the release no longer has and which this one replaces: that
+    is a mistake for another rule, and what was meant is known.
+    """
     given = case.flags.get(name)
     if given is not None:
         return given
+    for former, value in case.flags.items():
+        meant = {} if former in case.release.flags else dict(successors(former, value))
+        if name in meant:
+            return meant[name]
     flag = case.release.flags.get(name)
     return flag.default if flag else None
 

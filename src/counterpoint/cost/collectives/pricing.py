@@ -124,5 +124,3 @@ def _pairwise(
         return inside
     across = price_pair(size, nic, scalars)
     return max(inside, across, key=lambda price: price.seconds)
-
-

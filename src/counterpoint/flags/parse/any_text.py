@@ -22,6 +22,10 @@ from counterpoint.flags.text import LIBTPU
 _VALUE: Final = r"""(?:"[^"\n]*"|'[^'\n]*'|(?:(?!\]\()[^\s"'`\\|<>])*)"""
 """A value in quotes, or up to a space; a Markdown link ends it."""
 _FLAG: Final = re.compile(rf"(?<![\w-])--((?:xla|megascale)_\w+)(?:=({_VALUE}))?")
+_BARE_NAME: Final = re.compile(
+    r"(?<![\w./-])((?:xla|megascale)_\w+)(?![\w(]|\.\w|/|[\"'` ]*=|[\"'`]*:[ \t]*[\w\"'])"
+)
+"""A name in a sentence, not that of a file, a function or a key with a value."""
 _VARIABLE: Final = re.compile(rf"\b([A-Z][A-Z0-9_]+)=({_VALUE})")
 _OPTION: Final = re.compile(rf"(?<![\w-])--(trainer\.[\w.]+)[ =]({_VALUE})")
 _ENTRY: Final = re.compile(
@@ -79,6 +83,7 @@ def read_any_text(text: str, where: str) -> ParsedSource:
                 found.setdefault(key, occurrence)
             else:
                 mentioned[occurrence.name] = None
+        mentioned |= dict.fromkeys(_named_bare(line))
         for occurrence in (*_variables(line, place), *_trainer_options(line, place)):
             found.setdefault((occurrence.channel, occurrence.name, occurrence.value), occurrence)
     given = tuple(found.values())
@@ -94,6 +99,15 @@ def read_any_text(text: str, where: str) -> ParsedSource:
         notes=_notes(given, mentioned),
         unread=tuple(unread),
     )
+
+
+def _named_bare(line: str) -> Iterator[str]:
+    """Yield flags that are named without dashes: only names that some release has."""
+    found = _BARE_NAME.findall(line)
+    if found:
+        from counterpoint.flags.catalogue.lookup import names_ever  # rarely needed
+
+        yield from (name for name in found if name in names_ever())
 
 
 def _notes(given: tuple[Occurrence, ...], mentioned: Iterable[str]) -> tuple[str, ...]:
