@@ -441,14 +441,26 @@ def test_what_helps_comes_first_and_what_cost_time_last() -> None:
 
 
 def test_the_order_of_the_lines_is_that_of_what_was_predicted_and_measured() -> None:
-    """In each of two parts (not known, or known to be slower) the changes beside them ascend."""
+    """Clear gains come first; then, in each of two parts (not known, or measured to be slower),
+    losses ascend, in whatever release they were predicted."""
     for workload in ("fsdp", "tp", "dp", "pp", "ep"):
-        changes = [
-            (one.line.effect == "slower", max(trial.change or 0.0 for trial in one.tried))
-            for one in asked(workload, chip="H100").lines
-            if one.tried
+        lines = asked(workload, chip="H100").lines
+        gains = [min(trial.change or 0.0 for trial in one.tried) for one in lines if one.tried]
+        clear = [gain for gain in gains if gain <= -0.015]
+        assert gains[: len(clear)] == sorted(clear)
+        losses = [
+            (one.line.effect == "slower", one.cost)
+            for one, gain in zip((it for it in lines if it.tried), gains, strict=True)
+            if gain > -0.015
         ]
-        assert changes == sorted(changes)
+        assert losses == sorted(losses)
+
+
+def test_a_small_gain_in_one_release_does_not_put_a_flag_first() -> None:
+    """Double buffering of the common FSDP step: 0.2% faster in one release, slower in another."""
+    name = "xla_gpu_enable_while_loop_double_buffering"
+    flags = list(asked("fsdp", chip="H100").settings.flags)
+    assert flags.index(name) > flags.index("xla_gpu_enable_nccl_user_buffers")
 
 
 def test_what_was_tried_on_the_gpus_of_one_vendor_is_not_said_of_another() -> None:

@@ -23,7 +23,7 @@ from counterpoint.flags.recipe import (
 )
 from counterpoint.flags.settings import Channel, Layout, Settings, add_to_list
 from counterpoint.flags.thresholds import Thresholds, thresholds
-from counterpoint.flags.tried import TriedFlag, tried_flags
+from counterpoint.flags.tried import TriedFlag, largest_cost, tried_flags
 from counterpoint.flags.values import refusal
 from counterpoint.flags.versions import chip_family
 from counterpoint.hlo import Program
@@ -32,6 +32,7 @@ from counterpoint.hlo.model import launched
 from counterpoint.hlo.schedule import in_loop
 
 __all__ = [
+    "NO_CHANGE",
     "DroppedLine",
     "LineEffect",
     "ProgramFacts",
@@ -112,7 +113,10 @@ _ANYWHERE: Final = ("xla_dump_", "JAX_", "TF_CPP_")
 _DUMP: Final = f"{option_of('program')} DUMP"
 _LOST: Final = "set to"
 _LOST_COMPILE: Final = "it ended the compile of"
-_NO_CHANGE: Final = 0.0005
+NO_CHANGE: Final = 0.0005
+"""Change of a step time, as a share, below which none is told."""
+_CLEAR: Final = 0.015
+"""Change of a predicted step time that tells something: INDIFFERENCE of the forecast's ranking."""
 _MEASURED: Final = 1.0  # more than any predicted change
 _PASSES: Final = "xla_disable_hlo_passes"
 _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
@@ -163,7 +167,7 @@ class LineEffect:
 
 def change_text(change: float) -> str:
     """Return a change of the step time in words."""
-    if abs(change) < _NO_CHANGE:
+    if abs(change) < NO_CHANGE:
         return "no change of the step time"
     return f"{abs(change):.1%} {'slower' if change > 0 else 'faster'}"
 
@@ -173,13 +177,14 @@ class RecommendedLine:
     """A line that is recommended, and the recipes it is from.
 
     `effect` is that on the program, if it was compiled with the line; `tried` are trials of the
-    line on common steps of the workloads.
+    line on common steps of the workloads; `cost` is the largest loss on them in any release.
     """
 
     line: RecipeLine
     recipes: tuple[str, ...]
     effect: LineEffect | None = None
     tried: tuple[TriedFlag, ...] = ()
+    cost: float = 0.0
 
     @property
     def source(self) -> str:
@@ -197,13 +202,15 @@ class RecommendedLine:
     def promise(self) -> float:
         """The order without a program: negative is what is known to help, positive what cost time.
 
-        It is the largest change on a common step; what a measurement found slower comes last.
+        It is a clear gain on a common step, or else the largest loss: a small gain in one release
+        is none. What a measurement found slower comes last.
         """
         changes = [trial.change for trial in self.tried if trial.change is not None]
         change = max(changes, key=abs, default=0.0)
-        if self.line.effect == "slower":
-            return _MEASURED + max(change, 0.0)
-        return change if abs(change) >= _NO_CHANGE else 0.0
+        if self.line.effect != "slower" and change <= -_CLEAR:
+            return change
+        cost = self.cost if self.cost >= NO_CHANGE else 0.0
+        return cost + (_MEASURED if self.line.effect == "slower" else 0.0)
 
 
 @frozen
@@ -274,7 +281,8 @@ def _crashing(
         version = situation.release.version
         trials = tried_flags(name, found.line.value, version, situation.workloads)
         if _same_vendor(situation.chip):  # XLA predicts nothing of another vendor's chips
-            advised[name] = replace(found, tried=trials)
+            cost = largest_cost(name, found.line.value, situation.workloads)
+            advised[name] = replace(found, tried=trials, cost=cost)
         crash = next((trial for trial in trials if trial.crash), None)
         if crash is not None:
             del advised[name]

@@ -10,7 +10,7 @@ from typing import Final
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.versions import version_number
 
-__all__ = ["TriedFlag", "crashed_steps", "tried_flags"]
+__all__ = ["TriedFlag", "crashed_steps", "largest_cost", "tried_flags"]
 
 _FILE: Final = Path(__file__).with_name("catalogue") / "tried_flags.tsv"
 _SAME: Final = "same"
@@ -46,6 +46,13 @@ def tried_flags(name: str, value: str, version: str, steps: Iterable[str]) -> tu
     rows = by_release[older[-1] if older else known[0]].get((name, value), ())
     wanted = frozenset(steps)
     return tuple(row for row in rows if row.step in wanted)
+
+
+def largest_cost(name: str, value: str, steps: Iterable[str]) -> float:
+    """Return the largest increase of the step time in any tried release, as a share; 0: none."""
+    wanted = frozenset(steps)
+    rows = (row for rows in _table().values() for row in rows.get((name, value), ()))
+    return max((row.change or 0.0 for row in rows if row.step in wanted), default=0.0)
 
 
 def crashed_steps(name: str, value: str, version: str) -> tuple[TriedFlag, ...]:

@@ -10,6 +10,7 @@ from counterpoint.core.printable import counted_noun
 from counterpoint.flags import Channel
 from counterpoint.flags.forms import render
 from counterpoint.flags.recommendation import (
+    NO_CHANGE,
     LineEffect,
     Recommendation,
     RecommendedLine,
@@ -145,7 +146,9 @@ def _tried(one: RecommendedLine) -> str:
         for trial in one.tried
         if trial.change is not None
     )
-    return f"{changes} ({first.target}, jaxlib {first.version})"
+    here = max(trial.change or 0.0 for trial in one.tried)
+    worse = f"; {change_text(one.cost)} in another release" if one.cost > here + NO_CHANGE else ""
+    return f"{changes} ({first.target}, jaxlib {first.version}){worse}"
 
 
 def _written(one: RecommendedLine) -> str:
