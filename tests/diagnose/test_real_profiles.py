@@ -214,7 +214,10 @@ class TestCompute:
             if "startup" in it
         )
         assert "249 DMA registrations (MapDmaBuffer) of 198.4 GB took 35.72 s" in registered
-        assert "steady steps have 2.7 each, 0.08 ms" in registered
+        assert registered.endswith(
+            "53 of its 98 steady steps have such calls: 2.7 per step (88 bytes), 0.08 ms, below 1%"
+            " of the step, so no finding"
+        )
         assert transposed
 
     def test_the_tpus_host_transposes_at_start_up_only(self, shared: Path) -> None:

@@ -113,7 +113,15 @@ def test_start_up_and_steps_are_of_one_host() -> None:
     # At start-up a region for each of its four chips, and 4 on each of four threads in every step;
     # those of step 0, the profile's first, count as start-up.
     assert "on slice-1: 20 DMA registrations (MapDmaBuffer) of 17.3 GB" in note
-    assert "16.0 each, 6.40 ms" in note
+    assert note.endswith(
+        "6 of its 6 steady steps have such calls: 16.0 per step (134.2 MB), 6.40 ms"
+    )
+
+
+def test_a_note_says_why_calls_in_steps_are_no_finding() -> None:
+    case = case_of(Scene(slack_ms=400, registered=lambda _: 1))
+    (note,) = (it for it in startup(case) if "MapDmaBuffer" in it)
+    assert note.endswith(", below 1% of the step, so no finding")
 
 
 def test_copies_that_slack_hides_are_a_symptom_without_a_cost(said: Said) -> None:

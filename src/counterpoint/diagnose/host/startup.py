@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from counterpoint.diagnose.finding import MIN_REPORTED_SHARE
 from counterpoint.diagnose.network.host_transposes import host_transposes
-from counterpoint.diagnose.network.host_work import WorkTotals, host_work
+from counterpoint.diagnose.network.host_work import (
+    HostWork,
+    WorkTotals,
+    host_work,
+    sized,
+)
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action
-
-if TYPE_CHECKING:
-    pass
-
 
 _MIN_REPORTED_MS: Final = 100.0
 """Startup times below this are not reported."""
@@ -26,13 +28,13 @@ def startup(data: StepData) -> Iterator[str]:
     whether that continues in the steps, so both are reported.
     """
     if registered := host_work(data, Action.MAP_BUFFER):
-        before, per_step = registered.before, registered.per_step
+        before = registered.before
         if before.ms > _MIN_REPORTED_MS:
             hosts = {host.name for host in data.timeline.hosts}
             where = f" on {data.timeline.hosts[registered.host].name}" if len(hosts) > 1 else ""
             yield (
                 f"startup{where}: {_describe(before, 'DMA registrations (MapDmaBuffer)')}"
-                f" {before.ms / 1e3:,.2f} s, summed over threads; {_in_steps(per_step)}"
+                f" {before.ms / 1e3:,.2f} s, summed over threads; {_in_steps(data, registered)}"
             )
     transposed = host_transposes(data)
     if transposed.busy_ms > _MIN_REPORTED_MS and transposed.before_ms > transposed.in_steps_ms:
@@ -53,7 +55,12 @@ def _describe(work: WorkTotals, what: str) -> str:
     return f"{work.count:,.0f} {what}{size} took"
 
 
-def _in_steps(each: WorkTotals) -> str:
+def _in_steps(data: StepData, registered: HostWork) -> str:
+    """Return what goes on in the steps, and that it is little where no finding is made of it."""
+    each = registered.per_step
     if not each.count:
         return "none in its steady steps"
-    return f"its steady steps have {each.count:,.1f} each, {each.ms:,.2f} ms"
+    little = registered.saves_ms(data.step_ms) is None
+    why = f", below {MIN_REPORTED_SHARE:.0%} of the step, so no finding" if little else ""
+    which = f"{registered.steps} of its {registered.of_steps} steady steps have such calls"
+    return f"{which}: {each.count:,.1f} per step{sized(each.bytes)}, {each.ms:,.2f} ms{why}"

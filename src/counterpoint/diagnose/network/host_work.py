@@ -128,6 +128,15 @@ class HostWork:
         return None
 
 
+def sized(amount: float | None) -> str:
+    """Return the size of buffers, in parentheses."""
+    if amount is None:
+        return " of unknown size"
+    if amount < 1e6:
+        return f" ({amount:,.0f} bytes)"
+    return f" ({amount / 1e6:,.1f} MB)"
+
+
 def host_work(data: StepData, action: Action) -> HostWork | None:
     """Return the work of one kind; None if the profile has none, or no steady step."""
     timeline = data.timeline

@@ -64,7 +64,7 @@ from typing import Final
 from counterpoint.core import Unknown
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
-from counterpoint.diagnose.network.host_work import HostWork, host_work
+from counterpoint.diagnose.network.host_work import HostWork, host_work, sized
 from counterpoint.diagnose.network.premap import enlarged, spans_slices
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action
@@ -113,18 +113,10 @@ def describe(data: StepData, work: HostWork) -> str:
     before, step = work.before, work.per_step
     return (
         f"{work.steps} of {work.of_steps} steady steps have such calls, from step"
-        f" {work.first_step} on: {step.count:,.1f} per step{_sized(step.bytes)} on"
+        f" {work.first_step} on: {step.count:,.1f} per step{sized(step.bytes)} on"
         f" {_host(data, work)}, {ms_text(step.ms)} summed over its threads. Startup before them:"
-        f" {before.count:,.0f} calls{_sized(before.bytes)}, {before.ms:,.0f} ms summed over threads"
+        f" {before.count:,.0f} calls{sized(before.bytes)}, {before.ms:,.0f} ms summed over threads"
     )
-
-
-def _sized(amount: float | None) -> str:
-    if amount is None:
-        return " of unknown size"
-    if amount < 1e6:
-        return f" ({amount:,.0f} bytes)"
-    return f" ({amount / 1e6:,.1f} MB)"
 
 
 def _host(data: StepData, work: HostWork) -> str:
