@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import combinations
 from typing import Final
 
 import polars as pl
@@ -96,21 +95,18 @@ def _builds(timeline: Timeline) -> dict[int, int]:
     """
     ran = timeline.runs.filter(pl.col("step").is_not_null())
     is_main = pl.col("program").eq_missing(timeline.step_program)
-    often = ran.group_by("program").len().with_columns(is_main=is_main)
+    often = ran.group_by("program").agg(pl.len(), pl.col("step").unique())
+    often = often.with_columns(is_main=is_main)
     often = often.sort("is_main", "len", "program", descending=[True, True, False])
-    steps_of = {
-        program: frozenset(own["step"].to_list())
-        for (program,), own in ran.select("program", "step")
-        .partition_by("program", as_dict=True)
-        .items()
-    }
-    names: dict[str, list[int]] = {}
-    for program in often["program"].to_list():
-        names.setdefault(timeline.programs[program].name, []).append(program)
+    steps_of: dict[int, list[int]] = dict(often.select("program", "step").iter_rows())
+    functions: dict[str, list[int]] = {}
+    for program in steps_of:
+        functions.setdefault(timeline.programs[program].name, []).append(program)
     build_of = {program: program for program in steps_of}
-    for programs in names.values():
-        if all(steps_of[a].isdisjoint(steps_of[b]) for a, b in combinations(programs, 2)):
-            build_of |= dict.fromkeys(programs, programs[0])
+    for builds in functions.values():
+        steps = [step for build in builds for step in steps_of[build]]
+        if len({*steps}) == len(steps):
+            build_of |= dict.fromkeys(builds, builds[0])
     return build_of
 
 

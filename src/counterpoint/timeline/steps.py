@@ -236,7 +236,8 @@ def _builds_note(count: int, name: str) -> str:
 
 def _shapes(runs: pl.DataFrame, names: list[str]) -> list[str]:
     """Return a note on each function of which steps run several builds."""
-    ran = Counter(names[program] for program in runs["program"].unique())
+    programs: list[int] = runs["program"].unique().to_list()
+    ran = Counter(names[program] for program in programs)
     return [_builds_note(count, name) for name, count in sorted(ran.items()) if count > 1]
 
 

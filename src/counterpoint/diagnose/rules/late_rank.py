@@ -21,10 +21,11 @@ devices, by the binomial distribution): three steps prove nothing for two device
 eight.
 
 The saving is between the exposed waiting that is certain, as a mean over devices, and the waiting
-of the device that waits most in each step. If one device is slow and the profile holds the program,
-the simulator runs it with that device's times and with the others'; the difference narrows the
-saving. If its compute exceeds the median of the others by at least half of its lateness, the device
-is slow (a lower clock, more work in its shard); otherwise it starts late (its host, its input).
+of the device that waits most in each step, but no more than compute and transfers leave of the
+step. If one device is slow and the profile holds the program, the simulator runs it with that
+device's times and with the others'; the difference narrows the saving. If its compute exceeds the
+median of the others by at least half of its lateness, the device is slow (a lower clock, more work
+in its shard); otherwise it starts late (its host, its input).
 
 ## Example
 
