@@ -155,6 +155,16 @@ def test_builds_with_weights_of_their_own_are_parts_of_one_step(tmp_path: Path) 
     assert sorted(it["place"] for it in parts) == [0, 1]
 
 
+def test_functions_of_one_name_and_builds_within_a_step_are_no_news(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(loops.ANONYMOUS)
+    words = ("run", "-o", "kept", "--profile-start-step", "2", "--", sys.executable, "train.py")
+    assert in_process(*words, cwd=tmp_path).returncode == 0
+    found = json.loads(in_process("explain", "kept", "--json", cwd=tmp_path).stdout)
+    assert not [note for note in found["notes"] if "programs named" in note or "by build" in note]
+    parts = {(it["name"], it["runs_per_step"]) for it in found["programs"] if it["runs_per_step"]}
+    assert {("jit__lambda", 4), ("jit__lambda", 1), ("jit_add", 3), ("jit_add", 1)} <= parts
+
+
 def evaluated(rows: int) -> str:
     """A loop with an evaluation of so many rows after every fifth turn."""
     script = loops.plain(every=5).replace("evaluate(w, batch(n))", f"evaluate(w, batch(n, {rows}))")

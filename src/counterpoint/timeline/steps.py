@@ -12,7 +12,6 @@ markers they are counted from 0.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -156,7 +155,7 @@ def _unmarked(
         return _by_runs(program_runs, program_runs.clear()), rule, notes, program
     steps = _by_runs(cycle.runs.with_columns(index="step"), cycle.others)
     main = _main(runs, cycle)
-    notes = _shapes(cycle.runs, names)
+    notes = _shapes(cycle, names)
     if not cycle.is_one_run:
         text = cycle_text(cycle.programs, names)
         rule = f"no markers: the programs that repeat are one step, {text}, {_COUNTED}"
@@ -234,11 +233,19 @@ def _builds_note(count: int, name: str) -> str:
     )
 
 
-def _shapes(runs: pl.DataFrame, names: list[str]) -> list[str]:
-    """Return a note on each function of which steps run several builds."""
-    programs: list[int] = runs["program"].unique().to_list()
-    ran = Counter(names[program] for program in programs)
-    return [_builds_note(count, name) for name, count in sorted(ran.items()) if count > 1]
+def _shapes(cycle: LoopCycle, names: list[str]) -> list[str]:
+    """Return a note on each function of which steps run one build or another.
+
+    An op that is called eagerly may run in several builds in each step, which is no news.
+    """
+    notes: list[str] = []
+    for part in cycle.programs:
+        own = cycle.runs.filter(pl.col("program").is_in(part.builds))
+        ran = own["program"].n_unique()
+        in_one_step = own.group_by("device", "step").agg(pl.n_unique("program"))["program"].max()
+        if ran > 1 and in_one_step == 1:
+            notes.append(_builds_note(ran, names[part.program]))
+    return notes
 
 
 def _main(runs: pl.DataFrame, cycle: LoopCycle) -> int:

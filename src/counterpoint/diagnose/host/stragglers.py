@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from counterpoint.core import Basis
 from counterpoint.core.columns import at_least, column_medians, values_of
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose.attribution import IDLE
+from counterpoint.diagnose.attribution import IDLE, STATES
 from counterpoint.diagnose.collectives.collectives import exposed_executions
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
@@ -73,6 +73,28 @@ def waited_most_ms(data: StepData) -> float:
     """
     waited = _waited(data, data.cached(waits))
     return float(np.nanmax(waited, axis=0).mean()) if waited.size else 0.0
+
+
+def least_needed_ms(data: StepData) -> float:
+    """Return what the device with least to do needs of each step, as a mean over steps.
+
+    That is its work and its transfers without waits. Others may be late because they have more to
+    do; if they had not, a step would still take this.
+    """
+    table = data.cached(waits)
+    waited = _waited(data, table)
+    if not waited.size:
+        return 0.0
+    busy = np.full(waited.shape, np.nan)
+    spent = (
+        data.attributed.filter(pl.col("state").is_in(STATES))
+        .group_by("device", "step")
+        .agg(pl.col("ps").sum())
+        .join(table, on=["device", "step"], how="semi")
+    )
+    column = np.searchsorted(np.unique(table["step"].to_numpy()), spent["step"].to_numpy())
+    busy[spent["device"].to_numpy(), column] = spent["ps"].to_numpy() * _step_of(data)
+    return float(np.nanmin(busy - waited, axis=0).clip(0).mean())
 
 
 def stragglers(data: StepData) -> tuple[Straggler, ...]:

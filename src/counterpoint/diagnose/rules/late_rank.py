@@ -21,7 +21,7 @@ devices, by the binomial distribution): three steps prove nothing for two device
 eight.
 
 The saving is between the exposed waiting that is certain, as a mean over devices, and the waiting
-of the device that waits most in each step, but no more than compute and transfers leave of the
+of the device that waits most in each step, but no more than work and transfers leave of the
 step. If one device is slow and the profile holds the program, the simulator runs it with that
 device's times and with the others'; the difference narrows the saving. If its compute exceeds the
 median of the others by at least half of its lateness, the device is slow (a lower clock, more work
@@ -68,12 +68,12 @@ from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.host.stragglers import (
     Straggler,
     last_of_one_step,
+    least_needed_ms,
     stragglers,
     waited_most_ms,
 )
 from counterpoint.diagnose.host.uneven_ops import UnevenOp, most_uneven_op
 from counterpoint.diagnose.savings import longer_ms, savings_of
-from counterpoint.diagnose.step import device_breakdowns
 from counterpoint.diagnose.step_data import StepData, place_of
 
 CODE: Final = "STEP105"
@@ -95,7 +95,7 @@ def check(data: StepData) -> Iterator[Finding]:
         return
     mean = sum(row["late_ms"] for row in rows)
     waited = waited_most_ms(data)
-    needed = _needed(data, rows)
+    needed = least_needed_ms(data)
     most = max(mean, min(waited, data.step_ms - needed))
     late = stragglers(data)
     gain = _simulated(data, late, most)
@@ -121,21 +121,11 @@ def check(data: StepData) -> Iterator[Finding]:
     )
 
 
-def _needed(data: StepData, rows: list[dict[str, Any]]) -> float:
-    """Return what remains of a step in which nobody waits: compute, and exposed transfers.
-
-    Compute is that of the device that has least: another may be late because it has more.
-    """
-    each = device_breakdowns(data.selection, data.attributed).values()
-    compute = min((parts.compute_ms for parts in each), default=0.0)
-    return compute + sum(row["own_ms"] for row in rows)
-
-
 def _limit(data: StepData, waited: float, needed: float) -> str:
     if waited <= data.step_ms - needed:
         return ", the gain if the others arrived as early"
     return (
-        f". Of the step, {ms_text(data.step_ms)} in the mean over devices, compute and transfers"
+        f". Of the step, {ms_text(data.step_ms)} in the mean over devices, work and transfers"
         f" need {ms_text(needed)} in any case, so the gain is at most the rest"
     )
 

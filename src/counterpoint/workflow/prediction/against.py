@@ -235,12 +235,13 @@ def _compared_programs(
         )
         return
     in_step = programs_in_step(measured)
+    by_build = {build: part for part in in_step.values() for build in part.builds}
     programs = [part.program for part in base.parts]
     numbers = recorded_programs(measured, programs, base.main)
     for at, (program, number, runs) in enumerate(
         zip(programs, numbers, counts_of(base), strict=True)
     ):
-        ran = None if number is None else in_step.get(number)
+        ran = None if number is None else by_build.get(number)
         yield _ComparedProgram(
             name=program.name,
             here=_side(predicted, at, program, "the prediction"),
@@ -252,7 +253,7 @@ def _compared_programs(
             ran_ms=None if ran is None else ran.ms,
         )
     for number, ran in in_step.items():
-        if number not in numbers:
+        if not any(build in numbers for build in ran.builds):
             yield _ComparedProgram(
                 name=measured.programs[number].name,
                 here=_NOTHING,
