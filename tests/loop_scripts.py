@@ -123,6 +123,43 @@ for turn in range(20):
     w = [a - 0.01 * b for a, b in zip(w, g)]
 """
 
+EAGER_SUM: Final = f"""{BEGIN}
+@jax.jit
+def grad_fn(w, x):
+    return jax.value_and_grad(loss)(w, x)
+@jax.jit
+def apply_fn(w, g):
+    return jax.tree.map(lambda a, b: a - 0.01 * b, w, g)
+w = weights(0)
+turn = 0
+while True:
+    g = None
+    for part in range(4):
+        value, d = grad_fn(w, batch(part))
+        g = d if g is None else [a + b for a, b in zip(g, d)]
+    w = apply_fn(w, g)
+    turn += 1
+    if STOP:
+        break
+"""
+"""Gradients are summed outside of `jax.jit`; `STOP` is a condition on the loss or on the turn."""
+
+UNTRAINED: Final = f"""{BEGIN}
+@jax.jit
+def solve(w, x):
+    return forward(w, x)
+@jax.jit
+def shift(x):
+    return 0.9 * x
+w, x = weights(0), batch(0)
+for turn in range(TURNS):
+    x = shift(solve(w, x)) if BOTH else solve(w, x)
+    if turn % 10 == 0:
+        print(turn, float(x[0, 0]), flush=True)
+print("ended", turn)
+"""
+"""No function has a backward pass, and all are small enough to run."""
+
 HELPERS: Final = f"""{BEGIN}
 @jax.jit
 def train_step(w, x):

@@ -63,6 +63,11 @@ CYCLES: dict[str, tuple[str, dict[str, int]]] = {
     "plain": (loops.plain(), {}),
     "evaluation and average": (loops.plain(every=5), {}),
     "a last batch": (loops.plain(last=True), {}),
+    "an eager sum": (
+        loops.EAGER_SUM.replace("STOP", "turn > 20"),
+        {"grad_fn": 4, "add": 6, "apply_fn": 1},
+    ),
+    "an eager update": (loops.EAGER, {"grads": 1, "multiply": 2, "subtract": 2}),
 }
 
 
@@ -107,7 +112,7 @@ def test_one_iteration_shows_no_cycle(tmp_path: Path) -> None:
     [
         (loops.plain(every=5), "no part of the step: jit_average, jit_evaluate"),
         (loops.plain(last=True), "jit_train_step is lowered for several shapes"),
-        (loops.EAGER, "no function takes the results of jit_grads"),
+        (loops.EAGER, "each operation to a program of its own: 2 x jit_multiply, 2 x jit_subtract"),
     ],
     ids=["evaluation", "shapes", "eager update"],
 )
@@ -115,12 +120,58 @@ def test_what_is_no_part_of_the_step_is_told(tmp_path: Path, script: str, told: 
     assert any(told in note for note in lower(tmp_path, script).notes)
 
 
+@pytest.mark.parametrize(
+    "stop",
+    [
+        "float(value) < 1e-6",
+        "value < 1e-6",
+        "float(value) < 1e-6 or not np.isfinite(float(jnp.log(value)))",
+    ],
+)
+def test_a_loop_that_ends_when_the_loss_is_small_goes_on(tmp_path: Path, stop: str) -> None:
+    """A loss of zero would end it in its first iteration."""
+    found = lower(tmp_path, loops.EAGER_SUM.replace("STOP", stop))
+    assert runs(found) == {"grad_fn": 4, "add": 6, "apply_fn": 1}
+
+
+def test_of_a_single_iteration_no_function_is_taken_for_the_whole(tmp_path: Path) -> None:
+    once = loops.NETWORKS.replace("range(20)", "range(1)")
+    found = lower(tmp_path, f"CRITICS = 3\n{once}")
+    assert found.cycle == ()
+    note = next(note for note in found.notes if "jit_g_step" in note)
+    assert "no iteration was seen to repeat before the program ended" in note
+
+
+@pytest.mark.parametrize(
+    ("both", "expected"), [(False, {}), (True, {"shift": 1, "solve": 1})], ids=["one", "two"]
+)
+def test_a_loop_without_a_backward_pass_is_ended(
+    tmp_path: Path, both: bool, expected: dict[str, int]
+) -> None:
+    found = lower(tmp_path, f"TURNS, BOTH = 10**9, {both}\n{loops.UNTRAINED}")
+    assert found.name == "jit_solve"
+    assert runs(found) == expected
+    assert any("jit_solve has no backward pass, and was called" in note for note in found.notes)
+
+
+def test_training_may_begin_after_much_else(tmp_path: Path) -> None:
+    """As the steps of a game do that fill a buffer."""
+    script = f"TURNS, BOTH = 2000, False\n{loops.UNTRAINED}\n{loops.plain()}"
+    assert lower(tmp_path, script).name == "jit_train_step"
+
+
+def test_a_short_program_without_a_backward_pass_has_its_iteration(tmp_path: Path) -> None:
+    found = lower(tmp_path, f"TURNS, BOTH = 5, True\n{loops.UNTRAINED}")
+    assert runs(found) == {"shift": 1, "solve": 1}
+    assert not any("no backward pass" in note for note in found.notes)
+
+
 def test_functions_of_jax_that_every_iteration_calls_are_named_with_their_counts(
     tmp_path: Path,
 ) -> None:
     """A profile counts them as part of the step."""
     found = lower(tmp_path, loops.HELPERS)
-    (note,) = (note for note in found.notes if "functions of JAX's own" in note)
+    (note,) = (note for note in found.notes if "JAX's own" in note)
     assert "2 x jit_add" in note
     assert "exp" not in note
     assert " 4 MiB" in note

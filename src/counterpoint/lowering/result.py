@@ -7,6 +7,7 @@ the outcome file into a `Lowering`.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun
 from counterpoint.lowering.emulator import OUTCOME
 from counterpoint.lowering.errors import tied_to_python
 from counterpoint.runs import RunSettings
@@ -132,6 +134,7 @@ class Lowering:
     notes: tuple[str, ...] = ()
     cycle: tuple[LoweredFunction, ...] = ()
     order: tuple[int, ...] = ()
+    main: int = 0  # the number of the step in the cycle
 
 
 def read_outcome(directory: Path) -> dict[str, Any] | None:
@@ -176,6 +179,7 @@ def read_lowering(
         others=tuple(dict.fromkeys(other for other in others if other not in inside)),
         cycle=cycle,
         order=order,
+        main=outcome["cycle"]["main"] if cycle else 0,
         notes=(
             *_iteration_notes(outcome),
             *outcome["notes"],
@@ -220,13 +224,31 @@ def _iteration_notes(outcome: dict[str, Any]) -> list[str]:
     also = f"{', '.join(names)} (`program={names[0]}`)" if names else ""
     if names and outcome.get("cycle") is None:
         left_out = f"which this prediction of {step} leaves out: no iteration was seen to repeat"
-        notes.append(f"an iteration of the loop also runs {also}, {left_out}")
+        ended = ""
+        if outcome["ended"]:
+            ended = (
+                " before the program ended (if a test of results ended it: they are zeros here, and"
+                " single numbers fall from 2 to 1)"
+            )
+        notes.append(f"an iteration of the loop also runs {also}, {left_out}{ended}")
     elif names:
         notes.append(f"not in every iteration, and so no part of the step: {also}")
-    elif outcome.get("cycle") is None and outcome.get("times", 0) > 1:
+    elif outcome.get("cycle") is None and outcome["trains"] and outcome["times"] > 1:
         applied = "what applies them runs operation by operation, outside of jax.jit"
         notes.append(f"no function takes the results of {step}: {applied}, and is left out")
-    return [*notes, *_helper_notes(outcome.get("helpers", {}))]
+    return [*notes, *_operation_notes(outcome), *_helper_notes(outcome.get("helpers", {}))]
+
+
+def _operation_notes(outcome: dict[str, Any]) -> list[str]:
+    """Return a note on operations outside of `jax.jit` that are programs of the step."""
+    cycle = outcome.get("cycle") or {"order": [], "functions": []}
+    each = (cycle["functions"][number] for number in cycle["order"])
+    calls = Counter[str](it["name"] for it in each if it["operation"])
+    if not calls:
+        return []
+    compiled = f"JAX compiles each operation to a program of its own: {_listed(calls)}"
+    host = "the time that the host needs to call each is not predicted"
+    return [f"outside of jax.jit, {compiled}; {host}"]
 
 
 def _helper_notes(helpers: dict[str, Any]) -> list[str]:
@@ -234,14 +256,18 @@ def _helper_notes(helpers: dict[str, Any]) -> list[str]:
     calls: dict[str, int] = helpers.get("calls", {})
     if not calls:
         return []
-    named = [f"{count} x {name}" if count > 1 else name for name, count in calls.items()]
-    rest = sum([*calls.values()][_NAMED:])
-    more = f" and {rest} calls of others" if rest else ""
     moved = helpers["bytes"] / 2**20
     size = f"; they read and write {moved:,.0f} MiB on a device" if moved >= 1 else ""
-    listed = f"{', '.join(named[:_NAMED])}{more}{size}"
-    also = "every iteration also runs functions of JAX's own outside of jax.jit"
-    return [f"{also}, which are left out: {listed}"]
+    count = sum(calls.values())
+    also = f"every iteration also makes {counted_noun(count, 'call')} of JAX's own functions"
+    return [f"{also} outside of jax.jit, which are left out: {_listed(calls)}{size}"]
+
+
+def _listed(calls: Mapping[str, int]) -> str:
+    named = [f"{count} x {name}" if count > 1 else name for name, count in calls.items()]
+    rest = sum([*calls.values()][_NAMED:])
+    more = f" and {counted_noun(rest, 'call')} of others" if rest else ""
+    return f"{', '.join(named[:_NAMED])}{more}"
 
 
 def _heaviest(function: dict[str, Any]) -> float:

@@ -79,13 +79,8 @@ class PredictionSubject:
     tokens: TokensInStep | None = None
     cycle: tuple[CycleWorkload, ...] = ()
     order: tuple[int, ...] = ()
-
-    @property
-    def main(self) -> int:
-        """The number of the main program in the cycle."""
-        return next(
-            number for number, part in enumerate(self.cycle) if part.workload.name == self.name
-        )
+    main: int = 0
+    """The number of the main program in the cycle."""
 
     @property
     def devices(self) -> int:
@@ -178,6 +173,7 @@ def _of_files(path: Path, program: str | None) -> PredictionSubject:
             CycleWorkload(workload=workloads[name], alive_bytes=None) for name in functions
         ),
         order=tuple(functions.index(name) for name in order),
+        main=functions.index(main),
     )
 
 
@@ -287,6 +283,7 @@ def run_subject(  # noqa: PLR0913  as of `lower_command`
             for function in lowered.cycle
         ),
         order=lowered.order,
+        main=lowered.main,
     )
     if target.tpu is None:
         _checked(found)

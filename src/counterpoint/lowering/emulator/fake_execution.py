@@ -3,8 +3,14 @@
 All zeros are views of one mapping that is never written to. The kernel allocates pages only on
 writing, so a model of a terabyte takes none; JAX on CPU uses such memory without a copy.
 
-Smaller ones run, for programs read what they return. Those that create arrays of some size run only
-while the process is small: a model whose parameters are created one by one would fill the memory.
+A result that is a single real number, as a loss, is not zero: a program may compare it, and end
+when the loss is small enough or no longer falls. It is 1 + 1/n in the n-th call of its function,
+and so falls, stays finite, and has a logarithm and a reciprocal. Integers are zero, since they
+count and index, and so are booleans, and all that has more elements.
+
+Smaller functions run, for programs read what they return. Those that create arrays of some size run
+only while the process is small: a model whose parameters are created one by one would fill the
+memory.
 
 Functions that are not run are compiled only to learn how XLA shards their results. If the CPU
 compiler can't compile one (too many devices, or GPU kernels), `UncompiledExecutable` provides the
@@ -28,6 +34,8 @@ _NOTABLE = 1 << 20
 """Bytes of results, from which on a function is not run by a process of many bytes."""
 _FILLED = 2 << 30
 """Those many bytes, besides what it held when it imported JAX."""
+_FALLING = 16
+"""Calls of a function whose single numbers fall; later ones return the last again."""
 _DEVICES = 64
 """Programs for more devices share few cores; those that wait for each other don't end."""
 _NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: do not reserve memory
@@ -67,7 +75,7 @@ class FakeExecutions:
         else:
             self._watched[id(executable)] = (executable, function)  # keeps its id unique
             if not function.is_own:  # of which there are many
-                function.let_go()
+                function.module = None
         return large
 
     def install(self) -> None:
@@ -138,14 +146,18 @@ class FakeExecutions:
         execution.times += 1
         self._hands_zeros()
         self._called(execution.function, execution.times)
-        if execution.results is None or any(map(_is_gone, execution.results)):
-            handler = replicated.out_handler
-            execution.results = [
-                self._zeros.array(aval, sharding, handle)
-                for aval, sharding, handle in zip(  # noqa: B905  Python 3.9 has no `strict`
-                    handler.out_avals, handler.out_shardings, handler.handlers
-                )
-            ]
+        handler = replicated.out_handler
+        kept = execution.results
+        if kept is None or any(map(_is_gone, kept)):
+            kept = [None] * len(handler.handlers)
+        execution.results = [
+            self._zeros.array(aval, sharding, handle, execution.times)
+            if array is None or (execution.times <= _FALLING and _is_number(aval, sharding))
+            else array
+            for array, aval, sharding, handle in zip(  # noqa: B905  Python 3.9 has no `strict`
+                kept, handler.out_avals, handler.out_shardings, handler.handlers
+            )
+        ]
         out, changed = list(execution.results), replicated.mut
         if changed is None:
             return out
@@ -172,17 +184,20 @@ class Zeros:
         self._memory: Any = None
         self.put: JaxObject = None
 
-    def array(self, aval: JaxObject, sharding: JaxObject, handle: JaxObject) -> JaxObject:
+    def array(
+        self, aval: JaxObject, sharding: JaxObject, handle: JaxObject, times: int
+    ) -> JaxObject:
         """Return an array as `handle` builds it from the shards of all devices."""
+        number = 1 + 1 / times if _is_number(aval, sharding) else None
         if len(sharding.device_set) > 1 and _is_plain(aval):
-            return self.sharded(self.put, aval, sharding)
+            return self.sharded(self.put, aval, sharding, number=number)
         core: JaxObject = import_module(inside.CORE)
         shardings: JaxObject = import_module(inside.SHARDINGS)
         shape = aval
         if not _is_plain(aval):  # random keys: an array of integers underneath
             shape = core.physical_aval(aval)
             sharding = shardings.physical_sharding(aval, sharding)
-        local = self._view(sharding.shard_shape(shape.shape), shape.dtype)
+        local = self._shard(sharding.shard_shape(shape.shape), shape.dtype, number)
         part = core.ShapedArray(local.shape, shape.dtype)
         return handle(
             [
@@ -192,15 +207,22 @@ class Zeros:
         )
 
     def sharded(
-        self, put: JaxObject, aval: JaxObject, sharding: JaxObject, committed: bool = True
+        self,
+        put: JaxObject,
+        aval: JaxObject,
+        sharding: JaxObject,
+        committed: bool = True,
+        number: float | None = None,
     ) -> JaxObject:
         """Return an array on several devices."""
         devices = sharding._device_assignment  # noqa: SLF001
-        local = self._view(sharding.shard_shape(aval.shape), aval.dtype)
+        local = self._shard(sharding.shard_shape(aval.shape), aval.dtype, number)
         return put(aval, sharding, [local] * len(devices), devices, committed)
 
-    def _view(self, shape: tuple[int, ...], dtype: JaxObject) -> JaxObject:
+    def _shard(self, shape: tuple[int, ...], dtype: JaxObject, number: float | None) -> JaxObject:
         np: JaxObject = import_module("numpy")
+        if number is not None:
+            return np.full(shape, number, dtype)
         size = math.prod(shape) * dtype.itemsize
         if self._memory is None or len(self._memory) < size:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
@@ -241,6 +263,14 @@ def _memory(executable: JaxObject) -> int:
 
 def _is_plain(aval: JaxObject) -> bool:
     return hasattr(aval.dtype, "itemsize") and not hasattr(aval.dtype, "_rules")
+
+
+def _is_number(aval: JaxObject, sharding: JaxObject) -> bool:
+    """Return whether a device gets a single real number, as a loss."""
+    if not _is_plain(aval) or math.prod(sharding.shard_shape(aval.shape)) != 1:
+        return False
+    numpy: JaxObject = import_module("jax.numpy")
+    return bool(numpy.issubdtype(aval.dtype, numpy.floating))
 
 
 def _bytes(aval: JaxObject) -> int:

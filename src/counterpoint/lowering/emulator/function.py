@@ -80,6 +80,8 @@ class LoweredFunction:
         """True unless it is one of JAX's own, such as `jnp.add` of two arrays."""
         self.computation = hash("".join(_COMPUTED.findall(text)))
         """Equal if only the shardings of arrays differ."""
+        if not self.is_own:  # for these, other shapes are another function
+            self.key = (self.name, f"{place} {self.computation}")
         self.flops = _flops(text)
         self.size = len(text)
         self.has_backward = _BACKWARD in text

@@ -2,7 +2,9 @@
 
 A step is an iteration of the loop: often one function, but also four gradients, three sums and an
 update, or the two networks of a GAN. Arrays that one function returns and another takes tell which
-belong together: an update hands weights to the gradient, an evaluation hands nothing to anyone.
+belong together: an update hands weights to the gradient, an evaluation hands nothing to anyone. An
+operation outside of `jax.jit`, as a sum of gradients, is a program of JAX's own, and belongs to an
+iteration if results pass through it from one function to the next.
 """
 
 from __future__ import annotations
@@ -24,10 +26,14 @@ _SETTLED_S = 1.5
 """Seconds after which a cycle that repeats, or a function that takes its own results, is all."""
 _WAIT_S = 3.0
 """Seconds for which the rest of an iteration is waited for, while the program calls something."""
-_KEPT = 4096
+_KEPT = 1 << 14
 """Calls that are remembered."""
 _MOST = 8
 """Functions of one iteration."""
+_MOST_OPERATIONS = 24
+"""Operations outside of `jax.jit` in one iteration, by what they compute; all are compiled."""
+_MEASURED = 32
+"""Calls of an operation before which the memory beside it is measured."""
 _ALONE = 3
 """Calls after which a function that the user named is known as later calls run it."""
 _NOTABLE = 1 << 20
@@ -71,6 +77,7 @@ class LoopCalls:
         self.heard_s = time.monotonic()  # when anything was lowered or called
         self._functions: dict[Key, LoweredFunction] = {}
         self._calls: list[Key] = []
+        self._times: Counter[Key] = Counter()
         self._made: dict[int, tuple[Any, Key]] = {}  # by which function, by id of the array
         self._taken: dict[int, tuple[Any, int]] = {}  # in which call last
         self._found_at = 0  # the call after which the cycle was known
@@ -78,7 +85,7 @@ class LoopCalls:
         self._alive: dict[Key, list[int]] = {}
         self._first_s: float | None = None  # when the step was called first
         self._met: list[LoweredFunction] = []
-        self._helpers: list[tuple[int, str, int]] = []  # the call before, the name, and bytes
+        self._operations: dict[Key, int] = {}  # JAX's own functions, and bytes of a call
         self._resharded: dict[str, None] = {}  # functions lowered again for what later calls pass
         self._is_usual = True  # the shape of the last call
         self._shapes: dict[int, _Shape] = {}  # of functions that were called, by their id
@@ -86,7 +93,7 @@ class LoopCalls:
     @property
     def times(self) -> int:
         """Number of calls of the step."""
-        return self._calls.count(self.step.key)
+        return self._times[self.step.key]
 
     def meet(self, function: LoweredFunction) -> None:
         """Handle a function that was lowered or called."""
@@ -96,19 +103,6 @@ class LoopCalls:
         if function not in self._met:
             self._met.append(function)
 
-    def help(
-        self,
-        function: LoweredFunction,
-        arguments: Iterable[JaxObject],
-        results: Iterable[JaxObject],
-    ) -> None:
-        """Handle a call of a function of JAX's own, as `jnp.add` of two arrays."""
-        size = sum(_bytes(array) for array in (*arguments, *results))
-        if size > _NOTABLE:
-            self.heard_s = time.monotonic()
-        if self._first_s is not None and len(self._helpers) < _KEPT:
-            self._helpers.append((len(self._calls), function.name, size))
-
     def call(
         self,
         function: LoweredFunction,
@@ -116,11 +110,19 @@ class LoopCalls:
         results: Iterable[JaxObject],
     ) -> None:
         """Handle a call, with the arrays that it takes and returns."""
-        self.meet(function)
+        key = function.key
+        if function.is_own:
+            self.meet(function)
+        elif key not in self._operations:
+            self._operations[key] = sum(_bytes(array) for array in (*arguments, *results))
+        if self._operations.get(key, 0) > _NOTABLE:
+            self.heard_s = time.monotonic()
         if len(self._calls) >= _KEPT:
             return
-        key = function.key
-        self._count_shape(function, arguments)
+        if function.is_own:
+            self._count_shape(function, arguments)
+        else:
+            self._functions[key] = function  # as it was lowered last
         if key == self.step.key and self._first_s is None:
             self._first_s = time.monotonic()
         for array in arguments:
@@ -133,6 +135,7 @@ class LoopCalls:
             with suppress(TypeError):
                 self._made[id(array)] = (weakref.ref(array), key)
         self._calls.append(key)
+        self._times[key] += 1
 
     def _count_shape(self, function: LoweredFunction, arguments: Iterable[JaxObject]) -> None:
         """Count a call; of several shapes of a function, the one that is called most stands for it.
@@ -166,7 +169,9 @@ class LoopCalls:
 
     def measures(self, function: LoweredFunction) -> bool:
         """Return whether it is known to be part of an iteration, whose memory is then measured."""
-        return self.cycle is not None and function.key in self.cycle.keys
+        if self.cycle is None or function.key not in self.cycle.keys:
+            return False
+        return function.is_own or len(self._alive.get(function.key, ())) < _MEASURED
 
     def measure(
         self,
@@ -197,8 +202,9 @@ class LoopCalls:
     def look(self) -> bool:
         """Find the cycle anew; return whether it has changed."""
         before, found = self.cycle, None if self._is_alone else self._found()
-        if found is None:
-            return False
+        if found is None or self._is_within_first(found):
+            self.cycle = None if found is not None else before
+            return self.cycle is not before
         if before is None or before.order != found.order:
             self.cycle, self._found_at = found, len(self._calls)
             return True
@@ -238,13 +244,31 @@ class LoopCalls:
         keys = set(self.cycle.keys)
         return all(any((key, taker) in self._fed for taker in keys) for key in keys)
 
+    def _is_within_first(self, cycle: Cycle) -> bool:
+        """Return whether the calls of one function may all be of one iteration, as of a critic.
+
+        Another function that trains was called once since, and the step not much longer after it
+        than before.
+        """
+        if len(set(cycle.keys) - self._operations.keys()) > 1:
+            return False
+        steps = [place for place, key in enumerate(self._calls) if key == self.step.key]
+        for key, function in self._functions.items():
+            if function.is_training and key not in cycle.keys and self._times[key] == 1:
+                at = self._calls.index(key)
+                before = sum(place < at for place in steps)
+                if before and len(steps) - before <= 2 * before:
+                    return True
+        return False
+
     def _core(self) -> list[Key]:
         """Return the functions that an iteration must have, the heaviest first.
 
         They are those that train, and those that hand results of these back to them.
         """
-        counts = Counter(self._calls)
-        core = {key for key, it in self._functions.items() if it.is_training and counts[key] > 1}
+        core = {
+            key for key, it in self._functions.items() if it.is_training and self._times[key] > 1
+        }
         core.add(self.step.key)
         reached = set(core)
         while True:
@@ -268,11 +292,13 @@ class LoopCalls:
         )
 
     def _found(self) -> Cycle | None:
-        core = self._core()
+        everything = self._core()
+        passing = {key for key in everything if key in self._operations}
+        core = [key for key in everything if key not in passing]
         while core:
             at = [place for place, key in enumerate(self._calls) if key in core]
             size = _shortest([self._calls[place] for place in at], set(core))
-            found = self._cycle(at, size) if size else None
+            found = self._cycle(at, size, passing) if size else None
             if found is not None and self._returns(found):
                 return found
             core.pop()
@@ -285,8 +311,11 @@ class LoopCalls:
         """
         return any((key, self.step.key) in self._fed for key in cycle.keys)
 
-    def _cycle(self, at: list[int], size: int) -> Cycle:
-        """Return the last iteration that was called whole, with what else is in every one."""
+    def _cycle(self, at: list[int], size: int, passing: set[Key]) -> Cycle:
+        """Return the last iteration that was called whole, with what else is in every one.
+
+        Of operations outside of `jax.jit`, it has those through which results pass.
+        """
         sequence = [self._calls[place] for place in at]
         first = self._beginning(sequence, size)
         whole = [
@@ -295,7 +324,10 @@ class LoopCalls:
             if sequence[place : place + size] == sequence[first : first + size]
         ]
         places = [(at[place], at[place + size]) for place in whole]
-        spans = [self._calls[begin:end] for begin, end in places]
+        left_out = self._operations.keys() - passing
+        spans = [
+            [key for key in self._calls[begin:end] if key not in left_out] for begin, end in places
+        ]
         order = list(sequence[first : first + size])
         if len(spans) > 1:
             later = spans[1:]  # the first has what is done once, as a first log line
@@ -304,8 +336,10 @@ class LoopCalls:
             if len(later) > 1:
                 usual = Counter(tuple(span) for span in later).most_common(1)[0][0]
                 order = [key for key in usual if key in in_all]
+        if len(passing.intersection(order)) > _MOST_OPERATIONS:
+            order = [key for key in order if key not in passing]
         distinct = list(dict.fromkeys(order))
-        if len(distinct) > _MOST:
+        if sum(key not in passing for key in distinct) > _MOST:
             order = sequence[first : first + size]
             distinct = list(dict.fromkeys(order))
         return Cycle(order, [self._functions[key] for key in distinct], places)
@@ -325,22 +359,29 @@ class LoopCalls:
         place = min(known)[1]
         return place - size if place >= size else place
 
-    def _helping(self) -> dict[str, Any]:
-        """Return calls of JAX's own functions in every iteration, by name, and their bytes.
+    def _beside(self) -> dict[str, Any]:
+        """Return JAX's own functions in every iteration that are no part of it, and their bytes.
 
         Without a cycle, an iteration lasts from one call of the step to the next.
         """
         steps = [place for place, key in enumerate(self._calls) if key == self.step.key]
         spans = self.cycle.spans if self.cycle else [*zip(steps, steps[1:])]  # noqa: B905, RUF007  Python 3.9 has neither
         later = spans[1:] or spans  # the first has what is done once, as a first log line
-        calls = [[it for it in self._helpers if begin < it[0] <= end] for begin, end in later]
+        inside = set(self.cycle.keys) if self.cycle else set[Key]()
+        outside = self._operations.keys() - inside
+        calls = [
+            Counter(key for key in self._calls[begin:end] if key in outside) for begin, end in later
+        ]
         if not calls:
             return {"calls": {}, "bytes": 0}
-        names = Counter(name for _, name, _ in calls[0])
+        always = calls[0]
         for each in calls[1:]:
-            names &= Counter(name for _, name, _ in each)
-        moved = [sum(size for _, name, size in each if name in names) for each in calls]
-        return {"calls": dict(names.most_common()), "bytes": min(moved)}
+            always = always & each
+        names: Counter[str] = Counter()
+        for key, count in always.items():
+            names[key[0]] += count
+        moved = sum(self._operations[key] * count for key, count in always.items())
+        return {"calls": dict(names.most_common()), "bytes": moved}
 
     def facts(self) -> dict[str, Any]:
         """Return the facts for the outcome."""
@@ -352,9 +393,10 @@ class LoopCalls:
             "beside": list(dict.fromkeys(it.name for it in beside if it.name != self.step.name)),
             "shapes": [it.name for it in shapes.values()],
             "resharded": [*self._resharded],
-            "helpers": self._helping(),
+            "helpers": self._beside(),
             "times": self.times,
             "alone": self._is_alone,
+            "trains": self.step.is_training,
             "cycle": self._cycle_facts(),
         }
 
@@ -371,8 +413,18 @@ class LoopCalls:
         functions: list[dict[str, Any]] = []
         for function in self.cycle.functions:
             last = self._alive.get(function.key, [])[-order.count(function.key) :]
-            functions.append({"name": function.name, "alive": max(last, default=None)})
-        return {"order": [self.cycle.keys.index(key) for key in order], "functions": functions}
+            functions.append(
+                {
+                    "name": function.name,
+                    "alive": max(last, default=None),
+                    "operation": not function.is_own,
+                }
+            )
+        return {
+            "order": [self.cycle.keys.index(key) for key in order],
+            "functions": functions,
+            "main": self.cycle.keys.index(self.step.key),
+        }
 
 
 def _shortest(sequence: list[Key], core: set[Key]) -> int:

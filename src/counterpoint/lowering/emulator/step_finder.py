@@ -3,7 +3,7 @@
 The program sees its devices: small functions run for real, large ones return zeros that take no
 memory (`fake_execution`), and the step is not even compiled. The step is the function with a
 backward pass that has the most FLOPs; in a program without one, the heaviest that is called
-repeatedly, or was lowered when the program ended.
+repeatedly, with nothing new beside it, or was lowered when the program ended.
 
 A step is an iteration of the loop, which may call several functions: gradients and what applies
 them, two networks in turn. So the program goes on for some iterations (`loop_calls`). That costs
@@ -19,6 +19,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +29,7 @@ from . import OUTCOME, fake_execution, gpu_attributes, stand_ins, virtual_device
 from . import jax_internals as inside
 from .fake_execution import FakeExecutions, UncompiledExecutable
 from .function import JaxObject, LoweredFunction, describe_function, lowered_for
-from .loop_calls import LoopCalls
+from .loop_calls import Key, LoopCalls
 from .write_guard import WriteGuard
 
 _SOME = 3  # names in an error
@@ -36,6 +37,9 @@ _SHARE = 0.1
 """Minimum FLOPs of a step, as a share of the heaviest function's."""
 _AGAIN = 32
 """Calls of the heaviest function without any backward pass, after which it is taken as the step."""
+_QUIET_S = 10.0
+"""Seconds without a new function, after which that one is the step although it is small enough to
+run: before, it may be what precedes training, as the steps of a game."""
 _NEVER = 1000
 """Calls of the heaviest function, without the one named by the user, after which to give up."""
 _NOT_ON_CPU = ("for platform cpu", "interpret mode is supported on CPU")
@@ -91,7 +95,12 @@ class StepFinder:
         self.remarks = virtual_devices.ChangedRequests(lambda: self._say({"event": "asked"}))
         self._guard = guard
         self._iteration: LoopCalls | None = None
+        self._untrained: LoopCalls | None = None  # as long as no function trains
+        self._times: Counter[Key] = Counter()  # calls before the step was known
+        self._zeros: set[Key] = set()  # functions that are not run
+        self._new_s = time.monotonic()  # when a function was lowered that was not known
         self._busy = False  # writing a step
+        self._is_ended = False  # by itself
         self._kept: dict[str, Any] = {}  # facts about the step
         self._fakes = FakeExecutions(
             self._called, self._hands_zeros, self._about_to_call, self._heard
@@ -178,6 +187,8 @@ class StepFinder:
         if self._iteration is not None:
             self._iteration.meet(function)
             self._write_facts(stopped=True)
+        if all(function.key != other.key for other in self._functions):
+            self._new_s = time.monotonic()
         self._functions.append(function)
         self._say({"event": "lowered", **function.facts()})
         if self._wanted is not None:
@@ -220,18 +231,12 @@ class StepFinder:
         self._guard.are_zeros = True
 
     def _called(self, function: LoweredFunction, times: int) -> None:
-        best = self._best()
-        if self._iteration is not None:
-            return
-        if self._wanted is None and function is best and times >= _AGAIN:
-            self._stop(function, "it has no backward pass, and was called repeatedly")
-        elif self._wanted is not None and function is best and times >= _NEVER:
-            self._write_facts(stopped=True)
-            self._leave()
+        del times
+        self._zeros.add(function.key)
 
     def _about_to_call(self, function: LoweredFunction, arguments: JaxObject) -> None:
         """Measure what stays alive beside a function of the loop."""
-        calls = self._iteration
+        calls = self._iteration or self._untrained
         if calls is not None and os.getpid() == self._pid and calls.measures(function):
             gc.collect(1)  # JAX leaves circles with the arguments of calls
             live, held = self._jax.live_arrays(), self._fakes.references
@@ -239,14 +244,15 @@ class StepFinder:
 
     def _heard(self, function: LoweredFunction, arguments: JaxObject, results: JaxObject) -> None:
         """Handle a call of the program's, with its arrays, which may be part of the loop."""
+        if os.getpid() != self._pid:
+            return
         calls = self._iteration
-        if calls is None or os.getpid() != self._pid:
+        if calls is None:
+            self._heard_untrained(function, arguments, results)
             return
         before = calls.step
-        if not function.is_own:
-            calls.help(function, arguments, results)
-        else:
-            calls.call(function, arguments, results)
+        calls.call(function, arguments, results)
+        if function.is_own:
             if calls.step is not before:
                 self._keep(calls.step)
             if calls.look() or calls.step is not before:
@@ -255,6 +261,43 @@ class StepFinder:
         if calls.is_over:
             self._write_facts(stopped=True)
             self._leave()
+
+    def _heard_untrained(
+        self, function: LoweredFunction, arguments: JaxObject, results: JaxObject
+    ) -> None:
+        """Handle a call before any function that trains, and end what only goes on repeating."""
+        best = self._best()
+        if best is None:
+            return
+        self._times[function.key] += 1
+        waits = best.key not in self._zeros and time.monotonic() - self._new_s < _QUIET_S
+        if self._wanted is not None:
+            if self._times[best.key] >= _NEVER and not waits:
+                self._write_facts(stopped=True)
+                self._leave()
+            return
+        calls = self._untrained
+        if calls is None or calls.step.key != best.key:
+            calls = self._untrained = LoopCalls(best)
+        calls.call(function, arguments, results)
+        if function.is_own:
+            calls.look()
+            if calls.times >= _AGAIN and calls.is_over and not waits:
+                self._take_untrained(calls, stopped=True)
+                self._leave()
+
+    def _take_untrained(self, calls: LoopCalls, *, stopped: bool) -> None:
+        """Take the loop of a program without a backward pass for its training."""
+        self._iteration = calls
+        self._keep(calls.step)
+        self._keep_cycle(calls)
+        note = None
+        if stopped:
+            note = (
+                f"{calls.step.name} has no backward pass, and was called {calls.times} times: if"
+                " the program begins to train later, name the function that does (`program=NAME`)"
+            )
+        self._write_facts(note, stopped=stopped)
 
     def _keep_cycle(self, calls: LoopCalls) -> None:
         """Write the text of each function of an iteration, in a directory of its own."""
@@ -274,11 +317,6 @@ class StepFinder:
             if function is not best:
                 function.let_go()
 
-    def _stop(self, step: LoweredFunction, note: str | None) -> None:
-        self._keep(step)
-        self._write_facts(note, stopped=True)
-        self._leave()
-
     def _leave(self) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
@@ -286,10 +324,15 @@ class StepFinder:
 
     def _end(self) -> None:
         """Handle the program's own end, or its failure."""
+        self._is_ended = True
         if os.getpid() == self._pid and self._iteration is not None:
             self._write_facts(stopped=True)
         elif os.getpid() == self._pid and not self._is_known():
             best = self._best() if self._wanted is None else None
+            calls = self._untrained
+            if best is not None and calls is not None and calls.step.key == best.key:
+                self._take_untrained(calls, stopped=False)
+                return
             if best is not None:
                 self._keep(best)
             self._write_facts(stopped=False)
@@ -328,6 +371,7 @@ class StepFinder:
         facts: dict[str, Any] = {
             "step": None,
             "stopped": stopped,
+            "ended": self._is_ended,
             "functions": [function.facts() for function in self._functions],
             "notes": [*([note] if note else []), *self.remarks.notes],
             "variables": self.remarks.variables,
