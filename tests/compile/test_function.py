@@ -102,6 +102,15 @@ def training():
 def computing(devices):
     return jax.jit(jnp.dot)(jnp.ones((4096, 4096)), jnp.ones((4096, 4096)))
 
+@jax.jit
+def jitted(w):
+    return 0.1 * (w @ w)
+
+def repeating():
+    w = jnp.ones((8, 8))
+    while True:
+        w = jitted(w)
+
 def on_cpus_only(devices):
     return jax.scipy.linalg.schur, (jax.ShapeDtypeStruct((8, 8), jnp.float32),)
 
@@ -251,6 +260,8 @@ REFUSED = {
     "step": (UsageError, r"argument: 'x'[\s\S]*step\(w, x, scale=1.0\)[\s\S]*make_step\(devices\)"),
     "training": (UsageError, r"runs jit_step here[\s\S]*-- python .*steps.py"),
     "computing": (UsageError, r"runs jit_dot here"),
+    "repeating": (UsageError, r"runs jit_jitted here"),
+    "jitted": (UsageError, r"a jitted function jitted\(w\)[\s\S]*return jitted, \(state, batch\)"),
     "unbound": (UsageError, r"unbound\(w\)|argument: 'x'"),
     "of_words": (UsageError, "neither an array"),
     "uneven": (InputError, r"uneven\(4\): 6 .* 4\n"),
@@ -280,6 +291,20 @@ def test_functions_that_can_not_be_lowered_are_told_apart(
         texts[name] = str(error).replace(str(tmp_path), "DIR")
     del texts["of_words"]  # in words of JAX's
     golden("functions.txt", cases(texts))
+
+
+@pytest.mark.system
+def test_a_file_that_trains_when_it_is_imported_says_so(tmp_path: Path, file: Path) -> None:
+    file.write_text(f"{STEPS}\ntraining()\n")
+    with pytest.raises(UsageError, match="runs jit_step when it is imported, before make_step"):
+        lower_function(f"{file}:make_step", devices=4, directory=tmp_path / "lowered", timeout_s=60)
+
+
+@pytest.mark.system
+def test_a_jitted_function_is_one_that_a_file_has(tmp_path: Path, file: Path) -> None:
+    file.write_text("import jax\n@jax.jit\ndef step(w):\n    return w @ w\n")
+    with pytest.raises(UsageError, match="it has step"):
+        lower_function(f"{file}:train", devices=4, directory=tmp_path / "lowered")
 
 
 @pytest.mark.system

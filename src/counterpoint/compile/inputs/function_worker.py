@@ -21,7 +21,9 @@ from counterpoint.compile.inputs.function import absent_device, program, target_
 from counterpoint.compile.inputs.function_process import OUTCOME
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.lowering import training_watch
+from counterpoint.core.injection import when_loaded
+from counterpoint.core.printable import some
+from counterpoint.lowering import watch_training
 
 Made: TypeAlias = Any  # the return value of the user's function
 
@@ -29,6 +31,7 @@ CONTRACT: Final = "def make_step(devices): ... return step, (state, batch)"
 """What a function has to be, for its errors."""
 
 
+_LISTED: Final = 8
 _NEAR: Final = 0.7
 """How alike two names are, of which one may be meant by the other."""
 
@@ -39,8 +42,11 @@ class ProgramTrains(BaseException):
 
 def main(directory: Path, home: str, name: str, devices: int) -> int:
     """Call the function, lower what it returns, and write the module or the error."""
+    is_imported = False
     try:
+        when_loaded("jax", lambda: watch_training(_refuse))
         make = _found(home, name)
+        is_imported = True
         with absent_device():
             workload = _workload(_called(make, name, devices))
         module = directory / f"jax_ir0001_{workload.name}_compile.mlir"
@@ -53,8 +59,10 @@ def main(directory: Path, home: str, name: str, devices: int) -> int:
         return error.exit_code
     except ProgramTrains as trains:
         what = f"it runs {trains} here, and has to return it"
+        if not is_imported:
+            what = f"{home} runs {trains} when it is imported, before {name} can be called"
         why = (
-            "it is called with the number of devices, for the step and the shapes of its"
+            "the function is called with the number of devices, for the step and the shapes of its"
             f" arguments: {CONTRACT}"
         )
         _tell(directory, {"what": what, "why": why, "next": _command(home), "kind": "usage"})
@@ -74,21 +82,26 @@ def _found(home: str, name: str) -> Callable[..., Made]:
     if callable(found):
         return cast("Callable[..., Made]", found)
     own = getattr(module, "__name__", None)  # excludes functions that it imports
-    functions = [
-        function_name
+    functions = {
+        function_name: value
         for function_name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == own
-    ]
-    near = get_close_matches(name, filter(_makes, functions), 1, _NEAR)
+        if (inspect.isfunction(value) or _is_jitted(value)) and value.__module__ == own
+    }
+    makers = [name for name, value in functions.items() if _makes(name, value)]
+    near = get_close_matches(name, makers, 1, _NEAR)
     raise UsageError(
         f"it has no function {name}",
-        why=f"it has {', '.join(functions[:8])}" if functions else "it has no functions",
+        why=f"it has {some([*functions], _LISTED)}" if functions else "it has no functions",
         next=f"{home}:{near[0]}" if near else f"name one that makes the step: {CONTRACT}",
     )
 
 
-def _makes(name: str) -> bool:
-    return not name.startswith("_")
+def _makes(name: str, function: object) -> bool:
+    return not name.startswith("_") and not _is_jitted(function)
+
+
+def _is_jitted(value: object) -> bool:
+    return callable(value) and hasattr(value, "trace") and hasattr(value, "lower")
 
 
 def _module(home: str) -> object:
@@ -126,6 +139,13 @@ def _called(make: Callable[..., Made], name: str, devices: int) -> Made:
     A parameter called `platform` is "gpu" or "tpu", as `jax.default_backend()` is there.
     """
     signature = inspect.signature(make)
+    if _is_jitted(make):
+        raise UsageError(
+            f"it is a jitted function {name}{signature}: a step, and not what makes one",
+            why="what is named is called with the number of devices, and returns the step and the"
+            " shapes of its arguments",
+            next=f"add to the file {CONTRACT.replace('step,', f'{name},')}",
+        )
     parameters = signature.parameters
     named: dict[str, Any] = {"platform": target_platform()} if "platform" in parameters else {}
     args: tuple[int, ...] = ()
@@ -141,8 +161,7 @@ def _called(make: Callable[..., Made], name: str, devices: int) -> Made:
             why=f"it is {name}{signature}",
             next=f"name one that makes the step: {CONTRACT}",
         ) from None
-    with training_watch(_refuse):
-        return make(*args, **named)
+    return make(*args, **named)
 
 
 def _refuse(name: str) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from counterpoint.core.injection.arrival import when_loaded as when_loaded
 from counterpoint.core.injection.variables import FLAG_VARIABLES as FLAG_VARIABLES
 from counterpoint.core.injection.variables import NOTED as NOTED
 from counterpoint.core.injection.variables import KeptVariables as KeptVariables

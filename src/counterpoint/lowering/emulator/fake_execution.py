@@ -27,6 +27,7 @@ from importlib import import_module
 from typing import Any
 
 from . import jax_internals as inside
+from .executions import Run, intercept_executions
 from .function import LARGE_FLOPS, JaxObject, LoweredFunction
 
 _BYTES = 1 << 28
@@ -80,35 +81,8 @@ class FakeExecutions:
 
     def install(self) -> None:
         """Replace JAX's functions that execute, and that put data on devices."""
+        intercept_executions(self._is_meant, self._execute)
         pxla: JaxObject = import_module(inside.PXLA)
-        execute = pxla.ExecuteReplicated
-        make, call = execute.__init__, execute.__call__
-
-        def __init__(self: JaxObject, *args: JaxObject, **named: JaxObject) -> None:  # noqa: N807
-            make(self, *args, **named)
-            if fakes.find(self.xla_executable) or id(self.xla_executable) in fakes._watched:
-                self.has_unordered_effects = True  # else JAX runs it next time without asking
-
-        def __call__(self: JaxObject, *args: JaxObject) -> JaxObject:  # noqa: N807
-            execution = fakes.find(self.xla_executable)
-            _, watched = fakes._watched.get(id(self.xla_executable), (None, None))
-            function = watched if execution is None else execution.function
-            if function is None:
-                return call(self, *args)
-            fakes._before(function, args)
-            if execution is None or (execution.runs and not fakes.is_filled):
-                self.has_unordered_effects = False  # as it is, for the time of the call
-                try:
-                    results = call(self, *args)
-                finally:
-                    self.has_unordered_effects = True
-            else:
-                results = fakes.call(execution, self)
-            fakes._heard(function, args, results)
-            return results
-
-        fakes = self
-        execute.__init__, execute.__call__ = __init__, __call__
         put = pxla.batched_device_put
 
         def batched_device_put(
@@ -127,6 +101,26 @@ class FakeExecutions:
 
         pxla.batched_device_put = batched_device_put
         self._zeros.put = put
+
+    def _is_meant(self, executable: JaxObject) -> bool:
+        return id(executable) in self._executables or id(executable) in self._watched
+
+    def _execute(
+        self, replicated: JaxObject, arguments: tuple[JaxObject, ...], run: Run
+    ) -> JaxObject:
+        """Run an executable, or return zeros, and let those who listen know."""
+        execution = self.find(replicated.xla_executable)
+        if execution is None:
+            _, function = self._watched[id(replicated.xla_executable)]
+        else:
+            function = execution.function
+        self._before(function, arguments)
+        if execution is None or (execution.runs and not self.is_filled):
+            results = run()
+        else:
+            results = self.call(execution, replicated)
+        self._heard(function, arguments, results)
+        return results
 
     @property
     def references(self) -> dict[int, int]:
