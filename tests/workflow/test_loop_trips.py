@@ -81,6 +81,29 @@ def test_what_is_told_precedes_what_was_measured(tmp_path: Path) -> None:
     assert seconds(trips.applied(made())[0]) == pytest.approx(6)
 
 
+def elsewhere(source: str) -> Program:
+    return made(TEXT.replace("train.py", source))
+
+
+def test_a_file_may_lie_in_another_directory_than_when_it_was_measured(tmp_path: Path) -> None:
+    trips = read_trips([], profile(tmp_path / "made", [20]))
+    told, (note,) = trips.applied(elsewhere("/home/me/train.py"))
+    assert seconds(told) == pytest.approx(40)
+    assert note.endswith("as the loop of its train.py:12")
+    assert trips.without_counts([told]) == ()
+
+
+def test_a_profile_that_counts_other_loops_says_so(tmp_path: Path) -> None:
+    trips = read_trips([], profile(tmp_path / "made", [20]))
+    told, notes = trips.applied(elsewhere("/home/me/other.py"))
+    assert notes == ()
+    (warning,) = trips.without_counts([told])
+    assert "no count for body.loop (/home/me/other.py:12)" in warning
+    assert warning.endswith("those of the loops at train.py:12")
+    (warning,) = trips.without_counts([made(entry(compute("a", "p")))])
+    assert warning.endswith("the step has no loop of unknown trip count")
+
+
 def test_a_profile_without_such_a_loop_is_refused(tmp_path: Path) -> None:
     spans = [Span("fusion", 100 * k, 50, run=k) for k in range(3)]
     write_parquet(assemble([recording(spans)], ["made"]), tmp_path / "made")

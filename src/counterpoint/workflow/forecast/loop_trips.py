@@ -66,20 +66,48 @@ class LoopTrips:
                 spread = ""
                 if found.least != found.most:
                     spread = f" ({found.least:,.0f} to {found.most:,.0f})"
+                other = found.source != provenance(program, loop).source
+                place = f", as the loop of its {found.source}" if other else ""
                 notes.append(
                     f"{loop.name} turns {trips[loop.name]:,} times{spread}, measured by"
-                    f" {self.origin}"
+                    f" {self.origin}{place}"
                 )
         return with_trips(program, trips), tuple(notes)
 
     def _measured(self, program: Program, loop: Instruction) -> MeasuredLoop | None:
+        """Return the loop of the same line, of a file that may lie in another directory there."""
         origin = provenance(program, loop)
         for exact in (True, False):
             for each in self.measured:
                 same = each.source == origin.source
                 if same and (not exact or each.scope == origin.scope):
                     return each
-        return None
+        same_name = [
+            it for it in self.measured if _file_name(it.source) == _file_name(origin.source)
+        ]
+        return same_name[0] if len({it.source for it in same_name}) == 1 else None
+
+    def without_counts(self, programs: Sequence[Program]) -> tuple[str, ...]:
+        """Return a warning if a profile was to count loops, and has none of these.
+
+        The programs have the counts that are known.
+        """
+        if not self.measured:
+            return ()
+        has = some(list(dict.fromkeys(it.source for it in self.measured)), _SHOWN)
+        open_ones = [
+            f"{loop.name} ({provenance(program, loop).source})"
+            for program in programs
+            for loop in unknown_loops(program)
+        ]
+        if open_ones:
+            lost = some(open_ones, _SHOWN)
+            return (f"{self.origin} has no count for {lost}: it has those of the loops at {has}",)
+        if any(self._measured(program, it) for program in programs for it in _loops(program)):
+            return ()
+        return (
+            f"{self.origin} counts the loops at {has}: the step has no loop of unknown trip count",
+        )
 
     def check(self, programs: Sequence[Program]) -> None:
         """Raise an error for a name that is of no loop whose count is unknown."""
@@ -102,6 +130,11 @@ class LoopTrips:
 
 def _loops(program: Program) -> Iterator[Instruction]:
     return (it for it in program.instructions if it.opcode == "while")
+
+
+def _file_name(source: str | None) -> str:
+    """Return the file and the line without the directory."""
+    return (source or "").replace("\\", "/").rpartition("/")[2]
 
 
 def _is_named(program: Program, loop: Instruction, name: str) -> bool:

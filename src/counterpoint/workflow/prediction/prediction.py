@@ -253,7 +253,8 @@ def predict(
         work = PredictionInputs(subject, pricing, options, say)
         results = forecasts(work)
         base, pricing = results.base, results.pricing
-        trips.check([part.program for part in base.parts or (base,)])
+        programs = [part.program for part in base.parts or (base,)]
+        trips.check(programs)
         say("explaining the simulated step")
         answered = list(answers(pricing, base, questions))
         return Prediction(
@@ -276,6 +277,7 @@ def predict(
             tokens=_tokens(subject),
             notes=_notes(subject, pricing, results, options),
             warnings=(
+                *trips.without_counts(programs),
                 *(text for carried in results.carried for text in carried.warnings),
                 *warnings_on_tables(where, tables),
             ),
