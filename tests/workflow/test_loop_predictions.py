@@ -15,6 +15,7 @@ from counterpoint.hardware.targets import parse_target
 from counterpoint.pgle.profiles import read_profile
 from counterpoint.report.document import FactList
 from counterpoint.report.predict import predict_document
+from counterpoint.report.predict.step_programs import names_apart
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.prediction import Prediction
 from counterpoint.workflow.subject import PredictionSubject, run_subject
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.system
 SCRIPTS = {
     "accumulation": f"TURNS = 20\n{loops.ACCUMULATION}",
     "networks": f"CRITICS = 2\n{loops.NETWORKS}",
+    "eager sum": loops.EAGER_SUM.replace("STOP", "turn > 20"),
 }
 
 
@@ -97,6 +99,47 @@ def test_all_programs_of_a_step_are_compared(
         rows = [op for op in found.ops if op.program == name]
         assert sum(op.predicted_ms or 0 for op in rows) == pytest.approx(ms, rel=0.01)
         assert sum(op.measured_ms or 0 for op in rows) == pytest.approx(ms, rel=0.01)
+
+
+UPDATES = {"jit_accum", "jit_apply_fn", "jit_add"}
+
+
+def test_what_only_applies_gradients_is_the_optimizer(prediction: Prediction) -> None:
+    ops = prediction.timeline.ops
+    for number, part in enumerate(prediction.base.parts):
+        phases = set(ops.filter(ops["program"] == number)["phase"])
+        if part.program.name in UPDATES:
+            assert phases == {"optimizer"}
+        else:
+            assert "backward" in phases
+
+
+LAMBDAS = f"""{loops.BEGIN}
+grads = jax.jit(lambda w, x: jax.grad(loss)(w, x))
+update = jax.jit(lambda w, g: [a - 0.01 * b for a, b in zip(w, g)])
+w = weights(0)
+for turn in range(20):
+    g = [a + a for a in grads(w, batch(turn))]
+    w = update(w, g)
+"""
+
+
+def test_programs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(LAMBDAS)
+    subject = run_subject(
+        [sys.executable, str(script)],
+        target=parse_target("1xH100"),
+        directory=tmp_path / "lowered",
+        timeout_s=120,
+    )
+    base = counterpoint.predict(subject, target="1xH100").base
+    names = names_apart([part.program for part in base.parts])
+    assert [name.rpartition("/")[2] for name in names] == [
+        "train.py:16)",
+        "jit_add",
+        "train.py:17)",
+    ]
 
 
 def test_the_time_of_compiling_is_that_of_all_programs(prediction: Prediction) -> None:

@@ -112,6 +112,7 @@ class LoweredFunction:
     name: str
     directory: Path
     alive_bytes: int | None  # of a device, beside the arrays of a call; None: not measured
+    updates: bool = False  # whether it applies gradients, or adds them up
 
 
 @frozen(kw_only=True)
@@ -201,6 +202,7 @@ def _cycle(
             name=function["name"],
             directory=directory / f"cycle{number}",
             alive_bytes=function["alive"],
+            updates=function["updates"],
         )
         for number, function in enumerate(found["functions"])
     )

@@ -34,6 +34,7 @@ class ProgramRuns:
     order: tuple[int, ...]
     main: int
     launch_s: float  # between two runs
+    updates: frozenset[int] = frozenset()  # the optimizer's: alone, they do not show whose they are
 
     def counted(self) -> Iterator[tuple[Simulation, int]]:
         """Yield each program's run and how often an iteration runs it."""
@@ -115,6 +116,13 @@ def _jittered(runs: ProgramRuns, gaps_s: float) -> JitteredSteps | None:
     return JitteredSteps(samples=tuple(samples.tolist()), median_s=median, p10_s=p10, p90_s=p90)
 
 
+def _ops_in_step(runs: ProgramRuns, number: int, drawn: Timeline) -> pl.DataFrame:
+    ops = drawn.ops.with_columns(pl.lit(number, pl.UInt16).alias("program"))
+    if number not in runs.updates:
+        return ops
+    return ops.with_columns(pl.lit("optimizer").cast(ops.schema["phase"]).alias("phase"))
+
+
 def _notes(runs: ProgramRuns) -> tuple[str, ...]:
     each = (note for simulation, _ in runs.counted() for note in simulation.notes)
     return tuple(dict.fromkeys(each))
@@ -160,12 +168,7 @@ def _drawn(runs: ProgramRuns) -> Timeline:
         lines=tuple(lines),
         programs=tuple(entry for each in drawn for entry in each.programs),
         ops=without_false_forward(
-            pl.concat(
-                [
-                    each.ops.with_columns(pl.lit(number, pl.UInt16).alias("program"))
-                    for number, each in enumerate(drawn)
-                ]
-            )
+            pl.concat([_ops_in_step(runs, number, each) for number, each in enumerate(drawn)])
         ),
         spans=pl.concat(spans),
         runs=pl.DataFrame(rows, schema={**RUNS}),

@@ -59,6 +59,7 @@ class CycleWorkload:
 
     workload: Workload
     alive_bytes: int | None  # None: not measured
+    updates: bool = False  # whether it applies gradients, or adds them up: the optimizer's
 
 
 @frozen(kw_only=True)
@@ -81,6 +82,11 @@ class PredictionSubject:
     order: tuple[int, ...] = ()
     main: int = 0
     """The number of the main program in the cycle."""
+
+    @property
+    def updates(self) -> frozenset[int]:
+        """The numbers of the programs in the cycle that are the optimizer's."""
+        return frozenset(number for number, part in enumerate(self.cycle) if part.updates)
 
     @property
     def devices(self) -> int:
@@ -279,6 +285,7 @@ def run_subject(  # noqa: PLR0913  as of `lower_command`
             CycleWorkload(
                 workload=load_workload(function.directory, function.name),
                 alive_bytes=function.alive_bytes,
+                updates=function.updates,
             )
             for function in lowered.cycle
         ),

@@ -410,6 +410,7 @@ class LoopCalls:
         if self.cycle is None:
             return None
         order = self.cycle.order
+        updates = self._updates(self.cycle)
         functions: list[dict[str, Any]] = []
         for function in self.cycle.functions:
             last = self._alive.get(function.key, [])[-order.count(function.key) :]
@@ -418,6 +419,7 @@ class LoopCalls:
                     "name": function.name,
                     "alive": max(last, default=None),
                     "operation": not function.is_own,
+                    "updates": function.key in updates,
                 }
             )
         return {
@@ -425,6 +427,24 @@ class LoopCalls:
             "functions": functions,
             "main": self.cycle.keys.index(self.step.key),
         }
+
+    def _updates(self, cycle: Cycle) -> set[Key]:
+        """Return those that apply gradients or add them up: what trains hands them its results.
+
+        They multiply no matrices, unlike the forward pass, which gets weights from them.
+        """
+        trains = {function.key for function in cycle.functions if function.is_training}
+        plain = {it.key for it in cycle.functions if not it.is_training and not it.flops}
+        updates: set[Key] = set()
+        while True:
+            more = {
+                taker
+                for maker, taker in self._fed
+                if taker in plain and (maker in trains or maker in updates)
+            }
+            if more <= updates:
+                return updates
+            updates |= more
 
 
 def _shortest(sequence: list[Key], core: set[Key]) -> int:

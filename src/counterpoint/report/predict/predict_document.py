@@ -24,6 +24,7 @@ from counterpoint.report.predict.predict_tables import (
     unpriced_section,
     what_if_section,
 )
+from counterpoint.report.predict.step_programs import names_apart
 from counterpoint.workflow.forecast import (
     WITHOUT_CYCLES,
     MemoryFit,
@@ -122,9 +123,10 @@ def programs_text(base: Forecast, workload: str) -> str:
     """Return the programs of a step, in the order in which they run first."""
     if not base.parts:
         return workload
+    names = names_apart([part.program for part in base.parts])
     return ", ".join(
-        f"{count} x {part.program.name}" if count > 1 else part.program.name
-        for part, count in zip(base.parts, counts_of(base), strict=True)
+        f"{count} x {name}" if count > 1 else name
+        for name, count in zip(names, counts_of(base), strict=True)
     )
 
 

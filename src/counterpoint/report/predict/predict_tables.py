@@ -15,13 +15,15 @@ from counterpoint.report.document import (
     Section,
     TextTable,
     Tone,
+    labels,
     names,
     numbers,
     places,
     table,
     words,
 )
-from counterpoint.report.places import distinct, short_path, without_middle
+from counterpoint.report.places import distinct, short_path
+from counterpoint.report.predict.step_programs import names_apart
 from counterpoint.workflow.forecast import counts_of
 from counterpoint.workflow.prediction import (
     INDIFFERENCE,
@@ -140,7 +142,7 @@ def programs_section(prediction: Prediction) -> Iterator[Section]:
     counts = counts_of(base)
     each_ms = [part.step_s * 1e3 for part in base.parts]
     rows = table(
-        names("program", [part.program.name for part in base.parts]),
+        labels("program", names_apart([part.program for part in base.parts])),
         numbers("runs", [units.count(count) for count in counts]),
         numbers("each ms", units.column(each_ms)),
         numbers("all ms", units.column(ms * n for ms, n in zip(each_ms, counts, strict=True))),
@@ -258,7 +260,7 @@ def against_section(prediction: Prediction, top: int) -> Iterator[Section]:
         names(f"{label} as", [op.measured_name or units.UNKNOWN for op in rows], rank=2),
         places("source", sources, rank=3),
     )
-    predicted, measured = units.column([found.predicted_ms, found.measured_ms])
+    predicted, measured = units.column([found.compared_ms, found.measured_ms])
     ratio = units.UNKNOWN if found.ratio is None else f"{found.ratio - 1:+.1%}"
     summary = f"predicted {predicted} ms, {label} {measured} ms: {ratio}"
     if found.program_alone:
@@ -291,7 +293,7 @@ def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
         numbers("at least ms", units.column((unpriced.low_s * 1e3 for unpriced in rows), 2)),
         numbers("at most ms", units.column((unpriced.high_s * 1e3 for unpriced in rows), 2)),
         numbers("of the step", [units.percent(unpriced.share) for unpriced in rows]),
-        names("what it is", [without_middle(it.how, _LONGEST) for it in rows], rank=1),
+        labels("what it is", [it.how for it in rows], rank=1),
     )
     share = units.percent(min(1.0, sum(unpriced.share for unpriced in found)))
     summary = f"{len(rows)} of {len(found):,}, at most {share} of the longest step in the range"

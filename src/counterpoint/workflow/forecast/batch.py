@@ -103,7 +103,9 @@ def _outcome(
     if not subject.cycle:
         return parts[0]
     alive = [part.alive_bytes for part in subject.cycle]
-    return forecast_in_turn(work.pricing, parts, subject.order, subject.main, alive)
+    return forecast_in_turn(
+        work.pricing, parts, subject.order, subject.main, alive, subject.updates
+    )
 
 
 def _scheduled(work: PredictionInputs, base: Variant, others: Sequence[Variant]) -> ForecastBatch:

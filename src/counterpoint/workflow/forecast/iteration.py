@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from counterpoint.cost import WhatIf
@@ -18,8 +18,11 @@ def forecast_in_turn(
     order: Sequence[int],
     main: int,
     alive_bytes: Sequence[int | None],
+    updates: Collection[int] = (),
 ) -> Forecast:
     """Return the forecast of a step that runs these programs in turn.
+
+    `updates` are the numbers of those that are the optimizer's.
 
     Its memory is that of the program with the highest peak, together with what the loop keeps alive
     beside it: `alive_bytes`, as far as they are known.
@@ -29,6 +32,7 @@ def forecast_in_turn(
         order=tuple(order),
         main=main,
         launch_s=pricing.model().launch_s,
+        updates=frozenset(updates),
     )
     fits = [_beside(part.memory, alive) for part, alive in zip(parts, alive_bytes, strict=True)]
     return replace(
@@ -64,6 +68,14 @@ def counts_of(forecast: Forecast) -> list[int]:
     """Return how often a step runs each part."""
     counts = Counter(forecast.order)
     return [counts[number] for number in range(len(forecast.parts))]
+
+
+def programs_seconds(forecast: Forecast) -> float:
+    """Return the seconds of a step in which its programs run, without the launches between two."""
+    if not forecast.parts:
+        return forecast.step_s
+    counted = zip(forecast.parts, counts_of(forecast), strict=True)
+    return sum(part.step_s * count for part, count in counted)
 
 
 def planned_bytes(forecast: Forecast, alive_bytes: Sequence[int | None]) -> int | None:

@@ -28,7 +28,7 @@ from counterpoint.pgle import cost_name, lookup_name
 from counterpoint.pgle.making import measured_times
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline
-from counterpoint.workflow.forecast.iteration import counts_of
+from counterpoint.workflow.forecast.iteration import counts_of, programs_seconds
 from counterpoint.workflow.forecast.ranking import Forecast
 from counterpoint.workflow.recorded_programs import recorded_programs
 
@@ -62,6 +62,7 @@ class MeasurementComparison:
 
     origin: str
     predicted_ms: float
+    predicted_program_ms: float  # without the launches between several programs
     measured_ms: float | None  # of a median step; None if no whole step was recorded
     program_ms: float | None  # the part of it in which its program runs, or all of several
     programs: int = 1  # that a step runs on either side
@@ -76,7 +77,12 @@ class MeasurementComparison:
     def ratio(self) -> float | None:
         """The ratio to the measured step, or to its program if only that can be compared."""
         whole = self.program_ms if self.program_alone else self.measured_ms
-        return self.predicted_ms / whole if whole else None
+        return self.compared_ms / whole if whole else None
+
+    @property
+    def compared_ms(self) -> float:
+        """The predicted side of the ratio."""
+        return self.predicted_program_ms if self.program_alone else self.predicted_ms
 
     @property
     def program_alone(self) -> bool:
@@ -160,6 +166,7 @@ def compare(
     return MeasurementComparison(
         origin=origin,
         predicted_ms=base.step_s * 1e3,
+        predicted_program_ms=programs_seconds(base) * 1e3,
         measured_ms=_step_ms(measured),
         program_ms=sum(ran) if ran else None,
         programs=len(found),

@@ -155,7 +155,9 @@ def _of_step(
             for one, part, it in zip(found, base.parts, subject.cycle, strict=True)
         ]
         again = [one.forecast for one in found]
-        simulated = forecast_in_turn(pricing, again, base.order, subject.main, alive)
+        simulated = forecast_in_turn(
+            pricing, again, base.order, subject.main, alive, subject.updates
+        )
     unused = {one.reason: one.forecast.program.name for one in found if not one.used}
     reasons = (f"{name}: {why}" if base.parts else why for why, name in unused.items())
     crowded = [one.crowded for one in found if one.crowded is not None]

@@ -136,7 +136,7 @@ class LoweredSide:
         if not subject.cycle:
             return parts[0]
         alive = [part.alive_bytes for part in subject.cycle]
-        return forecast_in_turn(pricing, parts, subject.order, subject.main, alive)
+        return forecast_in_turn(pricing, parts, subject.order, subject.main, alive, subject.updates)
 
 
 def carried_packages(source: Source, more: Sequence[str], cwd: Path) -> CarriedPackages:
