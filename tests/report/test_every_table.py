@@ -504,6 +504,31 @@ def test_candidates_are_shown_whole_and_counted_by_row(
     assert "tied" not in heading
 
 
+@pytest.mark.parametrize("columns", ["100", "250"])
+def test_what_is_not_priced_is_told_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    how = (
+        "66.6 MB at 2234 GB/s; 65,536 windows of 512 B, bf16 added in hardware; 112 ms if all"
+        " meet and this XLA compares and swaps"
+    )
+    path = tmp_path / "step.hlo.txt"
+    path.write_text(timelines.HLO)
+    known = counterpoint.predict(path, target="2xH100")
+    bound = UnpricedInstruction(
+        instruction="input_scatter_fusion", how=how, times=1, low_s=1e-6, high_s=1e-3, share=0.1
+    )
+    base = replace(known.base, simulation=replace(known.base.simulation, unpriced=(bound,)))
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", columns)
+    screen = Screen()
+    print_document(predict_document(replace(known, base=base), 10, "x"), screen)
+    table = screen.getvalue().partition("\nNot priced")[2].partition("\n\n")[0]
+    start = next(line.index("what it is") for line in table.splitlines() if "what it is" in line)
+    told = [line[start:] for line in table.splitlines()[2:]]
+    assert " ".join(" ".join(told).split()) == how
+
+
 @pytest.mark.parametrize("bound", [*Bound])
 def test_the_bound_of_a_collective_is_not_cut(met: Met, bound: Bound) -> None:
     """Beside long names, and with every figure that such a table has."""

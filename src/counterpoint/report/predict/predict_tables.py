@@ -293,7 +293,7 @@ def unpriced_section(prediction: Prediction, top: int) -> Iterator[Section]:
         numbers("at least ms", units.column((unpriced.low_s * 1e3 for unpriced in rows), 2)),
         numbers("at most ms", units.column((unpriced.high_s * 1e3 for unpriced in rows), 2)),
         numbers("of the step", [units.percent(unpriced.share) for unpriced in rows]),
-        labels("what it is", [it.how for it in rows], rank=1),
+        words("what it is", [it.how for it in rows]),
     )
     share = units.percent(min(1.0, sum(unpriced.share for unpriced in found)))
     summary = f"{len(rows)} of {len(found):,}, at most {share} of the longest step in the range"
