@@ -169,7 +169,7 @@ w, total = weights(0), jnp.zeros(())
 for turn in range(20):
     w, value = train_step(w, batch(turn))
     total = jnp.add(jnp.add(total, value), 1)
-    large = jnp.tile(value, (1 << 20,))
+    parts = [jnp.tile(value, (1 << 17,)) for _ in range(3)]
     if turn % 5 == 4:
         print(float(jnp.exp(total)))
 """

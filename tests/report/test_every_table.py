@@ -47,6 +47,7 @@ from counterpoint.fleet.store import RUNS
 from counterpoint.hardware.targets import parse_target
 from counterpoint.pgle.applying.movement import CollectiveMove, Movement, SchedulePosition
 from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
+from counterpoint.report import units
 from counterpoint.report.catalogue.catalogue_document import plugin_section
 from counterpoint.report.document import ColumnKind, Document, TextTable
 from counterpoint.report.explain.compare_tables import schedule_section
@@ -502,6 +503,27 @@ def test_candidates_are_shown_whole_and_counted_by_row(
     heading = " ".join(shown(base, same).partition("\nCandidates")[2].split("settings")[0].split())
     assert heading.startswith("2 in 1 row (")
     assert "tied" not in heading
+
+
+def test_of_many_programs_the_longest_are_listed_and_all_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of an optimizer that runs operation by operation."""
+    path = tmp_path / "step.hlo.txt"
+    path.write_text(timelines.HLO)
+    known = counterpoint.predict(path, target="2xH100")
+    pricing = PricingContext(target=known.target)
+    many = 23
+    base = forecast_in_turn(pricing, [known.base] * many, [*range(many)], 0, [None] * many)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "100")
+    screen = Screen()
+    print_document(predict_document(replace(known, base=base), 10, "x"), screen)
+    text = " ".join(screen.getvalue().split())
+    table = text.partition("Programs of a step ")[2].partition("Where the")[0]
+    rest = known.base.step_s * 1e3 * 3
+    assert f"3 more programs take {units.milliseconds(rest)} together" in table
+    assert f"{many} x {known.base.program.name}" in text
 
 
 @pytest.mark.parametrize("columns", ["100", "250"])

@@ -243,9 +243,11 @@ def _iteration_notes(outcome: dict[str, Any]) -> list[str]:
 
 def _operation_notes(outcome: dict[str, Any]) -> list[str]:
     """Return a note on operations outside of `jax.jit` that are programs of the step."""
-    cycle = outcome.get("cycle") or {"order": [], "functions": []}
-    each = (cycle["functions"][number] for number in cycle["order"])
-    calls = Counter[str](it["name"] for it in each if it["operation"])
+    cycle: dict[str, Any] | None = outcome.get("cycle")
+    if cycle is None:
+        return []
+    functions: list[dict[str, Any]] = [cycle["functions"][number] for number in cycle["order"]]
+    calls = Counter[str](it["name"] for it in functions if it["operation"])
     if not calls:
         return []
     compiled = f"JAX compiles each operation to a program of its own: {_listed(calls)}"

@@ -4,7 +4,7 @@ A step is an iteration of the loop: often one function, but also four gradients,
 update, or the two networks of a GAN. Arrays that one function returns and another takes tell which
 belong together: an update hands weights to the gradient, an evaluation hands nothing to anyone. An
 operation outside of `jax.jit`, as a sum of gradients, is a program of JAX's own, and belongs to an
-iteration if results pass through it from one function to the next.
+iteration if results pass through it from one function to the next, or if it moves much.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ _KEPT = 1 << 14
 """Calls that are remembered."""
 _MOST = 8
 """Functions of one iteration."""
-_MOST_OPERATIONS = 24
+_MOST_OPERATIONS = 64
 """Operations outside of `jax.jit` in one iteration, by what they compute; all are compiled."""
 _MEASURED = 32
 """Calls of an operation before which the memory beside it is measured."""
 _ALONE = 3
 """Calls after which a function that the user named is known as later calls run it."""
 _NOTABLE = 1 << 20
-"""Bytes from which on a call of JAX's own functions keeps the program from being silent."""
+"""Bytes from which on a call of JAX's own functions keeps the program from being silent, and counts
+as a part of an iteration whatever it is for."""
 
 Key = tuple[str, str]  # the name and the place of a function
 
@@ -242,7 +243,8 @@ class LoopCalls:
         if self.cycle is None or not self._is_usual:
             return False
         keys = set(self.cycle.keys)
-        return all(any((key, taker) in self._fed for taker in keys) for key in keys)
+        functions = keys - self._operations.keys()
+        return all(any((key, taker) in self._fed for taker in keys) for key in functions)
 
     def _is_within_first(self, cycle: Cycle) -> bool:
         """Return whether the calls of one function may all be of one iteration, as of a critic.
@@ -293,12 +295,13 @@ class LoopCalls:
 
     def _found(self) -> Cycle | None:
         everything = self._core()
-        passing = {key for key in everything if key in self._operations}
-        core = [key for key in everything if key not in passing]
+        core = [key for key in everything if key not in self._operations]
+        operations = self._operations.keys() & {*everything}
+        operations |= {key for key, size in self._operations.items() if size > _NOTABLE}
         while core:
             at = [place for place, key in enumerate(self._calls) if key in core]
             size = _shortest([self._calls[place] for place in at], set(core))
-            found = self._cycle(at, size, passing) if size else None
+            found = self._cycle(at, size, operations) if size else None
             if found is not None and self._returns(found):
                 return found
             core.pop()
@@ -311,10 +314,10 @@ class LoopCalls:
         """
         return any((key, self.step.key) in self._fed for key in cycle.keys)
 
-    def _cycle(self, at: list[int], size: int, passing: set[Key]) -> Cycle:
+    def _cycle(self, at: list[int], size: int, operations: set[Key]) -> Cycle:
         """Return the last iteration that was called whole, with what else is in every one.
 
-        Of operations outside of `jax.jit`, it has those through which results pass.
+        Of operations outside of `jax.jit`, it has those that are given.
         """
         sequence = [self._calls[place] for place in at]
         first = self._beginning(sequence, size)
@@ -324,7 +327,7 @@ class LoopCalls:
             if sequence[place : place + size] == sequence[first : first + size]
         ]
         places = [(at[place], at[place + size]) for place in whole]
-        left_out = self._operations.keys() - passing
+        left_out = self._operations.keys() - operations
         spans = [
             [key for key in self._calls[begin:end] if key not in left_out] for begin, end in places
         ]
@@ -336,10 +339,10 @@ class LoopCalls:
             if len(later) > 1:
                 usual = Counter(tuple(span) for span in later).most_common(1)[0][0]
                 order = [key for key in usual if key in in_all]
-        if len(passing.intersection(order)) > _MOST_OPERATIONS:
-            order = [key for key in order if key not in passing]
+        if len(operations.intersection(order)) > _MOST_OPERATIONS:
+            order = [key for key in order if key not in operations]
         distinct = list(dict.fromkeys(order))
-        if sum(key not in passing for key in distinct) > _MOST:
+        if sum(key not in operations for key in distinct) > _MOST:
             order = sequence[first : first + size]
             distinct = list(dict.fromkeys(order))
         return Cycle(order, [self._functions[key] for key in distinct], places)

@@ -6,6 +6,7 @@ and losses are those that `explain` reports for the simulated Timeline.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -45,6 +46,8 @@ _SOURCES: Final = {
     PriceSource.ANALYTIC: "formulas",
     PriceSource.BOUND: "bounds only",
 }
+_PROGRAMS: Final = 8
+"""Programs of a step that a line tells apart; if there are more, it counts them by name."""
 
 
 def predict_document(
@@ -123,11 +126,13 @@ def programs_text(base: Forecast, workload: str) -> str:
     """Return the programs of a step, in the order in which they run first."""
     if not base.parts:
         return workload
-    names = names_apart([part.program for part in base.parts])
-    return ", ".join(
-        f"{count} x {name}" if count > 1 else name
-        for name, count in zip(names, counts_of(base), strict=True)
-    )
+    programs = [part.program for part in base.parts]
+    many = len(programs) > _PROGRAMS
+    names = [program.name for program in programs] if many else names_apart(programs)
+    counts: Counter[str] = Counter()
+    for name, count in zip(names, counts_of(base), strict=True):
+        counts[name] += count
+    return ", ".join(f"{count} x {name}" if count > 1 else name for name, count in counts.items())
 
 
 def _tokens(prediction: Prediction) -> Fact:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -34,6 +35,8 @@ from counterpoint.workflow.prediction import (
 )
 
 _LONGEST: Final = 60
+_PROGRAMS: Final = 20
+"""Programs of a step that are listed, those that take longest."""
 _BOUNDS: Final = {
     False: "an upper bound: scheduled and simulated with the same costs, so no cost misleads the"
     " compiler",
@@ -139,16 +142,26 @@ def programs_section(prediction: Prediction) -> Iterator[Section]:
     base = prediction.base
     if not base.parts:
         return
-    counts = counts_of(base)
-    each_ms = [part.step_s * 1e3 for part in base.parts]
+    all_counts = counts_of(base)
+    all_names = names_apart([part.program for part in base.parts])
+    all_ms = [part.step_s * 1e3 * count for part, count in zip(base.parts, all_counts, strict=True)]
+    longest = sorted(range(len(all_ms)), key=lambda at: -all_ms[at])[:_PROGRAMS]
+    shown = sorted(longest)  # in their order
     rows = table(
-        labels("program", names_apart([part.program for part in base.parts])),
-        numbers("runs", [units.count(count) for count in counts]),
-        numbers("each ms", units.column(each_ms)),
-        numbers("all ms", units.column(ms * n for ms, n in zip(each_ms, counts, strict=True))),
-        numbers("peak", [units.size(part.memory.peak_bytes) for part in base.parts]),
+        labels("program", [all_names[at] for at in shown]),
+        numbers("runs", [units.count(all_counts[at]) for at in shown]),
+        numbers("each ms", units.column([base.parts[at].step_s * 1e3 for at in shown])),
+        numbers("all ms", units.column([all_ms[at] for at in shown])),
+        numbers("peak", [units.size(base.parts[at].memory.peak_bytes) for at in shown]),
     )
+    others = len(all_ms) - len(shown)
+    rest = math.fsum(all_ms) - math.fsum(all_ms[at] for at in shown)
     note = (
+        ""
+        if not others
+        else (f"{counted_noun(others, 'more program')} take {units.milliseconds(rest)} together. ")
+    )
+    note += (
         "A step is one iteration of the training loop. Peaks include what the loop keeps alive"
         " beside a program, as far as that is known."
     )
