@@ -205,7 +205,7 @@ def no_step(
         )
     return InputError(
         f"{shlex.join(as_typed(command))} ended without jitting a function",
-        why="code outside of jax.jit runs operation by operation and is not an XLA program",
+        why="outside of jax.jit, each operation is a program of its own: none of them is a step",
         next="put the training step in jax.jit",
     )
 
