@@ -36,7 +36,7 @@ def test_the_reported_median_is_that_of_whole_steps(
         if marked and begin <= start and start + length <= end
     ]
     timeline = assemble([recording(spans, markers=markers)], ["cut"])
-    found = step_times(select(timeline), "")
+    found = step_times(select(timeline), "", {})
     begun = {span.start for span in spans}
     whole = {
         length

@@ -268,6 +268,7 @@ def _explained(
     attributed, ops, collectives = data.attributed, data.ops, data.cached(collective_profile)
     parts = data.breakdown if selection.occurrences else None
     use = utilization(selection, ops, parts.idle_ms if parts else None, chip_of(data))
+    in_step = programs_in_step(selection)
     how = timeline.step_rule if step is None else f"step {step} alone; {timeline.step_rule}"
     findings, failures = judge(data) if parts else ((), ())
     return Explanation(
@@ -277,6 +278,7 @@ def _explained(
             *timeline.notes,
             *check_target(data),
             *_more_notes(timeline, selection),
+            *steps_by_build(selection, in_step),
             *_above_peak(use),
             *startup(data),
             *failures,
@@ -291,8 +293,8 @@ def _explained(
         device_kind=" and ".join(sorted({d.kind for d in timeline.devices})),
         basis=str(timeline.basis),
         truncated=timeline.truncated,
-        programs=tuple(_programs(selection)),
-        steps=step_times(selection, how),
+        programs=tuple(_programs(selection, in_step)),
+        steps=step_times(selection, how, in_step),
         breakdown=parts,
         phases=phases(selection, attributed) if selection.occurrences else None,
         devices=_per_device(attributed),
@@ -310,7 +312,7 @@ _KEPT: Final = 1_000_000
 """Spans of a Timeline that an Explanation keeps: about 50 MB."""
 
 
-def _programs(selection: Selection) -> list[ProgramUse]:
+def _programs(selection: Selection, parts: Mapping[int, ProgramInStep]) -> list[ProgramUse]:
     timeline = selection.timeline
     counted = pl.lit(value=True) if timeline.chosen is None else pl.col("step").is_not_null()
     runs = (
@@ -323,7 +325,6 @@ def _programs(selection: Selection) -> list[ProgramUse]:
             ),
         )
     )
-    parts = programs_in_step(selection)
     absent = ProgramInStep(runs=0, ms=0.0, place=None, builds=())
     return [
         ProgramUse(
@@ -378,7 +379,6 @@ def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:
             f"what a step consists of is the mean of {looked} of"
             f" {looked + selection.not_looked_into} typical steps; step times are those of all"
         )
-    notes += steps_by_build(selection)
     if not selection.occurrences:
         notes.append("no complete step was found, so there are no figures per step")
     return notes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -11,7 +11,7 @@ import polars as pl
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import IDLE, PHASES, STATES
 from counterpoint.diagnose.selection import Selection, WindowKind, device_slices
-from counterpoint.diagnose.step_programs import main_programs, programs_in_step
+from counterpoint.diagnose.step_programs import ProgramInStep, main_programs
 from counterpoint.timeline import Lane
 
 _SPREAD: Final = 10
@@ -69,8 +69,8 @@ class Phases:
     other_ms: float
 
 
-def step_times(selection: Selection, how: str) -> StepTimes:
-    """Return median and spread of the step time."""
+def step_times(selection: Selection, how: str, parts: Mapping[int, ProgramInStep]) -> StepTimes:
+    """Return median and spread of the step time, and how long its programs run."""
     lengths = selection.step_lengths_ms
     p10, p90 = np.percentile(lengths, [10, 90]) if len(lengths) >= _SPREAD else (None, None)
     return StepTimes(
@@ -80,20 +80,19 @@ def step_times(selection: Selection, how: str) -> StepTimes:
         max_ms=max(lengths, default=None),
         p10_ms=None if p10 is None else float(p10),
         p90_ms=None if p90 is None else float(p90),
-        execution_ms=_execution_ms(selection),
+        execution_ms=_execution_ms(selection, parts),
         window=selection.window,
         window_ms=selection.median_ms if selection.lengths_ms else None,
         how=how,
     )
 
 
-def _execution_ms(selection: Selection) -> float | None:
+def _execution_ms(selection: Selection, parts: Mapping[int, ProgramInStep]) -> float | None:
     timeline = selection.timeline
     if timeline.step_program is None or selection.window is WindowKind.PROFILE:
         return None
     if selection.window is WindowKind.RUN:
         return selection.median_ms
-    parts = programs_in_step(selection)
     own = {
         timeline.step_program,
         *(it for main in main_programs(parts) for it in parts[main].builds),

@@ -116,11 +116,12 @@ def main_programs(parts: Mapping[int, ProgramInStep]) -> tuple[int, ...]:
     return tuple(program for program, part in parts.items() if part.ms >= least)
 
 
-def steps_by_build(selection: Selection) -> Iterator[str]:
+def steps_by_build(selection: Selection, parts: Mapping[int, ProgramInStep]) -> Iterator[str]:
     """Yield a note on the steps of each build, where a step runs one or another of a function."""
     timeline = selection.timeline
-    parts = programs_in_step(selection)
     several = [part for part in (parts[main] for main in main_programs(parts)) if part.builds[1:]]
+    if not several:
+        return
     lengths = (
         timeline.steps.filter("steady")
         .group_by("step")
