@@ -197,6 +197,27 @@ def test_too_many_operations_are_left_out_and_counted(tmp_path: Path) -> None:
     assert "which are left out" in note
 
 
+def test_a_batch_that_one_device_makes_is_no_program_of_all(tmp_path: Path) -> None:
+    script = f"""{loops.BEGIN}
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+mesh = jax.make_mesh((jax.device_count(),), ("data",), axis_types=(AxisType.Auto,))
+sharded = NamedSharding(mesh, PartitionSpec("data"))
+
+@jax.jit
+def train_step(w, x):
+    value, g = jax.value_and_grad(loss)(w, x)
+    return [a - 0.01 * b for a, b in zip(w, g)], value
+
+w = weights(0)
+for turn in range(20):
+    x = jax.random.normal(jax.random.key(turn), (8192, SIZE))  # 2 MiB
+    w, value = train_step(w, jax.device_put(x, sharded))
+"""
+    found = lower(tmp_path, script, devices=8)
+    assert found.cycle == ()
+    assert found.name == "jit_train_step"
+
+
 def test_a_step_without_helpers_names_none(tmp_path: Path) -> None:
     assert not any("JAX's own" in note for note in lower(tmp_path, loops.plain()).notes)
 

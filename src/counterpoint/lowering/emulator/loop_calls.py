@@ -26,6 +26,8 @@ _SETTLED_S = 1.5
 """Seconds after which a cycle that repeats, or a function that takes its own results, is all."""
 _WAIT_S = 3.0
 """Seconds for which the rest of an iteration is waited for, while the program calls something."""
+_FIRST_S = 30.0
+"""Seconds for which its second call is waited for, while operations are new: each is traced."""
 _KEPT = 1 << 14
 """Calls that are remembered."""
 _MOST = 8
@@ -115,6 +117,7 @@ class LoopCalls:
         if function.is_own:
             self.meet(function)
         elif key not in self._operations:
+            self.heard_s = time.monotonic()
             self._operations[key] = sum(_bytes(array) for array in (*arguments, *results))
         if self._operations.get(key, 0) > _NOTABLE:
             self.heard_s = time.monotonic()
@@ -218,7 +221,10 @@ class LoopCalls:
         if self._first_s is None:
             return False
         passed_s = time.monotonic() - self._first_s
-        if self.times >= _CALLS or passed_s > 2 * _WAIT_S:
+        waited_for_s = 2 * _WAIT_S
+        if self.times == 1 and not self.is_silent(_WAIT_S):
+            waited_for_s = _FIRST_S
+        if self.times >= _CALLS or passed_s > waited_for_s:
             return True
         return self._is_settled and self._is_measured and passed_s > _SETTLED_S
 
@@ -294,10 +300,14 @@ class LoopCalls:
         )
 
     def _found(self) -> Cycle | None:
-        everything = self._core()
+        everything = [key for key in self._core() if self._is_on_all_devices(key)]
         core = [key for key in everything if key not in self._operations]
         operations = self._operations.keys() & {*everything}
-        operations |= {key for key, size in self._operations.items() if size > _NOTABLE}
+        operations |= {
+            key
+            for key, size in self._operations.items()
+            if size > _NOTABLE and self._is_on_all_devices(key)
+        }
         while core:
             at = [place for place, key in enumerate(self._calls) if key in core]
             size = _shortest([self._calls[place] for place in at], set(core))
@@ -306,6 +316,10 @@ class LoopCalls:
                 return found
             core.pop()
         return None
+
+    def _is_on_all_devices(self, key: Key) -> bool:
+        """Return whether it runs on the step's devices: one alone may make the next batch."""
+        return self._functions[key].devices == self.step.devices
 
     def _returns(self, cycle: Cycle) -> bool:
         """Return whether an iteration hands the step what it needs for the next.
@@ -328,6 +342,7 @@ class LoopCalls:
         ]
         places = [(at[place], at[place + size]) for place in whole]
         left_out = self._operations.keys() - operations
+        left_out |= {key for key in self._functions if not self._is_on_all_devices(key)}
         spans = [
             [key for key in self._calls[begin:end] if key not in left_out] for begin, end in places
         ]
