@@ -57,7 +57,7 @@ for number in range(12):
 
 @pytest.mark.parametrize(
     ("program", "least_ms"),
-    [(LOADER_THREAD, 40), (READS_ITS_LOSS, 25), (IN_TURN, 25)],
+    [(LOADER_THREAD, 30), (READS_ITS_LOSS, 18), (IN_TURN, 18)],
     ids=["loader thread", "reads its loss", "devices in turn"],
 )
 def test_a_device_that_waits_for_the_host_does_not_wait_between_kernels(
