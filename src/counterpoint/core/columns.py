@@ -23,6 +23,7 @@ __all__ = [
     "at_least",
     "column_medians",
     "distinct",
+    "nesting_ends",
     "order_by",
     "union",
     "values_of",
@@ -256,3 +257,24 @@ def as_ranges(numbers: Iterable[int]) -> str:
     if len(ranges) > _RANGES:
         return f"{', '.join(shown)}, and others up to {ranges[-1][1]}"
     return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1]))) if shown else "none"
+
+
+def nesting_ends(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return ends such that spans nest: a span ends where one starts that outlasts it.
+
+    Spans are in order of start, the longer ones first. A GPU may start a kernel before the one
+    ahead of it in the stream has finished; an annotation begins in its constructor, and outlasts
+    that function's frame. The last start before the end of each overlapping span bounds those that
+    may outlast it.
+    """
+    overlapping = np.flatnonzero(start[1:] < end[:-1])
+    if not len(overlapping):
+        return end
+    ends = end[overlapping]
+    past = np.searchsorted(start, ends, side="left")
+    bounds = np.stack([overlapping + 1, past], axis=1).ravel()
+    crossed = np.maximum.reduceat(np.append(end, 0), bounds)[::2] > ends
+    cut = end.copy()
+    for span, stop in zip(overlapping[crossed], past[crossed], strict=True):
+        cut[span] = start[span + 1 + np.argmax(end[span + 1 : stop] > end[span])]
+    return cut

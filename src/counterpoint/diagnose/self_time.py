@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core.columns import nesting_ends
+
 Longs = NDArray[np.int64]
 
 
@@ -58,10 +60,9 @@ def _without_children(start: NDArray[np.int64], duration: NDArray[np.int64]) -> 
     deeper that start before it ends, and their durations come from a running sum per level.
     """
     end = start + duration
-    overlapping = np.flatnonzero(start[1:] < end[:-1])
-    if not len(overlapping):
+    if not (start[1:] < end[:-1]).any():
         return duration
-    end = _cut_where_crossed(start, end, overlapping)
+    end = nesting_ends(start, end)
     duration = end - start
     depth = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
     first_after = np.searchsorted(start, end, side="left")
@@ -72,19 +73,3 @@ def _without_children(start: NDArray[np.int64], duration: NDArray[np.int64]) -> 
         nested = below[np.maximum(first_after[at_level], at_level + 1)] - below[at_level + 1]
         own[at_level] -= nested
     return np.maximum(own, 0)
-
-
-def _cut_where_crossed(start: Longs, end: Longs, overlapping: Longs) -> Longs:
-    """Return ends such that spans nest: a span ends where one starts that outlasts it.
-
-    A GPU may start a kernel before the one ahead of it in the stream has finished. The last start
-    before the end of each `overlapping` span bounds those that may outlast it.
-    """
-    ends = end[overlapping]
-    past = np.searchsorted(start, ends, side="left")
-    bounds = np.stack([overlapping + 1, past], axis=1).ravel()
-    crossed = np.maximum.reduceat(np.append(end, 0), bounds)[::2] > ends
-    cut = end.copy()
-    for span, stop in zip(overlapping[crossed], past[crossed], strict=True):
-        cut[span] = start[span + 1 + np.argmax(end[span + 1 : stop] > end[span])]
-    return cut

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.columns import Intervals, order_by, union, values_of
+from counterpoint.core.columns import Intervals, nesting_ends, order_by, union, values_of
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.causes import CAUSES, IdleCause
 
@@ -86,7 +86,6 @@ def thread(
         np.int64,
     )
     traced = np.array([text.startswith(TRACED) for text in names], bool)
-    end = _nesting(start, end, traced[name])
     parent, depth = _parents(start, end)
     own = table[name]
     own[np.isin(name, _around_calls(name, own, parent, depth)) & ~traced[name]] = _UNKNOWN
@@ -104,31 +103,13 @@ def _outer_first(events: pl.DataFrame) -> tuple[Longs, Longs, Longs]:
     order = order_by(start, -duration)
     order = order[duration[order] > 0]
     start = start[order]
-    return start, start + duration[order], events["name"].to_numpy()[order].astype(np.int64)
+    end = nesting_ends(start, start + duration[order])
+    return start, end, events["name"].to_numpy()[order].astype(np.int64)
 
 
 def _around_calls(name: Longs, own: Longs, parent: Longs, depth: Longs) -> Longs:
     """Return names of events without a cause of their own that contain calls of programs."""
     return values_of(name[_containing(own == _DISPATCH, parent, depth) & (own == _NONE)])
-
-
-_CREATING: Final = 16
-"""Events that begin between the frame that creates an annotation and the annotation, at most."""
-
-
-def _nesting(start: Longs, end: Longs, traced: NDArray[np.bool_]) -> Longs:
-    """Return ends with which events nest: a frame ends where an annotation begins that outlasts it.
-
-    An annotation begins in its constructor, whose frame ends shortly after that.
-    """
-    end = end.copy()
-    annotation = np.flatnonzero(~traced)
-    for before in range(1, _CREATING):
-        own = annotation[annotation >= before]
-        frame = own - before
-        cut = (end[frame] > start[own]) & (end[frame] < end[own]) & traced[frame]
-        end[frame[cut]] = np.maximum(start[own[cut]], start[frame[cut]])
-    return end
 
 
 def _parents(start: Longs, end: Longs) -> tuple[Longs, Longs]:
