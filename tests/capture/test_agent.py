@@ -632,7 +632,7 @@ def test_processes_of_one_job_profile_the_same_steps(tmp_path: Path) -> None:
         )
         for rank in range(2)
     ]
-    errors = [child.communicate(timeout=100)[1] for child in children]
+    errors = [child.communicate(timeout=300)[1] for child in children]
     assert [child.returncode for child in children] == [0, 0], errors
 
     both = [Left(0, "", "", tmp_path / f"rank{rank}") for rank in range(2)]

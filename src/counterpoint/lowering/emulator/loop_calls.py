@@ -98,9 +98,13 @@ class LoopCalls:
         """Number of calls of the step."""
         return self._times[self.step.key]
 
+    def hear(self) -> None:
+        """Note that the program does something, so is not silent."""
+        self.heard_s = time.monotonic()
+
     def meet(self, function: LoweredFunction) -> None:
         """Handle a function that was lowered or called."""
-        self.heard_s = time.monotonic()
+        self.hear()
         if self._first_s is None or function is self.step:
             return
         if function not in self._met:
@@ -117,10 +121,9 @@ class LoopCalls:
         if function.is_own:
             self.meet(function)
         elif key not in self._operations:
-            self.heard_s = time.monotonic()
             self._operations[key] = sum(_bytes(array) for array in (*arguments, *results))
         if self._operations.get(key, 0) > _NOTABLE:
-            self.heard_s = time.monotonic()
+            self.hear()
         if len(self._calls) >= _KEPT:
             return
         if function.is_own:

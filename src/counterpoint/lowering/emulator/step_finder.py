@@ -183,6 +183,8 @@ class StepFinder:
             self._modules[id(module)] = function
             function.module = module  # keeps its id unique
         if not function.is_own:
+            if self._iteration is not None:
+                self._iteration.hear()  # an operation for shapes that are new: it takes time
             return
         if self._iteration is not None:
             self._iteration.meet(function)
