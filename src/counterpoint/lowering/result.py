@@ -83,7 +83,7 @@ class EmulatorReports:
         elif line["event"] == "found":
             name = line["name"]
             self._say(f"found {name}: looking for other functions of the iteration")
-        else:
+        elif line["event"] != "heard":
             self._say(f"{line['name']} is not run; its results are zeros")
 
     def notes(self) -> list[str]:

@@ -185,6 +185,7 @@ class StepFinder:
         if not function.is_own:
             if self._iteration is not None:
                 self._iteration.hear()  # an operation for shapes that are new: it takes time
+                self._say({"event": "heard"})  # so the launcher waits, too
             return
         if self._iteration is not None:
             self._iteration.meet(function)
