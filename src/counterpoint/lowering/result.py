@@ -27,6 +27,10 @@ _NAMED: Final = 6
 """Functions of JAX's own that a note names."""
 
 
+_SAYS: Final = {"asked": "has_queried_backend", "stood_in": "has_stand_ins"}
+"""Events that say no more than that something is true."""
+
+
 class EmulatorReports:
     """The lines that the emulator has written so far, and their meaning."""
 
@@ -67,10 +71,8 @@ class EmulatorReports:
             self.functions.append(line)
             name = line["name"]
             self._say(f"lowered {name} (`program={name}` stops there)")
-        elif line["event"] == "asked":
-            self.has_queried_backend = True
-        elif line["event"] == "stood_in":
-            self.has_stand_ins = True
+        elif line["event"] in _SAYS:
+            setattr(self, _SAYS[line["event"]], True)
         elif line["event"] == "kept":
             self._kept.append(line["name"])
             self._say(f"{line['name']} is not changed")
