@@ -27,7 +27,8 @@ _SETTLED_S = 1.5
 _WAIT_S = 3.0
 """Seconds for which the rest of an iteration is waited for, while the program calls something."""
 _FIRST_S = 30.0
-"""Seconds for which its second call is waited for, while operations are new: each is traced."""
+"""Seconds of work for which its second call is waited for, while operations are new: each is
+traced and compiled, which takes several times as long on a machine that does other things, too."""
 _KEPT = 1 << 14
 """Calls that are remembered."""
 _MOST = 8
@@ -87,6 +88,7 @@ class LoopCalls:
         self._fed: set[tuple[Key, Key]] = set()
         self._alive: dict[Key, list[int]] = {}
         self._first_s: float | None = None  # when the step was called first
+        self._first_worked_s = 0.0  # processor time until then
         self._met: list[LoweredFunction] = []
         self._operations: dict[Key, int] = {}  # JAX's own functions, and bytes of a call
         self._resharded: dict[str, None] = {}  # functions lowered again for what later calls pass
@@ -132,6 +134,7 @@ class LoopCalls:
             self._functions[key] = function  # as it was lowered last
         if key == self.step.key and self._first_s is None:
             self._first_s = time.monotonic()
+            self._first_worked_s = time.process_time()
         for array in arguments:
             with suppress(TypeError):  # not an array
                 self._taken[id(array)] = (weakref.ref(array), len(self._calls))
@@ -224,10 +227,9 @@ class LoopCalls:
         if self._first_s is None:
             return False
         passed_s = time.monotonic() - self._first_s
-        waited_for_s = 2 * _WAIT_S
         if self.times == 1 and not self.is_silent(_WAIT_S):
-            waited_for_s = _FIRST_S
-        if self.times >= _CALLS or passed_s > waited_for_s:
+            return time.process_time() - self._first_worked_s > _FIRST_S
+        if self.times >= _CALLS or passed_s > 2 * _WAIT_S:
             return True
         return self._is_settled and self._is_measured and passed_s > _SETTLED_S
 
