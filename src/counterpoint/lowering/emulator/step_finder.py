@@ -37,9 +37,10 @@ _SHARE = 0.1
 """Minimum FLOPs of a step, as a share of the heaviest function's."""
 _AGAIN = 32
 """Calls of the heaviest function without any backward pass, after which it is taken as the step."""
-_QUIET_S = 10.0
-"""Seconds without a new function, after which that one is the step although it is small enough to
-run: before, it may be what precedes training, as the steps of a game."""
+_QUIET_S, _LONGEST_QUIET_S = 10.0, 60.0
+"""Seconds of the program's work without a new function, and seconds in all if it only waits, after
+which that one is the step although it is small enough to run: before, it may be what precedes
+training, as the steps of a game."""
 _NEVER = 1000
 """Calls of the heaviest function, without the one named by the user, after which to give up."""
 _NOT_ON_CPU = ("for platform cpu", "interpret mode is supported on CPU")
@@ -98,7 +99,7 @@ class StepFinder:
         self._untrained: LoopCalls | None = None  # as long as no function trains
         self._times: Counter[Key] = Counter()  # calls before the step was known
         self._zeros: set[Key] = set()  # functions that are not run
-        self._new_s = time.monotonic()  # when a function was lowered that was not known
+        self._new_s = self._times_s()  # when a function was lowered that was not known
         self._busy = False  # writing a step
         self._is_ended = False  # by itself
         self._kept: dict[str, Any] = {}  # facts about the step
@@ -191,7 +192,7 @@ class StepFinder:
             self._iteration.meet(function)
             self._write_facts(stopped=True)
         if all(function.key != other.key for other in self._functions):
-            self._new_s = time.monotonic()
+            self._new_s = self._times_s()
         self._functions.append(function)
         self._say({"event": "lowered", **function.facts()})
         if self._wanted is not None:
@@ -229,6 +230,11 @@ class StepFinder:
             if calls is not None and not self._busy and calls.is_silent(_SILENT_S):
                 self._write_facts(stopped=True)
                 self._leave()
+
+    @staticmethod
+    def _times_s() -> tuple[float, float]:
+        """Return the processor time of the program, which other programs don't delay, and now."""
+        return time.process_time(), time.monotonic()
 
     def _hands_zeros(self) -> None:
         self._guard.are_zeros = True
@@ -273,7 +279,9 @@ class StepFinder:
         if best is None:
             return
         self._times[function.key] += 1
-        waits = best.key not in self._zeros and time.monotonic() - self._new_s < _QUIET_S
+        worked_s, passed_s = (now - new for now, new in zip(self._times_s(), self._new_s))  # noqa: B905  Python 3.9 lacks it
+        is_new = worked_s < _QUIET_S and passed_s < _LONGEST_QUIET_S
+        waits = best.key not in self._zeros and is_new
         if self._wanted is not None:
             if self._times[best.key] >= _NEVER and not waits:
                 self._write_facts(stopped=True)
