@@ -1,0 +1,143 @@
+"""The table: each program, how it is profiled, and what `explain` has to say first.
+
+`expects` are the codes of which one has to be the first finding; none: nothing may cost more than
+3% of the step. `says` is what that finding must name: the function, the op, the kind of work.
+`size` tells where the true size comes from: LOST, the program's own stopwatch around the trouble,
+or GAIN, the steps with and without it, both without a profile. `also` are codes that are true, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Size(Enum):
+    """Where the true size of a trouble comes from."""
+
+    LOST = "timed in the program"
+    GAIN = "steps with and without it"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program, profiled in one way or in several."""
+
+    program: str
+    expects: tuple[str, ...] = ()
+    says: str = ""  # a regular expression, anywhere in the finding
+    size: Size = Size.UNKNOWN
+    within: float = 0.25  # of the true size
+    also: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ("markers",)
+    devices: int = 1
+    step: bool = True  # the loop's own steps are what explain has to call a step
+
+
+LOST, GAIN = Size.LOST, Size.GAIN
+SEEN = ("markers", "plain", "host3", "unnumbered", "profiler", "perfetto", "run-python")
+"""Ways that record Python."""
+UNSEEN = ("nopython", "host1", "run")
+"""Ways that don't: what the host did between its calls is not in the profile."""
+
+CASES: tuple[Case, ...] = (
+    # Batches
+    Case("inputs.sleeping_loader", ("STEP302",), "load_batch", LOST, ways=SEEN),
+    Case("inputs.sleeping_loader", ("STEP301", "STEP302"), "unrecorded|not show", LOST, ways=UNSEEN),
+    Case("inputs.working_loader", ("STEP302",), "get_batch|tokenize", LOST, ways=("markers", "plain")),
+    Case("inputs.loader_before_the_marker", ("STEP301", "STEP302"), "read_records", LOST),
+    Case("inputs.generator", ("STEP302",), "batches", GAIN),
+    Case("inputs.iterator_class", ("STEP302",), "__next__", LOST),
+    Case("inputs.slow_loader_thread", ("STEP302",), "Queue|get|produce", LOST, ways=("markers", "plain", "run-python")),
+    Case("inputs.futures", ("STEP302", "STEP301"), "prepare", LOST),
+    Case("inputs.every_fifth_batch", ("STEP309",), "open_next_file|load_batch", LOST, ways=("markers", "plain")),
+    Case("inputs.slower_and_slower", ("STEP302", "STEP309"), "load_batch", LOST),
+    Case("inputs.annotated", ("STEP301", "STEP302"), "data", LOST),
+    Case("inputs.annotated", ("STEP301", "STEP302"), "data", LOST, ways=("nopython",)),
+    Case("inputs.fast_loader_thread", ways=("markers", "plain")),
+    # The host
+    Case("host.item_then_python", ("STEP301", "STEP304"), "log_metrics", LOST),
+    Case("host.many_floats", ("STEP304",), "", LOST, within=0.5),
+    Case("host.metrics_every_sixth", ("STEP309",), "write_metrics", LOST, ways=("markers", "plain")),
+    Case("host.checkpoint_every_fourth", ("STEP309",), "save_checkpoint", LOST, ways=("markers", "plain")),
+    Case("host.small_checkpoint_every_third", ("STEP309",), "save_weights", LOST),
+    Case("host.hook_every_fourth", ("STEP309",), "evaluate_bleu", LOST, ways=("markers", "plain")),
+    Case("host.one_outlier", ("STEP309",), "refresh_token", LOST, ways=("markers", "run-python")),
+    Case("host.validation_every_sixth", ("STEP309",), "validate", LOST, ways=("markers", "plain")),
+    Case("host.garbage_collection", ("STEP301",), "(?i)garbage|gc", LOST),
+    Case("host.slow_writes", ("STEP301",), "write_line", LOST),
+    Case("host.fetch_in_marker", ("STEP301", "STEP304"), "render", LOST),
+    Case("host.busy_python_thread", ("STEP311",), "count_words", GAIN, within=0.5, ways=("markers", "run-python")),
+    Case("host.compressing_threads", ("STEP311",), "compress", GAIN, within=0.5),
+    Case("host.held_lock", ("STEP301", "STEP309"), "flush_metrics|lock|acquire", LOST, within=0.5),
+    Case("host.actor_thread"),
+    # Transfers
+    Case("transfers.big_device_put", ("STEP305",), "", LOST),
+    Case("transfers.numpy_argument", ("STEP305",), "", GAIN),
+    Case("transfers.transposed_device_put", ("STEP305",), "", LOST),
+    Case("transfers.results_to_the_host", ("STEP304", "STEP305"), "(?i)copies|copy", LOST),
+    Case("transfers.reshard", ("STEP305",), "", LOST, devices=4),
+    Case("transfers.offload", ("STEP305",), "", LOST),
+    Case("transfers.small_batches"),
+    Case("transfers.ahead"),
+    # Compiling
+    Case("compiles.another_shape", ("STEP303",), "train_step.*shape", GAIN, ways=("markers", "plain", "nopython")),
+    Case("compiles.static_learning_rate", ("STEP303",), "(?i)static", GAIN),
+    Case("compiles.new_function", ("STEP303",), "(?i)new function|made anew|another function", GAIN),
+    Case("compiles.loaded_from_the_cache", ("STEP303",), "(?i)trace", GAIN),
+    Case("compiles.closure", ("STEP303",), "(?i)function|closure", GAIN),
+    Case("compiles.first_step_compiles"),
+    Case("compiles.lengths", ("STEP309",), "(?i)shapes|programs|lengths"),
+    # Devices
+    Case("devices.slow_device", ("STEP105",), "device 2", GAIN, devices=4, within=0.4),
+    Case("devices.slow_device_in_turn", ("STEP105",), "", GAIN, devices=4, within=0.4),
+    Case("devices.large_all_reduce", ("STEP101", "STEP102", "STEP104"), "", GAIN, devices=4, within=0.4),
+    Case("devices.gather_first", ("STEP101", "STEP102", "STEP104"), "", devices=4),
+    Case("devices.experts", ("STEP101", "STEP102", "STEP104"), "", devices=4),
+    Case("devices.chain_of_sums", ("STEP107", "STEP103"), "", devices=4),
+    Case("devices.pipeline", ("STEP109",), "", devices=4),
+    Case("devices.tensor_parallel", ("STEP101", "STEP102", "STEP105"), "all-reduce", devices=4),
+    Case("devices.devices_in_turn", ("STEP301", "STEP304"), "", GAIN, devices=4, within=0.5),
+    Case("devices.balanced", devices=4),
+    # Code outside of jit
+    Case("eager.eager_update", ("STEP310",), r"\d\d\d", GAIN, within=0.5, ways=("markers", "plain", "run", "nopython")),
+    Case("eager.not_jitted", ("STEP310",), "", GAIN, within=0.5),
+    Case("eager.disabled_jit", ("STEP310",), "", GAIN, within=0.5),
+    Case("eager.schedule", ("STEP310",), "", GAIN, within=0.5),
+    Case("eager.tiny_steps", ("STEP310",), "", GAIN, within=0.5, ways=("markers", "nopython")),
+    # Callbacks
+    Case("callbacks.pure_callback", ("STEP308",), "edit_distance", LOST, ways=("markers", "nopython", "run")),
+    Case("callbacks.callback_in_the_step", ("STEP308",), "reward", LOST),
+    Case("callbacks.ordered_callback", ("STEP308",), "write_metrics", LOST),
+    Case("callbacks.debug_prints", ("STEP308",), "", GAIN, within=0.5),
+    # Operations
+    Case("ops.sort", ("STEP506",), "(?i)sort", GAIN, within=0.3),
+    Case("ops.scatter", ("STEP506",), "(?i)scatter", GAIN, within=0.3),
+    Case("ops.gather", ("STEP506",), "(?i)gather", GAIN, within=0.3),
+    Case("ops.cumulative_sum", ("STEP506",), "(?i)cumulative|reduce-window|cumsum", GAIN, within=0.3),
+    Case("ops.transposes", ("STEP504", "STEP506"), "(?i)transpose|layout", GAIN, within=0.4),
+    Case("ops.random_masks", ("STEP506",), "(?i)random|threefry", GAIN, within=0.4),
+    Case("ops.float64", ("STEP508",), "float64", GAIN, within=0.4),
+    Case("ops.convolution"),
+    Case("ops.copies_in_a_loop", ("STEP505", "STEP504"), "cop", within=0.4),
+    Case("ops.no_donation", ("STEP509", "STEP505"), "(?i)donat", GAIN),
+    Case("ops.rematerialised", ("STEP401",), "", GAIN, within=0.4),
+    Case("ops.one_hot"),
+    # Nothing to find
+    Case("clean.plain_mlp", ways=("markers", "plain", "nopython", "host3", "unnumbered", "profiler", "perfetto", "run", "run-plain")),
+    Case("clean.never_blocked", ways=("markers", "plain")),
+    Case("clean.scanned", ways=("markers", "plain")),
+    Case("clean.accumulated", ways=("markers", "plain", "run-plain")),
+    Case("clean.adversarial", ways=("markers", "plain", "run-plain")),
+    Case("clean.critic_five_times", ways=("markers", "plain")),
+    Case("clean.evaluated", ways=("markers", "plain")),
+    Case("clean.evaluated_often", ways=("markers",), step=False),
+    Case("clean.nested_markers"),
+    Case("clean.several_updates", ways=("markers", "plain")),
+    Case("clean.large_numbers"),
+    Case("clean.one_number"),
+    Case("clean.one_step"),
+    Case("clean.two_steps"),
+    Case("clean.matrix_products", ways=("markers", "plain")),
+)

@@ -1,0 +1,29 @@
+"""Run one program of the zoo: `python benchmarks/causes/program.py inputs.sleeping_loader ...`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from causes.recorder import WAYS, Recorder
+
+
+def main() -> None:
+    """Run the program named on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name")
+    parser.add_argument("--way", choices=WAYS, default="markers")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--fixed", action="store_true", help="without its trouble")
+    given = parser.parse_args()
+    module, name = given.name.split(".")
+    program = getattr(import_module(f"causes.programs.{module}"), name)
+    program(Recorder(given.way, given.out, given.fixed))
+
+
+if __name__ == "__main__":
+    main()
