@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Final
 
 import numpy as np
@@ -91,7 +92,12 @@ EACH_RUN: Final = " for each run of "
 _COUNTED: Final = "numbered from 0"
 
 _WARM_UP: Final = 1.05
-"""A leading step this many times longer than every later one is warm-up."""
+"""A leading step this many times longer than every later one may be warm-up."""
+
+_DECAYS: Final = 0.5
+"""It is not if a later one exceeds the median by this share of what the leading one does: then it
+is one of several slow steps, of a hook for example.
+"""
 
 
 @frozen(eq=False)
@@ -393,13 +399,20 @@ def _steady(whole: dict[int, float]) -> tuple[list[int], list[str]]:
     if len(numbers) > 1:
         notes.append(f"step {numbers[0]} is left out of the statistics: it is the profile's first")
         numbers, times = numbers[1:], times[1:]
-    while len(numbers) > _REMAIN and times[0] > _WARM_UP * max(times[1:]):
+    while len(numbers) > _REMAIN and _warms_up(times):
         notes.append(
             f"step {numbers[0]} is left out as warm-up: {times[0]:,.1f} ms, later steps take at"
             f" most {max(times[1:]):,.1f} ms"
         )
         numbers, times = numbers[1:], times[1:]
     return numbers, notes
+
+
+def _warms_up(times: Sequence[float]) -> bool:
+    """Return whether the first of the steps is longer than all others as none of them is."""
+    first, later = times[0], max(times[1:])
+    usual = median(times[1:])
+    return first > _WARM_UP * later and later - usual < _DECAYS * (first - usual)
 
 
 def _step_of_run(runs: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:

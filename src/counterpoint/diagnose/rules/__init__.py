@@ -56,6 +56,7 @@ from counterpoint.diagnose.rules import (
     slow_remote_calls,
     small_collectives,
     synchronous_collective,
+    uneven_steps,
     unsharded_batch,
 )
 from counterpoint.diagnose.step_data import StepData
@@ -89,6 +90,7 @@ RULES: Final[tuple[StepRule, ...]] = (
     late_batch,
     kernel_gaps,
     slow_compile,
+    uneven_steps,
     rematerialization,
     compiler_remat,
     memory_margin,
