@@ -69,7 +69,9 @@ class IdleEvent(NamedTuple):
     def text(self, names: Sequence[str]) -> str:
         """Return the innermost event, with the event that determined the cause if it is another."""
         inner, giver = names[self.inner], names[self.giver]
-        return inner if inner == giver or self.cause not in _NAMED_BY_OUTER else f"{inner} in {giver}"
+        return (
+            inner if inner == giver or self.cause not in _NAMED_BY_OUTER else f"{inner} in {giver}"
+        )
 
 
 @frozen(eq=False, slots=False)

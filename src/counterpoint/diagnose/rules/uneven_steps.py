@@ -211,18 +211,25 @@ def _detail(
     if state in _DEVICES:
         did = f"in {_steps(slow)} {_DEVICES[state]}, {ms_text(ms)}"
     elif cause in _DOES:
-        did = f"in {_steps(slow)} devices are idle {ms_text(ms)} longer while the host {_DOES[cause]}"
+        did = (
+            f"in {_steps(slow)} devices are idle {ms_text(ms)} longer while the host {_DOES[cause]}"
+        )
         did += f", most in {named[0][0]}" if named else ""
     else:
         did = f"in {_steps(slow)} devices are idle {ms_text(ms)} longer, and the profile does not show why"
-    return f"{did}; the other {slow.count - len(slow.longer_ms)} steps take {ms_text(slow.short_ms)}"
+    return (
+        f"{did}; the other {slow.count - len(slow.longer_ms)} steps take {ms_text(slow.short_ms)}"
+    )
 
 
 def _remedy(data: StepData, cause: IdleCause | None) -> Remedy:
     return advise(
         data,
-        _REMEDIES.get(cause, "find out what these steps do that the others don't, and do it less"
-        " often or beside the training")
+        _REMEDIES.get(
+            cause,
+            "find out what these steps do that the others don't, and do it less"
+            " often or beside the training",
+        )
         if cause
         else "find out why devices have more to do in these steps: batches of another length, or"
         " other programs",
