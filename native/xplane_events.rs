@@ -13,7 +13,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// Changes with the layout of the structures that Python passes; it refuses another one.
-const LAYOUT: u32 = 3;
+const LAYOUT: u32 = 4;
 
 const EVENT: u8 = 0x22;
 const METADATA: u8 = 0x08;
@@ -28,6 +28,13 @@ const NAMED: u8 = 1;
 /// The value is the position of the text, which Python numbers.
 const SPELLED: u8 = 2;
 
+const KEPT: i32 = 0;
+const LEFT_OUT: i32 = 1;
+const END: i32 = 2;
+
+/// An op's mark of its end that comes no later than this after its event adds nothing.
+const AT_ONCE_PS: i64 = 5_000_000;
+
 /// Columns of stats at most: more are decoded in Python.
 const MOST_COLUMNS: usize = 32;
 
@@ -38,9 +45,9 @@ pub struct Input {
     /// The column of each stat by its metadata id; -1: not wanted.
     slots: *const i8,
     slot_count: usize,
-    /// 1 for each metadata id whose events are left out.
-    left_out: *const u8,
-    left_out_count: usize,
+    /// What each metadata id is: KEPT, LEFT_OUT, or END + the id of the op whose end it marks.
+    kinds: *const i32,
+    kind_count: usize,
     /// The rows that there is room for.
     capacity: usize,
     columns: usize,
@@ -174,19 +181,26 @@ fn decode_stat(
 
 enum Decoded {
     Event(Event),
+    /// The end of an op with this metadata id.
+    End(i64, Event),
     LeftOut,
     Summary,
 }
 
+fn kind_of(kinds: &[i32], metadata: u64) -> i32 {
+    usize::try_from(metadata).ok().and_then(|id| kinds.get(id)).copied().unwrap_or(KEPT)
+}
+
 fn decode_event(
-    data: &[u8], mut at: usize, end: usize, slots: &[i8], left_out: &[u8], stats: &mut Stats,
+    data: &[u8], mut at: usize, end: usize, slots: &[i8], kinds: &[i32], stats: &mut Stats,
 ) -> Option<Decoded> {
     stats.known = 0;
     let (mut metadata, mut offset, mut duration, mut timed) = (0u64, 0u64, 0u64, true);
     if at < end && data[at] == METADATA {
         (metadata, at) = varint(data, at + 1, end)?;
     }
-    if usize::try_from(metadata).ok().and_then(|id| left_out.get(id)) == Some(&1) {
+    let kind = kind_of(kinds, metadata);
+    if kind == LEFT_OUT {
         return Some(Decoded::LeftOut);
     }
     while at < end {
@@ -221,21 +235,27 @@ fn decode_event(
         return Some(Decoded::Summary);
     }
     let (metadata, offset, duration) = (metadata as i64, offset as i64, duration as i64);
-    Some(Decoded::Event(Event { metadata, offset, duration }))
+    let event = Event { metadata, offset, duration };
+    Some(if kind < END { Decoded::Event(event) } else { Decoded::End(i64::from(kind - END), event) })
 }
 
-/// Decode events until there is no more room, or another field follows, and hand them on.
+/// Decode events until there is no more room, or another field follows, and hand them on, each with
+/// the id of the op whose end it marks, or -1.
 fn decode(
-    data: &[u8], slots: &[i8], left_out: &[u8], capacity: usize, outcome: &mut Outcome,
-    mut take: impl FnMut(usize, &Event, &Stats) -> Option<()>,
+    data: &[u8], slots: &[i8], kinds: &[i32], capacity: usize, outcome: &mut Outcome,
+    mut take: impl FnMut(usize, i64, &Event, &Stats) -> Option<()>,
 ) -> Option<()> {
     let mut stats = Stats::new();
     let mut at = 0;
     while outcome.rows < capacity && at < data.len() && data[at] == EVENT {
         let (begin, finish) = delimited(data, at + 1, data.len())?;
-        match decode_event(data, begin, finish, slots, left_out, &mut stats)? {
+        match decode_event(data, begin, finish, slots, kinds, &mut stats)? {
             Decoded::Event(event) => {
-                take(outcome.rows, &event, &stats)?;
+                take(outcome.rows, -1, &event, &stats)?;
+                outcome.rows += 1;
+            }
+            Decoded::End(op, event) => {
+                take(outcome.rows, op, &event, &stats)?;
                 outcome.rows += 1;
             }
             Decoded::LeftOut => outcome.left_out += 1,
@@ -248,13 +268,13 @@ fn decode(
     Some(())
 }
 
-/// The data, slots and left-out ids of an input; None if it has too many columns.
-unsafe fn parts<'a>(input: &Input) -> Option<(&'a [u8], &'a [i8], &'a [u8])> {
+/// The data, slots and kinds of an input; None if it has too many columns.
+unsafe fn parts<'a>(input: &Input) -> Option<(&'a [u8], &'a [i8], &'a [i32])> {
     let slots = from_raw_parts(input.slots, input.slot_count);
     let within = |slot: &i8| usize::try_from(*slot).map_or(true, |slot| slot < input.columns);
     (input.columns <= MOST_COLUMNS && slots.iter().all(within)).then(|| {
-        let left_out = from_raw_parts(input.left_out, input.left_out_count);
-        (from_raw_parts(input.data, input.size), slots, left_out)
+        let kinds = from_raw_parts(input.kinds, input.kind_count);
+        (from_raw_parts(input.data, input.size), slots, kinds)
     })
 }
 
@@ -267,7 +287,7 @@ pub unsafe extern "C" fn decode_events(
     input: *const Input, output: *const ColumnOutput, outcome: *mut Outcome,
 ) -> u32 {
     let (input, output, outcome) = (&*input, &*output, &mut *outcome);
-    let Some((data, slots, left_out)) = parts(input) else { return 1 };
+    let Some((data, slots, kinds)) = parts(input) else { return 1 };
     let capacity = input.capacity;
     let cells = input.columns * capacity;
     let metadata = from_raw_parts_mut(output.metadata, capacity);
@@ -276,7 +296,7 @@ pub unsafe extern "C" fn decode_events(
     let value = from_raw_parts_mut(output.value, cells);
     let known = from_raw_parts_mut(output.known, cells);
     let kind = from_raw_parts_mut(output.kind, cells);
-    let done = decode(data, slots, left_out, capacity, outcome, |row, event, stats| {
+    let done = decode(data, slots, kinds, capacity, outcome, |row, _, event, stats| {
         metadata[row] = event.metadata;
         offset[row] = event.offset;
         duration[row] = event.duration;
@@ -310,6 +330,9 @@ pub struct Arrangement {
     graph: i32,
     device: i32,
     step: i32,
+    /// What joins an op with the mark of its end, which may be on another thread.
+    producer: i32,
+    consumer: i32,
     /// Events that have it are few, and left to Python with their batch.
     memory: i32,
 }
@@ -323,6 +346,11 @@ pub struct ArrangedOutput {
     work_has_run: *mut u8,
     work_kind: *mut u32,
     work_device: *mut u32,
+    /// Work whose end is not marked at once, and marks of ends that came later.
+    open_row: *mut i64,
+    open_id: *mut i64,
+    end_time: *mut i64,
+    end_id: *mut i64,
     kind_metadata: *mut i64,
     kind_value: *mut i64,
     kind_known: *mut u8,
@@ -341,6 +369,8 @@ pub struct ArrangedOutput {
 #[repr(C)]
 pub struct Arranged {
     work: usize,
+    opens: usize,
+    ends: usize,
     kinds: usize,
     devices: usize,
     others: usize,
@@ -416,12 +446,14 @@ pub unsafe extern "C" fn arrange_events(
 ) -> u32 {
     let (input, how, output) = (&*input, &*how, &*output);
     let (outcome, arranged) = (&mut *outcome, &mut *arranged);
-    let Some((data, slots, left_out)) = parts(input) else { return 1 };
+    let Some((data, slots, event_kinds)) = parts(input) else { return 1 };
     let (capacity, columns) = (input.capacity, input.columns);
     let longs = |column: *mut i64| from_raw_parts_mut(column, capacity);
     let codes = |column: *mut u32| from_raw_parts_mut(column, capacity);
     let (work_start, work_duration) = (longs(output.work_start), longs(output.work_duration));
     let (work_run, kind_metadata) = (longs(output.work_run), longs(output.kind_metadata));
+    let (open_row, open_id) = (longs(output.open_row), longs(output.open_id));
+    let (end_time, end_id) = (longs(output.end_time), longs(output.end_id));
     let work_has_run = from_raw_parts_mut(output.work_has_run, capacity);
     let (work_kind, work_device) = (codes(output.work_kind), codes(output.work_device));
     let kind_value = from_raw_parts_mut(output.kind_value, capacity * columns);
@@ -434,7 +466,10 @@ pub unsafe extern "C" fn arrange_events(
     let (marker_duration, marker_step) = (longs(output.marker_duration), longs(output.marker_step));
     let (mut kinds, mut devices, mut names) = (Numbers::new(), Numbers::new(), Numbers::new());
     let (mut work, mut others, mut markers) = (0, 0, 0);
-    let done = decode(data, slots, left_out, capacity, outcome, |_, event, stats| {
+    let (mut opens, mut ends) = (0, 0);
+    // The op of the last event, its end by its own account, and what joins it with its mark.
+    let mut last: Option<(i64, i64, i64)> = None;
+    let done = decode(data, slots, event_kinds, capacity, outcome, |_, ended, event, stats| {
         let (low, high) = (event.offset.min(event.duration), event.offset.max(event.duration));
         if low < -how.latest || high > how.latest || event.duration < 0 || stats.spelled > 0 {
             return None; // damage, which Python words; or texts, whose ids it gives
@@ -443,6 +478,15 @@ pub unsafe extern "C" fn arrange_events(
             return None;
         }
         let start = event.offset + how.base;
+        if ended >= 0 {
+            if matches!(last, Some((op, end, _)) if op == ended && start <= end + AT_ONCE_PS) {
+                last = None;
+            } else if stats.has(how.consumer) {
+                (end_time[ends], end_id[ends]) = (start, stats.get(how.consumer));
+                ends += 1;
+            }
+            return Some(());
+        }
         if how.all_work == 1 || stats.has(how.op) && stats.has(how.device) {
             work_start[work] = start;
             work_duration[work] = event.duration;
@@ -465,6 +509,13 @@ pub unsafe extern "C" fn arrange_events(
             work_device[work] = devices.number(stats.get(how.device), |number| {
                 device[number] = stats.get(how.device);
             });
+            if let Some((_, _, id)) = last.take() {
+                (open_row[opens], open_id[opens]) = (work as i64 - 1, id);
+                opens += 1;
+            }
+            if stats.has(how.producer) {
+                last = Some((event.metadata, start + event.duration, stats.get(how.producer)));
+            }
             work += 1;
             return Some(());
         }
@@ -485,7 +536,13 @@ pub unsafe extern "C" fn arrange_events(
         }
         Some(())
     });
+    if let Some((_, _, id)) = last {
+        (open_row[opens], open_id[opens]) = (work as i64 - 1, id);
+        opens += 1;
+    }
     arranged.work = work;
+    arranged.opens = opens;
+    arranged.ends = ends;
     arranged.kinds = kinds.len();
     arranged.devices = devices.len();
     arranged.others = others;

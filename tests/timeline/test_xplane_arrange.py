@@ -112,7 +112,7 @@ def read_host(data: bytes, line: PlaneLine, *, compiled: bool) -> list[tuple[obj
         len(data),
         WANTED,
         Strings(NAMES),
-        lambda events: arrange_host(events, line, ORIGIN_NS),
+        lambda events: arrange_host(events, line, ORIGIN_NS, wanted.ends),
         compiled_host(WANTED, line, ORIGIN_NS) if compiled else None,
     )
     return [(*host_as_rows(host), skipped) for host, skipped in batches]

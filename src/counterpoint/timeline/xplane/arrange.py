@@ -19,8 +19,10 @@ from counterpoint.timeline.xplane import native
 from counterpoint.timeline.xplane.events import Events, EventSelection, Stat
 from counterpoint.timeline.xplane.lines import Compiled
 from counterpoint.timeline.xplane.planes import (
+    CONSUMER,
     LATEST_PS,
     MEMORY_STATS,
+    PRODUCER,
     USED_STAT,
     PlaneLine,
     base_ps,
@@ -70,6 +72,20 @@ class StepMarkers:
 
 
 @frozen(eq=False)
+class LateEnds:
+    """Ends of ops that were marked later than their events tell, or by another thread.
+
+    `row` are rows of ops that go on after their events, with the `producer` that also the mark of
+    its end has, as `consumer`, wherever that is.
+    """
+
+    row: Longs
+    producer: Longs
+    end_ps: Longs
+    consumer: Longs
+
+
+@frozen(eq=False)
 class ArrangedHost:
     """Events of a host thread: ops with their devices, as rows of `ordinals`, and the others.
 
@@ -79,6 +95,7 @@ class ArrangedHost:
     ops: ArrangedSpans
     ordinals: Sequence[int]
     device: Codes
+    ends: LateEnds
     markers: StepMarkers
     memory: Events
     memory_start_ps: Longs
@@ -117,19 +134,23 @@ def arrange_spans(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedSp
     )
 
 
-def arrange_host(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedHost:
-    """Separate the events of a host thread."""
+def arrange_host(
+    events: Events, line: PlaneLine, origin_ns: int, ends: Mapping[int, int]
+) -> ArrangedHost:
+    """Separate the events of a host thread; `ends` has the op of each mark of an end."""
+    ended = _ended(events, ends)
     on_device = events.known("hlo_op") & events.known("device_ordinal")
     ops = events.select(on_device, events.stats)
     ordinals = ops.stats["device_ordinal"].value if len(ops) else _NO_ROWS
     first, device = distinct([ordinals])
-    others = events.select((events.duration_ps > 0) & ~on_device)
+    others = events.select((events.duration_ps > 0) & ~on_device & (ended == _NONE))
     named, name = distinct([others.metadata])
     memory = events.select(events.known(USED_STAT), MEMORY_STATS & events.stats.keys())
     return ArrangedHost(
         ops=arrange_spans(ops, line, origin_ns),
         ordinals=ordinals[first].tolist(),
         device=device,
+        ends=_late_ends(events, ended, on_device, starts(line, events, origin_ns)),
         markers=_markers(events, on_device, line, origin_ns),
         memory=memory,
         memory_start_ps=starts(line, memory, origin_ns),
@@ -138,6 +159,34 @@ def arrange_host(events: Events, line: PlaneLine, origin_ns: int) -> ArrangedHos
         names=others.metadata[named].tolist(),
         name=name,
     )
+
+
+def _ended(events: Events, ends: Mapping[int, int]) -> Longs:
+    """Return the op of which each event marks the end; -1: it does not."""
+    ids, kind = np.unique(events.metadata, return_inverse=True)
+    return np.array([ends.get(key, _NONE) for key in ids.tolist()], np.int64)[kind]
+
+
+def _late_ends(
+    events: Events, ended: Longs, on_device: NDArray[np.bool_], start: Longs
+) -> LateEnds:
+    """Pair ops with the marks that follow at once, and return the others."""
+    producer, consumer = events.stats.get(PRODUCER), events.stats.get(CONSUMER)
+    if producer is None or consumer is None:
+        return LateEnds(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS)
+    work, marks = np.flatnonzero(on_device), np.flatnonzero(ended != _NONE)
+    before = np.searchsorted(work, marks) - 1
+    last = work[np.maximum(before, 0)] if len(work) else np.zeros(len(marks), np.int64)
+    over = start[last] + events.duration_ps[last] + native.AT_ONCE_PS
+    at_once = (before >= 0) & (events.metadata[last] == ended[marks]) & (start[marks] <= over)
+    of_mark = np.flatnonzero(at_once)
+    _, first = np.unique(before[of_mark], return_index=True)
+    paired = of_mark[first]
+    row = np.setdiff1d(np.arange(len(work)), before[paired])
+    row = row[producer.known[work[row]]]
+    late = np.delete(marks, paired)
+    late = late[consumer.known[late]]
+    return LateEnds(row, producer.value[work[row]], start[late], consumer.value[late])
 
 
 def _markers(
@@ -192,6 +241,8 @@ def _roles(wanted: EventSelection, *, all_work: bool) -> native.Roles:
         graph=column(GRAPH_STAT),
         device=column("device_ordinal"),
         step=column("step_num"),
+        producer=column(PRODUCER),
+        consumer=column(CONSUMER),
         memory=column(USED_STAT),
     )
 
@@ -228,6 +279,7 @@ def _host(found: native.ArrangedColumns, names: Sequence[str]) -> ArrangedHost:
         ops=ops,
         ordinals=longs["device"].tolist(),
         device=found.codes["work_device"],
+        ends=LateEnds(longs["open_row"], longs["open_id"], longs["end_time"], longs["end_id"]),
         markers=StepMarkers(
             longs["marker_metadata"],
             longs["marker_start"],

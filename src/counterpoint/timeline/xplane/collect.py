@@ -68,6 +68,8 @@ class Collector:
         self._ops = _Ops()
         self._summaries = 0
         self._spans = GrowingTable(SPANS, nullable="run_key")
+        self._going_on: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._ended: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._host = GrowingTable(HOST_EVENTS)
         self._transfers = TransferCollector()
         self._memory: list[pl.DataFrame] = []
@@ -142,9 +144,11 @@ class Collector:
                 n: self.device(Device(ordinal=n, kind="cpu")) for n in sorted(arranged.ordinals)
             }
             index = [number[ordinal] for ordinal in arranged.ordinals]
+            self._going_on.append((arranged.ends.row + self._spans.rows, arranged.ends.producer))
             self._add_spans(
                 plane, Coded(np.array(index, np.uint16), arranged.device), arranged.ops, False
             )
+        self._ended.append((arranged.ends.consumer, arranged.ends.end_ps))
         self._add_markers(plane, arranged.markers)
         if len(arranged.memory):
             from counterpoint.timeline.xplane.memory import memory_changes
@@ -214,6 +218,7 @@ class Collector:
     ) -> Recording:
         """Build the Recording."""
         transfer_table, transfer_notes = self._transfers.finish(self.devices)
+        self._extend_to_ends()
         return Recording(
             source=source,
             host=host,
@@ -233,6 +238,15 @@ class Collector:
             notes=(*notes, *self._notes(), *transfer_notes),
             truncated=truncated,
         )
+
+    def _extend_to_ends(self) -> None:
+        """Let ops last until their ends are marked, where that is later than their events tell."""
+        if not self._going_on or not self._ended:
+            return
+        row, producer = map(np.concatenate, zip(*self._going_on, strict=True))
+        consumer, end_ps = map(np.concatenate, zip(*self._ended, strict=True))
+        _, own, mark = np.intersect1d(producer, consumer, return_indices=True)
+        self._spans.extend(row[own], end_ps[mark])
 
     def _memory_of_devices(self) -> pl.DataFrame:
         if not self._memory:

@@ -10,6 +10,7 @@ field by field, more slowly, with the same result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from types import EllipsisType
 from typing import Final, TypeVar
 
@@ -118,11 +119,13 @@ class EventSelection:
     """The events to keep and the stats to read.
 
     `skipped` holds metadata ids of the profiler's internal events; stats are read only for the
-    rest. `stats` maps a stat's metadata id to the name of its column.
+    rest. `stats` maps a stat's metadata id to the name of its column, `ends` the id of the mark of
+    an op's end to that of the op.
     """
 
     stats: Mapping[int, str]
     skipped: frozenset[int]
+    ends: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @property
     def columns(self) -> Sequence[str]:

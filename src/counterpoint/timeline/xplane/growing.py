@@ -73,6 +73,19 @@ class GrowingTable:
         """The bytes that the rows take."""
         return self._rows * self._row_bytes
 
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self._rows
+
+    def extend(self, rows: NDArray[np.int64], end_ps: NDArray[np.int64]) -> None:
+        """Let the spans in these rows last until these times, if they end before."""
+        while self._pending:
+            self._pending.popleft().result()
+        if len(rows):
+            start, duration = self._columns["start_ps"], self._columns["dur_ps"]
+            duration[rows] = np.maximum(duration[rows], end_ps - start[rows])
+
     def expect(self, rows: int) -> None:
         """Make room for about so many more rows."""
         self._room = max(self._room, self._rows + rows)

@@ -115,7 +115,7 @@ class _Line(Generic[T]):
             return self.arrange(_events(decoded, names)), None, decoded.left_out
 
         raw = np.frombuffer(self.data[start : self.end], np.uint8)
-        return native.BatchReader(raw, slots(self.wanted), _left_out(self.wanted), len(names), make)
+        return native.BatchReader(raw, slots(self.wanted), _kinds(self.wanted), len(names), make)
 
     def in_python(self, start: int, end: int) -> Iterator[tuple[T, int, int]]:
         """Decode a block of events in Python, each batch with the position after the block."""
@@ -163,11 +163,14 @@ def _decode_compiled(
         yield from line.in_python(start, line.end)
 
 
-def _left_out(wanted: EventSelection) -> NDArray[np.uint8]:
-    table = np.zeros(LARGEST_ID, np.uint8)
-    ids = np.fromiter(wanted.skipped, np.int64, len(wanted.skipped))
-    table[ids[(ids >= 0) & (ids < len(table))]] = 1
-    return table[: int(ids.max(initial=0)) + 1]
+def _kinds(wanted: EventSelection) -> NDArray[np.int32]:
+    """Return what events of each metadata id are, for the decoder."""
+    skipped = dict.fromkeys(wanted.skipped, native.LEFT_OUT)
+    given = skipped | {mark: native.END + op for mark, op in wanted.ends.items()}
+    known = {key: kind for key, kind in given.items() if 0 <= key < LARGEST_ID}
+    table = np.full(max(known, default=0) + 1, native.KEPT, np.int32)
+    table[[*known]] = [*known.values()]
+    return table
 
 
 def _number_texts(batch: NDArray[np.uint8], decoded: native.EventColumns, strings: Strings) -> None:

@@ -93,4 +93,4 @@ def _add_host_markers(data: memoryview, planes: Sequence[Plane], collector: Coll
 
 def _only_marks(line: PlaneLine, origin_ns: int, events: Events) -> ArrangedHost:
     marks = events.select(events.known(STEP_STAT), events.stats)
-    return arrange_host(marks, line, origin_ns)
+    return arrange_host(marks, line, origin_ns, {})

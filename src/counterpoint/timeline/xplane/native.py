@@ -32,10 +32,16 @@ LIBRARY: Final = Path(__file__).with_name("_events.so")
 SWITCH: Final = "COUNTERPOINT_NATIVE"
 """Environment variable; `off` decodes in Python."""
 
-_LAYOUT: Final = 3
+_LAYOUT: Final = 4
 _ROOM: Final = 4 << 20
 _SMALL: Final = 128 << 10
 _MOST_THREADS: Final = 4
+KEPT, LEFT_OUT, END = 0, 1, 2
+"""What events of a metadata id are; of an END, the id of its op is added."""
+
+AT_ONCE_PS: Final = 5_000_000
+"""An op's mark of its end that comes no later than this after its event adds nothing."""
+
 NAMED, SPELLED = 1, 2
 """Kinds of values besides numbers: the id of a text, and the position of a text in the batch."""
 
@@ -50,7 +56,7 @@ class _DecodeInput(ctypes.Structure):
     _fields_ = (
         ("data", _POINTER), ("size", _SIZE),
         ("slots", _POINTER), ("slot_count", _SIZE),
-        ("left_out", _POINTER), ("left_out_count", _SIZE),
+        ("kinds", _POINTER), ("kind_count", _SIZE),
         ("capacity", _SIZE), ("columns", _SIZE),
     )  # fmt: skip
 
@@ -66,18 +72,22 @@ class _DecodeOutcome(ctypes.Structure):
 class _Arrangement(ctypes.Structure):
     _fields_ = [
         *_fields(ctypes.c_int64, "base latest"),
-        *_fields(ctypes.c_int32, "all_work op module program run graph device step memory"),
+        *_fields(ctypes.c_int32, "all_work op module program run graph device step"),
+        *_fields(ctypes.c_int32, "producer consumer memory"),
     ]
 
 
 _LONG_COLUMNS: Final = (
     *("work_start", "work_duration", "work_run", "kind_metadata", "device", "other_start"),
+    *("open_row", "open_id", "end_time", "end_id"),
     *("other_duration", "name_metadata", "marker_metadata", "marker_start", "marker_duration"),
     "marker_step",
 )
 _CODE_COLUMNS: Final = ("work_kind", "work_device", "other_name")
 _COUNTS: Final = {
     "work": "work",
+    "open": "opens",
+    "end": "ends",
     "kind": "kinds",
     "device": "devices",
     "other": "others",
@@ -90,14 +100,15 @@ _COUNTS: Final = {
 class _ArrangedOutput(ctypes.Structure):
     _fields_ = _fields(
         _POINTER,
-        "work_start work_duration work_run work_has_run work_kind work_device kind_metadata"
+        "work_start work_duration work_run work_has_run work_kind work_device"
+        " open_row open_id end_time end_id kind_metadata"
         " kind_value kind_known kind_type device other_start other_duration other_name"
         " name_metadata marker_metadata marker_start marker_duration marker_step",
     )
 
 
 class _ArrangeOutcome(ctypes.Structure):
-    _fields_ = _fields(_SIZE, "work kinds devices others names markers")
+    _fields_ = _fields(_SIZE, "work opens ends kinds devices others names markers")
 
 
 class _Filled(ctypes.Structure):
@@ -139,14 +150,14 @@ class EventBatch:
     data: Bytes
     count: int
     slots: NDArray[np.int8]
-    left_out: Bytes
+    kinds: NDArray[np.int32]
     columns: int
 
     def as_input(self) -> ctypes.Structure:
         """Return what the library is given."""
         return _DecodeInput(
             self.data.ctypes.data, len(self.data), self.slots.ctypes.data, len(self.slots),
-            self.left_out.ctypes.data, len(self.left_out), self.count, self.columns,
+            self.kinds.ctypes.data, len(self.kinds), self.count, self.columns,
         )  # fmt: skip
 
 
@@ -195,6 +206,8 @@ class Roles:
     graph: int
     device: int
     step: int
+    producer: int
+    consumer: int
     memory: int
 
 
@@ -202,20 +215,20 @@ class BatchReader(Iterator[tuple[EventBatch, T]]):
     """Yields batches of events from the first byte on, and what `make` makes of each in a thread.
 
     The threads begin at once, and are a few batches ahead. The batches end at a field that is no
-    event, or at an event that is cut off. `slots` gives the column of each stat id; `left_out` is 1
-    for metadata ids to leave out.
+    event, or at an event that is cut off. `slots` gives the column of each stat id, `kinds` what
+    events of each metadata id are: KEPT, LEFT_OUT, or END and the id of the op whose end they mark.
     """
 
     def __init__(
         self,
         data: Bytes,
         slots: NDArray[np.int8],
-        left_out: Bytes,
+        kinds: NDArray[np.int32],
         columns: int,
         make: Callable[[EventBatch], T],
     ) -> None:
         self._data = data
-        self._given = (slots, left_out, columns)
+        self._given = (slots, kinds, columns)
         self._make = make
         self._lock = Lock()
         self._pending = deque[Future[tuple[EventBatch, T] | None]]()
@@ -319,7 +332,7 @@ def arrange(
     }
     how = _Arrangement(
         base_ps, latest_ps, roles.all_work, roles.op, roles.module, roles.program, roles.run,
-        roles.graph, roles.device, roles.step, roles.memory,
+        roles.graph, roles.device, roles.step, roles.producer, roles.consumer, roles.memory,
     )  # fmt: skip
     columns = longs | codes | flags | {"kind_value": kind_value}
     output = _ArrangedOutput(**{name: column.ctypes.data for name, column in columns.items()})

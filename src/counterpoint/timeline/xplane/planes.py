@@ -37,6 +37,9 @@ MODULE_LINE: Final = "XLA Modules"
 STEP_LINE: Final = "Steps"
 STEP_STAT: Final = "step_num"
 OP_STATS: Final = ("hlo_op", "hlo_module", "program_id", "run_id")
+PRODUCER, CONSUMER = "_p", "_c"
+"""Stats of an event that another one follows from, and of that one: they have the same value."""
+
 USED_STAT: Final = "bytes_allocated"
 MEMORY_STATS: Final = frozenset(
     (
@@ -50,8 +53,16 @@ MEMORY_STATS: Final = frozenset(
 )
 """Stats of the events of allocators (memory.py)."""
 
-# Marks written by the thread pool: zero-length, half of all events of a CPU profile.
-_BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
+_BOOKKEEPING: Final = "ThreadpoolListener::"
+"""Marks of thread pools, without a length."""
+
+_END: Final = "end: "
+"""The mark of the end of a CPU device's op: its event is over when the thread that started it goes
+on, while other threads still work on it. Half of all events of a CPU profile are such marks.
+"""
+
+_MOST_OPS: Final = 1 << 30
+"""Metadata ids of ops are below this: the decoder's table has 32 bits."""
 
 StatValue = int | float | str | bytes
 
@@ -157,13 +168,20 @@ class Plane:
 
     def selection(self, stats: Sequence[str]) -> EventSelection:
         """Return what to read of the plane's events: these stats, without book-keeping marks."""
+        ids = {event.name: key for key, event in self.event_names.items()}
+        ends = {
+            key: ids[name.removeprefix(_END)]
+            for name, key in ids.items()
+            if name.startswith(_END) and 0 <= ids.get(name.removeprefix(_END), -1) < _MOST_OPS
+        }
         return EventSelection(
             stats={self.stat_ids[name]: name for name in stats if name in self.stat_ids},
             skipped=frozenset(
                 key
                 for key, event in self.event_names.items()
-                if event.name.startswith(_BOOKKEEPING)
+                if event.name.startswith((_BOOKKEEPING, _END)) and key not in ends
             ),
+            ends=ends,
         )
 
     def selection_of(self, kinds: Container[int], stats: Sequence[str]) -> EventSelection | None:

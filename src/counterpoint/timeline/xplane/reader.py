@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -44,12 +44,14 @@ from counterpoint.timeline.xplane.collect import Collector
 from counterpoint.timeline.xplane.events import Events
 from counterpoint.timeline.xplane.lines import begun_ahead, read_arranged, read_events
 from counterpoint.timeline.xplane.planes import (
+    CONSUMER,
     DEVICE,
     HOST,
     LARGE,
     MEMORY_STATS,
     MODULE_LINE,
     OP_STATS,
+    PRODUCER,
     STEP_LINE,
     STEP_STAT,
     Plane,
@@ -72,7 +74,10 @@ _METADATA: Final = "/host:metadata"
 _TASK: Final = "Task Environment"
 
 _DEVICE_STATS: Final = (*OP_STATS, "prefix", "name", GRAPH_STAT)
-_HOST_STATS: Final = (*OP_STATS, "device_ordinal", STEP_STAT, *sorted(MEMORY_STATS))
+_HOST_STATS: Final = (
+    *(*OP_STATS, "device_ordinal", STEP_STAT, PRODUCER, CONSUMER),
+    *sorted(MEMORY_STATS),
+)
 _PROTO_STATS: Final = ("Hlo Proto", "HLO Proto")
 
 _SINCE_1970_NS: Final = 10**17  # 1973: longer than any time since a machine or a profiler started
@@ -376,8 +381,10 @@ def _cut_spans(cut: Cut | None, line: PlaneLine, origin_ns: int, events: Events)
     return arrange_spans(cut(line, events) if cut else events, line, origin_ns)
 
 
-def _cut_host(cut: Cut | None, line: PlaneLine, origin_ns: int, events: Events) -> ArrangedHost:
-    return arrange_host(cut(line, events) if cut else events, line, origin_ns)
+def _cut_host(
+    cut: Cut | None, line: PlaneLine, origin_ns: int, ends: Mapping[int, int], events: Events
+) -> ArrangedHost:
+    return arrange_host(cut(line, events) if cut else events, line, origin_ns, ends)
 
 
 def _is_ops_line(line: PlaneLine) -> bool:
@@ -398,7 +405,7 @@ def _read_host(
     skipped = 0
 
     def begin(line: PlaneLine) -> Iterator[tuple[ArrangedHost, int]]:
-        arrange = partial(_cut_host, cut, line, collector.origin_ns)
+        arrange = partial(_cut_host, cut, line, collector.origin_ns, wanted.ends)
         compiled = None if cut else compiled_host(wanted, line, collector.origin_ns)
         return read_arranged(data, line.start, line.end, wanted, plane.strings, arrange, compiled)
 
