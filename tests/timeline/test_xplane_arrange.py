@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from counterpoint.timeline.xplane.arrange import (
 )
 from counterpoint.timeline.xplane.events import EventSelection, Strings
 from counterpoint.timeline.xplane.lines import begun_ahead, read_arranged
-from counterpoint.timeline.xplane.planes import USED_STAT, PlaneLine
+from counterpoint.timeline.xplane.planes import CONSUMER, PRODUCER, USED_STAT, PlaneLine
 
 pytestmark = pytest.mark.skipif(
     not native.is_available(), reason="the compiled decoder was not built: no Rust compiler"
@@ -38,12 +39,17 @@ STATS = {
     9: "step_num",
     10: "cuda_graph_id",
     11: USED_STAT,
+    12: PRODUCER,
+    13: CONSUMER,
 }
-WANTED = EventSelection(stats=STATS, skipped=frozenset({7}))
+WANTED = EventSelection(stats=STATS, skipped=frozenset({7}), ends={70_000: 1})
+OF_A_DEVICE = replace(WANTED, ends={})
 ORIGIN_NS = 1_000
 
 few = st.integers(0, 3)
-stats = st.lists(st.sampled_from([*range(4, 11), 4, 8, 11]), max_size=7, unique=True).flatmap(
+stats = st.lists(
+    st.sampled_from([*range(4, 11), 4, 8, 11, 12, 13]), max_size=7, unique=True
+).flatmap(
     lambda ids: st.tuples(
         *(
             st.tuples(st.just(one), st.sampled_from([(7, 1), (7, 2), (4, 0), (4, 5), (3, 6)]))
@@ -102,6 +108,8 @@ def host_as_rows(host: ArrangedHost) -> tuple[object, ...]:
         [column.tolist() for column in (host.markers.metadata, host.markers.step)],
         [column.tolist() for column in (host.markers.start_ps, host.markers.duration_ps)],
         host.memory_start_ps.tolist(),
+        [column.tolist() for column in (host.ends.row, host.ends.producer)],
+        [column.tolist() for column in (host.ends.end_ps, host.ends.consumer)],
     )
 
 
@@ -112,7 +120,7 @@ def read_host(data: bytes, line: PlaneLine, *, compiled: bool) -> list[tuple[obj
         len(data),
         WANTED,
         Strings(NAMES),
-        lambda events: arrange_host(events, line, ORIGIN_NS, wanted.ends),
+        lambda events: arrange_host(events, line, ORIGIN_NS, WANTED.ends),
         compiled_host(WANTED, line, ORIGIN_NS) if compiled else None,
     )
     return [(*host_as_rows(host), skipped) for host, skipped in batches]
@@ -135,10 +143,10 @@ def test_work_of_a_device_is_numbered_as_numpy_does(events: Sequence[bytes]) -> 
             memoryview(data),
             0,
             len(data),
-            WANTED,
+            OF_A_DEVICE,
             Strings(NAMES),
             lambda events: arrange_spans(events, line, ORIGIN_NS),
-            compiled_spans(WANTED, line, ORIGIN_NS) if compiled else None,
+            compiled_spans(OF_A_DEVICE, line, ORIGIN_NS) if compiled else None,
         )
         return [(spans_as_rows(spans), spans.summaries, skipped) for spans, skipped in batches]
 

@@ -139,7 +139,7 @@ def arrange_host(
 ) -> ArrangedHost:
     """Separate the events of a host thread; `ends` has the op of each mark of an end."""
     ended = _ended(events, ends)
-    on_device = events.known("hlo_op") & events.known("device_ordinal")
+    on_device = events.known("hlo_op") & events.known("device_ordinal") & (ended == _NONE)
     ops = events.select(on_device, events.stats)
     ordinals = ops.stats["device_ordinal"].value if len(ops) else _NO_ROWS
     first, device = distinct([ordinals])
@@ -151,7 +151,7 @@ def arrange_host(
         ordinals=ordinals[first].tolist(),
         device=device,
         ends=_late_ends(events, ended, on_device, starts(line, events, origin_ns)),
-        markers=_markers(events, on_device, line, origin_ns),
+        markers=_markers(events, on_device | (ended != _NONE), line, origin_ns),
         memory=memory,
         memory_start_ps=starts(line, memory, origin_ns),
         others_start_ps=starts(line, others, origin_ns),
@@ -179,6 +179,7 @@ def _late_ends(
     last = work[np.maximum(before, 0)] if len(work) else np.zeros(len(marks), np.int64)
     over = start[last] + events.duration_ps[last] + native.AT_ONCE_PS
     at_once = (before >= 0) & (events.metadata[last] == ended[marks]) & (start[marks] <= over)
+    at_once &= producer.known[last]
     of_mark = np.flatnonzero(at_once)
     _, first = np.unique(before[of_mark], return_index=True)
     paired = of_mark[first]
@@ -190,9 +191,9 @@ def _late_ends(
 
 
 def _markers(
-    events: Events, on_device: NDArray[np.bool_], line: PlaneLine, origin_ns: int
+    events: Events, others: NDArray[np.bool_], line: PlaneLine, origin_ns: int
 ) -> StepMarkers:
-    marked = events.known("step_num") & ~on_device
+    marked = events.known("step_num") & ~others
     if not marked.any():
         return StepMarkers(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS)
     found = events.select(marked, ("step_num",))
