@@ -469,6 +469,8 @@ pub unsafe extern "C" fn arrange_events(
     let (mut opens, mut ends) = (0, 0);
     // The op of the last event, its end by its own account, and what joins it with its mark.
     let mut last: Option<(i64, i64, i64)> = None;
+    // Since when the thread does one thing after the other, and until when.
+    let mut chain = (i64::MIN, i64::MIN);
     let done = decode(data, slots, event_kinds, capacity, outcome, |_, ended, event, stats| {
         let (low, high) = (event.offset.min(event.duration), event.offset.max(event.duration));
         if low < -how.latest || high > how.latest || event.duration < 0 || stats.spelled > 0 {
@@ -482,11 +484,17 @@ pub unsafe extern "C" fn arrange_events(
             if matches!(last, Some((op, end, _)) if op == ended && start <= end + AT_ONCE_PS) {
                 last = None;
             } else if stats.has(how.consumer) {
-                (end_time[ends], end_id[ends]) = (start, stats.get(how.consumer));
+                // What waits for an op runs at its end, before that is marked.
+                let over = if start <= chain.1.saturating_add(AT_ONCE_PS) { chain.0 } else { start };
+                (end_time[ends], end_id[ends]) = (over, stats.get(how.consumer));
                 ends += 1;
             }
             return Some(());
         }
+        if start > chain.1.saturating_add(AT_ONCE_PS) {
+            chain.0 = start;
+        }
+        chain = (chain.0.min(start), chain.1.max(start + event.duration));
         if how.all_work == 1 || stats.has(how.op) && stats.has(how.device) {
             work_start[work] = start;
             work_duration[work] = event.duration;

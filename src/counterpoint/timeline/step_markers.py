@@ -8,7 +8,7 @@ matched, and only if one is a multiple of the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -23,36 +23,190 @@ _LEAST, _MOST = -(2**31) + 1, 2**31 - 1
 
 _NO_STEP: Final = -(2**31)
 
+Trains = Callable[[int], bool]
+
 _CUT: Final = 2
 """The first and the last step: a profile may have cut them off."""
 
 
+_PAIR: Final = 0.8
+"""Least share of markers that contain a run of a program: they are a pair."""
+
+_WORTH: Final = 0.05
+"""Programs that never run in markers end a step if they take this share of its program's time."""
+
+
 @frozen(eq=False)
 class MarkedRuns:
-    """Runs of steps, whose `index` is the step's number; `others` are in no step."""
+    """Runs of steps, whose `index` is the step's number; `others` are in no step.
+
+    `marks` are the starts of the markers around the runs, by device and `index`; none where it is
+    not known in which marker a run was launched.
+    """
 
     runs: pl.DataFrame
     others: pl.DataFrame
     rule: str
     notes: tuple[str, ...] = ()
+    marks: pl.DataFrame | None = None
+
+
+@frozen(eq=False)
+class MarkedLoop:
+    """The markers of steps and the program that runs in them."""
+
+    name: str
+    program: int
+
+
+def marked_loop(
+    runs: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[int], trains: Trains
+) -> MarkedLoop | None:
+    """Return the markers and the program that contain each other; None if none do.
+
+    Of several such pairs it is one that trains, if there is one, with the outermost markers: a step
+    may mark its microbatches, and an evaluation its own steps.
+    """
+    ordered = {
+        str(name): own.sort("host", "start_ps").with_columns(
+            end_ps=pl.col("start_ps") + pl.col("dur_ps")
+        )
+        for (name,), own in markers.group_by("name", maintain_order=True)
+    }
+    found: list[tuple[tuple[bool, int, int], MarkedLoop]] = []
+    for name, own in ordered.items():
+        if any(_within(own, other) for other in ordered.values() if other is not own):
+            continue
+        begun, held = _marker_of(runs, own, host_of_device)
+        placed = runs.with_columns(marker=pl.Series(begun), held=pl.Series(held))
+        for (program,), own_runs in placed.group_by("program", maintain_order=True):
+            took = _pair(own_runs, own, host_of_device)
+            if took is not None:
+                number = int(str(program))
+                found.append(((trains(number), took, len(own)), MarkedLoop(name, number)))
+    return max(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def _within(markers: pl.DataFrame, others: pl.DataFrame) -> bool:
+    """Return whether each marker lies inside one of the others of its host."""
+    inside = markers.join_asof(
+        others.select("host", "start_ps", around_ps="end_ps").sort("start_ps"),
+        on="start_ps",
+        by="host",
+        check_sortedness=False,
+    )
+    return bool((inside["end_ps"] <= inside["around_ps"]).fill_null(value=False).all())
+
+
+def _pair(runs: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[int]) -> int | None:
+    """Return how long the runs of a program in markers take; None if these have none, or others.
+
+    The first and the last marker may be cut off, with their runs.
+    """
+    device = int(runs["device"].mode().min())
+    own = runs.filter(pl.col("device") == device)
+    rows = np.flatnonzero(markers["host"].to_numpy() == host_of_device[device])
+    whole = rows[1:-1] if len(rows) > _CUT else rows
+    inside = own.filter("held")
+    late = own.filter((pl.col("marker") >= 0) & ~pl.col("held"))
+    if late["marker"].is_in(whole.tolist()).any() or not len(inside):
+        return None
+    if len(set(whole.tolist()) - set(inside["marker"].to_list())) > (1 - _PAIR) * len(whole):
+        return None
+    return int((inside["end_ps"] - inside["start_ps"]).sum())
+
+
+def _marker_of(
+    runs: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the row of the marker in which each run was launched, or else began; -1: in none.
+
+    The second result is whether it was launched there, or else also ended.
+    """
+    marker, held = np.full(len(runs), -1, np.int64), np.zeros(len(runs), bool)
+    device, begin, end = (runs[name].to_numpy() for name in ("device", "start_ps", "end_ps"))
+    launched = runs["launched_ps"].to_numpy()
+    known = runs["launched_ps"].is_not_null().to_numpy()
+    since, until = np.where(known, launched, begin), np.where(known, launched, end)
+    of_host = {
+        int(str(host)): rows["row"].to_numpy().astype(np.int64)
+        for (host,), rows in markers.with_row_index("row").group_by("host", maintain_order=True)
+    }
+    starts, ends = markers["start_ps"].to_numpy(), markers["end_ps"].to_numpy()
+    for number in values_of(device):
+        own = of_host.get(host_of_device[int(number)])
+        if own is None:
+            continue
+        rows = np.flatnonzero(device == number)
+        at = np.searchsorted(starts[own], since[rows], side="right") - 1
+        around = own[np.maximum(at, 0)]
+        inside = (at >= 0) & (since[rows] < ends[around])
+        marker[rows] = np.where(inside, around, -1)
+        held[rows] = inside & (until[rows] <= ends[around])
+    return marker, held
 
 
 def match_markers(
-    runs: pl.DataFrame, program: str, markers: pl.DataFrame, host_of_device: Sequence[int]
+    runs: pl.DataFrame,
+    loop: MarkedLoop,
+    of_program: pl.DataFrame,
+    program: str,
+    markers: pl.DataFrame,
+    host_of_device: Sequence[int],
 ) -> MarkedRuns:
-    """Match the runs of one program (with `index`) with host markers, by time or by number."""
-    name = most_frequent(markers)
-    own, marks = numbered(markers.filter(pl.col("name") == name), name)
-    within = _by_time(runs, own, host_of_device)
-    if within is None:
-        return _by_number(runs, program, own, marks)
-    held = runs.with_columns(index=pl.Series(within, dtype=pl.Int64))
-    inside = held.filter(pl.col("index").is_not_null())
-    others = held.filter(pl.col("index").is_null())
+    """Match the runs of a program with the markers in which they were launched.
+
+    `of_program` are those of `runs` that make steps, with `index`.
+    """
+    own, marks = numbered(markers.filter(pl.col("name") == loop.name), loop.name)
+    marker, held = _marker_of(of_program, own, host_of_device)
+    steps = np.where(held, own["step"].to_numpy()[marker], _NO_STEP)
+    index = pl.Series(steps, dtype=pl.Int64)
+    placed = of_program.with_columns(index=pl.when(index != _NO_STEP).then(index))
+    inside = placed.filter(pl.col("index").is_not_null())
+    outside = placed.filter(pl.col("index").is_null())
     in_each = inside.group_by("device", "index").len()["len"]
     rule = f"{marks}, {_span(in_each)} of {program} in each"
-    notes = () if not len(others) else (_left_out(others, program, name),)
-    return MarkedRuns(inside, others, rule, notes)
+    notes = (_left_out(outside, program, loop.name),) if len(outside) else ()
+    hosts = pl.col("device").replace_strict(dict(enumerate(host_of_device)), return_dtype=pl.UInt16)
+    marked = (
+        inside.select("device", "index")
+        .unique()
+        .with_columns(host=hosts)
+        .join(own.select("host", "start_ps", index="step"), on=["host", "index"])
+        .drop("host")
+    )
+    ends = _other_work(runs, own, of_program, host_of_device)
+    return MarkedRuns(
+        inside, pl.concat([outside.select("device", "start_ps"), ends]), rule, notes, marked
+    )
+
+
+def _other_work(
+    runs: pl.DataFrame,
+    markers: pl.DataFrame,
+    of_program: pl.DataFrame,
+    host_of_device: Sequence[int],
+) -> pl.DataFrame:
+    """Return runs outside of all markers of programs that take much time and never run inside."""
+    marker, _ = _marker_of(runs, markers, host_of_device)
+    took = (pl.col("end_ps") - pl.col("start_ps")).sum()
+    least = _WORTH * int(of_program.select(took).item())
+    outside = (
+        runs.with_columns(inside=pl.Series(marker >= 0))
+        .filter(~pl.col("program").is_in(of_program["program"].unique().implode()))
+        .group_by("program")
+        .agg(pl.col("inside").any(), took=took)
+        .filter(~pl.col("inside") & (pl.col("took") >= least))["program"]
+    )
+    return runs.filter(pl.col("program").is_in(outside.implode())).select("device", "start_ps")
+
+
+def match_by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame) -> MarkedRuns:
+    """Match the runs of one program (with `index`) with the most frequent markers by number."""
+    name = most_frequent(markers)
+    own, marks = numbered(markers.filter(pl.col("name") == name), name)
+    return _by_number(runs, program, own, marks)
 
 
 def _left_out(runs: pl.DataFrame, program: str, name: str) -> str:
@@ -86,44 +240,6 @@ def numbered(markers: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
     turns = ordered.with_columns(step=pl.int_range(pl.len()).over("host"))
     marks = _count(turns["step"].n_unique(), "host marker")
     return turns, f"{marks} '{name}', whose numbers repeat: numbered from 0"
-
-
-def _by_time(
-    runs: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[int]
-) -> list[int | None] | None:
-    """Return the step of the marker that contains each run; None if times do not decide it."""
-    result: NDArray[np.int64] = np.full(len(runs), _NO_STEP)
-    device = runs["device"].to_numpy()
-    for number in values_of(device):
-        rows = np.flatnonzero(device == number)
-        own = markers.filter(pl.col("host") == host_of_device[int(number)])
-        at = _within(runs[pl.Series(rows)], own)
-        if at is None:
-            return None
-        result[rows] = np.where(at >= 0, own["step"].to_numpy()[at], _NO_STEP)
-    return [None if step == _NO_STEP else step for step in result.tolist()]
-
-
-def _within(runs: pl.DataFrame, markers: pl.DataFrame) -> NDArray[np.int64] | None:
-    """Return the marker that contains each run of one device.
-
-    None if a run begins in a marker and ends after it, or if a marker contains none: devices then
-    lag behind the host. The first and last marker may be cut off, with their runs.
-    """
-    if not len(markers):
-        return None
-    starts, ends = markers["start_ps"].to_numpy(), markers["end_ps"].to_numpy()
-    begin, end = runs["start_ps"].to_numpy(), runs["end_ps"].to_numpy()
-    at = np.searchsorted(starts, begin, side="right") - 1
-    begins = (at >= 0) & (begin < ends[np.maximum(at, 0)])
-    held = begins & (end <= ends[np.maximum(at, 0)])
-    whole = np.arange(len(markers))
-    if len(markers) > _CUT:
-        whole = whole[1:-1]
-    late = begins & ~held & np.isin(at, whole)
-    if late.any() or not np.isin(whole, at[held]).all():
-        return None
-    return np.where(held, at, -1)
 
 
 def _by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame, marks: str) -> MarkedRuns:

@@ -26,7 +26,14 @@ from counterpoint.core.frozen import frozen
 from counterpoint.timeline.loop_cycle import LoopCycle, cycle_text, find_cycle
 from counterpoint.timeline.model import STEPS
 from counterpoint.timeline.program_roles import ProgramRoles
-from counterpoint.timeline.step_markers import match_markers, most_frequent, numbered, one_to_a_step
+from counterpoint.timeline.step_markers import (
+    marked_loop,
+    match_by_number,
+    match_markers,
+    most_frequent,
+    numbered,
+    one_to_a_step,
+)
 
 _MOST: Final = 0.9
 """Minimum share of a device's time in kernels that execute a whole number of times per marker."""
@@ -91,6 +98,8 @@ EACH_RUN: Final = " for each run of "
 
 _COUNTED: Final = "numbered from 0"
 
+_LONG_AGO: Final = int(np.iinfo(np.int64).min)
+
 _WARM_UP: Final = 1.05
 """A leading step this many times longer than every later one may be warm-up."""
 
@@ -136,9 +145,16 @@ def find_steps(
         return _finish(*_of_spans(spans, markers, host_of_device), runs, spans, None)
     marked = markers.filter(pl.col("device").is_null())
     if len(marked):
+        loop = marked_loop(runs, marked, host_of_device, roles.trains if roles else _never)
+        program = program if loop is None else loop.program
         program_runs, notes = _builds(runs, program, names)
-        matched = match_markers(program_runs, names[program], marked, host_of_device)
-        steps, rule = _by_runs(matched.runs, matched.others), matched.rule
+        name = names[program]
+        matched = (
+            match_by_number(program_runs, name, marked)
+            if loop is None
+            else match_markers(runs, loop, program_runs, name, marked, host_of_device)
+        )
+        steps, rule = _by_runs(matched.runs, matched.others, matched.marks), matched.rule
         notes += matched.notes
     else:
         steps, rule, notes, program = _unmarked(runs, program, names, roles)
@@ -314,16 +330,35 @@ def _between(starts: pl.Series, others: pl.Series) -> int:
     return int(apart[0])
 
 
-def _by_runs(runs: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+def _never(program: int) -> bool:
+    del program
+    return False
+
+
+def _by_runs(
+    runs: pl.DataFrame, others: pl.DataFrame, marks: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Return steps made of runs, whose `index` is the step's number.
 
-    A step also ends where one of the `others` begins: a run that is in no step.
+    A step begins with its first run, or with its marker, if the device had no other work since. It
+    ends where the next begins, or one of the `others`: a run that is in no step.
     """
     grouped = (
         runs.with_columns(step=pl.col("index").cast(pl.Int32))
         .group_by("device", "step")
         .agg(pl.col("start_ps").min(), pl.col("end_ps").max())
+        .sort("device", "start_ps")
     )
+    if marks is not None:
+        before = pl.col("end_ps").shift(1).over("device").fill_null(_LONG_AGO)
+        begun = marks.select(
+            "device", pl.col("index").cast(pl.Int32).alias("step"), mark="start_ps"
+        )
+        grouped = (
+            grouped.join(begun, on=["device", "step"], how="left")
+            .with_columns(start_ps=pl.min_horizontal("start_ps", pl.max_horizontal("mark", before)))
+            .drop("mark")
+        )
     both = [grouped, others.select("device", "start_ps")]
     return _to_the_next(pl.concat(both, how="diagonal").sort("device", "start_ps"))
 

@@ -187,7 +187,28 @@ def _late_ends(
     row = row[producer.known[work[row]]]
     late = np.delete(marks, paired)
     late = late[consumer.known[late]]
-    return LateEnds(row, producer.value[work[row]], start[late], consumer.value[late])
+    over_ps = _over(start, events.duration_ps, ended, late)
+    return LateEnds(row, producer.value[work[row]], over_ps, consumer.value[late])
+
+
+def _over(start: Longs, duration: Longs, ended: Longs, marks: Longs) -> Longs:
+    """Return when ops were over whose ends are marked there.
+
+    What waits for an op runs at its end, on the thread that then marks it: if a thread has been
+    doing one thing after the other until the mark, the op was over when it began with them.
+    """
+    own = np.flatnonzero(ended == _NONE)
+    before = np.searchsorted(own, marks) - 1
+    if not len(own):
+        return start[marks]
+    began, until = start[own], np.maximum.accumulate(start[own] + duration[own])
+    fresh = np.append(0, np.flatnonzero(began[1:] > until[:-1] + native.AT_ONCE_PS) + 1)
+    last = np.maximum(before, 0)
+    first = fresh[np.searchsorted(fresh, last, side="right") - 1]
+    bounds = np.stack([first, last + 1], axis=1).ravel()
+    since = np.minimum.reduceat(np.append(began, 0), bounds)[::2] if len(marks) else _NO_ROWS
+    goes_on = (before >= 0) & (start[marks] <= until[last] + native.AT_ONCE_PS)
+    return np.where(goes_on, since, start[marks])
 
 
 def _markers(
