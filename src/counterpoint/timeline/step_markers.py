@@ -176,10 +176,12 @@ def match_markers(
         .join(own.select("host", "start_ps", index="step"), on=["host", "index"])
         .drop("host")
     )
-    ends = _other_work(runs, own, of_program, host_of_device)
-    return MarkedRuns(
-        inside, pl.concat([outside.select("device", "start_ps"), ends]), rule, notes, marked
-    )
+    starts = [
+        outside.select("device", "start_ps"),
+        _other_work(runs, own, of_program, host_of_device),
+        _other_markers(markers, loop.name, own, of_program["device"], host_of_device),
+    ]
+    return MarkedRuns(inside, pl.concat(starts), rule, notes, marked)
 
 
 def _other_work(
@@ -200,6 +202,29 @@ def _other_work(
         .filter(~pl.col("inside") & (pl.col("took") >= least))["program"]
     )
     return runs.filter(pl.col("program").is_in(outside.implode())).select("device", "start_ps")
+
+
+def _other_markers(
+    markers: pl.DataFrame,
+    name: str,
+    own: pl.DataFrame,
+    devices: pl.Series,
+    host_of_device: Sequence[int],
+) -> pl.DataFrame:
+    """Return the starts of markers of another name after a step, as of an evaluation."""
+    others = markers.filter(pl.col("name") != name).select("host", "start_ps")
+    around = others.sort("start_ps").join_asof(
+        own.select("host", "start_ps", end_ps="end_ps").sort("start_ps"),
+        on="start_ps",
+        by="host",
+        check_sortedness=False,
+    )
+    after = around.filter(pl.col("end_ps") <= pl.col("start_ps"))
+    of_host = pl.DataFrame(
+        {"device": devices.unique(), "host": [host_of_device[one] for one in devices.unique()]},
+        schema={"device": devices.dtype, "host": pl.UInt16},
+    )
+    return after.join(of_host, on="host").select("device", "start_ps")
 
 
 def match_by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame) -> MarkedRuns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -69,6 +69,7 @@ class Collector:
         self._summaries = 0
         self._spans = GrowingTable(SPANS, nullable="run_key")
         self._going_on: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._over: dict[int, int] = {}
         self._ended: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._host = GrowingTable(HOST_EVENTS)
         self._transfers = TransferCollector()
@@ -192,10 +193,22 @@ class Collector:
         if run is None:
             return
         start = starts(line, events, self._origin_ns)
-        for row in np.flatnonzero(run.known).tolist():
+        called = run.known & np.isin(events.metadata, [*modules])
+        for row in np.flatnonzero(called).tolist():
             module = modules[int(events.metadata[row])]
             times = int(start[row]), int(events.duration_ps[row])
             self._launches.append((int(run.value[row]), module, *times))
+
+    def add_waits(self, line: PlaneLine, events: Events, kinds: Container[int]) -> None:
+        """Add events that end when all ops of a run have ended."""
+        run = events.stats.get("run_id")
+        if run is None:
+            return
+        end = starts(line, events, self._origin_ns) + events.duration_ps
+        for row in np.flatnonzero(run.known).tolist():
+            if int(events.metadata[row]) in kinds:
+                key = int(run.value[row])
+                self._over[key] = max(self._over.get(key, 0), int(end[row]))
 
     def add_steps(self, plane: Plane, device: int, line: PlaneLine, events: Events) -> None:
         """Add steps that a device plane marks; the event's name is the step number."""
@@ -246,7 +259,9 @@ class Collector:
         row, producer = map(np.concatenate, zip(*self._going_on, strict=True))
         consumer, end_ps = map(np.concatenate, zip(*self._ended, strict=True))
         _, own, mark = np.intersect1d(producer, consumer, return_indices=True)
-        self._spans.extend(row[own], end_ps[mark])
+        rows, end_ps = row[own], end_ps[mark]
+        over = [self._over.get(key, LATEST_PS) for key in self._spans.run_keys(rows)]
+        self._spans.extend(rows, np.minimum(end_ps, np.array(over, np.int64)))
 
     def _memory_of_devices(self) -> pl.DataFrame:
         if not self._memory:

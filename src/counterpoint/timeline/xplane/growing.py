@@ -78,6 +78,13 @@ class GrowingTable:
         """The number of rows."""
         return self._rows
 
+    def run_keys(self, rows: NDArray[np.int64]) -> list[int]:
+        """Return the run ids of the spans in these rows, 0 where there is none."""
+        while self._pending:
+            self._pending.popleft().result()
+        keys: list[int] = self._columns["run_key"][rows].tolist() if len(rows) else []
+        return keys
+
     def extend(self, rows: NDArray[np.int64], end_ps: NDArray[np.int64]) -> None:
         """Let the spans in these rows last until these times, if they end before."""
         while self._pending:

@@ -80,6 +80,9 @@ _HOST_STATS: Final = (
 )
 _PROTO_STATS: Final = ("Hlo Proto", "HLO Proto")
 
+_WAITS: Final = "ThunkExecutor::Execute (wait for completion)"
+"""An event of a CPU device's client: it ends when all ops of a run have."""
+
 _SINCE_1970_NS: Final = 10**17  # 1973: longer than any time since a machine or a profiler started
 
 _PEAK: Final = 4
@@ -401,7 +404,8 @@ def _read_host(
         for key, event in plane.event_names.items()
         if (found := EXECUTE.match(event.name))
     }
-    launching = plane.selection_of(modules, ("run_id",))
+    waits = {key for key, event in plane.event_names.items() if event.name == _WAITS}
+    launching = plane.selection_of(modules.keys() | waits, ("run_id",))
     skipped = 0
 
     def begin(line: PlaneLine) -> Iterator[tuple[ArrangedHost, int]]:
@@ -417,6 +421,7 @@ def _read_host(
         if launching is not None:
             for events, _ in read_events(data, line.start, line.end, launching, plane.strings):
                 collector.add_launches(line, events, modules)
+                collector.add_waits(line, events, waits)
         transfer_events = messages.of(line.name)
         if transfer_events is not None:
             wanted_messages, actions = transfer_events
