@@ -52,7 +52,15 @@ def run(case: Case, way: str, out: Path, *, fixed: bool = False) -> None:
     if (out / "truth.json").exists():
         return
     flags = f"--xla_force_host_platform_device_count={case.devices}"
-    command = [sys.executable, str(HERE / "program.py"), case.program, "--way", way, "--out", str(out)]
+    command = [
+        sys.executable,
+        str(HERE / "program.py"),
+        case.program,
+        "--way",
+        way,
+        "--out",
+        str(out),
+    ]
     if fixed:
         command.append("--fixed")
     if way.startswith("run"):
@@ -104,11 +112,16 @@ def judge(case: Case, way: str, out: Path) -> Row:
     elif first is None:
         verdict = "missed"
     else:
-        text = " ".join([first.title, first.detail, *(e.what for e in first.evidence), str(first.remedy)])
+        text = " ".join(
+            [first.title, first.detail, *(e.what for e in first.evidence), str(first.remedy)]
+        )
         named = re.search(case.says, text) is not None
         if size is not None and first.code in case.expects:
             low, high = first.saves_ms.low, first.saves_ms.high
-            fits = low * (1 - case.within) <= size <= high * (1 + case.within) and high <= size * (1 + case.within) + 0.3
+            fits = (
+                low * (1 - case.within) <= size <= high * (1 + case.within)
+                and high <= size * (1 + case.within) + 0.3
+            )
         if first.code in case.expects:
             verdict = "right" if named and fits is not False else "partly"
         elif any(found.code in case.expects for found in findings[:3]):
@@ -117,7 +130,9 @@ def judge(case: Case, way: str, out: Path) -> Row:
             verdict = "wrong"
         else:
             verdict = "missed" if share <= NOTE or first.code in case.also else "wrong"
-    return Row(case.program, way, verdict, said, line, step, true_step, fits, first.detail if first else "")
+    return Row(
+        case.program, way, verdict, said, line, step, true_step, fits, first.detail if first else ""
+    )
 
 
 def _true_size(case: Case, out: Path, lost: Sequence[float]) -> float | None:
@@ -168,8 +183,12 @@ def main() -> None:
         print(f"{verdict:7} {count[verdict]:4} {count[verdict] / len(found):.0%}")
     sized = [row for row in found if row.size is not None]
     if sized:
-        print(f"saving contains the true size: {sum(bool(row.size) for row in sized)} of {len(sized)}")
-    close = [row for row in found if row.step_ms and abs(row.step_ms / row.true_step_ms - 1) <= 0.05]
+        print(
+            f"saving contains the true size: {sum(bool(row.size) for row in sized)} of {len(sized)}"
+        )
+    close = [
+        row for row in found if row.step_ms and abs(row.step_ms / row.true_step_ms - 1) <= 0.05
+    ]
     print(f"step time within 5% of the stopwatch: {len(close)} of {len(found)}")
 
 

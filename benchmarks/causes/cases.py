@@ -44,14 +44,30 @@ UNSEEN = ("nopython", "host1", "run")
 CASES: tuple[Case, ...] = (
     # Batches
     Case("inputs.sleeping_loader", ("STEP302",), "load_batch", LOST, ways=SEEN),
-    Case("inputs.sleeping_loader", ("STEP301", "STEP302"), "unrecorded|not show", LOST, ways=UNSEEN),
-    Case("inputs.working_loader", ("STEP302",), "get_batch|tokenize", LOST, ways=("markers", "plain")),
+    Case(
+        "inputs.sleeping_loader", ("STEP301", "STEP302"), "unrecorded|not show", LOST, ways=UNSEEN
+    ),
+    Case(
+        "inputs.working_loader", ("STEP302",), "get_batch|tokenize", LOST, ways=("markers", "plain")
+    ),
     Case("inputs.loader_before_the_marker", ("STEP301", "STEP302"), "read_records", LOST),
     Case("inputs.generator", ("STEP302",), "batches", GAIN),
     Case("inputs.iterator_class", ("STEP302",), "__next__", LOST),
-    Case("inputs.slow_loader_thread", ("STEP302",), "Queue|get|produce", LOST, ways=("markers", "plain", "run-python")),
+    Case(
+        "inputs.slow_loader_thread",
+        ("STEP302",),
+        "Queue|get|produce",
+        LOST,
+        ways=("markers", "plain", "run-python"),
+    ),
     Case("inputs.futures", ("STEP302", "STEP301"), "prepare", LOST),
-    Case("inputs.every_fifth_batch", ("STEP309",), "open_next_file|load_batch", LOST, ways=("markers", "plain")),
+    Case(
+        "inputs.every_fifth_batch",
+        ("STEP309",),
+        "open_next_file|load_batch",
+        LOST,
+        ways=("markers", "plain"),
+    ),
     Case("inputs.slower_and_slower", ("STEP302", "STEP309"), "load_batch", LOST),
     Case("inputs.annotated", ("STEP301", "STEP302"), "data", LOST),
     Case("inputs.annotated", ("STEP301", "STEP302"), "data", LOST, ways=("nopython",)),
@@ -59,8 +75,16 @@ CASES: tuple[Case, ...] = (
     # The host
     Case("host.item_then_python", ("STEP301", "STEP304"), "log_metrics", LOST),
     Case("host.many_floats", ("STEP304",), "", LOST, within=0.5),
-    Case("host.metrics_every_sixth", ("STEP309",), "write_metrics", LOST, ways=("markers", "plain")),
-    Case("host.checkpoint_every_fourth", ("STEP309",), "save_checkpoint", LOST, ways=("markers", "plain")),
+    Case(
+        "host.metrics_every_sixth", ("STEP309",), "write_metrics", LOST, ways=("markers", "plain")
+    ),
+    Case(
+        "host.checkpoint_every_fourth",
+        ("STEP309",),
+        "save_checkpoint",
+        LOST,
+        ways=("markers", "plain"),
+    ),
     Case("host.small_checkpoint_every_third", ("STEP309",), "save_weights", LOST),
     Case("host.hook_every_fourth", ("STEP309",), "evaluate_bleu", LOST, ways=("markers", "plain")),
     Case("host.one_outlier", ("STEP309",), "refresh_token", LOST, ways=("markers", "run-python")),
@@ -68,7 +92,14 @@ CASES: tuple[Case, ...] = (
     Case("host.garbage_collection", ("STEP301",), "(?i)garbage|gc", LOST),
     Case("host.slow_writes", ("STEP301",), "write_line", LOST),
     Case("host.fetch_in_marker", ("STEP301", "STEP304"), "render", LOST),
-    Case("host.busy_python_thread", ("STEP311",), "count_words", GAIN, within=0.5, ways=("markers", "run-python")),
+    Case(
+        "host.busy_python_thread",
+        ("STEP311",),
+        "count_words",
+        GAIN,
+        within=0.5,
+        ways=("markers", "run-python"),
+    ),
     Case("host.compressing_threads", ("STEP311",), "compress", GAIN, within=0.5),
     Case("host.held_lock", ("STEP301", "STEP309"), "flush_metrics|lock|acquire", LOST, within=0.5),
     Case("host.actor_thread"),
@@ -82,9 +113,17 @@ CASES: tuple[Case, ...] = (
     Case("transfers.small_batches"),
     Case("transfers.ahead"),
     # Compiling
-    Case("compiles.another_shape", ("STEP303",), "train_step.*shape", GAIN, ways=("markers", "plain", "nopython")),
+    Case(
+        "compiles.another_shape",
+        ("STEP303",),
+        "train_step.*shape",
+        GAIN,
+        ways=("markers", "plain", "nopython"),
+    ),
     Case("compiles.static_learning_rate", ("STEP303",), "(?i)static", GAIN),
-    Case("compiles.new_function", ("STEP303",), "(?i)new function|made anew|another function", GAIN),
+    Case(
+        "compiles.new_function", ("STEP303",), "(?i)new function|made anew|another function", GAIN
+    ),
     Case("compiles.loaded_from_the_cache", ("STEP303",), "(?i)trace", GAIN),
     Case("compiles.closure", ("STEP303",), "(?i)function|closure", GAIN),
     Case("compiles.first_step_compiles"),
@@ -92,7 +131,14 @@ CASES: tuple[Case, ...] = (
     # Devices
     Case("devices.slow_device", ("STEP105",), "device 2", GAIN, devices=4, within=0.4),
     Case("devices.slow_device_in_turn", ("STEP105",), "", GAIN, devices=4, within=0.4),
-    Case("devices.large_all_reduce", ("STEP101", "STEP102", "STEP104"), "", GAIN, devices=4, within=0.4),
+    Case(
+        "devices.large_all_reduce",
+        ("STEP101", "STEP102", "STEP104"),
+        "",
+        GAIN,
+        devices=4,
+        within=0.4,
+    ),
     Case("devices.gather_first", ("STEP101", "STEP102", "STEP104"), "", devices=4),
     Case("devices.experts", ("STEP101", "STEP102", "STEP104"), "", devices=4),
     Case("devices.chain_of_sums", ("STEP107", "STEP103"), "", devices=4),
@@ -101,13 +147,26 @@ CASES: tuple[Case, ...] = (
     Case("devices.devices_in_turn", ("STEP301", "STEP304"), "", GAIN, devices=4, within=0.5),
     Case("devices.balanced", devices=4),
     # Code outside of jit
-    Case("eager.eager_update", ("STEP310",), r"\d\d\d", GAIN, within=0.5, ways=("markers", "plain", "run", "nopython")),
+    Case(
+        "eager.eager_update",
+        ("STEP310",),
+        r"\d\d\d",
+        GAIN,
+        within=0.5,
+        ways=("markers", "plain", "run", "nopython"),
+    ),
     Case("eager.not_jitted", ("STEP310",), "", GAIN, within=0.5),
     Case("eager.disabled_jit", ("STEP310",), "", GAIN, within=0.5),
     Case("eager.schedule", ("STEP310",), "", GAIN, within=0.5),
     Case("eager.tiny_steps", ("STEP310",), "", GAIN, within=0.5, ways=("markers", "nopython")),
     # Callbacks
-    Case("callbacks.pure_callback", ("STEP308",), "edit_distance", LOST, ways=("markers", "nopython", "run")),
+    Case(
+        "callbacks.pure_callback",
+        ("STEP308",),
+        "edit_distance",
+        LOST,
+        ways=("markers", "nopython", "run"),
+    ),
     Case("callbacks.callback_in_the_step", ("STEP308",), "reward", LOST),
     Case("callbacks.ordered_callback", ("STEP308",), "write_metrics", LOST),
     Case("callbacks.debug_prints", ("STEP308",), "", GAIN, within=0.5),
@@ -115,7 +174,9 @@ CASES: tuple[Case, ...] = (
     Case("ops.sort", ("STEP506",), "(?i)sort", GAIN, within=0.3),
     Case("ops.scatter", ("STEP506",), "(?i)scatter", GAIN, within=0.3),
     Case("ops.gather", ("STEP506",), "(?i)gather", GAIN, within=0.3),
-    Case("ops.cumulative_sum", ("STEP506",), "(?i)cumulative|reduce-window|cumsum", GAIN, within=0.3),
+    Case(
+        "ops.cumulative_sum", ("STEP506",), "(?i)cumulative|reduce-window|cumsum", GAIN, within=0.3
+    ),
     Case("ops.transposes", ("STEP504", "STEP506"), "(?i)transpose|layout", GAIN, within=0.4),
     Case("ops.random_masks", ("STEP506",), "(?i)random|threefry", GAIN, within=0.4),
     Case("ops.float64", ("STEP508",), "float64", GAIN, within=0.4),
@@ -125,7 +186,20 @@ CASES: tuple[Case, ...] = (
     Case("ops.rematerialised", ("STEP401",), "", GAIN, within=0.4),
     Case("ops.one_hot"),
     # Nothing to find
-    Case("clean.plain_mlp", ways=("markers", "plain", "nopython", "host3", "unnumbered", "profiler", "perfetto", "run", "run-plain")),
+    Case(
+        "clean.plain_mlp",
+        ways=(
+            "markers",
+            "plain",
+            "nopython",
+            "host3",
+            "unnumbered",
+            "profiler",
+            "perfetto",
+            "run",
+            "run-plain",
+        ),
+    ),
     Case("clean.never_blocked", ways=("markers", "plain")),
     Case("clean.scanned", ways=("markers", "plain")),
     Case("clean.accumulated", ways=("markers", "plain", "run-plain")),

@@ -81,19 +81,24 @@ def waiting() -> bytes:
 
 
 def evaluating() -> bytes:
-    """Between some steps another program runs outside of markers, also after the last."""
-    return _evaluating(EVAL)
+    """Between some steps another program runs outside of markers."""
+    return _evaluating(EVAL, 2)
+
+
+def evaluating_at_the_end() -> bytes:
+    """The same also after the last step, which it ends."""
+    return _evaluating(EVAL, 4)
 
 
 def evaluating_by_the_step() -> bytes:
     """The same by the program of the step, which then ends steps."""
-    return _evaluating(STEP)
+    return _evaluating(STEP, 4)
 
 
-def _evaluating(module: Module) -> bytes:
+def _evaluating(module: Module, turn: int) -> bytes:
     loop = Loop()
     for step in range(STEPS):
-        if step % 5 == 4:
+        if step % 5 == turn:
             name = module[0].removeprefix("jit_")
             loop.threads.add("python", f"PjitFunction({name})", loop.at(step) + US, 2 * US)
             loop.work(step, module=module, run=1000 + step)
@@ -176,6 +181,7 @@ def on_a_gpu() -> bytes:
 CAPTURES = {
     "waiting": (waiting, True),
     "evaluating": (evaluating, True),
+    "evaluating at the end": (evaluating_at_the_end, False),
     "evaluating by the step": (evaluating_by_the_step, False),
     "on a GPU": (on_a_gpu, True),
     "another program": (another_program, False),

@@ -292,7 +292,6 @@ def test_ops_of_virtual_cpu_devices_are_told_apart() -> None:
     ]
     assert {device.kind for device in recording.devices} == {"cpu"}
     assert recording.host_names == ("Rendezvous",)
-    assert any("book-keeping" in note for note in recording.notes)
 
 
 def test_step_markers_of_the_user_are_kept() -> None:

@@ -82,7 +82,9 @@ def closure(recorder: Recorder) -> None:
             if step == 0 or not recorder.fixed:
 
                 @jax.jit
-                def train_step(params: Params, x: Array, scale: float = scale) -> tuple[Params, Array]:
+                def train_step(
+                    params: Params, x: Array, scale: float = scale
+                ) -> tuple[Params, Array]:
                     loss, grads = jax.value_and_grad(lambda p: scale * loss_of(p, x))(params)
                     return [w - 0.01 * g for w, g in zip(params, grads, strict=True)], loss
 

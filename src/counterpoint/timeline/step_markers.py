@@ -35,6 +35,9 @@ _PAIR: Final = 0.8
 _WORTH: Final = 0.05
 """Programs that never run in markers end a step if they take this share of its program's time."""
 
+_EACH: Final = 0.5
+"""A program that runs as often as this share of the steps, in turn with them, is part of them."""
+
 
 @frozen(eq=False)
 class MarkedRuns:
@@ -190,16 +193,25 @@ def _other_work(
     of_program: pl.DataFrame,
     host_of_device: Sequence[int],
 ) -> pl.DataFrame:
-    """Return runs outside of all markers of programs that take much time and never run inside."""
+    """Return runs of programs that take much time between some markers, and never run inside.
+
+    What runs between most of them, as a function that prepares the batch, is part of each step.
+    """
     marker, _ = _marker_of(runs, markers, host_of_device)
     took = (pl.col("end_ps") - pl.col("start_ps")).sum()
     least = _WORTH * int(of_program.select(took).item())
+    placed = runs.with_columns(marker=pl.Series(marker), inside=pl.Series(marker >= 0))
+    steps = placed.filter("inside").select("device", "marker").n_unique()
+    is_new = pl.col("program").ne_missing(pl.col("program").shift(1).over("device"))
     outside = (
-        runs.with_columns(inside=pl.Series(marker >= 0))
+        placed.sort("device", "start_ps")
+        .with_columns(turns=is_new)
         .filter(~pl.col("program").is_in(of_program["program"].unique().implode()))
         .group_by("program")
-        .agg(pl.col("inside").any(), took=took)
-        .filter(~pl.col("inside") & (pl.col("took") >= least))["program"]
+        .agg(pl.col("inside").any(), pl.col("turns").sum(), took=took)
+        .filter(~pl.col("inside") & (pl.col("took") >= least) & (pl.col("turns") < _EACH * steps))[
+            "program"
+        ]
     )
     return runs.filter(pl.col("program").is_in(outside.implode())).select("device", "start_ps")
 

@@ -68,6 +68,7 @@ class _Look:
     runs: Sequence[int] | None
     inside_ps: int
     all_ps: int
+    last_outside_ps: int
 
 
 class StepWindow:
@@ -122,6 +123,7 @@ class StepWindow:
                 runs=None if run is None else run[first].tolist(),
                 inside_ps=int(lasts[inside].sum()),
                 all_ps=int(lasts.sum()),
+                last_outside_ps=int(start[~inside].max(initial=-1)),
             )
         )
 
@@ -147,6 +149,8 @@ class StepWindow:
             mostly
             and worked_in.issuperset(range(len(self._markers)))
             and inside.isdisjoint(outside)  # else it is an evaluation, which ends a step
+            # The last step has an end if an evaluation follows.
+            and max(it.last_outside_ps for it in self._looks) < self._starts[-1]
         )
 
     def part(self, recording: Recording) -> Mapping[str, object]:

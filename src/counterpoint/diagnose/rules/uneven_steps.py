@@ -43,6 +43,11 @@ An asynchronous checkpoint needs memory for a copy of the state.
 
 A profile of few steps may have none or several of the slow ones, so the share in a long run can
 differ: what counts is how often it happens. The profiler's own start and stop are no part of it.
+
+## References
+
+- Orbax, asynchronous checkpointing:
+  https://orbax.readthedocs.io/en/latest/guides/checkpoint/async_checkpointing.html
 """
 
 from __future__ import annotations
@@ -90,7 +95,7 @@ _DEVICES: Final = {
     str(Lane.COPY): "devices wait for copies",
 }
 _REMEDIES: Final = {
-    IdleCause.INPUT: "let a thread or a process prepare batches ahead, so that a slow one is hidden",
+    IdleCause.INPUT: "let a thread or a process prepare batches ahead, so that slow ones are hidden",
     IdleCause.PYTHON: "do it less often, or beside the training on a thread: asynchronous"
     " checkpoints, logging and evaluation",
     IdleCause.COMPILE: "keep shapes and static arguments the same, or compile all of them before"
@@ -115,8 +120,8 @@ def _growing(data: StepData, grown: Growth) -> Finding:
     lost = max(0.0, grown.mean_ms - grown.first_ms)
     return Finding(
         code=CODE,
-        title=f"steps grow by {ms_text(grown.per_step_ms)} each: {ms_text(grown.first_ms)} at first,"
-        f" {ms_text(grown.last_ms)} at last",
+        title=f"steps grow by {ms_text(grown.per_step_ms)} each:"
+        f" {ms_text(grown.first_ms)} at first, {ms_text(grown.last_ms)} at last",
         detail="nearly every step of the profile is longer than those before it, so the median step"
         " depends on when the profile was taken",
         saves_ms=Range(0.0, lost),
@@ -139,7 +144,8 @@ def _slow(data: StepData, slow: SlowSteps) -> Finding:
     named = _named(idle, usually, cause, _WORTH_NAMING * excess) if cause else ()
     return Finding(
         code=CODE,
-        title=f"{_which(slow)} {ms_text(excess)} longer: {ms_text(slow.lost_ms)} per step on average",
+        title=f"{_which(slow)} {ms_text(excess)} longer:"
+        f" {ms_text(slow.lost_ms)} per step on average",
         detail=_detail(slow, state, cause, more[state], named),
         saves_ms=Range(0.0, slow.lost_ms),
         mean_step_ms=slow.mean_ms,
@@ -216,7 +222,10 @@ def _detail(
         )
         did += f", most in {named[0][0]}" if named else ""
     else:
-        did = f"in {_steps(slow)} devices are idle {ms_text(ms)} longer, and the profile does not show why"
+        did = (
+            f"in {_steps(slow)} devices are idle {ms_text(ms)} longer,"
+            " and the profile does not show why"
+        )
     return (
         f"{did}; the other {slow.count - len(slow.longer_ms)} steps take {ms_text(slow.short_ms)}"
     )
