@@ -95,7 +95,7 @@ _DEVICES: Final = {
     str(Lane.COPY): "devices wait for copies",
 }
 _REMEDIES: Final = {
-    IdleCause.INPUT: "let a thread or a process prepare batches ahead, so that slow ones are hidden",
+    IdleCause.INPUT: "let a thread or a process prepare batches ahead, which hides a slow one",
     IdleCause.PYTHON: "do it less often, or beside the training on a thread: asynchronous"
     " checkpoints, logging and evaluation",
     IdleCause.COMPILE: "keep shapes and static arguments the same, or compile all of them before"
