@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import counterpoint
@@ -69,6 +70,33 @@ def test_steps_of_annotations_are_profiled(annotated: Left) -> None:
     assert timeline.step_rule.startswith("6 host markers 'train'")  # the fifth ends with the sixth
     assert len(timeline.devices) == 8
     assert "jit_train_step" in {program.name for program in timeline.programs}
+
+
+@pytest.mark.smoke
+def test_the_function_for_which_devices_wait_is_sampled(tmp_path: Path) -> None:
+    loading = f"""{SHARDED}
+import threading, time
+def load_batch():
+    time.sleep(0.04)
+def write_logs():
+    time.sleep(2)
+threading.Thread(target=write_logs, daemon=True).start()
+for i in range(10):
+    with StepTraceAnnotation("train", step_num=i):
+        load_batch()
+        step()
+"""
+    left = run(tmp_path, loading, {"start_step": 2, "steps": 6})
+    assert (left.code, left.err) == (0, "")
+    timeline = counterpoint.read(str(left.rank / "profile"))
+    names = pl.Series(timeline.host_names)
+    events = timeline.host_events.with_columns(name=names.gather(timeline.host_events["name"]))
+    loaded = events.filter(pl.col("name").str.ends_with(" load_batch"))
+    calls = events.filter(pl.col("name").str.starts_with("PjitFunction("))
+    assert {*loaded["line"]} == {*calls["line"]}
+    assert loaded["dur_ps"].sum() > 5 * 35e9
+    assert events["name"].str.ends_with(" write_logs").any()
+    assert not events["name"].str.contains("counterpoint").any()
 
 
 def test_a_job_that_resumes_is_profiled_from_the_number_that_it_gives_a_step(

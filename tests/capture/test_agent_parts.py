@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -528,6 +529,7 @@ def test_a_profile_is_written_in_pieces_where_the_device_can(
         ProfileOptions=lambda: options,
         start_trace=lambda _, **told: started.append(told["profiler_options"]),
         stop_trace=lambda: None,
+        TraceAnnotation=lambda _, **_said: nullcontext(),
     )
     jax = SimpleNamespace(profiler=profiler, default_backend=lambda: backend)
     Profiler(cast("ModuleType", jax)).start(

@@ -68,7 +68,8 @@ class ProfileOptions:
         no_profile: Run without a profile.
         profile_in_pieces: Write the profile piece by piece, so that it may exceed 2 GB: with JAX
             0.11.1 or later, not on GPUs. It then contains no HLO.
-        profile_python: Record the calls of the host's Python, too, which makes steps longer.
+        profile_python: Record each call of the host's Python, which makes steps longer; otherwise
+            its stacks are sampled.
         perfetto_link: When the run is done, serve the profile to ui.perfetto.dev and wait.
         processes: Ranks to profile: all, or numbers separated by commas.
     """

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from counterpoint.timeline.model import machines as machines
     from counterpoint.timeline.reading import Progress as Progress
     from counterpoint.timeline.reading import read as read
+    from counterpoint.timeline.recording import PYTHON_SAMPLED as PYTHON_SAMPLED
     from counterpoint.timeline.steps import EACH_RUN as EACH_RUN
 
 __getattr__ = lazy(__name__)

@@ -28,6 +28,9 @@ __all__ = ["IN_GRAPHS", "OPS", "EmbeddedProgram", "Schema"]
 IN_GRAPHS: Final = "inside CUDA graphs"
 """Phrase in every note on work in CUDA graphs that names no instruction."""
 
+PYTHON_SAMPLED: Final = "python_sampled"
+"""An entry of the environment: what Python did is known from samples, with their distance."""
+
 SPANS: Final[Schema] = {
     "device": pl.UInt16,  # index into Recording.devices
     "line": pl.UInt32,  # index into Recording.lines: a stream, a thread, a TPU line

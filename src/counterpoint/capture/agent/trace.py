@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .stack_sampler import StackSampler
+
 _PYTHON = "python_tracer_level"  # off unless wanted: a span per Python call drowns the rest
 _OPTIONS = {
     "host_tracer_level": 2,  # the level of step annotations and of XLA's own spans on the host
@@ -50,6 +52,7 @@ class Profiler:
         self._start = jax.profiler.start_trace
         self._stop = jax.profiler.stop_trace
         self._before: dict[Path, int] = {}
+        self._sampler: StackSampler | None = None
         self.starting: int | None = None  # the thread that is starting one
 
     def start(
@@ -63,7 +66,7 @@ class Profiler:
     ) -> None:
         """Start recording into `directory`; `in_pieces` where JAX and the device can.
 
-        With `python` the calls of Python are recorded, too.
+        With `python` the calls of Python are recorded, too; else its stacks are sampled.
         """
         self.refuse_second()
         _require_writable(directory)
@@ -80,6 +83,9 @@ class Profiler:
             raise _in_words(error) from error
         finally:
             self.starting = None
+        if not python:
+            self._sampler = StackSampler(self._jax.profiler.TraceAnnotation)
+            self._sampler.start()
 
     def refuse_second(self) -> None:
         """Raise if JAX says that its profiler is active; where it does not say, starting fails."""
@@ -90,6 +96,7 @@ class Profiler:
 
     def stop(self, directory: Path) -> str | None:
         """Stop recording, and check that a profile exists; return a remark on it."""
+        self._stop_sampling()
         try:
             self._stop()
         except Exception as error:
@@ -108,11 +115,17 @@ class Profiler:
 
     def drop(self, directory: Path) -> None:
         """Stop recording and discard the result."""
+        self._stop_sampling()
         if self._let_go():
             return
         self._stop()
         for path in self.written(directory):
             path.unlink()
+
+    def _stop_sampling(self) -> None:
+        if self._sampler is not None:
+            self._sampler.stop()
+            self._sampler = None
 
     def wrote(self, directory: Path) -> bool:
         """Return whether a profile was written since the start."""

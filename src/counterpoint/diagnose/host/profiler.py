@@ -6,7 +6,8 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Final
 
-from counterpoint.timeline import Timeline
+from counterpoint.diagnose.host.threads import TRACED
+from counterpoint.timeline import PYTHON_SAMPLED, Timeline
 
 _OF_NSYS: Final = "NvDriverVersion"
 """An entry that only Nsight Systems writes."""
@@ -40,6 +41,12 @@ class ProfilerKind(Enum):
     def cost_less(self) -> str:
         """Advice for reducing the profiler's overhead."""
         return self.value[1]
+
+
+def traces_python(timeline: Timeline) -> bool:
+    """Return whether each call of Python was recorded, which makes Python slower."""
+    traced = any(name.startswith(TRACED) for name in timeline.host_names)
+    return traced and PYTHON_SAMPLED not in timeline.environment
 
 
 def profiler_of(timeline: Timeline) -> ProfilerKind:

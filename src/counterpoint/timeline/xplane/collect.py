@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from statistics import median
 from typing import Final
 
 import numpy as np
@@ -21,6 +23,7 @@ from counterpoint.timeline.recording import (
     LAUNCHES,
     MARKERS,
     OPS,
+    PYTHON_SAMPLED,
     SPANS,
     Recording,
 )
@@ -38,6 +41,7 @@ from counterpoint.timeline.xplane.planes import (
     as_text,
     starts,
 )
+from counterpoint.timeline.xplane.python_samples import STATS, Sample, frames_of
 from counterpoint.timeline.xplane.transfers import COLLECTIVE_STAT, group_size
 
 _EVENT_BYTES: Final = 50
@@ -75,6 +79,8 @@ class Collector:
         self._transfers = TransferCollector()
         self._memory: list[pl.DataFrame] = []
         self._names: dict[str, int] = {}
+        self._threads: dict[tuple[str, int], int] = {}  # their lines
+        self._samples: dict[tuple[str, int], list[Sample]] = {}
         self._executions: list[tuple[object, ...]] = []
         self._launches: list[tuple[int, str, int, int]] = []
         self._markers: list[tuple[object, ...]] = []
@@ -210,6 +216,24 @@ class Collector:
                 key = int(run.value[row])
                 self._over[key] = max(self._over.get(key, 0), int(end[row]))
 
+    def add_samples(self, plane: Plane, line: PlaneLine, events: Events) -> None:
+        """Add samples of what Python did on a thread, and which thread this one is."""
+        if "thread" not in events.stats:
+            return
+        start = starts(line, events, self._origin_ns)
+        threads, stacks = (
+            plane.values(events.stats[name]) if name in events.stats else [None] * len(events)
+            for name in STATS
+        )
+        for at_ps, thread, stack in zip(start.tolist(), threads, stacks, strict=True):
+            if not isinstance(thread, int):
+                continue
+            if isinstance(stack, str):
+                sample = Sample(at_ps, tuple(stack.split("|")))
+                self._samples.setdefault((plane.name, thread), []).append(sample)
+            else:
+                self._threads[plane.name, thread] = self._line
+
     def add_steps(self, plane: Plane, device: int, line: PlaneLine, events: Events) -> None:
         """Add steps that a device plane marks; the event's name is the step number."""
         start = starts(line, events, self._origin_ns)
@@ -232,6 +256,7 @@ class Collector:
         """Build the Recording."""
         transfer_table, transfer_notes = self._transfers.finish(self.devices)
         self._extend_to_ends()
+        self._add_sampled_frames()
         return Recording(
             source=source,
             host=host,
@@ -241,13 +266,13 @@ class Collector:
             spans=self._spans.frame(by_line=self._pieces > 1),
             executions=pl.DataFrame(self._executions, schema=EXECUTIONS, orient="row"),
             markers=self.markers,
-            host_events=self._host.frame(by_line=self._pieces > 1),
+            host_events=self._host.frame(by_line=self._pieces > 1 or bool(self._samples)),
             host_names=tuple(self._names),
             launches=pl.DataFrame(self._launches, schema=LAUNCHES, orient="row"),
             transfers=transfer_table,
             memory=self._memory_of_devices(),
             programs=programs,
-            environment=environment,
+            environment={**environment, **self._sampling()},
             notes=(*notes, *self._notes(), *transfer_notes),
             truncated=truncated,
         )
@@ -262,6 +287,32 @@ class Collector:
         rows, end_ps = row[own], end_ps[mark]
         over = [self._over.get(key, LATEST_PS) for key in self._spans.run_keys(rows)]
         self._spans.extend(rows, np.minimum(end_ps, np.array(over, np.int64)))
+
+    def _sampling(self) -> Mapping[str, str]:
+        apart = [
+            (after.at_ps - before.at_ps) / 1e9
+            for samples in self._samples.values()
+            for before, after in pairwise(samples)
+        ]
+        return {PYTHON_SAMPLED: f"every {median(apart):.1f} ms"} if apart else {}
+
+    def _add_sampled_frames(self) -> None:
+        """Add what Python did by its samples, on the lines of the threads."""
+        for key, samples in self._samples.items():
+            line = self._threads.get(key, len(self._lines))
+            if line == len(self._lines):
+                self._lines.append(f"{key[0]}/python")
+            frames = [*frames_of(samples, *self._host.events_of(line))]
+            name = [self._names.setdefault(it.name, len(self._names)) for it in frames]
+            self._host.append(
+                len(frames),
+                {
+                    "line": line,
+                    "name": np.array(name, np.uint32),
+                    "start_ps": np.array([it.start_ps for it in frames], np.int64),
+                    "dur_ps": np.array([it.end_ps - it.start_ps for it in frames], np.int64),
+                },
+            )
 
     def _memory_of_devices(self) -> pl.DataFrame:
         if not self._memory:
@@ -309,8 +360,6 @@ class Collector:
         )
 
     def _add_host(self, plane: Plane, arranged: ArrangedHost) -> None:
-        if not len(arranged.name):
-            return
         number = {
             kind: self._names.setdefault(plane.event_name(kind).name, len(self._names))
             for kind in sorted(arranged.names)

@@ -24,6 +24,7 @@ from counterpoint.core.wire import LENGTH, VARINT, Malformed, fields, varint
 from counterpoint.hlo import Message, message_classes
 from counterpoint.timeline.model import Device
 from counterpoint.timeline.xplane.events import EVENTS_TAG, Events, EventSelection, Stat, Strings
+from counterpoint.timeline.xplane.python_samples import SAMPLE, THREAD
 
 LATEST_PS: Final = 1 << 61
 """Times beyond it are damage, and would not fit 64 bits when added."""
@@ -179,7 +180,7 @@ class Plane:
             skipped=frozenset(
                 key
                 for key, event in self.event_names.items()
-                if event.name.startswith((_BOOKKEEPING, _END)) and key not in ends
+                if event.name.startswith((_BOOKKEEPING, _END, SAMPLE, THREAD)) and key not in ends
             ),
             ends=ends,
         )

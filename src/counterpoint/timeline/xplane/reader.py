@@ -62,6 +62,7 @@ from counterpoint.timeline.xplane.planes import (
     read_texts,
     starts,
 )
+from counterpoint.timeline.xplane.python_samples import SAMPLE, STATS, THREAD
 from counterpoint.timeline.xplane.riegeli import UnreadRiegeli, chunks
 from counterpoint.timeline.xplane.transfers import (
     GRAPH_STAT,
@@ -406,6 +407,8 @@ def _read_host(
     }
     waits = {key for key, event in plane.event_names.items() if event.name == _WAITS}
     launching = plane.selection_of(modules.keys() | waits, ("run_id",))
+    sampled = {key for key, event in plane.event_names.items() if event.name in (SAMPLE, THREAD)}
+    sampling = plane.selection_of(sampled, STATS)
     skipped = 0
 
     def begin(line: PlaneLine) -> Iterator[tuple[ArrangedHost, int]]:
@@ -422,6 +425,10 @@ def _read_host(
             for events, _ in read_events(data, line.start, line.end, launching, plane.strings):
                 collector.add_launches(line, events, modules)
                 collector.add_waits(line, events, waits)
+        if sampling is not None:
+            for events, _ in read_events(data, line.start, line.end, sampling, plane.strings):
+                collector.add_samples(plane, line, events)
+                skipped -= len(events)  # they are no book-keeping
         transfer_events = messages.of(line.name)
         if transfer_events is not None:
             wanted_messages, actions = transfer_events

@@ -1,0 +1,111 @@
+"""Frames from samples of stacks: as long as samples show, and nested with what is recorded."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+from xspace_builder import MS, NS, Plane, Ref, host, step_marker, xspace
+
+from counterpoint.timeline import PYTHON_SAMPLED
+from counterpoint.timeline.xplane.python_samples import SAMPLE, THREAD, Frame, Sample, frames_of
+from counterpoint.timeline.xplane.reader import read_xplane
+
+MAIN, LOADER = "$train.py:1 <module>", "$train.py:9 load_batch"
+NO_TIMES = np.empty(0, np.int64)
+
+
+def frames(
+    stacks: dict[int, tuple[str, ...]], recorded: list[tuple[int, int]] | None = None
+) -> list[Frame]:
+    samples = [Sample(at, stack) for at, stack in stacks.items()]
+    start, end = np.array(recorded or [], np.int64).reshape(-1, 2).T
+    return [*frames_of(samples, start, end)]
+
+
+def test_a_function_lasts_half_the_way_to_samples_without_it() -> None:
+    stacks = {0: (MAIN,), 10: (MAIN, LOADER), 20: (MAIN, LOADER), 30: (MAIN,)}
+    assert frames(stacks) == [Frame(MAIN, -5, 35), Frame(LOADER, 5, 25)]
+
+
+def test_a_sample_that_came_late_shows_no_more_than_others() -> None:
+    """The sampler did not run between 20 and 100."""
+    stacks = {0: (MAIN,), 10: (MAIN,), 20: (MAIN, LOADER), 100: (MAIN,), 110: (MAIN,)}
+    assert frames(stacks)[1] == Frame(LOADER, 15, 25)
+
+
+def test_what_the_thread_recorded_bounds_what_samples_show() -> None:
+    stacks = {0: (MAIN,), 10: (MAIN, LOADER), 20: (MAIN, LOADER), 30: (MAIN,)}
+    assert Frame(LOADER, 8, 24) in frames(stacks, [(1, 8), (24, 40)])
+
+
+def test_a_function_is_around_an_event_in_which_it_was_seen() -> None:
+    stacks = {0: (MAIN,), 10: (MAIN, LOADER), 20: (MAIN, LOADER), 30: (MAIN,)}
+    assert Frame(LOADER, 4, 26) in frames(stacks, [(4, 12), (18, 26)])
+
+
+def test_a_function_within_an_event_stays_within() -> None:
+    stacks = {0: (MAIN,), 10: (MAIN, LOADER), 20: (MAIN, LOADER), 30: (MAIN,)}
+    assert Frame(LOADER, 5, 25) in frames(stacks, [(2, 28)])
+
+
+@st.composite
+def nested(draw: st.DrawFn) -> list[tuple[int, int]]:
+    """Intervals that nest or follow each other."""
+    times = sorted(draw(st.lists(st.integers(-10, 130), max_size=10, unique=True)))
+    found: list[tuple[int, int]] = []
+    opened: list[int] = []
+    for at in times:
+        if opened and draw(st.booleans()):
+            found.append((opened.pop(), at))
+        else:
+            opened.append(at)
+    return found
+
+
+@given(
+    st.dictionaries(
+        st.integers(0, 120),
+        st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(tuple),
+        max_size=12,
+    ),
+    nested(),
+)
+def test_frames_nest_with_each_other_and_with_what_is_recorded(
+    stacks: dict[int, tuple[str, ...]], recorded: list[tuple[int, int]]
+) -> None:
+    found = frames(stacks, recorded)
+    spans = [(frame.start_ps, frame.end_ps) for frame in found]
+    assert all(start < end for start, end in spans)
+    for turn, (start, end) in enumerate(spans):
+        for other_start, other_end in (*recorded, *spans[turn + 1 :]):
+            apart = end <= other_start or other_end <= start
+            within = start <= other_start and other_end <= end
+            around = other_start <= start and end <= other_end
+            assert apart or within or around
+
+
+def sampled(threads: Plane, thread: int, at_ps: int, *stack: str) -> None:
+    said = {"thread": thread, "stack": Ref("|".join(stack))}
+    threads.add("sampler", SAMPLE, at_ps, 2000 * NS, said)
+
+
+def test_samples_become_frames_of_the_thread_that_was_sampled() -> None:
+    threads = host()
+    step_marker(threads, "python", 3, 0, 100 * MS)
+    threads.add("python", THREAD, 1 * MS, 1000 * NS, {"thread": 77})
+    for turn in range(1, 50):
+        sampled(threads, 77, 2 * turn * MS, MAIN, *([LOADER] if turn < 30 else []))
+        sampled(threads, 88, 2 * turn * MS, "$loader.py:3 fill")
+    recording = read_xplane(memoryview(xspace(threads)), "made.xplane.pb")
+    assert recording.environment[PYTHON_SAMPLED] == "every 2.0 ms"
+    name = pl.col("name").replace_strict(dict(enumerate(recording.host_names)))
+    events = recording.host_events.with_columns(name=name)
+    (line,) = events.filter(pl.col("name") == "train")["line"]
+    ((where, took),) = events.filter(pl.col("name") == LOADER).select("line", "dur_ps").rows()
+    assert where == line
+    assert abs(took - 58 * MS) <= 2 * MS
+    assert "$loader.py:3 fill" in events["name"].to_list()
+    assert not {SAMPLE, THREAD} & {*recording.host_names}
+    assert not any("book-keeping" in note for note in recording.notes)
