@@ -56,8 +56,9 @@ def metrics_every_sixth(recorder: Recorder) -> None:
     """Every sixth step fetches the loss and writes for 120 ms; the others are not waited for."""
     train_step, params, batch = mlp()
 
-    def write_metrics(value: float) -> None:
+    def write_metrics(value: float) -> str:
         time.sleep(0.12)
+        return f"loss {value}"
 
     for step in recorder:
         with recorder.marker(step):
@@ -276,7 +277,7 @@ def held_lock(recorder: Recorder) -> None:
 def actor_thread(recorder: Recorder) -> None:
     """An actor on another thread runs a small policy and sleeps; the learner loses nothing."""
     train_step, params, batch = mlp(1024)
-    policy = jax.jit(lambda x: jnp.tanh(x))
+    policy = jax.jit(jnp.tanh)
     stop = threading.Event()
 
     def act() -> None:

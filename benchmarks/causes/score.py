@@ -1,0 +1,238 @@
+"""Runs one program in one way, and compares what `explain` says first with the truth."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import counterpoint
+from causes.cases import Case, Size
+from counterpoint.core import CounterpointError, Range
+from counterpoint.diagnose.finding import Finding
+
+NOTE = 0.03
+"""Share of a step below which a finding is not worth a user's time."""
+
+NEAR = 0.05
+"""A step time is right if it is as near to the stopwatch as that."""
+
+_FIRST = 3
+_SLACK_MS = 0.3
+_TIMEOUT_S = 300
+_TURNS = 2
+_PROGRAM = Path(__file__).parent / "program.py"
+
+
+class Verdict(StrEnum):
+    """What the first finding is."""
+
+    RIGHT = "right"  # the trouble, by its name and its size; or nothing, where there is none
+    PARTLY = "partly"  # the trouble without its name or its size, or it is among the first three
+    WRONG = "wrong"  # something that is not the trouble
+    MISSED = "missed"  # nothing is said that costs more than a note
+
+
+@dataclass(frozen=True)
+class Row:
+    """What `explain` said of one profile, and whether it is true."""
+
+    program: str
+    way: str
+    verdict: Verdict
+    truth: str
+    said: str
+    step_ms: float | None
+    true_step_ms: float
+    sized: bool | None = None  # whether the stated saving contains the true size
+    detail: str = ""
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the step time is that of the stopwatch."""
+        return self.step_ms is not None and abs(self.step_ms / self.true_step_ms - 1) <= NEAR
+
+    def text(self) -> str:
+        """Return a line of a terminal."""
+        off = f"{self.step_ms / self.true_step_ms - 1:+.0%}" if self.step_ms else "?"
+        return (
+            f"{self.verdict:7} {self.program:35} {self.way:10} step {self.true_step_ms:7.2f}"
+            f" {off:>6}  {self.truth:24} said {self.said}"
+        )
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A finding that says what it could save."""
+
+    finding: Finding
+    saves: Range
+    step_ms: float | None
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether it is more than a note."""
+        return self.step_ms is not None and self.saves.high > NOTE * self.step_ms
+
+    def text(self) -> str:
+        """Return the code, the saving and the title."""
+        return f"{self.finding.code} {self.saves.high:.2f} {self.finding.title}"
+
+    def words(self) -> str:
+        """Return all that the finding says."""
+        told = (each.what for each in self.finding.evidence)
+        return " ".join([self.finding.title, self.finding.detail, *told, str(self.finding.remedy)])
+
+
+def run(case: Case, way: str, out: Path, *, fixed: bool = False) -> None:
+    """Run a program once, unless it has run before."""
+    if (out / "truth.json").exists():
+        return
+    flags = f"--xla_force_host_platform_device_count={case.devices}"
+    command = [sys.executable, str(_PROGRAM), case.program, "--way", way, "--out", str(out)]
+    if fixed:
+        command.append("--fixed")
+    if way.startswith("run"):
+        options = ["--profile-python"] if way == "run-python" else []
+        own = [sys.executable, "-m", "counterpoint", "run", "-o", str(out / "run"), *options, "--"]
+        command = [*own, *command]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_TIMEOUT_S,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{case.program} {way}: {done.stderr[-1500:]}")
+
+
+def profile_of(way: str, out: Path) -> Path:
+    """Return what a user would give to explain."""
+    if way.startswith("run"):
+        return out / "run"
+    if way == "perfetto":
+        return next(out.glob("profile/plugins/profile/*/*.trace.json.gz"))
+    return out / "profile"
+
+
+def judge(case: Case, way: str, out: Path) -> Row:
+    """Compare what explain says of a profile with the truth."""
+    run(case, way, out / way)
+    truth = json.loads((out / way / "truth.json").read_text())
+    window = slice(*truth["profiled"])
+    true_step = statistics.median(truth["steps"][window])
+    size = _true_size(case, out, truth["lost"][window])
+    expected = "/".join(case.expects) or "nothing"
+    told = expected if size is None else f"{expected} {size:.1f}"
+    try:
+        explanation = counterpoint.explain(counterpoint.read(profile_of(way, out / way)))
+    except CounterpointError as error:
+        return Row(case.program, way, Verdict.MISSED, told, f"error: {error}", None, true_step)
+    step = explanation.steps.median_ms
+    claims = [
+        Claim(found, found.saves_ms, found.mean_step_ms or step)
+        for found in explanation.findings
+        if isinstance(found.saves_ms, Range)
+    ]
+    first = claims[0] if claims else None
+    sized = _is_sized(case, first, size)
+    return Row(
+        program=case.program,
+        way=way,
+        verdict=_verdict(
+            case, [it for it in claims if it.is_worth_it], is_sized=sized is not False
+        ),
+        truth=told,
+        said=first.text() if first else "nothing",
+        step_ms=step,
+        true_step_ms=true_step,
+        sized=sized,
+        detail=first.finding.detail if first else "",
+    )
+
+
+def _verdict(case: Case, worth: Sequence[Claim], *, is_sized: bool) -> Verdict:
+    if not case.expects:
+        return Verdict.WRONG if worth else Verdict.RIGHT
+    if not worth:
+        return Verdict.MISSED
+    if worth[0].finding.code in case.expects:
+        is_named = re.search(case.says, worth[0].words()) is not None
+        return Verdict.RIGHT if is_named and is_sized else Verdict.PARTLY
+    if any(it.finding.code in case.expects for it in worth[:_FIRST]):
+        return Verdict.PARTLY
+    return Verdict.WRONG
+
+
+def _is_sized(case: Case, first: Claim | None, size: float | None) -> bool | None:
+    """Return whether the first finding's saving contains the true size; None if there is none."""
+    if size is None or first is None or first.finding.code not in case.expects:
+        return None
+    low, high = first.saves.low, first.saves.high
+    is_possible = low * (1 - case.within) <= size <= high * (1 + case.within)
+    return is_possible and high <= size * (1 + case.within) + _SLACK_MS
+
+
+def _true_size(case: Case, out: Path, lost: Sequence[float]) -> float | None:
+    if case.size is Size.LOST:
+        return statistics.mean(lost)
+    if case.size is Size.GAIN:
+        with_it, without = (_steps_ms(case, out, fixed=fixed) for fixed in (False, True))
+        return with_it - without
+    return None
+
+
+def _steps_ms(case: Case, out: Path, *, fixed: bool) -> float:
+    """Return how long a step is without a profile."""
+    steps: list[float] = []
+    for turn in range(_TURNS):
+        place = out / f"none-{'fixed' if fixed else 'as-is'}-{turn}"
+        run(case, "none", place, fixed=fixed)
+        truth = json.loads((place / "truth.json").read_text())
+        steps += truth["steps"][slice(*truth["profiled"])]
+    return statistics.median(steps)
+
+
+def lines(found: Sequence[Row]) -> Iterator[str]:
+    """Yield the score."""
+    troubles = [row for row in found if row.truth != "nothing"]
+    clean = [row for row in found if row.truth == "nothing"]
+    count = Counter(row.verdict for row in found)
+    yield from (f"{each:7} {count[each]:4}  {_of(count[each], len(found))}" for each in Verdict)
+    named = sum(row.verdict is Verdict.RIGHT for row in troubles)
+    if troubles:
+        yield f"troubles whose first finding is right: {named} of {len(troubles)}"
+    if clean:
+        told = sum(row.verdict is not Verdict.RIGHT for row in clean)
+        yield f"clean programs with a finding above {NOTE:.0%}: {told} of {len(clean)}"
+    sized = [row.sized for row in found if row.sized is not None]
+    if sized:
+        yield f"saving contains the true size: {sum(sized)} of {len(sized)}"
+    timed = sum(row.is_timed for row in found)
+    yield f"step time within {NEAR:.0%} of the stopwatch: {timed} of {len(found)}"
+
+
+def _of(count: int, total: int) -> str:
+    return f"{count / total:.0%}"
+
+
+def table(found: Sequence[Row]) -> Iterator[str]:
+    """Yield the table of the documentation: a row for each program, with the ways to profile."""
+    yield "| program | has to be first | first in these profiles | not right |"
+    yield "|---|---|---|---|"
+    programs = dict.fromkeys((row.program, row.truth.split(" ")[0]) for row in found)
+    for program, truth in programs:
+        own = [row for row in found if (row.program, row.truth.split(" ")[0]) == (program, truth)]
+        first = ", ".join(dict.fromkeys(row.said.split(" ")[0] for row in own))
+        bad = "; ".join(f"{row.way}: {row.verdict}" for row in own if row.verdict != "right")
+        yield f"| {program} | {truth} | {first} ({len(own)}) | {bad} |"
