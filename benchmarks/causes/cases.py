@@ -31,7 +31,8 @@ class Case:
     within: float = 0.25  # of the true size
     also: tuple[str, ...] = ()
     ways: tuple[str, ...] = ("markers",)
-    devices: int = 1
+    devices: int = 1  # of each process
+    processes: int = 1
     step: bool = True  # the loop's own steps are what explain has to call a step
 
 
@@ -146,6 +147,9 @@ CASES: tuple[Case, ...] = (
     Case("devices.tensor_parallel", ("STEP101", "STEP102", "STEP105"), "all-reduce", devices=4),
     Case("devices.devices_in_turn", ("STEP301", "STEP304"), "", GAIN, devices=4, within=0.5),
     Case("devices.balanced", devices=4),
+    # Processes
+    Case("processes.sleeping_process", ("STEP105", "STEP302"), "#1", devices=2, processes=2),
+    Case("processes.even_processes", devices=2, processes=2),
     # Code outside of jit
     Case(
         "eager.eager_update",

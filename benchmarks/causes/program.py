@@ -7,6 +7,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import jax
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from causes.recorder import WAYS, Recorder
@@ -19,7 +21,11 @@ def main() -> None:
     parser.add_argument("--way", choices=WAYS, default="markers")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--fixed", action="store_true", help="without its trouble")
+    parser.add_argument("--job", help="one of several processes: ADDRESS,COUNT,RANK")
     given = parser.parse_args()
+    if given.job:
+        address, count, rank = given.job.split(",")
+        jax.distributed.initialize(address, int(count), int(rank))
     module, name = given.name.split(".")
     program = getattr(import_module(f"causes.programs.{module}"), name)
     program(Recorder(given.way, given.out, given.fixed))

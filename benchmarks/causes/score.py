@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import statistics
 import subprocess
 import sys
@@ -93,31 +94,74 @@ class Claim:
 
 
 def run(case: Case, way: str, out: Path, *, fixed: bool = False) -> None:
-    """Run a program once, unless it has run before."""
+    """Run a program once, unless it has run before, in as many processes as it has."""
     if (out / "truth.json").exists():
         return
+    options = ["--fixed"] if fixed else []
     flags = f"--xla_force_host_platform_device_count={case.devices}"
-    command = [sys.executable, str(_PROGRAM), case.program, "--way", way, "--out", str(out)]
-    if fixed:
-        command.append("--fixed")
-    if way.startswith("run"):
-        options = ["--profile-python"] if way == "run-python" else []
-        own = [sys.executable, "-m", "counterpoint", "run", "-o", str(out / "run"), *options, "--"]
-        command = [*own, *command]
-    done = subprocess.run(
-        command,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_TIMEOUT_S,
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
+    places = (
+        [out / f"rank{rank}" for rank in range(case.processes)] if case.processes > 1 else [out]
     )
-    if done.returncode:
-        raise RuntimeError(f"{case.program} {way}: {done.stderr[-1500:]}")
+    address = f"localhost:{_free_port()}"
+    started = [
+        subprocess.Popen(
+            [
+                *_command(case, way, place, options),
+                *([f"--job={address},{case.processes},{rank}"] if case.processes > 1 else []),
+            ],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, place in enumerate(places)
+    ]
+    try:
+        errors = [each.communicate(timeout=_TIMEOUT_S)[1] for each in started]
+    finally:
+        for each in started:
+            each.kill()
+    if any(each.returncode for each in started):
+        raise RuntimeError(f"{case.program} {way}: {errors[0][-1500:]}")
+    if case.processes > 1:
+        truths = [json.loads((place / "truth.json").read_text()) for place in places]
+        lost = [max(each) for each in zip(*(truth["lost"] for truth in truths), strict=True)]
+        (out / "truth.json").write_text(json.dumps({**truths[0], "lost": lost}))
 
 
-def profile_of(way: str, out: Path) -> Path:
+def _command(case: Case, way: str, out: Path, options: Sequence[str]) -> list[str]:
+    command = [
+        sys.executable,
+        str(_PROGRAM),
+        case.program,
+        "--way",
+        way,
+        "--out",
+        str(out),
+        *options,
+    ]
+    if not way.startswith("run"):
+        return command
+    python = ["--profile-python"] if way == "run-python" else []
+    own = [sys.executable, "-m", "counterpoint", "run", "-o", str(out / "run"), *python, "--"]
+    return [*own, *command]
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def profiles_of(case: Case, way: str, out: Path) -> list[Path]:
     """Return what a user would give to explain."""
+    if case.processes > 1:
+        return [_profile_of(way, out / f"rank{rank}") for rank in range(case.processes)]
+    return [_profile_of(way, out)]
+
+
+def _profile_of(way: str, out: Path) -> Path:
     if way.startswith("run"):
         return out / "run"
     if way == "perfetto":
@@ -135,7 +179,7 @@ def judge(case: Case, way: str, out: Path) -> Row:
     expected = "/".join(case.expects) or "nothing"
     told = expected if size is None else f"{expected} {size:.1f}"
     try:
-        explanation = counterpoint.explain(counterpoint.read(profile_of(way, out / way)))
+        explanation = counterpoint.explain(counterpoint.read(*profiles_of(case, way, out / way)))
     except CounterpointError as error:
         return Row(case.program, way, Verdict.MISSED, told, f"error: {error}", None, true_step)
     step = explanation.steps.median_ms
