@@ -22,6 +22,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.core.threads import on_threads
 from counterpoint.hlo import Program, program_digest
+from counterpoint.timeline.dependents import ended_before_use
 from counterpoint.timeline.hosts.alignment import Offset, find_offsets, step_ends
 from counterpoint.timeline.hosts.consistency import (
     absent_hosts,
@@ -153,6 +154,16 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
     )
     claimed = assign_programs(recording.ops, op_program, recording.spans["op"].to_numpy(), found)
     owners = claimed.programs.tolist()
+    if all(device.kind == "cpu" for device in recording.devices):
+        lasts = ended_before_use(
+            recording.spans.with_columns(op=pl.Series(claimed.op_of_span)),
+            found.run_of,
+            claimed.ops,
+            owners,
+            lambda index: gathered.hlo(index, host),
+        )
+        spans = recording.spans.with_columns(dur_ps=pl.Series(lasts))
+        recording = replace(recording, spans=spans)
     row_of = gathered.ops.rows(
         claimed.ops,
         owners,
