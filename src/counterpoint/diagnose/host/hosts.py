@@ -111,6 +111,9 @@ class HostActivity:
         left = waiting | (gaps - recorded)
         found[IdleCause.OTHERS] = waiting & anywhere
         left = left - found[IdleCause.OTHERS]
+        for_copies = left & waiting & self.calling.for_copies
+        found[IdleCause.TRANSFER] = found[IdleCause.TRANSFER] | for_copies
+        left = left - for_copies
         for cause in _OTHERS_DO:
             doing = left & self.beside.get(cause, EMPTY)
             found[cause] = found[cause] | doing

@@ -141,17 +141,11 @@ TOPS: Final = {"cause": pl.String, "held": pl.Boolean, "what": pl.String, "ms": 
 WORTH: Final = 0.01
 """Share of a step below which idle time is not reported."""
 
-HIDEABLE: Final = (
-    IdleCause.BLOCKED,
-    IdleCause.RUNTIME,
-    IdleCause.TRANSFER,
-    IdleCause.DISPATCH,
-    IdleCause.PYTHON,
-    IdleCause.THREAD,
-    IdleCause.UNKNOWN,
-)
-"""Activities of a host that does not wait for results while a device is busy; input and compiling
-have rules of their own.
+HIDEABLE: Final = (IdleCause.BLOCKED, IdleCause.RUNTIME, IdleCause.DISPATCH)
+"""Idle time that only ends because the host waits for results: it belongs to that wait.
+
+Python, copies and waits for other threads cost the host as much without it. They could overlap the
+step, too, but it is they that should be shorter.
 """
 
 _ROWS: Final = 5
@@ -165,6 +159,10 @@ _LAUNCH_PS: Final = 20_000_000
 """Shorter gaps between runs occur even with launches in time: a kernel's launch takes some 5 us,
 and the notice of its end as long.
 """
+
+
+_NEAR: Final = 20
+"""A copy ends with a gap if no more than this part of the gap lies between their ends."""
 
 
 @frozen(eq=False, slots=False)
@@ -394,6 +392,19 @@ def _from_wait(gaps: Intervals, blocked: Intervals) -> Intervals:
     return union(np.maximum(since, gaps.start), gaps.end)
 
 
+def _awaited(gaps: Intervals, copies: Intervals) -> Intervals:
+    """Return the parts of gaps in which a copy is made that goes on until their end.
+
+    A run that was launched in time starts when its arguments are there, whoever copies them.
+    """
+    if not len(copies):
+        return EMPTY
+    last = np.searchsorted(copies.start, gaps.end, side="left") - 1
+    near = np.maximum(_LAUNCH_PS, (gaps.end - gaps.start) // _NEAR)
+    chosen = (last >= 0) & (copies.end[np.maximum(last, 0)] >= gaps.end - near)
+    return union(gaps.start[chosen], gaps.end[chosen]) & copies
+
+
 def _split(
     runs: pl.DataFrame, windows: Intervals, gaps: Intervals, side: HostActivity, times: Launched
 ) -> tuple[dict[IdleCause, Intervals], Intervals]:
@@ -417,9 +428,12 @@ def _split(
     own = short | (latest <= between.start)
     late = ~own & (earliest > between.start)
     unmatched = ~own & ~late
+    in_time = union(between.start[own], between.end[own])
+    copying = _awaited(in_time, side.beside.get(IdleCause.TRANSFER, EMPTY))
     return (
         {
-            IdleCause.DEVICE: (inside - launching) | union(between.start[own], between.end[own]),
+            IdleCause.DEVICE: (inside - launching) | (in_time - copying),
+            IdleCause.TRANSFER: copying,
             IdleCause.UNMATCHED: union(between.start[unmatched], between.end[unmatched]),
             IdleCause.LAUNCHING: launching,
         },

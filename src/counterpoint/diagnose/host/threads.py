@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.columns import Intervals, nesting_ends, order_by, union, values_of
+from counterpoint.core.columns import EMPTY, Intervals, nesting_ends, order_by, union, values_of
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.causes import CAUSES, IdleCause
 
@@ -27,12 +27,18 @@ _SWALLOWS: Final = (CAUSES.index(IdleCause.DISPATCH), CAUSES.index(IdleCause.COM
 
 _THREAD: Final = CAUSES.index(IdleCause.THREAD)
 _DISPATCH: Final = CAUSES.index(IdleCause.DISPATCH)
+_TRANSFER: Final = CAUSES.index(IdleCause.TRANSFER)
+_BLOCKED: Final = CAUSES.index(IdleCause.BLOCKED)
+_NEVER: Final = int(np.iinfo(np.int64).min)
 _PYTHON: Final = CAUSES.index(IdleCause.PYTHON)
 _UNKNOWN: Final = CAUSES.index(IdleCause.UNKNOWN)
 TRACED: Final = "$"
 """Prefix of the Python tracer's events."""
 
 _FRAME: Final = re.compile(r"\$(\w+)\.py:\d+ ")
+_WAIT: Final = re.compile(r"PjRt\w*Buffer::Await$")
+"""Marks of one name where a wait for a buffer begins and where it ends, by the same thread."""
+
 _STANDARD: Final = sys.stdlib_module_names | {"_base", "connection", "futures", "pool", "queues"}
 """Files of Python's own library; the tracer names them without their directory."""
 
@@ -52,6 +58,7 @@ class Thread:
     name: Longs  # of the innermost event, an index into Timeline.host_names
     cause: Longs  # an index into CAUSES
     giver: Longs  # of the event that determined the cause, an index into Timeline.host_names
+    for_copies: Intervals  # waits of a thread that has begun a copy since its last call of a program
 
     def during(self, *causes: IdleCause) -> Intervals:
         """Return when the thread does any of these."""
@@ -77,7 +84,7 @@ def thread(
     Python. An annotation around calls (a step's marker, an epoch) tells where the thread is, not
     what it does: without the Python tracer the time between the calls inside it is unknown.
     """
-    start, end, name = _outer_first(events)
+    start, end, name = _outer_first(_with_waits(events, names))
     table = np.array(
         [
             _NONE if cause_or_none is None else CAUSES.index(cause_or_none)
@@ -88,13 +95,67 @@ def thread(
     traced = np.array([text.startswith(TRACED) for text in names], bool)
     parent, depth = _parents(start, end)
     own = table[name]
+    for_copies = _waits_for_copies(start, end, own, parent)
     own[np.isin(name, _around_calls(name, own, parent, depth)) & ~traced[name]] = _UNKNOWN
     cause, giver = _inherit(own, parent, depth)
     giver = _callers(giver, cause, name, names, parent, depth)
     times, state = _moments(start, end, parent, depth)
     kept = (state[:-1] != _NONE) & (times[1:] > times[:-1])
     inner = state[:-1][kept]
-    return Thread(times[:-1][kept], times[1:][kept], name[inner], cause[inner], name[giver[inner]])
+    return Thread(
+        times[:-1][kept],
+        times[1:][kept],
+        name[inner],
+        cause[inner],
+        name[giver[inner]],
+        for_copies,
+    )
+
+
+def _with_waits(events: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Return a thread's events with each wait for a buffer as one, from its first mark to its last.
+
+    A thread that waits begins nothing else, so the two marks follow each other. Of an odd number in
+    a row one is missing: the profile began or ended in that wait.
+    """
+    marks = [index for index, text in enumerate(names) if _WAIT.search(text)]
+    if not marks:
+        return events
+    ordered = events.sort("start_ps", maintain_order=True)
+    is_mark = ordered["name"].is_in(marks).to_numpy()
+    if not is_mark.any():
+        return events
+    position = np.arange(len(is_mark))
+    row = np.cumsum(is_mark & ~np.append(False, is_mark[:-1])) - 1
+    begins = np.flatnonzero(is_mark & ~np.append(False, is_mark[:-1]))
+    ends = np.flatnonzero(is_mark & ~np.append(is_mark[1:], False))
+    cut = ((ends - begins) % 2 == 0) & (begins == 0)
+    within = position - (begins + cut)[row]
+    first = np.flatnonzero(is_mark & (within >= 0) & (within % 2 == 0) & (position < ends[row]))
+    start, duration = ordered["start_ps"].to_numpy(), ordered["dur_ps"].to_numpy()
+    waits = ordered[first].with_columns(
+        dur_ps=pl.Series(start[first + 1] + duration[first + 1] - start[first], dtype=pl.Int64)
+    )
+    return pl.concat([ordered.filter(pl.Series(~is_mark)), waits])
+
+
+def _waits_for_copies(start: Longs, end: Longs, own: Longs, parent: Longs) -> Intervals:
+    """Return the waits for results before which the thread began a copy, and called nothing since.
+
+    A copy within the call of a program is part of the call.
+    """
+    around = np.where(parent == _NONE, _NONE, own[np.maximum(parent, 0)])
+    called = np.sort(end[own == _DISPATCH])
+    copied = np.sort(end[(own == _TRANSFER) & (around != _DISPATCH)])
+    waits = np.flatnonzero(own == _BLOCKED)
+    if not len(copied) or not len(waits):
+        return EMPTY
+    last_call, last_copy = (
+        np.append(_NEVER, ends)[np.searchsorted(ends, start[waits], side="right")]
+        for ends in (called, copied)
+    )
+    found = waits[last_copy > last_call]
+    return union(start[found], end[found])
 
 
 def _outer_first(events: pl.DataFrame) -> tuple[Longs, Longs, Longs]:
