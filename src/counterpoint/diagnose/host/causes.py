@@ -31,6 +31,7 @@ class IdleCause(StrEnum):
     THREAD = "thread"  # the host waits for another of its threads
     TRANSFER = "transfer"  # to a device
     DISPATCH = "dispatch"
+    EAGER = "eager"  # launching one of many little programs
     LAUNCHING = "launching"  # of the kernels of a run that has begun
     PYTHON = "python"  # a recorded event that is none of the above
     OTHERS = "others"  # the host waits while other devices are busy

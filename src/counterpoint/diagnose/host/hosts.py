@@ -39,6 +39,7 @@ _PLAIN: Final = tuple(
     not in (
         *_WAITS,
         IdleCause.LAUNCHING,
+        IdleCause.EAGER,
         IdleCause.OTHERS,
         IdleCause.DEVICE,
         IdleCause.UNMATCHED,

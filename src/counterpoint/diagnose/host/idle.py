@@ -27,6 +27,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.finding import Evidence, Gap
 from counterpoint.diagnose.host.causes import IdleCause
+from counterpoint.diagnose.host.eager import LittlePrograms, little_programs
 from counterpoint.diagnose.host.hosts import HostActivity, IdleEvent, host_activities
 from counterpoint.diagnose.host.launches import (
     NEVER,
@@ -161,6 +162,12 @@ and the notice of its end as long.
 """
 
 
+_LITTLE_PS: Final = 1_000_000_000
+"""Gaps before a little program up to which all of it is the price of its launch.
+
+A call that is not jitted takes 5 to 50 us, with the Python tracer several times that.
+"""
+
 _NEAR: Final = 20
 """A copy ends with a gap if no more than this part of the gap lies between their ends."""
 
@@ -266,6 +273,7 @@ def idle_of(data: StepData) -> IdleTime:
         reading=reads(data),
         returns=returns,
         turns=taking_turns(data.timeline, returns),
+        little=data.cached(little_programs),
     )
 
     def split(of: tuple[tuple[int, tuple[Longs, Longs], pl.DataFrame], Intervals]) -> _Split:
@@ -314,6 +322,7 @@ class _Given:
     reading: Longs
     returns: Mapping[int, CallReturns]
     turns: Mapping[tuple[int, str], InTurn]
+    little: LittlePrograms
 
     def split(
         self,
@@ -330,7 +339,8 @@ class _Given:
         gaps = inside - busy_time
         turns = {function: runs for (at, function), runs in self.turns.items() if at == host}
         times = launched(self.data.timeline, runs, self.returns[host], turns)
-        own, late = _split(runs, inside, gaps, side, times)
+        eager = np.isin(runs["program"].to_numpy(), [*self.little.runs])
+        own, late, little = _split(runs, inside, gaps, side, times, eager)
         blocked_here = inside & side.blocked
         if not side.known:
             elsewhere = late & self.for_hosts.get(device, EMPTY)
@@ -342,8 +352,8 @@ class _Given:
             (cause, is_held, piece)
             for found, is_held in (
                 (own, False),
-                (side.attribute(free, self.anywhere), False),
-                (side.attribute(held, self.anywhere), True),
+                (_launching_little(side.attribute(free, self.anywhere), little), False),
+                (_launching_little(side.attribute(held, self.anywhere), little), True),
             )
             for cause, piece in found.items()
         ]
@@ -405,15 +415,33 @@ def _awaited(gaps: Intervals, copies: Intervals) -> Intervals:
     return union(gaps.start[chosen], gaps.end[chosen]) & copies
 
 
+def _launching_little(
+    found: dict[IdleCause, Intervals], little: Intervals
+) -> dict[IdleCause, Intervals]:
+    """Tell the launching of little programs from that of others."""
+    if not len(little) or IdleCause.DISPATCH not in found:
+        return found
+    dispatch = found[IdleCause.DISPATCH]
+    eager = dispatch & little
+    return {**found, IdleCause.DISPATCH: dispatch - eager, IdleCause.EAGER: eager}
+
+
 def _split(
-    runs: pl.DataFrame, windows: Intervals, gaps: Intervals, side: HostActivity, times: Launched
-) -> tuple[dict[IdleCause, Intervals], Intervals]:
+    runs: pl.DataFrame,
+    windows: Intervals,
+    gaps: Intervals,
+    side: HostActivity,
+    times: Launched,
+    little: NDArray[np.bool_],
+) -> tuple[dict[IdleCause, Intervals], Intervals, Intervals]:
     """Split gaps into those that are not the host's, and gaps before runs that it launched late.
 
-    `runs` are the device's, in order of start, and `times` is when each had been launched.
+    `runs` are the device's, in order of start, `times` is when each had been launched, and `little`
+    which are of little programs. The third result are the late gaps before those. Where such a gap
+    is short, all of it is the price of launching, whatever the host does at a moment.
     """
     if not len(runs):
-        return {IdleCause.DEVICE: EMPTY}, gaps
+        return {IdleCause.DEVICE: EMPTY}, gaps, EMPTY
     start, end = runs["start_ps"].to_numpy(), runs["end_ps"].to_numpy()
     inside = gaps & union(start, end)
     during = while_launching(runs, side.enqueues) & windows
@@ -421,21 +449,28 @@ def _split(
     if launching.total < _BEHIND * during.total:
         launching = EMPTY
     between = gaps - inside
-    short = between.end - between.start <= _LAUNCH_PS
+    length = between.end - between.start
     following = np.searchsorted(start, between.start, side="right")
     # The gap after the profile's last run has no run behind it.
     earliest, latest = (np.append(time, NEVER)[following] for time in times)
-    own = short | (latest <= between.start)
+    before_little = np.append(little, False)[following] & (earliest > between.start)
+    own = (latest <= between.start) | ((length <= _LAUNCH_PS) & ~before_little)
     late = ~own & (earliest > between.start)
     unmatched = ~own & ~late
     in_time = union(between.start[own], between.end[own])
     copying = _awaited(in_time, side.beside.get(IdleCause.TRANSFER, EMPTY))
+    short = before_little & (length <= _LITTLE_PS)
+    eager = union(between.start[short], between.end[short]) - side.during(
+        IdleCause.INPUT, IdleCause.COMPILE, IdleCause.BLOCKED
+    )
     return (
         {
             IdleCause.DEVICE: (inside - launching) | (in_time - copying),
             IdleCause.TRANSFER: copying,
             IdleCause.UNMATCHED: union(between.start[unmatched], between.end[unmatched]),
             IdleCause.LAUNCHING: launching,
+            IdleCause.EAGER: eager,
         },
-        union(between.start[late], between.end[late]),
+        union(between.start[late], between.end[late]) - eager,
+        union(between.start[before_little], between.end[before_little]),
     )

@@ -58,7 +58,9 @@ class Thread:
     name: Longs  # of the innermost event, an index into Timeline.host_names
     cause: Longs  # an index into CAUSES
     giver: Longs  # of the event that determined the cause, an index into Timeline.host_names
-    for_copies: Intervals  # waits of a thread that has begun a copy since its last call of a program
+    for_copies: (
+        Intervals  # waits of a thread that has begun a copy since its last call of a program
+    )
 
     def during(self, *causes: IdleCause) -> Intervals:
         """Return when the thread does any of these."""

@@ -86,6 +86,7 @@ _DOES: Final = {
     IdleCause.TRANSFER: "copies data to devices",
     IdleCause.DISPATCH: "calls jitted functions",
     IdleCause.LAUNCHING: "launches kernels",
+    IdleCause.EAGER: "launches little programs",
     IdleCause.PYTHON: "runs Python",
     IdleCause.OTHERS: "waits for other devices",
 }

@@ -1,0 +1,70 @@
+"""Programs of one operation or a few, which code outside of `jax.jit` launches one by one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.step_data import StepData
+from counterpoint.timeline import Lane
+
+_FEW_OPS: Final = 5
+"""Ops up to which a program is little: one operation of jax.numpy is one to three."""
+
+_MANY_RUNS: Final = 10
+"""Runs of little programs per step from which on they are many."""
+
+_NEARLY_ALL: Final = 0.9
+"""Share of a step's runs from which on little programs are all there is, however few they are."""
+
+
+@frozen(eq=False)
+class LittlePrograms:
+    """Programs of few ops, and how many runs of them a typical step has; mean over devices.
+
+    There are none unless a step runs many of them, or hardly anything else.
+    """
+
+    runs: dict[int, float]
+    """Runs per step by program, the most frequent first."""
+
+    @property
+    def per_step(self) -> float:
+        """Runs of all of them per step."""
+        return sum(self.runs.values())
+
+
+def little_programs(data: StepData) -> LittlePrograms:
+    """Return the programs of few ops that a typical step runs."""
+    works = data.timeline.ops["lane"] != Lane.CONTROL
+    of_op = (
+        data.timeline.ops.with_row_index("row")
+        .filter(works & pl.col("program").is_not_null())
+        .select(pl.col("row").alias("op"), "program")
+    )
+    spans = data.timed.group_by("op").agg(spans=pl.len()).join(of_op, on="op")
+    steps = data.selection.windows.select("step", "device")
+    runs = data.timeline.runs.join(steps, on=["step", "device"], how="semi")
+    counted = (
+        runs.group_by("program")
+        .agg(runs=pl.len())
+        .join(
+            spans.group_by("program").agg(pl.col("spans").sum()).cast({"program": pl.UInt16}),
+            on="program",
+            how="left",
+        )
+        .with_columns(little=pl.col("spans").fill_null(0) <= _FEW_OPS * pl.col("runs"))
+        .sort("runs", "program", descending=[True, False])
+    )
+    little = counted.filter("little")
+    per_step = {
+        program: count / max(len(steps), 1)
+        for program, count in little.select("program", "runs").rows()
+    }
+    found = LittlePrograms(per_step)
+    every = counted["runs"].sum() / max(len(steps), 1)
+    if found.per_step >= _MANY_RUNS or found.per_step >= _NEARLY_ALL * max(every, 1.0):
+        return found
+    return LittlePrograms({})
