@@ -26,6 +26,7 @@ class IdleCause(StrEnum):
     PROFILER = "profiler"
     COMPILE = "compile"
     BLOCKED = "blocked"  # the host waits for a result and launches nothing
+    SETTLING = "settling"  # no op is left, and the result that the host waits for is not ready yet
     RUNTIME = "runtime"  # the runtime blocks the host
     INPUT = "input"
     THREAD = "thread"  # the host waits for another of its threads

@@ -40,6 +40,7 @@ _PLAIN: Final = tuple(
         *_WAITS,
         IdleCause.LAUNCHING,
         IdleCause.EAGER,
+        IdleCause.SETTLING,
         IdleCause.OTHERS,
         IdleCause.DEVICE,
         IdleCause.UNMATCHED,
@@ -58,6 +59,10 @@ _CALLS: Final = (
 
 _ENQUEUES: Final = re.compile(r"ExecuteThunks|EnqueueExecution|XlaModule:|XLA GPU module")
 """Events that enqueue a program's kernels on the device's streams, in order."""
+
+
+_NOTICE_PS: Final = 100_000_000
+"""Until then a host has notice that a result is ready."""
 
 
 class IdleEvent(NamedTuple):
@@ -115,6 +120,9 @@ class HostActivity:
         for_copies = left & waiting & self.calling.for_copies
         found[IdleCause.TRANSFER] = found[IdleCause.TRANSFER] | for_copies
         left = left - for_copies
+        settling = left & self._until_ready(gaps)
+        found[IdleCause.SETTLING] = settling
+        left = left - settling
         for cause in _OTHERS_DO:
             doing = left & self.beside.get(cause, EMPTY)
             found[cause] = found[cause] | doing
@@ -123,6 +131,22 @@ class HostActivity:
             found[cause] = left & self.during(cause)
         found[IdleCause.UNKNOWN] = left - waiting
         return found
+
+    def _until_ready(self, gaps: Intervals) -> Intervals:
+        """Return the beginnings of gaps in which the host still waits for what ran before them.
+
+        The device has no op left, but its result is not ready: the runtime frees or allocates
+        buffers. A host that does not wait would change nothing about it, beyond the short time
+        until it has notice.
+        """
+        waits = self.calling.only_waits
+        if not len(waits):
+            return EMPTY
+        last = np.searchsorted(waits.start, gaps.start, side="left") - 1
+        until = np.where(last >= 0, waits.end[np.maximum(last, 0)], gaps.start)
+        until = np.clip(until, gaps.start, gaps.end)
+        long = until - gaps.start > _NOTICE_PS
+        return union(gaps.start[long], until[long])
 
     def tops(self, gaps: Intervals) -> dict[IdleEvent, int]:
         """Return picoseconds of gaps in each innermost event of the launching thread.

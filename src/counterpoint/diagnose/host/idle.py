@@ -457,7 +457,11 @@ def _split(
     own = (latest <= between.start) | ((length <= _LAUNCH_PS) & ~before_little)
     late = ~own & (earliest > between.start)
     unmatched = ~own & ~late
-    in_time = union(between.start[own], between.end[own])
+    # Once its call has returned, a run that does not begin waits for something else than the host.
+    launch = np.where(before_little, NEVER, latest)
+    until = np.where(late, np.clip(launch, between.start, between.end), between.start)
+    left = own | late
+    in_time = union(until[left], between.end[left])
     copying = _awaited(in_time, side.beside.get(IdleCause.TRANSFER, EMPTY))
     short = before_little & (length <= _LITTLE_PS)
     eager = union(between.start[short], between.end[short]) - side.during(
@@ -465,12 +469,12 @@ def _split(
     )
     return (
         {
-            IdleCause.DEVICE: (inside - launching) | (in_time - copying),
-            IdleCause.TRANSFER: copying,
+            IdleCause.DEVICE: (inside - launching) | (in_time - copying - eager),
+            IdleCause.TRANSFER: copying - eager,
             IdleCause.UNMATCHED: union(between.start[unmatched], between.end[unmatched]),
             IdleCause.LAUNCHING: launching,
             IdleCause.EAGER: eager,
         },
-        union(between.start[late], between.end[late]) - eager,
+        union(between.start[late], until[late]) - eager,
         union(between.start[before_little], between.end[before_little]),
     )

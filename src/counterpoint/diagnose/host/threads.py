@@ -39,6 +39,11 @@ _FRAME: Final = re.compile(r"\$(\w+)\.py:\d+ ")
 _WAIT: Final = re.compile(r"PjRt\w*Buffer::Await$")
 """Marks of one name where a wait for a buffer begins and where it ends, by the same thread."""
 
+_ONLY_WAITS: Final = re.compile(
+    r"PjRt\w*Buffer::Await$|BlockHostUntilReady|BlockUntilReady|block_until_ready|try_to_block"
+)
+"""Waits for a result of which nothing is read."""
+
 _STANDARD: Final = sys.stdlib_module_names | {"_base", "connection", "futures", "pool", "queues"}
 """Files of Python's own library; the tracer names them without their directory."""
 
@@ -58,9 +63,8 @@ class Thread:
     name: Longs  # of the innermost event, an index into Timeline.host_names
     cause: Longs  # an index into CAUSES
     giver: Longs  # of the event that determined the cause, an index into Timeline.host_names
-    for_copies: (
-        Intervals  # waits of a thread that has begun a copy since its last call of a program
-    )
+    only_waits: Intervals  # for results of which it reads nothing
+    for_copies: Intervals  # for results, after it began a copy and called nothing since
 
     def during(self, *causes: IdleCause) -> Intervals:
         """Return when the thread does any of these."""
@@ -110,8 +114,15 @@ def thread(
         name[inner],
         cause[inner],
         name[giver[inner]],
+        _only_waits(start, end, name, names),
         for_copies,
     )
+
+
+def _only_waits(start: Longs, end: Longs, name: Longs, names: Sequence[str]) -> Intervals:
+    waiting = np.array([_ONLY_WAITS.search(text) is not None for text in names], bool)
+    chosen = waiting[name]
+    return union(start[chosen], end[chosen])
 
 
 def _with_waits(events: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:

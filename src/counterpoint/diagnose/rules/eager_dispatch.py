@@ -160,7 +160,7 @@ def _tracer_ms(data: StepData) -> float:
     if not traced or not len(timeline.host_events):
         return 0.0
     events = timeline.host_events.filter(pl.col("name").is_in(traced))
-    span = int((timeline.host_events["start_ps"].max() or 0)) - int(
+    span = int(timeline.host_events["start_ps"].max() or 0) - int(
         timeline.host_events["start_ps"].min() or 0
     )
     per_ms = len(events) / (span / 1e9) if span else 0.0
