@@ -13,6 +13,9 @@ from counterpoint.timeline import Lane
 _FEW_OPS: Final = 5
 """Ops up to which a program is little: one operation of jax.numpy is one to three."""
 
+_SHORT_PS: Final = 1_000_000_000
+"""Length up to which a run is little: a longer one is worth a launch of its own."""
+
 _MANY_RUNS: Final = 10
 """Runs of little programs per step from which on they are many."""
 
@@ -49,13 +52,16 @@ def little_programs(data: StepData) -> LittlePrograms:
     runs = data.timeline.runs.join(steps, on=["step", "device"], how="semi")
     counted = (
         runs.group_by("program")
-        .agg(runs=pl.len())
+        .agg(runs=pl.len(), ps=(pl.col("end_ps") - pl.col("start_ps")).median())
         .join(
             spans.group_by("program").agg(pl.col("spans").sum()).cast({"program": pl.UInt16}),
             on="program",
             how="left",
         )
-        .with_columns(little=pl.col("spans").fill_null(0) <= _FEW_OPS * pl.col("runs"))
+        .with_columns(
+            little=(pl.col("spans").fill_null(0) <= _FEW_OPS * pl.col("runs"))
+            & (pl.col("ps") <= _SHORT_PS)
+        )
         .sort("runs", "program", descending=[True, False])
     )
     little = counted.filter("little")

@@ -458,18 +458,24 @@ def _split(
     late = ~own & (earliest > between.start)
     unmatched = ~own & ~late
     # Once its call has returned, a run that does not begin waits for something else than the host.
-    launch = np.where(before_little, NEVER, latest)
-    until = np.where(late, np.clip(launch, between.start, between.end), between.start)
-    left = own | late
-    in_time = union(until[left], between.end[left])
-    copying = _awaited(in_time, side.beside.get(IdleCause.TRANSFER, EMPTY))
+    until = np.where(late, np.clip(latest, between.start, between.end), between.end)
+    until[before_little] = between.end[before_little]  # it waits for a thread that runs it
+    begins_late = union(until, between.end)
+    own_gaps = union(between.start[own], between.end[own])
+    copying = _awaited(own_gaps | begins_late, side.beside.get(IdleCause.TRANSFER, EMPTY))
+    by_others = begins_late & side.beside.get(IdleCause.DISPATCH, EMPTY)
+    long = between.end - until > _LAUNCH_PS
+    settling = union(until[long], between.end[long]) - by_others
     short = before_little & (length <= _LITTLE_PS)
     eager = union(between.start[short], between.end[short]) - side.during(
         IdleCause.INPUT, IdleCause.COMPILE, IdleCause.BLOCKED
     )
+    device = own_gaps | (begins_late - by_others - settling)
     return (
         {
-            IdleCause.DEVICE: (inside - launching) | (in_time - copying - eager),
+            IdleCause.DEVICE: (inside - launching) | (device - copying - eager),
+            IdleCause.DISPATCH: by_others - copying - eager,
+            IdleCause.SETTLING: settling - copying - eager,
             IdleCause.TRANSFER: copying - eager,
             IdleCause.UNMATCHED: union(between.start[unmatched], between.end[unmatched]),
             IdleCause.LAUNCHING: launching,
