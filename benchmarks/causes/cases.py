@@ -37,9 +37,9 @@ class Case:
 
 
 LOST, GAIN = Size.LOST, Size.GAIN
-SEEN = ("markers", "plain", "host3", "unnumbered", "profiler", "perfetto", "run-python")
+SEEN = ("markers", "plain", "unnumbered", "perfetto", "run-python")
 """Ways that record Python."""
-UNSEEN = ("nopython", "host1", "run")
+UNSEEN = ("nopython", "host1", "host3", "profiler", "run")
 """Ways that don't: what the host did between its calls is not in the profile."""
 
 CASES: tuple[Case, ...] = (
@@ -51,7 +51,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "inputs.working_loader", ("STEP302",), "get_batch|tokenize", LOST, ways=("markers", "plain")
     ),
-    Case("inputs.loader_before_the_marker", ("STEP301", "STEP302"), "read_records", LOST),
+    Case("inputs.loader_before_the_marker", ("STEP301", "STEP302"), "read_records", GAIN),
     Case("inputs.generator", ("STEP302",), "batches", GAIN),
     Case("inputs.iterator_class", ("STEP302",), "__next__", LOST),
     Case(
@@ -61,7 +61,7 @@ CASES: tuple[Case, ...] = (
         LOST,
         ways=("markers", "plain", "run-python"),
     ),
-    Case("inputs.futures", ("STEP302", "STEP301"), "prepare", LOST),
+    Case("inputs.futures", ("STEP302",), "prepare", LOST),
     Case(
         "inputs.every_fifth_batch",
         ("STEP309",),
@@ -96,7 +96,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "host.busy_python_thread",
         ("STEP311",),
-        "count_words",
+        "sum|genexpr",  # the frame of count_words began before the profile, so it is not in there
         GAIN,
         within=0.5,
         ways=("markers", "run-python"),
@@ -145,7 +145,8 @@ CASES: tuple[Case, ...] = (
     Case("devices.chain_of_sums", ("STEP107", "STEP103"), "", devices=4),
     Case("devices.pipeline", ("STEP109",), "", devices=4),
     Case("devices.tensor_parallel", ("STEP101", "STEP102", "STEP105"), "all-reduce", devices=4),
-    Case("devices.devices_in_turn", ("STEP301", "STEP304"), "", GAIN, devices=4, within=0.5),
+    # Virtual devices share the cores, so calling them at once gains next to nothing here.
+    Case("devices.devices_in_turn", ("STEP301", "STEP304"), "(?i)in turn|one after", devices=4),
     Case("devices.balanced", devices=4),
     # Processes
     Case("processes.sleeping_process", ("STEP105", "STEP302"), "#1", devices=2, processes=2),

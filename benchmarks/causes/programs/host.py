@@ -36,9 +36,9 @@ def item_then_python(recorder: Recorder) -> None:
 
 
 def many_floats(recorder: Recorder) -> None:
-    """Forty numbers are read one by one after each step."""
+    """Two hundred numbers are read one by one after each step."""
     train_step, params, batch = mlp()
-    norms = jax.jit(lambda params: [jnp.sum(w[i]) for w in params for i in range(10)])
+    norms = jax.jit(lambda params: [jnp.sum(w[i]) for w in params for i in range(50)])
     loss: Array = None
     for step in recorder:
         with recorder.marker(step):

@@ -35,6 +35,7 @@ class IdleCause(StrEnum):
     EAGER = "eager"  # launching one of many little programs
     LAUNCHING = "launching"  # of the kernels of a run that has begun
     PYTHON = "python"  # a recorded event that is none of the above
+    CONTENDED = "contended"  # another thread holds the interpreter's lock nearly all the time
     OTHERS = "others"  # the host waits while other devices are busy
     DEVICE = "device"  # already launched: from one kernel to the next
     UNMATCHED = "unmatched"  # whether the host had launched the next run is not known

@@ -14,6 +14,7 @@ import polars as pl
 from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.core.frozen import frozen
 from counterpoint.core.threads import on_threads
+from counterpoint.diagnose.host.busy_threads import BusyThread, busy_thread, locked
 from counterpoint.diagnose.host.causes import CAUSES, IdleCause, matching, own_causes
 from counterpoint.diagnose.host.threads import Thread, thread
 from counterpoint.diagnose.selection import device_slices
@@ -41,6 +42,7 @@ _PLAIN: Final = tuple(
         IdleCause.LAUNCHING,
         IdleCause.EAGER,
         IdleCause.SETTLING,
+        IdleCause.CONTENDED,
         IdleCause.OTHERS,
         IdleCause.DEVICE,
         IdleCause.UNMATCHED,
@@ -90,6 +92,7 @@ class HostActivity:
     calling: Thread
     others: tuple[Thread, ...]
     beside: dict[IdleCause, Intervals]  # when the other threads do what
+    busy: tuple[BusyThread, ...]  # of the other threads, those that work nearly all the time
     spent: dict[tuple[IdleCause, ...], Intervals] = field(
         default_factory=dict[tuple[IdleCause, ...], Intervals], init=False, repr=False
     )
@@ -130,6 +133,10 @@ class HostActivity:
         for cause in _WAITS:
             found[cause] = left & self.during(cause)
         found[IdleCause.UNKNOWN] = left - waiting
+        contended = (found[IdleCause.UNKNOWN] | found[IdleCause.DISPATCH]) & locked(self.busy)
+        for cause in (IdleCause.UNKNOWN, IdleCause.DISPATCH):
+            found[cause] = found[cause] - contended
+        found[IdleCause.CONTENDED] = contended
         return found
 
     def _until_ready(self, gaps: Intervals) -> Intervals:
@@ -190,7 +197,7 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
     events = everything
     if len(windows) and len(events):
         start = events["start_ps"].to_numpy()
-        steps = union(windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy())
+        steps = _steps(windows)
         following = np.searchsorted(steps.end, start, side="right")
         next_start = np.append(steps.start, np.iinfo(np.int64).max)[following]
         events = events.filter(pl.Series(start + events["dur_ps"].to_numpy() > next_start))
@@ -210,7 +217,16 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
         calling=calling,
         others=tuple(threads),
         beside={cause: _together(threads, cause) for cause in _OTHERS_DO},
+        busy=tuple(
+            found
+            for part in threads
+            if (found := busy_thread(part, names, _steps(windows))) is not None
+        ),
     )
+
+
+def _steps(windows: pl.DataFrame) -> Intervals:
+    return union(windows["start_ps"].to_numpy(), windows["end_ps"].to_numpy())
 
 
 def _together(threads: Iterable[Thread], cause: IdleCause) -> Intervals:

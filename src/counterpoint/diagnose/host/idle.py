@@ -258,7 +258,7 @@ class IdleTime:
 def idle_of(data: StepData) -> IdleTime:
     """Attribute the idle time of the typical steps."""
     scale = data.selection.scale
-    sides = host_activities(data)
+    sides = data.cached(host_activities)
     per_device = [*by_device(data)]
     rows = len(data.spans)
     busy_times = on_threads(lambda of: busy(data, of[2]), per_device, rows=rows)

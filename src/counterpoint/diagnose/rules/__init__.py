@@ -22,6 +22,7 @@ from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import (
     bandwidth_bound,
     blocking_read,
+    busy_threads,
     clocks_apart,
     command_buffers_hide_ops,
     compiler_remat,
@@ -93,6 +94,7 @@ RULES: Final[tuple[StepRule, ...]] = (
     slow_compile,
     uneven_steps,
     eager_dispatch,
+    busy_threads,
     rematerialization,
     compiler_remat,
     memory_margin,

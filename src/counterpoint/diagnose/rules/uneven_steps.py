@@ -88,6 +88,7 @@ _DOES: Final = {
     IdleCause.LAUNCHING: "launches kernels",
     IdleCause.EAGER: "launches little programs",
     IdleCause.PYTHON: "runs Python",
+    IdleCause.CONTENDED: "is held up by another thread",
     IdleCause.OTHERS: "waits for other devices",
 }
 _DEVICES: Final = {
