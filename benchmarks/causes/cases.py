@@ -107,7 +107,12 @@ CASES: tuple[Case, ...] = (
     # Transfers
     Case("transfers.big_device_put", ("STEP305",), "", LOST),
     Case("transfers.numpy_argument", ("STEP305",), "", GAIN),
-    Case("transfers.transposed_device_put", ("STEP305",), "", LOST),
+    Case(
+        "transfers.transposed_device_put",
+        ("STEP305", "STEP504"),
+        "(?i)transpos|contiguous|row-major",
+        LOST,
+    ),
     Case("transfers.results_to_the_host", ("STEP304", "STEP305"), "(?i)copies|copy", LOST),
     Case("transfers.reshard", ("STEP305",), "", LOST, devices=4),
     Case("transfers.offload", ("STEP305",), "", LOST),

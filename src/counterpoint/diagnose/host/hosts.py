@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -16,7 +16,9 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.host.busy_threads import BusyThread, busy_thread, locked
 from counterpoint.diagnose.host.causes import CAUSES, IdleCause, matching, own_causes
+from counterpoint.diagnose.host.launches import calling_names, functions_of
 from counterpoint.diagnose.host.threads import Thread, thread
+from counterpoint.diagnose.host.wakes import Wakes
 from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline.step_range import CALL
@@ -86,6 +88,7 @@ class IdleEvent(NamedTuple):
 class HostActivity:
     """The events of one host around the typical steps."""
 
+    names: Sequence[str]  # Timeline.host_names
     known: bool  # the launching thread is known
     calls: pl.DataFrame  # of jitted functions, by any thread, of the whole profile
     enqueues: pl.DataFrame  # events of all threads that put kernels on streams
@@ -102,6 +105,11 @@ class HostActivity:
         if causes not in self.spent:
             self.spent[causes] = self.calling.during(*causes)
         return self.spent[causes]
+
+    @cached_property
+    def wakes(self) -> Wakes:
+        """What other threads did while the launching thread waited for them."""
+        return Wakes(self.calling, self.others, self.names)
 
     @cached_property
     def blocked(self) -> Intervals:
@@ -133,6 +141,9 @@ class HostActivity:
         for cause in _WAITS:
             found[cause] = left & self.during(cause)
         found[IdleCause.UNKNOWN] = left - waiting
+        for_threads, _ = self.wakes.in_silence(found[IdleCause.UNKNOWN])
+        found[IdleCause.THREAD] = found[IdleCause.THREAD] | for_threads
+        found[IdleCause.UNKNOWN] = found[IdleCause.UNKNOWN] - for_threads
         contended = (found[IdleCause.UNKNOWN] | found[IdleCause.DISPATCH]) & locked(self.busy)
         for cause in (IdleCause.UNKNOWN, IdleCause.DISPATCH):
             found[cause] = found[cause] - contended
@@ -154,6 +165,23 @@ class HostActivity:
         until = np.clip(until, gaps.start, gaps.end)
         long = until - gaps.start > _NOTICE_PS
         return union(gaps.start[long], until[long])
+
+    def awaited(self, found: Mapping[IdleCause, Intervals]) -> dict[tuple[IdleCause, str], int]:
+        """Return what other threads did for which the launching thread waited, by its cause.
+
+        `found` are parts of gaps by cause, as `attribute` returns them.
+        """
+        done: dict[tuple[IdleCause, str], int] = {}
+        for cause in (IdleCause.INPUT, IdleCause.THREAD):
+            pieces = found.get(cause, EMPTY)
+            if not len(pieces):
+                continue
+            _, silent = self.wakes.in_silence(pieces - self.wakes.waits)
+            for events in (self.wakes.of_waits(pieces), silent):
+                for (inner, giver), ps in events.items():
+                    text = IdleEvent(IdleCause.PYTHON, giver, inner).text(self.names)
+                    done[cause, text] = done.get((cause, text), 0) + ps
+        return done
 
     def tops(self, gaps: Intervals) -> dict[IdleEvent, int]:
         """Return picoseconds of gaps in each innermost event of the launching thread.
@@ -201,7 +229,7 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
         following = np.searchsorted(steps.end, start, side="right")
         next_start = np.append(steps.start, np.iinfo(np.int64).max)[following]
         events = events.filter(pl.Series(start + events["dur_ps"].to_numpy() > next_start))
-    line = calling_line(events, names)
+    line = calling_line(events, names, _step_calls(data))
     own_cause = data.cached(own_causes)
     by_line = {part["line"][0]: part for part in events.partition_by("line", maintain_order=True)}
     own = by_line.pop(line, events.clear())
@@ -211,6 +239,7 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
         lambda part: thread(part, names, own_cause), (own, *by_line.values()), rows=len(events)
     )
     return HostActivity(
+        names=names,
         known=line is not None,
         calls=calls,
         enqueues=enqueuing(events, names),
@@ -236,10 +265,25 @@ def _together(threads: Iterable[Thread], cause: IdleCause) -> Intervals:
     return times
 
 
-def calling_line(events: pl.DataFrame, names: tuple[str, ...]) -> int | None:
-    """Return the line of the launching thread; None if nothing shows it."""
-    for sign in _CALLS:
-        seen = events.filter(pl.col("name").is_in(matching(names, sign)))
+def _step_calls(data: StepData) -> Sequence[int]:
+    """Return the names of calls of the step's program."""
+    program = data.timeline.step_program
+    if program is None:
+        return ()
+    function = functions_of(data.timeline)[program]
+    return calling_names(data.timeline).get(function, ()) if function else ()
+
+
+def calling_line(
+    events: pl.DataFrame, names: tuple[str, ...], step_calls: Sequence[int] = ()
+) -> int | None:
+    """Return the line of the launching thread; None if nothing shows it.
+
+    It is the one that calls the step's program: an actor or an evaluation beside it may call others
+    more often.
+    """
+    for sought in (step_calls, *(matching(names, sign) for sign in _CALLS)):
+        seen = events.filter(pl.col("name").is_in(sought))
         if len(seen):
             by_line = seen.group_by("line").agg(pl.len(), pl.col("dur_ps").sum())
             return int(by_line.sort("dur_ps", "len", "line")["line"][-1])

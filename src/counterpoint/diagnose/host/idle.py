@@ -35,6 +35,7 @@ from counterpoint.diagnose.host.launches import (
     InTurn,
     Launched,
     calling_names,
+    functions_of,
     launched,
     taking_turns,
     while_launching,
@@ -180,6 +181,8 @@ class IdleTime:
     cause. `seen`: the launching thread is known on every host. `blocked_ms`: how long that thread
     waits for results, whether devices are busy or not; if no thread is known, the length of gaps
     that follow a read. `worst` are the gaps in which most time has a cause, with that time.
+    `awaited` is what other threads did while the launching thread waited for them, as cause, event
+    and milliseconds. `in_turn`: the host waits for one device before it calls the next.
     """
 
     parts: pl.DataFrame
@@ -187,6 +190,13 @@ class IdleTime:
     seen: bool
     blocked_ms: float
     worst: Sequence[tuple[IdleCause, bool, Gap, int]]
+    awaited: Sequence[tuple[IdleCause, str, float]] = ()
+    in_turn: bool = False
+
+    def others_did(self, *causes: IdleCause, count: int = 2) -> list[tuple[str, float]]:
+        """Return what other threads did while the host waited for them, longest first."""
+        rows = [(what, ms) for cause, what, ms in self.awaited if cause in causes]
+        return sorted(rows, key=lambda row: -row[1])[:count]
 
     def ms(self, *causes: IdleCause, held: bool | None = None) -> float:
         """Return the time of these causes, in total, or in held or in other gaps only."""
@@ -299,6 +309,10 @@ def idle_of(data: StepData) -> IdleTime:
         seen=all(side.known for side in sides.values()),
         blocked_ms=sum(one.blocked for one in found) * scale,
         worst=[row for one in found for row in one.worst],
+        awaited=[
+            (cause, what, ps * scale) for one in found for (cause, what), ps in one.awaited.items()
+        ],
+        in_turn=any(one.in_turn for one in found),
     )
 
 
@@ -310,6 +324,8 @@ class _Split:
     tops: dict[tuple[IdleEvent, bool], int]
     worst: list[tuple[IdleCause, bool, Gap, int]]
     blocked: int
+    awaited: dict[tuple[IdleCause, str], int]
+    in_turn: bool
 
 
 @frozen(eq=False)
@@ -340,6 +356,8 @@ class _Given:
         turns = {function: runs for (at, function), runs in self.turns.items() if at == host}
         times = launched(self.data.timeline, runs, self.returns[host], turns)
         eager = np.isin(runs["program"].to_numpy(), [*self.little.runs])
+        in_turn = _before(runs, [*self._programs_of(turns)], gaps)
+        anywhere = self.anywhere - in_turn
         own, late, little = _split(runs, inside, gaps, side, times, eager)
         blocked_here = inside & side.blocked
         if not side.known:
@@ -348,15 +366,18 @@ class _Given:
             blocked_here = after_reads(self.reading, late, spans)
         held = _from_wait(late, blocked_here)
         free = late - held
+        split = (
+            (own, False),
+            (_launching_little(side.attribute(free, anywhere), little), False),
+            (_launching_little(side.attribute(held, anywhere), little), True),
+        )
         pieces = [
-            (cause, is_held, piece)
-            for found, is_held in (
-                (own, False),
-                (_launching_little(side.attribute(free, self.anywhere), little), False),
-                (_launching_little(side.attribute(held, self.anywhere), little), True),
-            )
-            for cause, piece in found.items()
+            (cause, is_held, piece) for found, is_held in split for cause, piece in found.items()
         ]
+        awaited: dict[tuple[IdleCause, str], int] = {}
+        for found, _ in split[1:]:
+            for behind, ps in side.awaited(found).items():
+                awaited[behind] = awaited.get(behind, 0) + ps
         parts = [((device, cause, is_held), piece.total) for cause, is_held, piece in pieces]
         worst = [
             (cause, is_held, gap, ps)
@@ -368,7 +389,13 @@ class _Given:
             for gap, is_held in ((free, False), (held, True))
             for behind, ps in side.tops(gap).items()
         }
-        return _Split(parts, tops, worst, blocked_here.total)
+        return _Split(parts, tops, worst, blocked_here.total, awaited, bool(len(in_turn & held)))
+
+    def _programs_of(self, turns: Mapping[str, InTurn]) -> Iterator[int]:
+        """Yield the programs of functions that are called for each device."""
+        for program, function in enumerate(functions_of(self.data.timeline)):
+            if function in turns:
+                yield program
 
 
 def idle_gaps(data: StepData) -> tuple[Gap, ...]:
@@ -413,6 +440,16 @@ def _awaited(gaps: Intervals, copies: Intervals) -> Intervals:
     near = np.maximum(_LAUNCH_PS, (gaps.end - gaps.start) // _NEAR)
     chosen = (last >= 0) & (copies.end[np.maximum(last, 0)] >= gaps.end - near)
     return union(gaps.start[chosen], gaps.end[chosen]) & copies
+
+
+def _before(runs: pl.DataFrame, programs: Sequence[int], gaps: Intervals) -> Intervals:
+    """Return the gaps behind which the next run of the device is one of these programs."""
+    if not programs or not len(gaps):
+        return EMPTY
+    chosen = np.append(np.isin(runs["program"].to_numpy(), programs), False)
+    following = np.searchsorted(runs["start_ps"].to_numpy(), gaps.start, side="right")
+    own = chosen[following]
+    return union(gaps.start[own], gaps.end[own])
 
 
 def _launching_little(

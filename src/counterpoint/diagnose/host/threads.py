@@ -44,6 +44,8 @@ _ONLY_WAITS: Final = re.compile(
 )
 """Waits for a result of which nothing is read."""
 
+_NUMPY_COPY: Final = re.compile(r"^\$numpy (?:array|asarray|ascontiguousarray|copy|copyto)$")
+
 _STANDARD: Final = sys.stdlib_module_names | {"_base", "connection", "futures", "pool", "queues"}
 """Files of Python's own library; the tracer names them without their directory."""
 
@@ -101,6 +103,7 @@ def thread(
     traced = np.array([text.startswith(TRACED) for text in names], bool)
     parent, depth = _parents(start, end)
     own = table[name]
+    own = _copies_of_loop(own, name, names, parent, depth)
     for_copies = _waits_for_copies(start, end, own, parent)
     own[np.isin(name, _around_calls(name, own, parent, depth)) & ~traced[name]] = _UNKNOWN
     cause, giver = _inherit(own, parent, depth)
@@ -150,6 +153,22 @@ def _with_waits(events: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         dur_ps=pl.Series(start[first + 1] + duration[first + 1] - start[first], dtype=pl.Int64)
     )
     return pl.concat([ordered.filter(pl.Series(~is_mark)), waits])
+
+
+def _copies_of_loop(
+    own: Longs, name: Longs, names: Sequence[str], parent: Longs, depth: Longs
+) -> Longs:
+    """Return causes with NumPy's copies as such where the loop itself makes them.
+
+    Within a function of the program they are a part of what that does.
+    """
+    copies = np.array([_NUMPY_COPY.search(text) is not None for text in names], bool)
+    chosen = copies[name] & (own == _NONE)
+    if not chosen.any():
+        return own
+    loop = _containing(own == _DISPATCH, parent, depth)
+    of_loop = (parent == _NONE) | loop[np.maximum(parent, 0)]
+    return np.where(chosen & of_loop, _TRANSFER, own)
 
 
 def _waits_for_copies(start: Longs, end: Longs, own: Longs, parent: Longs) -> Intervals:

@@ -56,6 +56,7 @@ not the host's either.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -82,7 +83,7 @@ _CAUSES: Final = (
 )
 _SAID: Final = {
     IdleCause.PYTHON: "in Python",
-    IdleCause.THREAD: "waiting for another thread",
+    IdleCause.THREAD: "waiting for another thread (a lock or an event)",
     IdleCause.DISPATCH: "calling jitted functions",
     IdleCause.LAUNCHING: "launching kernels of a running program",
     IdleCause.RUNTIME: "blocked by the runtime",
@@ -97,6 +98,12 @@ _REMEDIES: Final = {
     IdleCause.RUNTIME: "find out what the runtime waits for: device memory, or too many launches"
     " in flight",
 }
+_COLLECTOR: Final = re.compile(r"\$gc collect|_xla_gc_callback")
+_COLLECT_LESS: Final = (
+    "this is Python's garbage collector: call gc.freeze() once everything is set up and"
+    " gc.disable() around the loop, collect only every few hundred steps, and keep fewer objects"
+    " alive (NumPy arrays instead of lists)"
+)
 _WORTH_NAMING: Final = 0.05
 _BUFFERS: Final = "xla_gpu_enable_command_buffer"
 
@@ -114,6 +121,9 @@ def check(data: StepData) -> Iterator[Finding]:
     ranked = sorted(relevant, key=lambda cause: -by_cause[cause])
     known = total - by_cause[IdleCause.UNKNOWN]
     activities = ", ".join(f"{_SAID[cause]} {ms_text(by_cause[cause])}" for cause in ranked)
+    did = idle.others_did(IdleCause.THREAD)
+    if did and IdleCause.THREAD in ranked:
+        activities += f"; the thread that it waits for is in {did[0][0]}"
     gaps = "gaps before work launched late" if idle.seen else "gaps between runs"
     visible = idle.seen or known > 0
     meanwhile = (
@@ -128,8 +138,9 @@ def check(data: StepData) -> Iterator[Finding]:
         evidence=(
             Evidence(what=gaps, ms=total, gaps=idle.gaps(*_CAUSES)),
             *(Evidence(what=what, ms=ms) for what, ms in idle.top(*_CAUSES)),
+            *(Evidence(what=f"{what} on the thread that it waits for", ms=ms) for what, ms in did),
         ),
-        remedy=_remedy(data, ranked[0]),
+        remedy=_remedy(data, idle, ranked[0]),
         doubt=_doubt(data, idle, known),
     )
 
@@ -144,13 +155,15 @@ def _title(total: float, *, shown: bool) -> str:
     return f"devices are idle for {ms_text(total)} per step; the profile does not show why"
 
 
-def _remedy(data: StepData, cause: IdleCause) -> Remedy:
+def _remedy(data: StepData, idle: IdleTime, cause: IdleCause) -> Remedy:
     switched_off = (data.context.flags or {}).get(_BUFFERS) == ""
     if cause is IdleCause.LAUNCHING and switched_off:
         return Remedy(f"command buffers are disabled (--{_BUFFERS}=): enable them again")
     if cause is IdleCause.UNKNOWN:
         more = ANNOTATE if _traced(data) else profiler_of(data.timeline).see_the_host
         return Remedy(f"{more}: the host may work, sleep, or wait for a result")
+    if cause is IdleCause.PYTHON and _COLLECTOR.search(idle.top(cause, count=1)[0][0]):
+        return advise(data, _COLLECT_LESS)
     return advise(data, _REMEDIES[cause])
 
 

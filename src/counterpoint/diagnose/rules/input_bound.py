@@ -51,9 +51,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.diagnose.finding import Finding, Remedy, ms_text
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
-from counterpoint.diagnose.host.idle import WORTH, idle_of
+from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP302"
@@ -73,14 +73,26 @@ def check(data: StepData) -> Iterator[Finding]:
         title=f"devices wait {ms_text(waiting)} per step for input",
         detail=(
             f"{waiting / data.step_ms:.0%} of the step: the host fetches the next batch while"
-            f" devices are idle, longest in {longest}, {ms_text(longest_ms)}"
+            f" devices are idle, longest in {longest}, {ms_text(longest_ms)}" + _by_thread(idle)
         ),
         saves_ms=Range(0.0, waiting),
         basis=data.basis,
-        evidence=idle.evidence(IdleCause.INPUT),
+        evidence=(
+            *idle.evidence(IdleCause.INPUT),
+            *(
+                Evidence(what=f"{what} on the thread that it waits for", ms=ms)
+                for what, ms in idle.others_did(IdleCause.INPUT)
+            ),
+        ),
         remedy=Remedy(
             "the input pipeline is too slow: prepare batches ahead with more workers and a prefetch"
             " buffer, and put the next batch on the devices before the current step ends"
         ),
         doubt=None,
     )
+
+
+def _by_thread(idle: IdleTime) -> str:
+    """Say what the thread does that the loop waits for, if it waits for one."""
+    did = idle.others_did(IdleCause.INPUT, count=1)
+    return f"; the thread that it waits for is in {did[0][0]}, {ms_text(did[0][1])}" if did else ""

@@ -1,0 +1,131 @@
+"""Which thread the launching thread waited for: the one that was at work when the wait ended.
+
+A queue, a lock or a future does not record who fills, holds or computes it. But whoever does has to
+release it, so that thread begins something just before the wait ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counterpoint.core.columns import EMPTY, Intervals, union
+from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.host.threads import TRACED, Thread
+
+Longs = NDArray[np.int64]
+Done = dict[tuple[int, int], int]
+"""Picoseconds by what a thread did: the innermost event and the one around it that names it."""
+
+_WAITS: Final = re.compile(
+    r"^\$\S+ (?:acquire|wait|wait_for|join|_wait_for_tstate_lock|get|result|recv\w*|poll)$"
+)
+_NEAR_PS: Final = 500_000_000
+"""The thread that ends a wait begins something at most this long before its end."""
+
+_LONG_PS: Final = 1_000_000_000
+"""Shorter silence is not looked into, and no shorter event explains it."""
+
+_EXACTLY: Final = 20
+"""Silence ends with an event if this part of its length, or less, lies between the two ends."""
+
+_MOSTLY: Final = 0.5
+"""Least share of the silence that ends with events of other threads, if it is a wait."""
+
+_NOBODY: Final = -1
+
+
+@frozen(eq=False, slots=False)
+class Wakes:
+    """What other threads did while a thread waited for them."""
+
+    waiting: Thread
+    others: tuple[Thread, ...]
+    names: Sequence[str]
+
+    @cached_property
+    def waits(self) -> Intervals:
+        """When the thread is in a call that waits for another."""
+        calls = np.array([_WAITS.search(text) is not None for text in self.names], bool)
+        if not calls.any():
+            return EMPTY
+        chosen = calls[self.waiting.name]
+        return union(self.waiting.start[chosen], self.waiting.end[chosen])
+
+    def of_waits(self, gaps: Intervals) -> Done:
+        """Return what threads did that ended the waits in these gaps."""
+        pieces = gaps & self.waits
+        return self._done(pieces, self._last_to_begin(pieces)) if len(pieces) else {}
+
+    def in_silence(self, silence: Intervals) -> tuple[Intervals, Done]:
+        """Return the parts of a thread's silence that were waits, and what they were for.
+
+        A lock that is taken by `with` leaves no event. Silence is a wait if it ends with a long
+        event of another thread, more often than chance would have it.
+        """
+        long = silence.end - silence.start > _LONG_PS
+        pieces = Intervals(silence.start[long], silence.end[long])
+        if not len(pieces) or not self._python:
+            return EMPTY, {}
+        chosen = self._ending_with(pieces)
+        known = chosen != _NOBODY
+        waits = union(pieces.start[known], pieces.end[known])
+        if waits.total < _MOSTLY * silence.total:
+            return EMPTY, {}
+        return waits, self._done(pieces, chosen)
+
+    @cached_property
+    def _python(self) -> tuple[Thread, ...]:
+        """The other threads that run Python."""
+        traced = np.array([text.startswith(TRACED) for text in self.names], bool)
+        return tuple(
+            thread for thread in self.others if len(thread.name) and traced[thread.name].any()
+        )
+
+    def _last_to_begin(self, pieces: Intervals) -> Longs:
+        """Return by piece the thread that began something last before its end."""
+        latest = np.full(len(pieces), np.iinfo(np.int64).min)
+        chosen = np.full(len(pieces), _NOBODY)
+        for index, thread in enumerate(self._python):
+            last = np.searchsorted(thread.start, pieces.end, side="left") - 1
+            begun = np.where(last >= 0, thread.start[np.maximum(last, 0)], latest)
+            later = (begun > latest) & (pieces.end - begun <= _NEAR_PS)
+            chosen[later], latest[later] = index, begun[later]
+        return chosen
+
+    def _ending_with(self, pieces: Intervals) -> Longs:
+        """Return by piece the thread of which a long event ends with it."""
+        near = (pieces.end - pieces.start) // _EXACTLY
+        chosen = np.full(len(pieces), _NOBODY)
+        for index, thread in enumerate(self._python):
+            long = thread.end - thread.start > _LONG_PS
+            ends = thread.end[long]
+            last = np.searchsorted(ends, pieces.end + near, side="right") - 1
+            if len(ends):
+                fits = (last >= 0) & (ends[np.maximum(last, 0)] >= pieces.end - near)
+                chosen[fits & (chosen == _NOBODY)] = index
+        return chosen
+
+    def _done(self, pieces: Intervals, chosen: Longs) -> Done:
+        """Return what each thread did in the pieces for which it was chosen."""
+        found: Done = {}
+        for index, thread in enumerate(self._python):
+            own = Intervals(pieces.start[chosen == index], pieces.end[chosen == index])
+            if not len(own):
+                continue
+            rows = thread.rows_in(own)
+            inside = own.covered(thread.start[rows], thread.end[rows])
+            many = len(self.names)
+            kinds, kind = np.unique(
+                thread.name[rows] * many + thread.giver[rows], return_inverse=True
+            )
+            sums = np.bincount(kind, weights=inside).astype(np.int64)
+            for key, ps in zip(kinds.tolist(), sums.tolist(), strict=True):
+                event = (key // many, key % many)
+                found[event] = found.get(event, 0) + ps
+        return found
