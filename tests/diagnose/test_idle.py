@@ -63,7 +63,7 @@ def test_what_runs_in_an_annotation_is_not_in_the_frame_that_creates_it() -> Non
     creating = [Event("$loop.py:9 marker", 0, 4), Event("$profiler.py:385 __init__", 1, 2)]
     waiting = [Event("$_base.py:428 result", 6, 40), Event("$<unknown> acquire", 7, 38)]
     idle = idle_of(case(loop([*creating, Event("train", 2, 47), *waiting])))
-    assert idle.top(IdleCause.THREAD)[0][0] == "$<unknown> acquire in $_base.py:428 result"
+    assert idle.top(IdleCause.INPUT)[0][0] == "$<unknown> acquire in $_base.py:428 result"
 
 
 def test_next_inside_of_a_call_is_no_input() -> None:
@@ -237,7 +237,7 @@ def test_a_profile_without_host_events_says_that_it_does_not_know() -> None:
         ("$queue.py:154 get", IdleCause.INPUT),
         ("$queues.py:103 get", IdleCause.INPUT),
         ("$<unknown> acquire", IdleCause.THREAD),
-        ("$_base.py:428 result", IdleCause.THREAD),
+        ("$_base.py:428 result", IdleCause.INPUT),
         ("BufferFromHostBuffer", IdleCause.TRANSFER),
         ("$profiler.py:213 stop_trace", IdleCause.PROFILER),
         ("$profiler.py:356 wrapper", None),

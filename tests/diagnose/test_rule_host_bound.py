@@ -36,7 +36,7 @@ def test_waiting_for_a_thread_is_no_python_to_be_moved_to_one(said: Said) -> Non
     (finding,) = found(
         loop([Event("$mine.py:7 main", 0, 50), Event("$threading.py:611 wait", 1, 48)])
     )
-    assert "waiting for another thread 0.048 ms" in finding.detail
+    assert "waiting for another thread (a lock or an event) 0.048 ms" in finding.detail
     assert "input pipeline is too slow" in finding.remedy.text
     assert finding.doubt is None
     said(finding)
@@ -101,6 +101,32 @@ def test_kernels_that_are_launched_one_by_one(said: Said) -> None:
     said(finding)
 
 
+def test_the_garbage_collector_has_a_remedy_of_its_own() -> None:
+    (finding,) = found(loop([Event("$gc collect", 2, 46)]))
+    assert "gc.freeze()" in finding.remedy.text
+    assert "to a thread" not in finding.remedy.text
+
+
+def locked(sleeps: int) -> Timeline:
+    """The loop is silent for 8 ms between steps; another thread sleeps and begins something."""
+    beside = [
+        Event("$time sleep", -3_000, sleeps, thread="metrics"),
+        Event("$<unknown> __exit__", sleeps - 2_998, 2, thread="metrics"),
+    ]
+    return loop(beside, busy=10_000, gap=8_000, call=10)
+
+
+def test_a_lock_without_an_event_is_told_by_the_thread_that_releases_it() -> None:
+    (finding,) = found(locked(10_980))
+    assert "waiting for another thread" in finding.detail
+    assert any("$time sleep on the thread that it waits for" in it.what for it in finding.evidence)
+
+
+def test_another_thread_that_sleeps_for_itself_is_not_waited_for() -> None:
+    (finding,) = found(locked(9_000))
+    assert "waiting for another thread" not in finding.detail
+
+
 def test_a_full_queue_is_no_late_launch() -> None:
     """The launching goes on all the time, since the queue is full: 2 us of 100 are idle."""
     runs = [Run(n * 100, 100, busy=((0, 48), (50, 48), (98, 2))) for n in range(4)]
@@ -120,7 +146,16 @@ def test_a_gap_no_longer_than_a_launch() -> None:
 
 
 def test_what_a_wait_for_a_result_explains_is_left_to_its_rule() -> None:
-    assert not found(loop([Event("np.asarray(jax.Array)", -80, 90), Event("$a.py:1 f", 10, 40)]))
+    assert not found(loop([Event("np.asarray(jax.Array)", -80, 130)]))
+
+
+def test_python_after_a_wait_is_pythons_and_could_overlap_the_step() -> None:
+    """Without the wait it would be hidden, but it is what takes the time."""
+    (finding,) = found(
+        loop([Event("np.asarray(jax.Array)", -80, 90), Event("$a.py:1 f", 10, 40)])
+    )
+    assert most(finding) == pytest.approx(0.040)
+    assert "call the next step before" in finding.remedy.text
 
 
 def test_a_prediction_has_no_host() -> None:

@@ -16,11 +16,14 @@ _FEW_OPS: Final = 5
 _SHORT_PS: Final = 1_000_000_000
 """Length up to which a run is little: a longer one is worth a launch of its own."""
 
+_TINY_PS: Final = 20_000_000
+"""Length up to which a run takes no longer than its launch."""
+
 _MANY_RUNS: Final = 10
 """Runs of little programs per step from which on they are many."""
 
 _NEARLY_ALL: Final = 0.9
-"""Share of a step's runs from which on little programs are all there is, however few they are."""
+"""Share of a step's runs from which on tiny ones are all there is, however few they are."""
 
 
 @frozen(eq=False)
@@ -64,13 +67,17 @@ def little_programs(data: StepData) -> LittlePrograms:
         )
         .sort("runs", "program", descending=[True, False])
     )
+    steps_of_device = max(len(steps), 1)
     little = counted.filter("little")
-    per_step = {
-        program: count / max(len(steps), 1)
-        for program, count in little.select("program", "runs").rows()
-    }
-    found = LittlePrograms(per_step)
-    every = counted["runs"].sum() / max(len(steps), 1)
-    if found.per_step >= _MANY_RUNS or found.per_step >= _NEARLY_ALL * max(every, 1.0):
+    found = _per_step(little, steps_of_device)
+    if found.per_step >= _MANY_RUNS:
         return found
-    return LittlePrograms({})
+    tiny = little.filter(pl.col("ps") <= _TINY_PS)
+    nearly_all = tiny["runs"].sum() >= _NEARLY_ALL * counted["runs"].sum()
+    return _per_step(tiny if nearly_all else tiny.clear(), steps_of_device)
+
+
+def _per_step(counted: pl.DataFrame, steps: int) -> LittlePrograms:
+    return LittlePrograms(
+        {program: runs / steps for program, runs in counted.select("program", "runs").rows()}
+    )

@@ -214,17 +214,22 @@ class IdleTime:
 
         The host could be ahead by as long as it waited, no longer.
         """
-        return min(self.ms(*HIDEABLE, held=True), self.blocked_ms)
+        return min(self.ms(*self.hideable, held=True), self.blocked_ms)
+
+    @property
+    def hideable(self) -> tuple[IdleCause, ...]:
+        """Causes that not waiting would hide: where no host is seen, also what it does then."""
+        return HIDEABLE if self.seen else (*HIDEABLE, IdleCause.UNKNOWN)
 
     def host_ms(self, cause: IdleCause) -> float:
         """Return the time of this cause that would remain if the host did not wait for results."""
-        left = self._left if cause in HIDEABLE else 1.0
+        left = self._left if cause in self.hideable else 1.0
         return self.ms(cause, held=False) + left * self.ms(cause, held=True)
 
     @property
     def _left(self) -> float:
         """The share of held gaps that would remain if the host did not wait for results."""
-        held = self.ms(*HIDEABLE, held=True)
+        held = self.ms(*self.hideable, held=True)
         return 1 - self.hidden_by_not_waiting_ms / held if held else 1.0
 
     @property
@@ -238,7 +243,7 @@ class IdleTime:
         As in `host_ms`, without what would be hidden if the host did not wait; waits themselves in
         full.
         """
-        counted = pl.col("held") & pl.col("cause").is_in(HIDEABLE)
+        counted = pl.col("held") & pl.col("cause").is_in(self.hideable)
         counted &= pl.col("cause") != IdleCause.BLOCKED
         rows = (
             self.tops.filter(pl.col("cause").is_in(causes))
@@ -494,26 +499,24 @@ def _split(
     own = (latest <= between.start) | ((length <= _LAUNCH_PS) & ~before_little)
     late = ~own & (earliest > between.start)
     unmatched = ~own & ~late
-    # Once its call has returned, a run that does not begin waits for something else than the host.
-    until = np.where(late, np.clip(latest, between.start, between.end), between.end)
-    until[before_little] = between.end[before_little]  # it waits for a thread that runs it
-    begins_late = union(until, between.end)
-    own_gaps = union(between.start[own], between.end[own])
-    copying = _awaited(own_gaps | begins_late, side.beside.get(IdleCause.TRANSFER, EMPTY))
-    by_others = begins_late & side.beside.get(IdleCause.DISPATCH, EMPTY)
-    long = between.end - until > _LAUNCH_PS
-    settling = union(until[long], between.end[long]) - by_others
     short = before_little & (length <= _LITTLE_PS)
     eager = union(between.start[short], between.end[short]) - side.during(
         IdleCause.INPUT, IdleCause.COMPILE, IdleCause.BLOCKED
     )
-    device = own_gaps | (begins_late - by_others - settling)
+    # Long after its call has returned, a run that does not begin waits for something else than the
+    # host; a little one waits for a thread that runs it.
+    until = np.where(late & ~before_little, np.maximum(latest, between.start), between.end)
+    until = np.where(until < between.end - _LAUNCH_PS, until, between.end)
+    launched_late = union(until, between.end)
+    in_time = union(between.start[own], between.end[own])
+    copying = _awaited(in_time | launched_late, side.beside.get(IdleCause.TRANSFER, EMPTY)) - eager
+    by_others = launched_late & side.beside.get(IdleCause.DISPATCH, EMPTY)
     return (
         {
-            IdleCause.DEVICE: (inside - launching) | (device - copying - eager),
+            IdleCause.DEVICE: (inside - launching) | (in_time - copying - eager),
             IdleCause.DISPATCH: by_others - copying - eager,
-            IdleCause.SETTLING: settling - copying - eager,
-            IdleCause.TRANSFER: copying - eager,
+            IdleCause.SETTLING: launched_late - by_others - copying - eager,
+            IdleCause.TRANSFER: copying,
             IdleCause.UNMATCHED: union(between.start[unmatched], between.end[unmatched]),
             IdleCause.LAUNCHING: launching,
             IdleCause.EAGER: eager,

@@ -46,7 +46,15 @@ _ONLY_WAITS: Final = re.compile(
 
 _NUMPY_COPY: Final = re.compile(r"^\$numpy (?:array|asarray|ascontiguousarray|copy|copyto)$")
 
-_STANDARD: Final = sys.stdlib_module_names | {"_base", "connection", "futures", "pool", "queues"}
+_STANDARD: Final = sys.stdlib_module_names | {
+    "_base",
+    "connection",
+    "futures",
+    "pool",
+    "process",
+    "queues",
+    "thread",
+}
 """Files of Python's own library; the tracer names them without their directory."""
 
 

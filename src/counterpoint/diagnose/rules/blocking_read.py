@@ -14,11 +14,14 @@ processed it, and the next call is launched.
 ## How it is detected
 
 The rule adds up the device's idle time between two runs, from the moment at which the launching
-thread starts such a wait, without input and compiling. Without the wait the host could be ahead by
-as long as it waited: the title and the saving state the idle time or the wait, whichever is
-shorter. If no launching thread is recorded, the rule
-counts idle time that starts when a copy to the host ends, if the copy is not an op of a program:
-`float(loss)` leaves such a copy after each step.
+thread starts such a wait: reading the results, and launching the next run. Without the wait the
+host could be ahead by as long as it waited: the title and the saving state the idle time or the
+wait, whichever is shorter. Python that follows the wait belongs to STEP301, copies to STEP305. Time
+after the device's last op in which its result is not ready yet (the runtime frees buffers) belongs
+to no rule: the host would change nothing about it. If the host calls a function for one device
+after the other, and waits in between, all of what the others wait counts. If no launching thread is
+recorded, the rule counts idle time that starts when a copy to the host ends, if the copy is not an
+op of a program: `float(loss)` leaves such a copy after each step.
 
 ## Example
 
@@ -55,7 +58,7 @@ from typing import Final
 from counterpoint.core import Range
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
-from counterpoint.diagnose.host.idle import HIDEABLE, WORTH, idle_of
+from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP304"
@@ -70,12 +73,12 @@ def check(data: StepData) -> Iterator[Finding]:
     if waiting <= WORTH * data.step_ms:
         return
     rows = idle.top(IdleCause.BLOCKED)
-    inside, held = idle.ms(IdleCause.BLOCKED), idle.ms(*HIDEABLE, held=True)
+    inside, held = idle.ms(IdleCause.BLOCKED), idle.ms(*idle.hideable, held=True)
     yield Finding(
         code=CODE,
         title=(
             f"devices are idle for {'up to ' * idle.seen}{ms_text(waiting)} per step "
-            + ("because the host waits for a result" if idle.seen else "after a copy to the host")
+            + (_why(idle) if idle.seen else "after a copy to the host")
         ),
         detail=(
             f"from the start of that wait on, devices are idle for {ms_text(held)} per step. The"
@@ -93,15 +96,30 @@ def check(data: StepData) -> Iterator[Finding]:
             Evidence(
                 what="gaps from the start of the wait",
                 ms=held,
-                gaps=idle.gaps(*HIDEABLE, held=True),
+                gaps=idle.gaps(*idle.hideable, held=True),
             ),
             *(Evidence(what=what, ms=ms) for what, ms in rows),
         ),
-        remedy=Remedy(
-            "call the next step before you read the results of the last one: read `loss` a step"
-            " later or every hundredth step, and use block_until_ready only in benchmarks"
-        ),
+        remedy=_remedy(idle),
         doubt=None
         if idle.seen
         else "the profile does not show the host: inferred from the copy alone",
+    )
+
+
+def _why(idle: IdleTime) -> str:
+    if idle.in_turn:
+        return "because devices work in turn: the host waits for one before it calls the next"
+    return "because the host waits for a result"
+
+
+def _remedy(idle: IdleTime) -> Remedy:
+    if idle.in_turn:
+        return Remedy(
+            "call the function on all devices before you wait for any of them, or once for all with"
+            " shard_map or a sharded jit"
+        )
+    return Remedy(
+        "call the next step before you read the results of the last one: read `loss` a step later"
+        " or every hundredth step, and use block_until_ready only in benchmarks"
     )

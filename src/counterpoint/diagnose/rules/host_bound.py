@@ -29,7 +29,9 @@ python             | $train.py:88 log_metrics | PjitFunction(step)
 
 ## Fix
 
-Python: move logging, metrics and bookkeeping out of the loop or to a thread. Dispatch: call few
+Python: move logging, metrics and bookkeeping out of the loop or to a thread. If the host has waited
+for a result before, it can also call the next step first, so that the device works meanwhile.
+Garbage collection: `gc.freeze()` after set-up, `gc.disable()` around the loop. Dispatch: call few
 large jitted functions instead of many small ones. Launching: command buffers launch many kernels at
 once. If nothing is recorded, the host may work, sleep or wait for a result (`block_until_ready`);
 the Python tracer (`counterpoint run --profile-python`, or `python_tracer_level=1`), or annotations
@@ -98,6 +100,9 @@ _REMEDIES: Final = {
     IdleCause.RUNTIME: "find out what the runtime waits for: device memory, or too many launches"
     " in flight",
 }
+_CALL_FIRST: Final = (
+    "; or call the next step before you wait for this one's results: what follows then overlaps it"
+)
 _COLLECTOR: Final = re.compile(r"\$gc collect|_xla_gc_callback")
 _COLLECT_LESS: Final = (
     "this is Python's garbage collector: call gc.freeze() once everything is set up and"
@@ -164,7 +169,10 @@ def _remedy(data: StepData, idle: IdleTime, cause: IdleCause) -> Remedy:
         return Remedy(f"{more}: the host may work, sleep, or wait for a result")
     if cause is IdleCause.PYTHON and _COLLECTOR.search(idle.top(cause, count=1)[0][0]):
         return advise(data, _COLLECT_LESS)
-    return advise(data, _REMEDIES[cause])
+    text = _REMEDIES[cause]
+    if cause is IdleCause.PYTHON and 2 * idle.ms(cause, held=True) > idle.ms(cause):
+        text += _CALL_FIRST
+    return advise(data, text)
 
 
 def _doubt(data: StepData, idle: IdleTime, known: float) -> str | None:
