@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -287,3 +288,99 @@ def test_causes_of_real_profiles_add_up(shared: object, name: str) -> None:
     looked = case(timeline)
     assert looked.selection.lengths_ms == select(timeline).lengths_ms
     assert idle_of(looked).total_ms == pytest.approx(looked.breakdown.idle_ms)
+
+
+AWAIT = "CommonPjRtBuffer::Await"
+
+
+def test_two_marks_of_a_wait_are_one_wait() -> None:
+    """The marks last next to nothing, and what is between them is not recorded."""
+    marks = [Event(AWAIT, -40, 1), Event(AWAIT, 9, 1)]
+    idle = idle_of(case(loop(marks)))
+    assert idle.blocked_ms == pytest.approx(0.050)
+    assert parts(loop(marks)) == {"blocked": 10, "unknown": 40, "dispatch": 10}
+
+
+def test_a_wait_that_begins_before_the_profile_has_one_mark() -> None:
+    runs = [Run(n * 150, 90) for n in range(5)]
+    calls = [Event("PjitFunction(step)", n * 150 - 10, 10) for n in range(5)]
+    cut = [Event(AWAIT, -200, 1), Event(AWAIT, 20, 1), Event(AWAIT, 91, 1)]
+    idle = idle_of(case(made(runs, [*cut, *calls], [(n * 150, 150) for n in range(5)])))
+    assert idle.ms(IdleCause.UNKNOWN) == pytest.approx(0.050, abs=0.002)
+
+
+def test_a_wait_after_a_copy_was_begun_is_for_the_copy() -> None:
+    copy = [Event("CopyToMemorySpace", 2, 5), Event(AWAIT, 10, 1), Event(AWAIT, 48, 1)]
+    assert parts(loop(copy)) == {"transfer": 44, "unknown": 6, "dispatch": 10}
+    called = [Event(AWAIT, 10, 1), Event(AWAIT, 48, 1)]
+    assert parts(loop(called)) == {"blocked": 39, "unknown": 11, "dispatch": 10}
+
+
+def in_time(copies: Sequence[Event]) -> Timeline:
+    """Each run was called long before, but begins only when the copies are over."""
+    runs = [Run(n * 1_000, 400) for n in range(5)]
+    calls = [Event("PjitFunction(step)", n * 1_000 - 700, 50) for n in range(5)]
+    steps = [(n * 1_000, 1_000) for n in range(5)]
+    moved = [
+        replace(event, start=event.start + n * 1_000 + 400) for event in copies for n in range(5)
+    ]
+    return made(runs, [*calls, *moved], steps)
+
+
+def test_a_run_that_was_called_in_time_waits_for_its_arguments() -> None:
+    copy = Event("H2D Dispatch", 10, 600, thread="client")
+    assert parts(in_time([copy])) == {"transfer": 590, "device": 10}
+
+
+def test_a_copy_that_ends_long_before_is_not_what_a_run_waited_for() -> None:
+    copy = Event("H2D Dispatch", 10, 300, thread="client")
+    assert parts(in_time([copy])) == {"device": 600}
+
+
+def test_what_a_run_waits_for_long_after_its_call_is_not_the_hosts() -> None:
+    runs = [Run(n * 1_000, 400) for n in range(5)]
+    calls = [Event("PjitFunction(step)", n * 1_000 - 550, 50) for n in range(5)]
+    looked = made(
+        runs, [*calls, Event("$log.py:1 f", 0, 5_000)], [(n * 1_000, 1_000) for n in range(5)]
+    )
+    assert parts(looked) == {"dispatch": 50, "python": 50, "settling": 500}
+
+
+def test_devices_that_are_called_in_turn_wait_for_the_host() -> None:
+    """It waits for one before it calls the other: each is idle while the other works."""
+    runs: list[Run] = []
+    events: list[Event] = []
+    for number in range(10):
+        at = number * 100
+        runs.append(Run(at, 90, device=number % 2))
+        events.append(Event("PjitFunction(step)", at - 5, 5))
+        events.append(Event("$api.py:2479 block_until_ready", at, 92))
+    steps = [(number * 200, 200) for number in range(5)]
+    idle = idle_of(case(made(runs, events, steps)))
+    assert idle.in_turn
+    assert idle.ms(IdleCause.OTHERS) == 0
+    assert idle.hidden_by_not_waiting_ms == pytest.approx(0.100, abs=0.02)
+
+
+def test_the_launching_thread_is_the_one_that_calls_the_step() -> None:
+    """An actor on another thread calls its own program more often, and sleeps in between."""
+    actor = [
+        event
+        for k in range(3)
+        for event in (
+            Event("PjitFunction(act)", k * 20, 15, thread="actor"),
+            Event("$time sleep", k * 20 + 15, 5, thread="actor"),
+        )
+    ]
+    assert "python" not in parts(loop(actor))
+
+
+def test_a_future_is_named_with_what_its_thread_did() -> None:
+    waiting = [Event("$_base.py:428 result", 0, 50), Event("$<unknown> acquire", 2, 46)]
+    worker = [
+        Event("$train.py:7 prepare", -60, 107, thread="worker"),
+        Event("$time sleep", -50, 96, thread="worker"),
+        Event("$_base.py:537 set_result", 47, 2, thread="worker"),
+    ]
+    idle = idle_of(case(loop([*waiting, *worker])))
+    assert idle.others_did(IdleCause.INPUT, count=1)[0][0] == "$time sleep in $train.py:7 prepare"

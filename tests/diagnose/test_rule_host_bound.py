@@ -151,9 +151,7 @@ def test_what_a_wait_for_a_result_explains_is_left_to_its_rule() -> None:
 
 def test_python_after_a_wait_is_pythons_and_could_overlap_the_step() -> None:
     """Without the wait it would be hidden, but it is what takes the time."""
-    (finding,) = found(
-        loop([Event("np.asarray(jax.Array)", -80, 90), Event("$a.py:1 f", 10, 40)])
-    )
+    (finding,) = found(loop([Event("np.asarray(jax.Array)", -80, 90), Event("$a.py:1 f", 10, 40)]))
     assert most(finding) == pytest.approx(0.040)
     assert "call the next step before" in finding.remedy.text
 

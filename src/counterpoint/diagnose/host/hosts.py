@@ -17,6 +17,7 @@ from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.host.busy_threads import BusyThread, busy_thread, locked
 from counterpoint.diagnose.host.causes import CAUSES, IdleCause, matching, own_causes
 from counterpoint.diagnose.host.launches import calling_names, functions_of
+from counterpoint.diagnose.host.profiler import traces_python
 from counterpoint.diagnose.host.threads import Thread, thread
 from counterpoint.diagnose.host.wakes import Wakes
 from counterpoint.diagnose.selection import device_slices
@@ -248,7 +249,7 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
         beside={cause: _together(threads, cause) for cause in _OTHERS_DO},
         busy=tuple(
             found
-            for part in threads
+            for part in threads * traces_python(data.timeline)
             if (found := busy_thread(part, names, _steps(windows))) is not None
         ),
     )

@@ -14,11 +14,12 @@ cores with them, the step itself becomes slower.
 
 ## How it is detected
 
-A thread is busy if events of the Python tracer cover more than half of the typical steps, other
-than those that wait, sleep, read or write. If most of that time is in Python's frames or its
-built-in functions, it holds the lock: idle time in which the launching thread is in a call of a
-program, or in nothing that is recorded, then belongs to this rule. On virtual CPU devices n busy
-threads beside c cores take up to n/(n + c) of the compute.
+A thread is busy if calls recorded by the Python tracer cover more than half of the typical steps,
+other than those that wait, sleep, read or write; samples of stacks do not tell a call that sleeps.
+If most of that time is in Python's frames or its built-in functions, it holds the lock: idle time
+in which the launching thread is in a call of a program, or in nothing that is recorded, then
+belongs to this rule. On virtual CPU devices n busy threads beside c cores take up to n/(n + c) of
+the compute.
 
 ## Example
 

@@ -16,7 +16,7 @@ is written out for a hundred arrays launches a thousand programs per step.
 A program is little if a run of it has up to five ops. The rule counts if a step has ten runs of
 them, or hardly any others. Idle time before such a run counts if the call of it returned late: all
 of a gap up to 1 ms, and of longer ones the time in which the host launches. What the Python tracer
-costs is subtracted from the saving, by the number of its events (0.5 us each, a rule of thumb).
+costs is subtracted from the saving, by the number of calls that it recorded (STEP606).
 
 ## Example
 
@@ -59,7 +59,8 @@ from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.eager import LittlePrograms, little_programs
 from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
-from counterpoint.diagnose.host.threads import TRACED
+from counterpoint.diagnose.host.profiler import traces_python
+from counterpoint.diagnose.host.traced_calls import CALL_US, recorded_calls
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP310"
@@ -69,9 +70,6 @@ SINCE: Final = "0.1"
 _LISTED: Final = 3
 _MOST: Final = 0.9
 """Share of a step's little runs from which on one program is repeated, and not a part of many."""
-
-_TRACED_MS: Final = 0.0005
-"""What the Python tracer adds per event."""
 
 
 def check(data: StepData) -> Iterator[Finding]:
@@ -84,7 +82,7 @@ def check(data: StepData) -> Iterator[Finding]:
         return
     little = data.cached(little_programs)
     count = f"{little.per_step:,.0f}" if little.per_step >= 1 else "up to one"
-    tracer = min(_tracer_ms(data) * waiting / data.step_ms, waiting)
+    tracer = _tracer_ms(data, waiting)
     of_all = sum(idle.host_ms(cause) for cause in IdleCause)
     yield Finding(
         code=CODE,
@@ -153,15 +151,9 @@ def _remedy(data: StepData, little: LittlePrograms) -> Remedy:
     return advise(data, text)
 
 
-def _tracer_ms(data: StepData) -> float:
-    """Return about what the Python tracer adds to a typical step."""
-    timeline = data.timeline
-    traced = [index for index, name in enumerate(timeline.host_names) if name.startswith(TRACED)]
-    if not traced or not len(timeline.host_events):
+def _tracer_ms(data: StepData, waiting: float) -> float:
+    """Return about what the Python tracer adds to the gaps of a typical step."""
+    if not traces_python(data.timeline):
         return 0.0
-    events = timeline.host_events.filter(pl.col("name").is_in(traced))
-    span = int(timeline.host_events["start_ps"].max() or 0) - int(
-        timeline.host_events["start_ps"].min() or 0
-    )
-    per_ms = len(events) / (span / 1e9) if span else 0.0
-    return per_ms * data.step_ms * _TRACED_MS
+    each_ms = (CALL_US.low + CALL_US.high) / 2 / 1e3
+    return min(1.0, data.cached(recorded_calls) * each_ms / data.step_ms) * waiting

@@ -54,14 +54,10 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Final
 
-import numpy as np
-import polars as pl
-
 from counterpoint.core import Basis, Range, Unknown
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
-from counterpoint.diagnose.host.hosts import calling_line
 from counterpoint.diagnose.host.profiler import ProfilerKind, profiler_of, traces_python
-from counterpoint.diagnose.host.threads import TRACED
+from counterpoint.diagnose.host.traced_calls import CALL_US, recorded_calls
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP606"
@@ -71,9 +67,6 @@ SINCE: Final = "0.1"
 _ENOUGH: Final = 3
 _SLOWER: Final = 1.05
 _RARELY: Final = 0.1
-
-_CALL_US: Final = Range(0.15, 0.6)
-"""What recording a call of Python costs: loops of calls without work, and operations of JAX."""
 
 _MATTERS: Final = 0.1
 
@@ -126,10 +119,8 @@ def _less(data: StepData) -> str:
 def _by_calls(data: StepData) -> Iterator[Finding]:
     if not traces_python(data.timeline):
         return
-    calls, idle_ms = _recorded_calls(data), data.breakdown.idle_ms
-    cost = Range(
-        min(idle_ms, calls * _CALL_US.low / 1e3), min(idle_ms, calls * _CALL_US.high / 1e3)
-    )
+    calls, idle_ms = data.cached(recorded_calls), data.breakdown.idle_ms
+    cost = Range(min(idle_ms, calls * CALL_US.low / 1e3), min(idle_ms, calls * CALL_US.high / 1e3))
     if cost.high <= _MATTERS * data.step_ms:
         return
     yield Finding(
@@ -137,7 +128,7 @@ def _by_calls(data: StepData) -> Iterator[Finding]:
         title="recording Python makes steps longer, by about"
         f" {ms_text(cost.low)} to {ms_text(cost.high)}",
         detail=f"the Python tracer recorded {calls:,.0f} calls per step on the launching thread,"
-        f" at {_CALL_US.low:g} to {_CALL_US.high:g} us each, while devices wait for it: without a"
+        f" at {CALL_US.low:g} to {CALL_US.high:g} us each, while devices wait for it: without a"
         " profile steps are shorter",
         saves_ms=Unknown("training without a profile is not affected"),
         basis=Basis.RULE_OF_THUMB,
@@ -147,21 +138,3 @@ def _by_calls(data: StepData) -> Iterator[Finding]:
             " profile are upper bounds"
         ),
     )
-
-
-def _recorded_calls(data: StepData) -> float:
-    """Return how many calls of Python a step has on the thread that launches, by its records."""
-    timeline, windows = data.timeline, data.selection.windows
-    device = int(windows["device"][0])
-    own = windows.filter(pl.col("device") == device)
-    host = timeline.devices[device].host
-    events = timeline.host_events.filter(pl.col("host") == host)
-    line = calling_line(events, timeline.host_names)
-    traced = [code for code, name in enumerate(timeline.host_names) if name.startswith(TRACED)]
-    starts = (
-        events.filter((pl.col("line") == line) & pl.col("name").is_in(traced))["start_ps"]
-        .sort()
-        .to_numpy()
-    )
-    begun, over = (np.searchsorted(starts, own[name].to_numpy()) for name in ("start_ps", "end_ps"))
-    return float((over - begun).mean())

@@ -1,0 +1,46 @@
+"""STEP311: threads that work all the time beside the launching one."""
+
+from __future__ import annotations
+
+import pytest
+from host_side import Event, case, loop, most
+
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.rules import busy_threads, host_bound
+from counterpoint.timeline.model import Timeline
+
+STEP = 150
+
+
+def beside(*names: str, share: int = STEP) -> Timeline:
+    """The loop calls late, in silence; another thread does each of these in each step."""
+    part = share // len(names)
+    events = [Event(name, index * part, part, thread="worker") for index, name in enumerate(names)]
+    return loop([*events, Event("$recorder.py:7 at", 0, 2)])
+
+
+def found(timeline: Timeline) -> list[Finding]:
+    return list(busy_threads.check(case(timeline)))
+
+
+def test_a_thread_that_holds_the_interpreters_lock_is_why_the_host_is_late() -> None:
+    looked = beside("$builtins sum", "$words.py:5 count")
+    (finding,) = found(looked)
+    assert "1 other thread is busy 100% of the time" in finding.title
+    assert most(finding) == pytest.approx(0.058)
+    assert any("builtins sum" in it.what for it in finding.evidence)
+    assert "another process" in finding.remedy.text
+    (rest,) = host_bound.check(case(looked))
+    assert most(rest) == pytest.approx(0.002)
+
+
+def test_a_thread_that_sleeps_or_waits_is_not_busy() -> None:
+    assert not found(beside("$time sleep", "$<unknown> acquire"))
+
+
+def test_a_thread_that_works_a_third_of_the_time_is_not_busy() -> None:
+    assert not found(beside("$builtins sum", share=50))
+
+
+def test_native_code_without_the_lock_does_not_hold_up_the_host() -> None:
+    assert not found(beside("$zlib compress"))
