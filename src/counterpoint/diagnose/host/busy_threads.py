@@ -7,29 +7,19 @@ cores, from the devices, too.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import numpy as np
 
-from counterpoint.core.columns import EMPTY, Intervals
+from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.causes import CAUSES, IdleCause
-from counterpoint.diagnose.host.threads import TRACED, Thread
+from counterpoint.diagnose.host.threads import Named, Thread
 
 BUSY: Final = 0.5
 """Share of the time from which on a thread is busy."""
 
 _WORKS: Final = (CAUSES.index(IdleCause.PYTHON), CAUSES.index(IdleCause.INPUT))
-
-_HOLDS_LOCK: Final = re.compile(r"^\$(?:\S+\.py:\d+|builtins) ")
-"""Frames and built-in functions run under the interpreter's lock; other native code may not."""
-
-_RESTS: Final = re.compile(
-    r"^\$(?:time sleep|select\b.*|\S+ (?:acquire|wait\w*|join|get|put|poll|select|accept|recv\w*"
-    r"|read\w*|write\w*|flush|fsync|sleep|run_forever|_run_once))$"
-)
-"""Calls in which a thread may well do nothing."""
 
 
 @frozen(eq=False)
@@ -42,29 +32,19 @@ class BusyThread:
     what: dict[int, int]  # picoseconds by event, as indices into Timeline.host_names
 
 
-def busy_thread(thread: Thread, names: tuple[str, ...], times: Intervals) -> BusyThread | None:
+def busy_thread(thread: Thread, names: Named, times: Intervals) -> BusyThread | None:
     """Return what a thread works on in these times; None if it is not busy."""
     if not len(thread.start) or not times.total:
         return None
-    works = np.isin(thread.cause, _WORKS)
-    known, of = np.unique(thread.name, return_inverse=True)
-    can_work = [
-        names[index].startswith(TRACED) and not _RESTS.search(names[index])
-        for index in known.tolist()
-    ]
-    works &= np.array(can_work, bool)[of]
-    if not works.any():
-        return None
-    inside = Intervals(thread.start[works], thread.end[works]) & times
+    works = np.isin(thread.cause, _WORKS) & (names.traced & ~names.rests)[thread.name]
+    inside = union(thread.start[works], thread.end[works]) & times
     share = inside.total / times.total
     if share < BUSY:
         return None
-    giver = thread.giver[works]
     ps = times.covered(thread.start[works], thread.end[works])
-    kinds, kind = np.unique(giver, return_inverse=True)
+    kinds, kind = np.unique(thread.giver[works], return_inverse=True)
     sums = np.bincount(kind, weights=ps).astype(np.int64)
-    locks = [_HOLDS_LOCK.search(names[index]) is not None for index in known.tolist()]
-    under_lock = int(ps[np.array(locks, bool)[of[works]]].sum())
+    under_lock = int(ps[names.under_lock[thread.name[works]]].sum())
     what = dict(zip(kinds.tolist(), sums.tolist(), strict=True))
     return BusyThread(share, inside, 2 * under_lock > inside.total, what)
 

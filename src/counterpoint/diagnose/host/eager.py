@@ -73,7 +73,8 @@ def little_programs(data: StepData) -> LittlePrograms:
     if found.per_step >= _MANY_RUNS:
         return found
     tiny = little.filter(pl.col("ps") <= _TINY_PS)
-    nearly_all = tiny["runs"].sum() >= _NEARLY_ALL * counted["runs"].sum()
+    ran, all_ran = (int(table["runs"].to_numpy().sum()) for table in (tiny, counted))
+    nearly_all = ran >= _NEARLY_ALL * all_ran
     return _per_step(tiny if nearly_all else tiny.clear(), steps_of_device)
 
 

@@ -18,7 +18,7 @@ from counterpoint.diagnose.host.busy_threads import BusyThread, busy_thread, loc
 from counterpoint.diagnose.host.causes import CAUSES, IdleCause, matching, own_causes
 from counterpoint.diagnose.host.launches import calling_names, functions_of
 from counterpoint.diagnose.host.profiler import traces_python
-from counterpoint.diagnose.host.threads import Thread, thread
+from counterpoint.diagnose.host.threads import Named, Thread, named, thread
 from counterpoint.diagnose.host.wakes import Wakes
 from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
@@ -90,6 +90,7 @@ class HostActivity:
     """The events of one host around the typical steps."""
 
     names: Sequence[str]  # Timeline.host_names
+    named: Named
     known: bool  # the launching thread is known
     calls: pl.DataFrame  # of jitted functions, by any thread, of the whole profile
     enqueues: pl.DataFrame  # events of all threads that put kernels on streams
@@ -110,7 +111,7 @@ class HostActivity:
     @cached_property
     def wakes(self) -> Wakes:
         """What other threads did while the launching thread waited for them."""
-        return Wakes(self.calling, self.others, self.names)
+        return Wakes(self.calling, self.others, self.named)
 
     @cached_property
     def blocked(self) -> Intervals:
@@ -231,16 +232,17 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
         next_start = np.append(steps.start, np.iinfo(np.int64).max)[following]
         events = events.filter(pl.Series(start + events["dur_ps"].to_numpy() > next_start))
     line = calling_line(events, names, _step_calls(data))
-    own_cause = data.cached(own_causes)
+    told = named(names, data.cached(own_causes))
     by_line = {part["line"][0]: part for part in events.partition_by("line", maintain_order=True)}
     own = by_line.pop(line, events.clear())
     # Calls are matched with runs in order, so calls outside the windows count too.
     calls = everything.filter(pl.col("name").is_in(matching(names, CALL)))
     calling, *threads = on_threads(
-        lambda part: thread(part, names, own_cause), (own, *by_line.values()), rows=len(events)
+        lambda part: thread(part, told), (own, *by_line.values()), rows=len(events)
     )
     return HostActivity(
         names=names,
+        named=told,
         known=line is not None,
         calls=calls,
         enqueues=enqueuing(events, names),
@@ -250,7 +252,7 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
         busy=tuple(
             found
             for part in threads * traces_python(data.timeline)
-            if (found := busy_thread(part, names, _steps(windows))) is not None
+            if (found := busy_thread(part, told, _steps(windows))) is not None
         ),
     )
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, nesting_ends, order_by, union, values_of
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose.host.causes import CAUSES, IdleCause
+from counterpoint.diagnose.host.causes import CAUSES, IdleCause, matching
 
 Longs = NDArray[np.int64]
 _NONE: Final = -1
@@ -45,6 +45,16 @@ _ONLY_WAITS: Final = re.compile(
 """Waits for a result of which nothing is read."""
 
 _NUMPY_COPY: Final = re.compile(r"^\$numpy (?:array|asarray|ascontiguousarray|copy|copyto)$")
+
+_RESTS: Final = re.compile(
+    r"^\$(?:time sleep|select\b.*|\S+ (?:acquire|wait\w*|join|get|put|poll|select|accept|recv\w*"
+    r"|read\w*|write\w*|flush|fsync|sleep|run_forever|_run_once))$"
+)
+_FOR_THREAD: Final = re.compile(
+    r"^\$\S+ (?:acquire|wait|wait_for|join|_wait_for_tstate_lock|get|result|recv\w*|poll)$"
+)
+_UNDER_LOCK: Final = re.compile(r"^\$(?:\S+\.py:\d+|builtins) ")
+"""Frames and built-in functions run under the interpreter's lock; other native code may not."""
 
 _STANDARD: Final = sys.stdlib_module_names | {
     "_base",
@@ -90,30 +100,61 @@ class Thread:
         return np.flatnonzero(np.cumsum(change) > 0)
 
 
-def thread(
-    events: pl.DataFrame, names: Sequence[str], own_cause: Sequence[IdleCause | None]
-) -> Thread:
-    """Build the Thread of one line's events; `own_cause` has an entry per name.
+Flags = NDArray[np.bool_]
+
+
+@frozen(eq=False)
+class Named:
+    """What the names of a host's events say: an entry per name in each field."""
+
+    cause: Longs  # an index into CAUSES; _NONE: none of its own
+    traced: Flags  # by the Python tracer
+    frame: Flags  # of the program or of a package
+    wait_mark: Flags
+    only_wait: Flags
+    numpy_copy: Flags
+    rests: Flags  # calls in which a thread may well do nothing
+    for_thread: Flags  # calls that wait for another thread
+    under_lock: Flags  # the interpreter's
+
+
+def named(names: Sequence[str], own_cause: Sequence[IdleCause | None]) -> Named:
+    """Read the names once for all threads; `own_cause` has an entry per name."""
+
+    def found(pattern: re.Pattern[str]) -> Flags:
+        flags = np.zeros(len(names), bool)
+        flags[matching(names, pattern)] = True
+        return flags
+
+    return Named(
+        cause=np.array(
+            [_NONE if cause is None else CAUSES.index(cause) for cause in own_cause], np.int64
+        ),
+        traced=np.array([text.startswith(TRACED) for text in names], bool),
+        frame=np.array([is_frame(text) for text in names], bool),
+        wait_mark=found(_WAIT),
+        only_wait=found(_ONLY_WAITS),
+        numpy_copy=found(_NUMPY_COPY),
+        rests=found(_RESTS),
+        for_thread=found(_FOR_THREAD),
+        under_lock=found(_UNDER_LOCK),
+    )
+
+
+def thread(events: pl.DataFrame, names: Named) -> Thread:
+    """Build the Thread of one line's events.
 
     Events of a thread nest. An event whose name implies no cause has that of the event around it: a
     helper of `jit` dispatches, a lock inside a data loader is input. Python in none of these is
     Python. An annotation around calls (a step's marker, an epoch) tells where the thread is, not
     what it does: without the Python tracer the time between the calls inside it is unknown.
     """
-    start, end, name = _outer_first(_with_waits(events, names))
-    table = np.array(
-        [
-            _NONE if cause_or_none is None else CAUSES.index(cause_or_none)
-            for cause_or_none in own_cause
-        ],
-        np.int64,
-    )
-    traced = np.array([text.startswith(TRACED) for text in names], bool)
+    start, end, name = _outer_first(_with_waits(events, names.wait_mark))
     parent, depth = _parents(start, end)
-    own = table[name]
-    own = _copies_of_loop(own, name, names, parent, depth)
+    own = names.cause[name]
+    own = _copies_of_loop(own, names.numpy_copy[name], parent, depth)
     for_copies = _waits_for_copies(start, end, own, parent)
-    own[np.isin(name, _around_calls(name, own, parent, depth)) & ~traced[name]] = _UNKNOWN
+    own[np.isin(name, _around_calls(name, own, parent, depth)) & ~names.traced[name]] = _UNKNOWN
     cause, giver = _inherit(own, parent, depth)
     giver = _callers(giver, cause, name, names, parent, depth)
     times, state = _moments(start, end, parent, depth)
@@ -125,30 +166,21 @@ def thread(
         name[inner],
         cause[inner],
         name[giver[inner]],
-        _only_waits(start, end, name, names),
+        union(start[names.only_wait[name]], end[names.only_wait[name]]),
         for_copies,
     )
 
 
-def _only_waits(start: Longs, end: Longs, name: Longs, names: Sequence[str]) -> Intervals:
-    waiting = np.array([_ONLY_WAITS.search(text) is not None for text in names], bool)
-    chosen = waiting[name]
-    return union(start[chosen], end[chosen])
-
-
-def _with_waits(events: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+def _with_waits(events: pl.DataFrame, marks: Flags) -> pl.DataFrame:
     """Return a thread's events with each wait for a buffer as one, from its first mark to its last.
 
     A thread that waits begins nothing else, so the two marks follow each other. Of an odd number in
     a row one is missing: the profile began or ended in that wait.
     """
-    marks = [index for index, text in enumerate(names) if _WAIT.search(text)]
-    if not marks:
+    if not marks[events["name"].to_numpy()].any():
         return events
     ordered = events.sort("start_ps", maintain_order=True)
-    is_mark = ordered["name"].is_in(marks).to_numpy()
-    if not is_mark.any():
-        return events
+    is_mark = marks[ordered["name"].to_numpy()]
     position = np.arange(len(is_mark))
     row = np.cumsum(is_mark & ~np.append(False, is_mark[:-1])) - 1
     begins = np.flatnonzero(is_mark & ~np.append(False, is_mark[:-1]))
@@ -163,15 +195,12 @@ def _with_waits(events: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     return pl.concat([ordered.filter(pl.Series(~is_mark)), waits])
 
 
-def _copies_of_loop(
-    own: Longs, name: Longs, names: Sequence[str], parent: Longs, depth: Longs
-) -> Longs:
+def _copies_of_loop(own: Longs, copies: Flags, parent: Longs, depth: Longs) -> Longs:
     """Return causes with NumPy's copies as such where the loop itself makes them.
 
     Within a function of the program they are a part of what that does.
     """
-    copies = np.array([_NUMPY_COPY.search(text) is not None for text in names], bool)
-    chosen = copies[name] & (own == _NONE)
+    chosen = copies & (own == _NONE)
     if not chosen.any():
         return own
     loop = _containing(own == _DISPATCH, parent, depth)
@@ -251,15 +280,14 @@ def _inherit(own: Longs, parent: Longs, depth: Longs) -> tuple[Longs, Longs]:
 
 
 def _callers(
-    giver: Longs, cause: Longs, name: Longs, names: Sequence[str], parent: Longs, depth: Longs
+    giver: Longs, cause: Longs, name: Longs, names: Named, parent: Longs, depth: Longs
 ) -> Longs:
     """Return, instead of an event in Python's own library, the program's frame that called it.
 
     Python that is nothing else belongs to what the training loop calls: `write` of a file to the
     function that saves a checkpoint. The loop is what calls programs, too.
     """
-    frame = np.array([is_frame(text) for text in names], bool)
-    library = np.array([text.startswith(TRACED) for text in names], bool) & ~frame
+    frame, library = names.frame, names.traced & ~names.frame
     caller = np.where(frame[name], np.arange(len(name)), _NONE)
     loop = _containing(cause == _DISPATCH, parent, depth)
     called = np.where(~loop, np.arange(len(name)), _NONE)

@@ -6,8 +6,6 @@ release it, so that thread begins something just before the wait ends.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
@@ -16,15 +14,12 @@ from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose.host.threads import TRACED, Thread
+from counterpoint.diagnose.host.threads import Named, Thread
 
 Longs = NDArray[np.int64]
 Done = dict[tuple[int, int], int]
 """Picoseconds by what a thread did: the innermost event and the one around it that names it."""
 
-_WAITS: Final = re.compile(
-    r"^\$\S+ (?:acquire|wait|wait_for|join|_wait_for_tstate_lock|get|result|recv\w*|poll)$"
-)
 _NEAR_PS: Final = 500_000_000
 """The thread that ends a wait begins something at most this long before its end."""
 
@@ -46,15 +41,12 @@ class Wakes:
 
     waiting: Thread
     others: tuple[Thread, ...]
-    names: Sequence[str]
+    names: Named
 
     @cached_property
     def waits(self) -> Intervals:
         """When the thread is in a call that waits for another."""
-        calls = np.array([_WAITS.search(text) is not None for text in self.names], bool)
-        if not calls.any():
-            return EMPTY
-        chosen = calls[self.waiting.name]
+        chosen = self.names.for_thread[self.waiting.name]
         return union(self.waiting.start[chosen], self.waiting.end[chosen])
 
     def of_waits(self, gaps: Intervals) -> Done:
@@ -82,10 +74,7 @@ class Wakes:
     @cached_property
     def _python(self) -> tuple[Thread, ...]:
         """The other threads that run Python."""
-        traced = np.array([text.startswith(TRACED) for text in self.names], bool)
-        return tuple(
-            thread for thread in self.others if len(thread.name) and traced[thread.name].any()
-        )
+        return tuple(one for one in self.others if self.names.traced[one.name].any())
 
     def _last_to_begin(self, pieces: Intervals) -> Longs:
         """Return by piece the thread that began something last before its end."""
@@ -120,7 +109,7 @@ class Wakes:
                 continue
             rows = thread.rows_in(own)
             inside = own.covered(thread.start[rows], thread.end[rows])
-            many = len(self.names)
+            many = len(self.names.traced)
             kinds, kind = np.unique(
                 thread.name[rows] * many + thread.giver[rows], return_inverse=True
             )
