@@ -107,6 +107,22 @@ def test_the_garbage_collector_has_a_remedy_of_its_own() -> None:
     assert "to a thread" not in finding.remedy.text
 
 
+def test_garbage_that_python_collects_on_its_own_is_told_by_jaxs_calls_around_it() -> None:
+    """JAX has itself called where a collection begins and ends; what takes long is in between."""
+    around = [
+        Event(name, at, length)
+        for at in (3, 48)
+        for name, length in (
+            ("$__init__.py:132 _xla_gc_callback", 2),
+            ("PythonRefManager::CollectGarbage", 1),
+        )
+    ]
+    (finding,) = found(loop([Event("$train.py:3 log", 1, 49), *around]))
+    assert "gc.freeze()" in finding.remedy.text
+    assert finding.evidence[1].what == "$__init__.py:132 _xla_gc_callback in $train.py:3 log"
+    assert finding.evidence[1].ms == pytest.approx(0.047)
+
+
 def locked(sleeps: int) -> Timeline:
     """The loop is silent for 8 ms between steps; another thread sleeps and begins something."""
     beside = [

@@ -46,6 +46,9 @@ _ONLY_WAITS: Final = re.compile(
 
 _NUMPY_COPY: Final = re.compile(r"^\$numpy (?:array|asarray|ascontiguousarray|copy|copyto)$")
 
+_COLLECTS: Final = re.compile(r"^\$\S+ _xla_gc_callback$")
+_COLLECTS_FOR_JAX: Final = re.compile(r"^PythonRefManager::CollectGarbage$")
+
 _RESTS: Final = re.compile(
     r"^\$(?:time sleep|select\b.*|\S+ (?:acquire|wait\w*|join|get|put|poll|select|accept|recv\w*"
     r"|read\w*|write\w*|flush|fsync|sleep|run_forever|_run_once))$"
@@ -112,6 +115,8 @@ class Named:
     frame: Flags  # of the program or of a package
     wait_mark: Flags
     only_wait: Flags
+    collects: Flags  # garbage: JAX is called where that begins and where it ends
+    collects_for_jax: Flags  # within such a call
     numpy_copy: Flags
     rests: Flags  # calls in which a thread may well do nothing
     for_thread: Flags  # calls that wait for another thread
@@ -134,6 +139,8 @@ def named(names: Sequence[str], own_cause: Sequence[IdleCause | None]) -> Named:
         frame=np.array([is_frame(text) for text in names], bool),
         wait_mark=found(_WAIT),
         only_wait=found(_ONLY_WAITS),
+        collects=found(_COLLECTS),
+        collects_for_jax=found(_COLLECTS_FOR_JAX),
         numpy_copy=found(_NUMPY_COPY),
         rests=found(_RESTS),
         for_thread=found(_FOR_THREAD),
@@ -149,7 +156,8 @@ def thread(events: pl.DataFrame, names: Named) -> Thread:
     Python. An annotation around calls (a step's marker, an epoch) tells where the thread is, not
     what it does: without the Python tracer the time between the calls inside it is unknown.
     """
-    start, end, name = _outer_first(_with_waits(events, names.wait_mark))
+    joined = _joined(_joined(events, names.wait_mark), names.collects, names.collects_for_jax)
+    start, end, name = _outer_first(joined)
     parent, depth = _parents(start, end)
     own = names.cause[name]
     own = _copies_of_loop(own, names.numpy_copy[name], parent, depth)
@@ -171,15 +179,17 @@ def thread(events: pl.DataFrame, names: Named) -> Thread:
     )
 
 
-def _with_waits(events: pl.DataFrame, marks: Flags) -> pl.DataFrame:
-    """Return a thread's events with each wait for a buffer as one, from its first mark to its last.
+def _joined(events: pl.DataFrame, marks: Flags, within_marks: Flags | None = None) -> pl.DataFrame:
+    """Return a thread's events with each pair of marks as one event, from the first to the second.
 
-    A thread that waits begins nothing else, so the two marks follow each other. Of an odd number in
-    a row one is missing: the profile began or ended in that wait.
+    A thread that waits for a buffer, or collects garbage, begins nothing else, so the two marks
+    follow each other. Of an odd number in a row one is missing: the profile began or ended there.
     """
     if not marks[events["name"].to_numpy()].any():
         return events
     ordered = events.sort("start_ps", maintain_order=True)
+    if within_marks is not None:
+        ordered = ordered.filter(pl.Series(~within_marks[ordered["name"].to_numpy()]))
     is_mark = marks[ordered["name"].to_numpy()]
     position = np.arange(len(is_mark))
     row = np.cumsum(is_mark & ~np.append(False, is_mark[:-1])) - 1
@@ -189,10 +199,10 @@ def _with_waits(events: pl.DataFrame, marks: Flags) -> pl.DataFrame:
     within = position - (begins + cut)[row]
     first = np.flatnonzero(is_mark & (within >= 0) & (within % 2 == 0) & (position < ends[row]))
     start, duration = ordered["start_ps"].to_numpy(), ordered["dur_ps"].to_numpy()
-    waits = ordered[first].with_columns(
+    pairs = ordered[first].with_columns(
         dur_ps=pl.Series(start[first + 1] + duration[first + 1] - start[first], dtype=pl.Int64)
     )
-    return pl.concat([ordered.filter(pl.Series(~is_mark)), waits])
+    return pl.concat([ordered.filter(pl.Series(~is_mark)), pairs])
 
 
 def _copies_of_loop(own: Longs, copies: Flags, parent: Longs, depth: Longs) -> Longs:

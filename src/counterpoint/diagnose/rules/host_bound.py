@@ -67,7 +67,7 @@ from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
-from counterpoint.diagnose.host.profiler import ANNOTATE, profiler_of
+from counterpoint.diagnose.host.profiler import ANNOTATE, profiler_of, traces_python
 from counterpoint.diagnose.host.threads import TRACED
 from counterpoint.diagnose.step_data import StepData
 
@@ -180,6 +180,8 @@ def _doubt(data: StepData, idle: IdleTime, known: float) -> str | None:
         return "the profile does not show the launching thread"
     if not known:
         return "the host's activity in the gaps is not recorded"
-    if _traced(data) and idle.host_ms(IdleCause.PYTHON) > idle.host_ms(IdleCause.THREAD):
+    if traces_python(data.timeline) and idle.host_ms(IdleCause.PYTHON) > idle.host_ms(
+        IdleCause.THREAD
+    ):
         return "the Python tracer was on: it slows Python down and may cause the gaps"
     return None
