@@ -72,6 +72,8 @@ CASES: tuple[Case, ...] = (
     Case("inputs.slower_and_slower", ("STEP302", "STEP309"), "load_batch", LOST),
     Case("inputs.annotated", ("STEP301", "STEP302"), "data", LOST),
     Case("inputs.annotated", ("STEP301", "STEP302"), "data", LOST, ways=("nopython",)),
+    Case("inputs.thread_pool", ("STEP302",), "decode", LOST),
+    Case("inputs.own_buffer", ("STEP301", "STEP302"), "read_shard", LOST),
     Case("inputs.fast_loader_thread", ways=("markers", "plain")),
     # The host
     Case("host.item_then_python", ("STEP301", "STEP304"), "log_metrics", LOST),
@@ -103,6 +105,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case("host.compressing_threads", ("STEP311",), "compress", GAIN, within=0.5),
     Case("host.held_lock", ("STEP301", "STEP309"), "flush_metrics|lock|acquire", LOST, within=0.5),
+    Case("host.awaited_event", ("STEP301",), "send_metrics", LOST),
     Case("host.actor_thread"),
     # Transfers
     Case("transfers.big_device_put", ("STEP305",), "", LOST),
@@ -169,6 +172,7 @@ CASES: tuple[Case, ...] = (
     Case("eager.disabled_jit", ("STEP310",), "", GAIN, within=0.5),
     Case("eager.schedule", ("STEP310",), "", GAIN, within=0.5),
     Case("eager.tiny_steps", ("STEP310",), "", GAIN, within=0.5, ways=("markers", "nopython")),
+    Case("eager.hidden_schedule"),
     # Callbacks
     Case(
         "callbacks.pure_callback",

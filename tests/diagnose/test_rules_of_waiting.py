@@ -151,6 +151,16 @@ def test_kernel_gaps(said: Said) -> None:
     said(unseen, finding)
 
 
+def test_a_virtual_devices_thread_that_waits_for_a_core_leaves_no_gap_between_kernels() -> None:
+    runs = [Run(n * 1_000, 1_000, busy=((0, 400), (420, 180), (800, 200))) for n in range(4)]
+    timeline = made(runs, [], [(n * 1_000, 1_000) for n in range(4)])
+    (real,) = kernel_gaps.check(case(timeline))
+    assert most(real) == pytest.approx(0.220)
+    virtual = tuple(replace(device, kind="cpu") for device in timeline.devices)
+    (handed_over,) = kernel_gaps.check(case(replace(timeline, devices=virtual)))
+    assert most(handed_over) == pytest.approx(0.020)
+
+
 def test_kernels_that_follow_closely() -> None:
     runs = [Run(n * 1000, 1000, busy=((0, 499), (500, 500))) for n in range(4)]
     looked = case(made(runs, [], [(n * 1000, 1000) for n in range(4)]))

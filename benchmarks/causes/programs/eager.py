@@ -96,3 +96,16 @@ def tiny_steps(recorder: Recorder) -> None:
                 for _ in range(300):
                     x = tick(x)
             x.block_until_ready()
+
+
+def hidden_schedule(recorder: Recorder) -> None:
+    """Some thirty small operations run op by op while the device is busy: nothing is lost."""
+    train_step, params, batch = mlp(1024, 4, 512)
+    loss: Array = None
+    for step in recorder:
+        with recorder.marker(step):
+            params, loss = train_step(params, batch)
+            rate = jnp.float32(step)
+            for k in range(15):
+                rate = rate * 0.99 + k
+    jax.block_until_ready((loss, rate))

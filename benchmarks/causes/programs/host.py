@@ -293,3 +293,33 @@ def actor_thread(recorder: Recorder) -> None:
             params, loss = train_step(params, batch)
             loss.block_until_ready()
     stop.set()
+
+
+def awaited_event(recorder: Recorder) -> None:
+    """Each step asks a thread to send its metrics, and waits 40 ms until they are sent."""
+    train_step, params, batch = mlp()
+    asked, sent, stop = threading.Event(), threading.Event(), threading.Event()
+
+    def send_metrics() -> None:
+        if not recorder.fixed:
+            time.sleep(0.04)
+
+    def serve() -> None:
+        while not stop.is_set():
+            if asked.wait(0.05):
+                asked.clear()
+                send_metrics()
+                sent.set()
+
+    worker = threading.Thread(target=serve, daemon=True)
+    worker.start()
+    for step in recorder:
+        with recorder.marker(step):
+            params, loss = train_step(params, batch)
+            loss.block_until_ready()
+            with recorder.loss():
+                sent.clear()
+                asked.set()
+                sent.wait()
+    stop.set()
+    worker.join()

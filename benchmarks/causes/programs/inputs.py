@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
 
 import jax
 import numpy as np
@@ -241,6 +242,63 @@ def fast_loader_thread(recorder: Recorder) -> None:
     for step in recorder:
         with recorder.marker(step):
             params, loss = train_step(params, ready.get())
+            loss.block_until_ready()
+    stop.set()
+    worker.join()
+
+
+def thread_pool(recorder: Recorder) -> None:
+    """A pool of two threads maps a slow function over the batches."""
+    train_step, params, _ = mlp()
+    host_rows = rows(256, 512)
+
+    def decode(_: int) -> np.ndarray:
+        if not recorder.fixed:
+            time.sleep(0.08)
+        return host_rows
+
+    with ThreadPool(2) as pool:
+        batches = pool.imap(decode, range(recorder.steps))
+        for step in recorder:
+            with recorder.marker(step):
+                with recorder.loss():
+                    batch = next(batches)
+                params, loss = train_step(params, batch)
+                loss.block_until_ready()
+
+
+def own_buffer(recorder: Recorder) -> None:
+    """A buffer of one's own, with a condition, is filled every 50 ms."""
+    train_step, params, _ = mlp()
+    host_rows = rows(256, 512)
+    ready: list[np.ndarray] = []
+    filled = threading.Condition()
+    stop = threading.Event()
+
+    def read_shard() -> np.ndarray:
+        if not recorder.fixed:
+            time.sleep(0.05)
+        return host_rows
+
+    def fill() -> None:
+        while not stop.is_set():
+            shard = read_shard()
+            with filled:
+                ready[:] = [*ready[-2:], shard]
+                filled.notify()
+
+    def take() -> np.ndarray:
+        with filled:
+            filled.wait_for(lambda: ready)
+            return ready.pop()
+
+    worker = threading.Thread(target=fill, daemon=True)
+    worker.start()
+    for step in recorder:
+        with recorder.marker(step):
+            with recorder.loss():
+                batch = take()
+            params, loss = train_step(params, batch)
             loss.block_until_ready()
     stop.set()
     worker.join()

@@ -169,6 +169,9 @@ _LITTLE_PS: Final = 1_000_000_000
 A call that is not jitted takes 5 to 50 us, with the Python tracer several times that.
 """
 
+_HANDOVER_PS: Final = 100_000_000
+"""Longest gap on a virtual CPU device in which one thread hands over to the next."""
+
 _NEAR: Final = 20
 """A copy ends with a gap if no more than this part of the gap lies between their ends."""
 
@@ -364,6 +367,8 @@ class _Given:
         in_turn = _before(runs, [*self._programs_of(turns)], gaps)
         anywhere = self.anywhere - in_turn
         own, late, little = _split(runs, inside, gaps, side, times, eager)
+        if self.data.timeline.devices[device].kind == "cpu":
+            own = _without_threads(own)
         blocked_here = inside & side.blocked
         if not side.known:
             elsewhere = late & self.for_hosts.get(device, EMPTY)
@@ -455,6 +460,19 @@ def _before(runs: pl.DataFrame, programs: Sequence[int], gaps: Intervals) -> Int
     following = np.searchsorted(runs["start_ps"].to_numpy(), gaps.start, side="right")
     own = chosen[following]
     return union(gaps.start[own], gaps.end[own])
+
+
+def _without_threads(own: dict[IdleCause, Intervals]) -> dict[IdleCause, Intervals]:
+    """Return a virtual CPU device's own gaps without those in which a thread waits for a core."""
+    gaps = own[IdleCause.DEVICE]
+    long = gaps.end - gaps.start > _HANDOVER_PS
+    waits = Intervals(gaps.start[long], gaps.end[long])
+    kept = Intervals(gaps.start[~long], gaps.end[~long])
+    return {
+        **own,
+        IdleCause.DEVICE: kept,
+        IdleCause.SETTLING: own.get(IdleCause.SETTLING, EMPTY) | waits,
+    }
 
 
 def _launching_little(

@@ -14,7 +14,8 @@ short kernels per step leave thousands of gaps. On a TPU these are waits within 
 
 The rule counts idle time within runs of programs whose kernels had been enqueued, and between runs
 that had been launched before the gap began. A profile may not tell when a run was launched: such
-gaps are counted here, too, and the finding says so.
+gaps are counted here, too, and the finding says so. On virtual CPU devices only gaps up to 100 us
+count: in longer ones a thread waits for one of the machine's cores.
 
 ## Example
 
