@@ -384,3 +384,18 @@ def test_a_future_is_named_with_what_its_thread_did() -> None:
     ]
     idle = idle_of(case(loop([*waiting, *worker])))
     assert idle.others_did(IdleCause.INPUT, count=1)[0][0] == "$time sleep in $train.py:7 prepare"
+
+
+def test_a_thread_that_only_hands_on_is_followed_to_the_one_that_works() -> None:
+    """A pool's results come from a thread of its own, which waits for the workers."""
+    waiting = [Event("$pool.py:767 get", 0, 50), Event("$<unknown> acquire", 2, 46)]
+    hands_on = [
+        Event("$<unknown> get", -60, 106, thread="results"),
+        Event("$pool.py:800 _set", 46, 1, thread="results"),
+    ]
+    worker = [
+        Event("$train.py:7 decode", -60, 105, thread="worker"),
+        Event("$pool.py:125 put", 45, 1, thread="worker"),
+    ]
+    idle = idle_of(case(loop([*waiting, *hands_on, *worker])))
+    assert idle.others_did(IdleCause.INPUT, count=1)[0][0] == "$train.py:7 decode"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import polars as pl
 import pytest
-from host_side import Event, case, loop, most
+from host_side import Event, case, loop, made, most
 
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import busy_threads, host_bound
@@ -44,3 +47,16 @@ def test_a_thread_that_works_a_third_of_the_time_is_not_busy() -> None:
 
 def test_native_code_without_the_lock_does_not_hold_up_the_host() -> None:
     assert not found(beside("$zlib compress"))
+
+
+def test_a_frame_that_was_open_when_the_profile_began_or_ended_may_have_slept() -> None:
+    """What it had called is not recorded."""
+    sleeps = [Event("$words.py:5 decode", -90, 5 * STEP, thread="worker")]
+    timeline = loop([])
+    events = made([], sleeps).host_events.with_columns(line=pl.lit(9, pl.UInt32))
+    names = (*timeline.host_names, "$words.py:5 decode")
+    other = events.with_columns(name=pl.lit(len(names) - 1, pl.UInt32))
+    joined = replace(
+        timeline, host_events=pl.concat([timeline.host_events, other]), host_names=names
+    )
+    assert not found(joined)

@@ -248,21 +248,22 @@ def fast_loader_thread(recorder: Recorder) -> None:
 
 
 def thread_pool(recorder: Recorder) -> None:
-    """A pool of two threads maps a slow function over the batches."""
+    """A pool of two threads decodes the batches, two ahead: 100 ms each."""
     train_step, params, _ = mlp()
     host_rows = rows(256, 512)
 
     def decode(_: int) -> np.ndarray:
         if not recorder.fixed:
-            time.sleep(0.08)
+            time.sleep(0.1)
         return host_rows
 
     with ThreadPool(2) as pool:
-        batches = pool.imap(decode, range(recorder.steps))
+        waiting = [pool.apply_async(decode, (index,)) for index in range(2)]
         for step in recorder:
             with recorder.marker(step):
                 with recorder.loss():
-                    batch = next(batches)
+                    batch = waiting.pop(0).get()
+                waiting.append(pool.apply_async(decode, (step,)))
                 params, loss = train_step(params, batch)
                 loss.block_until_ready()
 

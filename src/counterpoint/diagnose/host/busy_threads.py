@@ -37,6 +37,8 @@ def busy_thread(thread: Thread, names: Named, times: Intervals) -> BusyThread | 
     if not len(thread.start) or not times.total:
         return None
     works = np.isin(thread.cause, _WORKS) & (names.traced & ~names.rests)[thread.name]
+    # A call that goes on where the profile begins or ends is not recorded, though its caller is.
+    works[[0, -1]] &= ~names.frame[thread.name[[0, -1]]]
     inside = union(thread.start[works], thread.end[works]) & times
     share = inside.total / times.total
     if share < BUSY:

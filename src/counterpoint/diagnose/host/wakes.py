@@ -32,6 +32,9 @@ _EXACTLY: Final = 20
 _MOSTLY: Final = 0.5
 """Least share of the silence that ends with events of other threads, if it is a wait."""
 
+_LINKS: Final = 2
+"""Threads that only hand on what they wait for: those of a pool, of a prefetching iterator."""
+
 _NOBODY: Final = -1
 
 
@@ -49,10 +52,13 @@ class Wakes:
         chosen = self.names.for_thread[self.waiting.name]
         return union(self.waiting.start[chosen], self.waiting.end[chosen])
 
-    def of_waits(self, gaps: Intervals) -> Done:
-        """Return what threads did that ended the waits in these gaps."""
+    def of_waits(self, gaps: Intervals, links: int = _LINKS) -> Done:
+        """Return what threads did that ended the waits in these gaps.
+
+        A thread that waited in turn is followed to the one that ended its wait, a few times.
+        """
         pieces = gaps & self.waits
-        return self._done(pieces, self._last_to_begin(pieces)) if len(pieces) else {}
+        return self._done(pieces, self._last_to_begin(pieces), links) if len(pieces) else {}
 
     def in_silence(self, silence: Intervals) -> tuple[Intervals, Done]:
         """Return the parts of a thread's silence that were waits, and what they were for.
@@ -69,7 +75,7 @@ class Wakes:
         waits = union(pieces.start[known], pieces.end[known])
         if waits.total < _MOSTLY * silence.total:
             return EMPTY, {}
-        return waits, self._done(pieces, chosen)
+        return waits, self._done(pieces, chosen, _LINKS)
 
     @cached_property
     def _python(self) -> tuple[Thread, ...]:
@@ -100,12 +106,16 @@ class Wakes:
                 chosen[fits & (chosen == _NOBODY)] = index
         return chosen
 
-    def _done(self, pieces: Intervals, chosen: Longs) -> Done:
+    def _done(self, pieces: Intervals, chosen: Longs, links: int) -> Done:
         """Return what each thread did in the pieces for which it was chosen."""
         found: Done = {}
         for index, thread in enumerate(self._python):
             own = Intervals(pieces.start[chosen == index], pieces.end[chosen == index])
             if not len(own):
+                continue
+            if links and (awaited := self._in_turn(thread, own, links)):
+                for event, ps in awaited.items():
+                    found[event] = found.get(event, 0) + ps
                 continue
             rows = thread.rows_in(own)
             inside = own.covered(thread.start[rows], thread.end[rows])
@@ -118,3 +128,11 @@ class Wakes:
                 event = (key // many, key % many)
                 found[event] = found.get(event, 0) + ps
         return found
+
+    def _in_turn(self, thread: Thread, times: Intervals, links: int) -> Done:
+        """Return what others did while this one waited for them, if it mostly did."""
+        others = tuple(other for other in self.others if other is not thread)
+        inner = Wakes(thread, others, self.names)
+        if (times & inner.waits).total < _MOSTLY * times.total:
+            return {}
+        return inner.of_waits(times, links - 1)
