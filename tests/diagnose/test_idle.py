@@ -337,13 +337,18 @@ def test_a_copy_that_ends_long_before_is_not_what_a_run_waited_for() -> None:
     assert parts(in_time([copy])) == {"device": 600}
 
 
-def test_what_a_run_waits_for_long_after_its_call_is_not_the_hosts() -> None:
+def test_what_a_virtual_run_waits_for_long_after_its_call_is_not_the_hosts() -> None:
     runs = [Run(n * 1_000, 400) for n in range(5)]
     calls = [Event("PjitFunction(step)", n * 1_000 - 550, 50) for n in range(5)]
-    looked = made(
-        runs, [*calls, Event("$log.py:1 f", 0, 5_000)], [(n * 1_000, 1_000) for n in range(5)]
-    )
-    assert parts(looked) == {"dispatch": 50, "python": 50, "settling": 500}
+    steps = [(n * 1_000, 1_000) for n in range(5)]
+    looked = made(runs, [*calls, Event("$log.py:1 f", 0, 5_000)], steps)
+    assert parts(looked) == {"dispatch": 50, "python": 550}
+    virtual = tuple(replace(device, kind="cpu") for device in looked.devices)
+    assert parts(replace(looked, devices=virtual)) == {
+        "dispatch": 50,
+        "python": 50,
+        "settling": 500,
+    }
 
 
 def test_devices_that_are_called_in_turn_wait_for_the_host() -> None:

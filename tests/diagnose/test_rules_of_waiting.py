@@ -109,10 +109,14 @@ def test_a_generator_of_batches_is_input_and_named() -> None:
 def test_what_the_runtime_does_after_the_last_op_is_no_wait_to_be_left_out() -> None:
     """Half a millisecond after its last op the device's result is ready: buffers were freed."""
     freed = [Event("$api.py:2479 block_until_ready", -80, 580)]
-    looked = case(loop(freed, gap=600))
+    timeline = loop(freed, gap=600)
+    virtual = tuple(replace(device, kind="cpu") for device in timeline.devices)
+    looked = case(replace(timeline, devices=virtual))
     (finding,) = blocking_read.check(looked)
     assert most(finding) == pytest.approx(0.010)
     assert looked.cached(idle_of).ms(IdleCause.SETTLING) == pytest.approx(0.500)
+    (late_to_wake,) = blocking_read.check(case(timeline))  # an accelerator is done by then
+    assert most(late_to_wake) == pytest.approx(0.510)
 
 
 def test_a_read_behind_a_busy_device_costs_nothing() -> None:

@@ -118,8 +118,10 @@ class HostActivity:
         """The intervals in which the launching thread waits for a device's results."""
         return self.during(IdleCause.BLOCKED)
 
-    def attribute(self, gaps: Intervals, anywhere: Intervals) -> dict[IdleCause, Intervals]:
-        """Split gaps by cause; `anywhere`: when any device is busy."""
+    def attribute(
+        self, gaps: Intervals, anywhere: Intervals, *, virtual: bool = False
+    ) -> dict[IdleCause, Intervals]:
+        """Split gaps by cause; `anywhere`: when any device is busy; `virtual`: of a CPU device."""
         if not len(gaps):
             return {}
         found = {cause: gaps & self.during(cause) for cause in _PLAIN}
@@ -133,7 +135,7 @@ class HostActivity:
         for_copies = left & waiting & self.calling.for_copies
         found[IdleCause.TRANSFER] = found[IdleCause.TRANSFER] | for_copies
         left = left - for_copies
-        settling = left & self._until_ready(gaps)
+        settling = left & self._until_ready(gaps) if virtual else EMPTY
         found[IdleCause.SETTLING] = settling
         left = left - settling
         for cause in _OTHERS_DO:
@@ -155,9 +157,9 @@ class HostActivity:
     def _until_ready(self, gaps: Intervals) -> Intervals:
         """Return the beginnings of gaps in which the host still waits for what ran before them.
 
-        The device has no op left, but its result is not ready: the runtime frees or allocates
+        A virtual device has no op left, but its result is not ready: its threads free or allocate
         buffers. A host that does not wait would change nothing about it, beyond the short time
-        until it has notice.
+        until it has notice. An accelerator is done then, and it is the host that wakes late.
         """
         waits = self.calling.only_waits
         if not len(waits):

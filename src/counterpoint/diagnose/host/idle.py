@@ -169,6 +169,9 @@ _LITTLE_PS: Final = 1_000_000_000
 A call that is not jitted takes 5 to 50 us, with the Python tracer several times that.
 """
 
+_VIRTUAL: Final = "cpu"
+"""Kind of devices that are threads of the host."""
+
 _HANDOVER_PS: Final = 100_000_000
 """Longest gap on a virtual CPU device in which one thread hands over to the next."""
 
@@ -366,8 +369,9 @@ class _Given:
         eager = np.isin(runs["program"].to_numpy(), [*self.little.runs])
         in_turn = _before(runs, [*self._programs_of(turns)], gaps)
         anywhere = self.anywhere - in_turn
-        own, late, little = _split(runs, inside, gaps, side, times, eager)
-        if self.data.timeline.devices[device].kind == "cpu":
+        virtual = self.data.timeline.devices[device].kind == _VIRTUAL
+        own, late, little = _split(runs, inside, gaps, side, times, eager, virtual)
+        if virtual:
             own = _without_threads(own)
         blocked_here = inside & side.blocked
         if not side.known:
@@ -378,8 +382,8 @@ class _Given:
         free = late - held
         split = (
             (own, False),
-            (_launching_little(side.attribute(free, anywhere), little), False),
-            (_launching_little(side.attribute(held, anywhere), little), True),
+            (_launching_little(side.attribute(free, anywhere, virtual=virtual), little), False),
+            (_launching_little(side.attribute(held, anywhere, virtual=virtual), little), True),
         )
         pieces = [
             (cause, is_held, piece) for found, is_held in split for cause, piece in found.items()
@@ -493,6 +497,7 @@ def _split(
     side: HostActivity,
     times: Launched,
     little: NDArray[np.bool_],
+    virtual: bool,
 ) -> tuple[dict[IdleCause, Intervals], Intervals, Intervals]:
     """Split gaps into those that are not the host's, and gaps before runs that it launched late.
 
@@ -521,9 +526,10 @@ def _split(
     eager = union(between.start[short], between.end[short]) - side.during(
         IdleCause.INPUT, IdleCause.COMPILE, IdleCause.BLOCKED
     )
-    # Long after its call has returned, a run that does not begin waits for something else than the
-    # host; a little one waits for a thread that runs it.
-    until = np.where(late & ~before_little, np.maximum(latest, between.start), between.end)
+    # Long after its call has returned, a run of a virtual device that does not begin waits for
+    # memory or a core; a little one waits for a thread that runs it.
+    splits = late & ~before_little & virtual
+    until = np.where(splits, np.maximum(latest, between.start), between.end)
     until = np.where(until < between.end - _LAUNCH_PS, until, between.end)
     launched_late = union(until, between.end)
     in_time = union(between.start[own], between.end[own])

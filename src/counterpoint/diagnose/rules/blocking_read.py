@@ -17,11 +17,13 @@ The rule adds up the device's idle time between two runs, from the moment at whi
 thread starts such a wait: reading the results, and launching the next run. Without the wait the
 host could be ahead by as long as it waited: the title and the saving state the idle time or the
 wait, whichever is shorter. Python that follows the wait belongs to STEP301, copies to STEP305. Time
-after the device's last op in which its result is not ready yet (the runtime frees buffers) belongs
-to no rule: the host would change nothing about it. If the host calls a function for one device
-after the other, and waits in between, all of what the others wait counts. If no launching thread is
-recorded, the rule counts idle time that starts when a copy to the host ends, if the copy is not an
-op of a program: `float(loss)` leaves such a copy after each step.
+after a virtual CPU device's last op in which its result is not ready yet (its threads free buffers)
+belongs to no rule: the host would change nothing about it.
+
+If the host calls a function for one device after the other, and waits in between, all of what the
+others wait counts. If no launching thread is recorded, the rule counts idle time that starts when a
+copy to the host ends, if the copy is not an op of a program: `float(loss)` leaves such a copy after
+each step.
 
 ## Example
 
