@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from host_side import Event, Run, case, made, most
 
@@ -72,3 +74,8 @@ def test_a_jitted_step_as_short_as_its_launch_is_told_to_do_more_per_call() -> N
     (finding,) = found(made(runs, calls, [(number * 50, 50) for number in range(30)]))
     assert "jax.lax.scan" in finding.remedy.text
     assert most(finding) == pytest.approx(0.045)
+
+
+def test_where_no_host_is_seen_it_is_not_known_to_be_late() -> None:
+    timeline = eager()
+    assert not found(replace(timeline, host_events=timeline.host_events.clear()))

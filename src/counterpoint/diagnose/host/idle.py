@@ -366,7 +366,8 @@ class _Given:
         gaps = inside - busy_time
         turns = {function: runs for (at, function), runs in self.turns.items() if at == host}
         times = launched(self.data.timeline, runs, self.returns[host], turns)
-        eager = np.isin(runs["program"].to_numpy(), [*self.little.runs])
+        called_singly = [*self.little.runs] if side.known else []
+        eager = np.isin(runs["program"].to_numpy(), called_singly)
         in_turn = _before(runs, [*self._programs_of(turns)], gaps)
         anywhere = self.anywhere - in_turn
         virtual = self.data.timeline.devices[device].kind == _VIRTUAL

@@ -54,6 +54,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
@@ -81,13 +82,12 @@ def check(data: StepData) -> Iterator[Finding]:
     if waiting <= WORTH * data.step_ms:
         return
     little = data.cached(little_programs)
-    count = f"{little.per_step:,.0f}" if little.per_step >= 1 else "up to one"
     tracer = _tracer_ms(data, waiting)
     of_all = sum(idle.host_ms(cause) for cause in IdleCause)
     yield Finding(
         code=CODE,
         title=f"devices wait {ms_text(waiting)} per step while the host launches"
-        f" {count} little {'program' if little.per_step <= 1 else 'programs'} one by one",
+        f" {counted_noun(max(1, round(little.per_step)), 'little program')} one by one",
         detail=(
             f"{waiting / data.step_ms:.0%} of the step: each step runs {_programs(data, little)};"
             f" {waiting / of_all:.0%} of the idle time is the price of their launches"
@@ -112,7 +112,8 @@ def _programs(data: StepData, little: LittlePrograms) -> str:
     listed = ", ".join(f"{runs:,.0f} x {name}" for name, runs in ranked[:_LISTED])
     more = sum(runs for _, runs in ranked[_LISTED:])
     others = f" and {more:,.0f} others" if more >= 1 else ""
-    return f"{little.per_step:,.0f} programs of up to five ops, {listed}{others}"
+    count = counted_noun(max(1, round(little.per_step)), "program")
+    return f"{count} of up to five ops, {listed}{others}"
 
 
 def _evidence(
