@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.timeline import ops
+from counterpoint.timeline import kernel_names, ops
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,13 @@ from counterpoint.timeline import ops
         ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "all-gather"),
         ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "all-reduce"),
         ("ncclKernel_ReduceScatter_RING_LL_Sum_float", "reduce-scatter"),
-        ("ncclDevKernel_SendRecv", "collective-permute"),
+        ("ncclDevKernel_SendRecv", "send/recv"),
+        (
+            "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16>(int)",
+            "all-reduce",
+        ),
+        ("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)", "all-reduce"),
+        ("void scan<ncclDevKernelArgs>(ncclDevKernelArgs)", None),
         ("rcclGenericKernel", "unknown"),
         ("loop_all_gather_fusion", None),
         ("fusion.7", None),
@@ -41,10 +47,44 @@ def test_collectives_are_told_by_their_names(name: str, kind: str | None) -> Non
         ("while.3", "control"),
         ("loop_add_fusion", "fusion"),
         ("xyzzy", "other"),
+        ("Memcpy HtoD (Pageable -> Device)", "copy"),
+        ("_combined_routing_memset", "other"),
+        ("bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2", "matmul"),
+        ("void moe::dev::finalize::finalizeKernel<cutlass::bfloat16_t, 4>(Params)", "other"),
+        ("void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_nn_align1>(P)", "matmul"),
+        ("void cutlass::device_kernel<flash::FlashAttnFwdSm90<float>>(flash::Params)", "attention"),
+        (
+            "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816fprop_align8>(P)",
+            "convolution",
+        ),
+        ("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bLi256EEEvPT0_PT_", "reduction"),
+        ("std::enable_if<(((8)>(0))), void>::type vllm::rms_norm_kernel<8>(float*)", "reduction"),
     ],
 )
 def test_kernels_are_told_by_theirs(name: str, category: str) -> None:
     assert ops.category_by_name(name, name, None) == category
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        (
+            "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float>(float*, long)",
+            "cunn_SoftMaxForward<4, float>",
+        ),
+        (
+            "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            "ncclDevKernel_AllGather_RING_LL",
+        ),
+        (
+            "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1>(P)",
+            "cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1",
+        ),
+        ("input_scatter_fusion.3", "input_scatter_fusion.3"),
+    ],
+)
+def test_a_long_name_keeps_the_function(name: str, label: str) -> None:
+    assert kernel_names.kernel_label(name) == label
 
 
 def test_a_fusion_that_transposes_is_a_kernel() -> None:

@@ -20,7 +20,7 @@ from counterpoint.diagnose.selection import Selection
 from counterpoint.diagnose.self_time import self_times
 from counterpoint.diagnose.step import Breakdown, breakdown
 from counterpoint.hlo import Program
-from counterpoint.timeline import Timeline
+from counterpoint.timeline import Timeline, kernel_label
 
 if TYPE_CHECKING:
     from counterpoint.flags import Settings
@@ -201,4 +201,5 @@ class StepData:
 def place_of(row: dict[str, Any]) -> str:
     """Return an op with its source location: `all-gather-start.3 (model.py:7)`."""
     where = row.get("source") or row.get("scope")
-    return f"{row['op']} ({where})" if where else str(row["op"])
+    name = kernel_label(str(row["op"]))
+    return f"{name} ({where})" if where else name

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.timeline.kernel_names import function_of as function_of
+    from counterpoint.timeline.kernel_names import kernel_label as kernel_label
+    from counterpoint.timeline.kernel_names import kernel_labels as kernel_labels
     from counterpoint.timeline.model import HOST_EVENTS as HOST_EVENTS
     from counterpoint.timeline.model import PRICED as PRICED
     from counterpoint.timeline.model import RUNS as RUNS

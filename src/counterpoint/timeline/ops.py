@@ -22,6 +22,7 @@ from counterpoint.hlo.phase import phase_of_name
 from counterpoint.hlo.schedule import async_pairs, start_of
 from counterpoint.hlo.transfers import Transfer, transfer_of
 from counterpoint.hlo.work import bytes_accessed, flops
+from counterpoint.timeline.kernel_names import function_of
 from counterpoint.timeline.model import OPS, Lane
 from counterpoint.timeline.recording import TIMELINE_COLUMNS
 
@@ -38,20 +39,43 @@ _NCCL_KINDS: Final = {
     "reducescatter": "reduce-scatter",
     "alltoall": "all-to-all",
     "broadcast": "collective-broadcast",
-    "sendrecv": "collective-permute",
+    "sendrecv": "send/recv",  # of a pipeline, a permutation or an all-to-all
     "reduce": "all-reduce",
 }
 _LIBRARIES: Final = ("nccl", "rccl", "msccl")
 
+_ACROSS_DEVICES: Final = {
+    "multimemallreduce": "all-reduce",
+    "oneshotallreduce": "all-reduce",
+    "twoshotallreduce": "all-reduce",
+    "allreducefusion": "all-reduce",
+    "crossdevicereduce": "all-reduce",
+    "multimemallgather": "all-gather",
+    "multimemreducescatter": "reduce-scatter",
+}
+"""Collectives that inference servers and PyTorch's symmetric memory run without a library."""
+
 _KERNELS: Final = (
-    (re.compile(r"memcpy|copybuffer|memset|fillbuffer|copy_bytes", re.IGNORECASE), "copy"),
+    (
+        re.compile(
+            r"^\W*(?:(?:gpu|cuda|hip)[ _]?)?mem(?:cpy|set)|rocclr_\w*buffer|^(?:copy|fill)buffer",
+            re.IGNORECASE,
+        ),
+        "copy",
+    ),
     (re.compile(r"fmha|flash|attention|sdpa", re.IGNORECASE), "attention"),
     (
-        re.compile(r"conv(?!er[ts])|im[23]d?2?col|winograd|implicit_gemm", re.IGNORECASE),
+        re.compile(
+            r"conv(?!er[ts])|im[23]d?2?col|winograd|implicit_gemm|igemm_(?:fwd|bwd|wrw)"
+            r"|tensorop_\w*(?:fprop|dgrad|wgrad)",
+            re.IGNORECASE,
+        ),
         "convolution",
     ),
     (
-        re.compile(r"gemm|cutlass|cublas|nvjet|^Cijk_|matmul|xmma|_dot_|^dot|wgmma", re.IGNORECASE),
+        re.compile(
+            r"gemm|^bmm|cutlass|cublas|nvjet|^Cijk_|matmul|xmma|_dot_|^dot|wgmma", re.IGNORECASE
+        ),
         "matmul",
     ),
     (re.compile(r"reduce|softmax|norm", re.IGNORECASE), "reduction"),
@@ -107,10 +131,10 @@ def collective_kind(name: str) -> str | None:
     if stem is not None:
         bare = stem.removesuffix("-start").removesuffix("-done")
         return bare if bare in KINDS else None
-    text = name.lower().replace("_", "")
+    text = function_of(name).lower().replace("_", "")
     if any(library in text for library in _LIBRARIES):
         return next((kind for word, kind in _NCCL_KINDS.items() if word in text), "unknown")
-    return None
+    return next((kind for word, kind in _ACROSS_DEVICES.items() if word in text), None)
 
 
 def category_by_name(name: str, kernel: str, hint: str | None) -> str:
@@ -125,7 +149,7 @@ def category_by_name(name: str, kernel: str, hint: str | None) -> str:
         return "control"
     if opcode(name) is not None:
         return "copy"
-    for text in (hint or "", name, kernel):
+    for text in (hint or "", function_of(name), function_of(kernel)):
         for pattern, found in _KERNELS:
             if text and pattern.search(text):
                 return found

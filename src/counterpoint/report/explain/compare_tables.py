@@ -35,6 +35,7 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.places import distinct, short_path
+from counterpoint.timeline import kernel_label
 
 _NAME: Final = 40
 _PAIR: Final = 84
@@ -144,7 +145,7 @@ def _ops_table(
 
 def _names(row: OpChange) -> str:
     """Return `fusion.3`, or which ops became which: `2 ops (fusion.3, ...) > fusion.9`."""
-    a, b = (_some([op.op for op in items]) for items in (row.match.a, row.match.b))
+    a, b = (_some([kernel_label(op.op) for op in items]) for items in (row.match.a, row.match.b))
     return a if a == b or not b else b if not a else f"{a} > {b}"
 
 

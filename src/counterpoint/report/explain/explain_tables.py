@@ -26,6 +26,7 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.places import distinct, distinct_paths, short_path
+from counterpoint.timeline import kernel_labels
 
 Row = dict[str, Any]
 
@@ -165,7 +166,7 @@ def _section(title: str, summary: str, columns: list[CellColumn], *before: Prose
 
 def _short(rows: list[Row], name: str = "op") -> list[str]:
     """Return the names, shortened: those of C++ kernels would push every other column off."""
-    return distinct(_texts(rows, name), _LONGEST_NAME)
+    return distinct(kernel_labels(_texts(rows, name)), _LONGEST_NAME)
 
 
 def _texts(rows: list[Row], name: str) -> list[str]:
