@@ -276,6 +276,26 @@ def test_hosts_that_traces_do_not_tell_are_not_counted(
     assert told in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize(
+    ("listed", "device", "chip"),
+    [
+        ({1: "H100", 2: "A100"}, 2, "A100"),
+        ({0: "MI300X"}, 9, "MI300X"),  # the process sees one GPU, which has another number
+        ({0: "H100", 1: "A100"}, 9, None),
+    ],
+)
+def test_kineto_names_the_chips_of_a_trace(
+    behind: bool, listed: dict[int, str], device: int, chip: str | None
+) -> None:
+    kernel = {**span((1, 7), 0, 5, "gemm", device=device), "cat": "kernel"}
+    gpus = {"deviceProperties": [{"id": id_, "name": name} for id_, name in listed.items()]}
+    events = {"traceEvents": [kernel]}
+    trace = {**events, **gpus} if behind else {**gpus, **events}
+    recording = read_trace_json(json.dumps(trace).encode(), "kineto.json")
+    assert [found.chip for found in recording.devices] == [chip]
+
+
 def test_kineto_kernels_are_work_on_gpus_and_profiler_steps_are_markers() -> None:
     def kineto(cat: str, tid: int, at: int, name: str, **args: object) -> Event:
         return {**span((4242, tid), at, 5, name, **args), "cat": cat}

@@ -118,8 +118,22 @@ def test_an_amd_gpu_has_no_name_of_its_own() -> None:
         gpu, "Stream #16(Kernel)", "Cijk_Ailk.kd", 0, US, op="custom-call.1", module=("jit_dot", 49)
     )
     recording = read(gpu)
-    assert recording.devices[0].chip == "AMD, compute 9.4, 304 cores, 192 GiB"
+    assert recording.devices[0].chip == "AMD, compute 9.4, 304 cores, 192 GiB, 2100 MHz"
+    assert recording.devices[0].peak_bytes is None  # the profiler writes half of it
     assert spans(recording)["op"].to_list() == ["custom-call.1"]
+
+
+def test_a_gpu_without_a_vendor_is_told_by_its_compute_capability() -> None:
+    gpu = Plane(
+        "/device:GPU:0",
+        clock_rate=1_530_000,
+        core_count=80,
+        memory_size=Unsigned(16_945_512_448),
+        compute_cap_major=7,
+    )
+    kernel(gpu, "Stream #16(Kernel)", "volta_sgemm", 0, US)
+    chip = read(gpu).devices[0].chip
+    assert chip == "Nvidia, compute 7.0, 80 cores, 16 GiB, 1530 MHz"
 
 
 def test_lines_that_a_tool_derived_are_not_counted_twice() -> None:

@@ -14,6 +14,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import open_input
 from counterpoint.timeline.chrome.columns import Columns, TooMany, sort_tracks
 from counterpoint.timeline.chrome.stream import (
+    Event,
     NotATrace,
     Reached,
     UnpacksTooFar,
@@ -166,7 +167,9 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
     head = read_head(text_blocks(data, _silent))
     written = read_metadata(head)
     is_own_format = written is not None
-    tracks = gather(read_events(text_blocks(data, reached)), ours=is_own_format)
+    tail: Event = {}
+    tracks = gather(read_events(text_blocks(data, reached), tail), ours=is_own_format)
+    head = {**tail, **head}  # a tool that saves a trace again may write the events first
     if not tracks.rows:
         raise InputError(
             f"{source}: no events with a start and a duration",
@@ -206,10 +209,14 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
 
 
 def _named(devices: Sequence[Device], head: Mapping[str, object]) -> tuple[Device, ...]:
-    """Return the devices with their chips, which Kineto (PyTorch) lists before its events."""
+    """Return the devices with their chips, which Kineto (PyTorch) lists beside its events.
+
+    A process that sees some GPUs of its machine may list them by other numbers than it uses.
+    """
     listed = [_fields(gpu) for gpu in _list(head.get("deviceProperties"))]
     chips = {gpu["id"]: gpu["name"] for gpu in listed if {"id", "name"} <= gpu.keys()}
-    named = ((device, chips.get(device.ordinal)) for device in devices)
+    alike = next(iter(chips.values())) if len({*map(str, chips.values())}) == 1 else None
+    named = ((device, chips.get(device.ordinal, alike)) for device in devices)
     return tuple(
         replace(device, chip=chip) if isinstance(chip, str) and device.kind == "gpu" else device
         for device, chip in named

@@ -183,14 +183,13 @@ def read_head(blocks: Iterator[str]) -> Event:
     window = _Window(blocks)
     try:
         at = _find_list(window)
-        found: object = json.loads(f"{window.text[:at]}]}}", strict=False)
     except (NotATrace, *_UNREADABLE):
         return {}
-    return cast(Event, found) if isinstance(found, dict) else {}
+    return _fields_in(f"{window.text[:at]}]}}")
 
 
-def read_events(blocks: Iterator[str]) -> Iterator[Event]:
-    """Yield each complete event.
+def read_events(blocks: Iterator[str], tail: Event | None = None) -> Iterator[Event]:
+    """Yield each complete event; add the fields of the object behind the list to `tail`.
 
     Raise CutOff if the list has no end, NotATrace if there is no list.
     """
@@ -203,6 +202,7 @@ def read_events(blocks: Iterator[str]) -> Iterator[Event]:
         except _UNREADABLE:
             at = _skip_space(window.text, at)
             if window.text.startswith("]", at):
+                at += 1
                 break
             if not window.more(at):
                 raise window.cut(at) from None
@@ -216,11 +216,30 @@ def read_events(blocks: Iterator[str]) -> Iterator[Event]:
             yield cast(Event, event)
         if separator is None:
             raise window.cut(end)
+        at = separator.end()
         if separator[1] == "]":
             break
-        at = separator.end()
-    for _ in blocks:  # the checksum at the end of a compressed stream shows whether it was complete
-        pass
+    rest = _rest(window.text[at:], blocks)
+    if tail is not None:
+        tail |= _fields_in("{" + rest.lstrip().removeprefix(","))
+
+
+def _rest(text: str, blocks: Iterator[str]) -> str:
+    """Read to the end, where the checksum shows whether the stream was complete."""
+    parts = [text]
+    for block in blocks:
+        if sum(map(len, parts)) < _LONGEST:
+            parts.append(block)
+    return "".join(parts)
+
+
+def _fields_in(text: str) -> Event:
+    """Return the fields of an object; empty if the text is none."""
+    try:
+        found: object = json.loads(text, strict=False)
+    except _UNREADABLE:
+        return {}
+    return cast(Event, found) if isinstance(found, dict) else {}
 
 
 def _find_list(window: _Window) -> int:

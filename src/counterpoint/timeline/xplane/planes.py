@@ -65,6 +65,10 @@ on, while other threads still work on it. Half of all events of a CPU profile ar
 _MOST_OPS: Final = 1 << 30
 """Metadata ids of ops are below this: the decoder's table has 32 bits."""
 
+_NVIDIA, _AMD = "Nvidia", "AMD"
+_OF_NVIDIA_ALONE: Final = ((6, 0), (6, 1), (7, 0), (7, 5), (8, 0), (8, 6), (8, 9))
+"""AMD's GPUs have 9 and above: 9.4 is gfx942."""
+
 StatValue = int | float | str | bytes
 
 _MESSAGES = message_classes(
@@ -383,15 +387,19 @@ def _value(stat: Message, strings: Mapping[int, str]) -> StatValue:
 
 
 def describe_device(plane: Plane, kind: str, ordinal: int) -> Device:
-    """Describe the chip of a plane; MFU needs the peaks, which only TPU planes carry."""
+    """Describe the chip of a plane; MFU needs the peaks, which only TPU planes carry.
+
+    For AMD's GPUs the profiler writes half the rate of the memory: it counts one transfer a cycle.
+    """
     stats = plane.stats
+    rate = None if stats.get("device_vendor") == _AMD else as_number(stats.get("memory_bandwidth"))
     gigabytes = as_number(stats.get("peak_hbm_bw_gigabytes_per_second"), 1e9)
     return Device(
         ordinal=ordinal,
         kind=kind,
         chip=_chip(plane),
         peak_flops=as_number(stats.get("peak_teraflops_per_second"), 1e12),
-        peak_bytes=gigabytes or as_number(stats.get("memory_bandwidth")),
+        peak_bytes=gigabytes or rate,
     )
 
 
@@ -399,11 +407,13 @@ def _chip(plane: Plane) -> str | None:
     named = plane.stats.get("device_type_string") or plane.stats.get("gpu_device_name")
     if isinstance(named, str) and named:
         return named
-    vendor = plane.stats.get("device_vendor")
+    # A minor number of 0 may be left out.
+    capability = [plane.stats.get("compute_cap_major"), plane.stats.get("compute_cap_minor", 0)]
+    vendor = plane.stats.get("device_vendor") or _vendor(capability)
     if not isinstance(vendor, str) or not vendor:
         return None
-    capability = [plane.stats.get(f"compute_cap_{part}") for part in ("major", "minor")]
     cores, memory = plane.stats.get("core_count"), plane.stats.get("memory_size")
+    clock = plane.stats.get("clock_rate")
     # Older files don't name the chip: these properties are enough for `find_chip`.
     properties = [vendor]
     if None not in capability:
@@ -412,4 +422,12 @@ def _chip(plane: Plane) -> str | None:
         properties.append(f"{cores} cores")
     if isinstance(memory, int) and memory:
         properties.append(f"{memory / 2**30:.0f} GiB")
+    if isinstance(clock, int) and clock:
+        properties.append(f"{clock / 1000:.0f} MHz")
     return ", ".join(properties)
+
+
+def _vendor(capability: Sequence[StatValue | None]) -> str | None:
+    """Return the vendor whose GPUs alone have a compute capability; older files don't name it."""
+    numbers = [number if isinstance(number, int) else 0 for number in capability]
+    return _NVIDIA if (*numbers,) in _OF_NVIDIA_ALONE else None
