@@ -10,10 +10,12 @@ from xspace_builder import US, cpu_op, hlo_proto, host, metadata, xspace
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.hosts.assemble import assemble
+from counterpoint.timeline.hosts.consistency import absent_hosts
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.xplane.reader import read_xplane
 from golden_files import Golden, cases
+from hand_made import straight
 from recordings import NS, Span, recording
 from refusals import refusal
 
@@ -40,6 +42,51 @@ def four_steps(start: int = 0, period: int = 100) -> list[Span]:
         spans.append(Span("fusion", at, 20))
         spans += [Span("fusion.1", at + 30 + 20 * turn, 10) for turn in range(3)]
     return spans
+
+
+def nameless_steps(skew: int, *, late: int = 0, begins: int = 0, shaken: int = 0) -> list[Span]:
+    """Six unequal steps of a profile that names no program, each with two collectives.
+
+    This rank begins each step later by `late`, its clock is ahead by `skew`, and the profile lacks
+    the steps before `begins`. Ends of collectives differ from those of other ranks by `shaken`.
+    """
+    spans: list[Span] = []
+    start = skew
+    for step in range(6):
+        work = 100 + 37 * (step % 2) + 11 * step
+        reduced, gathered = start + work + 60, start + work + 160
+        if step >= begins:
+            begun = start + late
+            stray = shaken * step * step
+            spans += [
+                Span("gemm", begun, work, module=None),
+                Span("ncclDevKernel_AllReduce", begun + work, reduced - begun - work, module=None),
+                Span(
+                    "ncclDevKernel_AllGather",
+                    reduced + 40,
+                    gathered - reduced - 40 + stray,
+                    module=None,
+                ),
+            ]
+        start = gathered + 30
+    return spans
+
+
+class TestProfilesThatNameNoProgram:
+    def test_are_aligned_on_the_sequence_of_their_collectives(self) -> None:
+        first, second = nameless_steps(0), nameless_steps(7_000, late=25, begins=1)
+        made = timeline(recording(first, host="a"), recording(second, host="b"))
+        assert made.hosts[1].clock_offset_ps == 7_000 * NS
+        # Both begin and end with a collective that the other has, too.
+        bounds = made.steps.select("start_ps", "end_ps").unique().rows()
+        ends = [span.start + span.dur for span in second if "nccl" in span.op]
+        assert bounds == [((ends[0] - 7_000) * NS, (ends[-1] - 7_000) * NS)]
+
+    def test_are_not_if_the_ends_do_not_fit(self) -> None:
+        second = nameless_steps(7_000, shaken=900)
+        made = timeline(recording(nameless_steps(0), host="a"), recording(second, host="b"))
+        assert made.hosts[1].clock_offset_ps is None
+        assert any("could not be aligned" in note for note in made.notes)
 
 
 class TestRuns:
@@ -565,3 +612,16 @@ def test_what_a_timeline_says(golden: Golden) -> None:
             | {"devices of two kinds": refusal(lambda: timeline(four, tpu))}
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("planes", "told"),
+    [
+        ([2], "kernels of 1 of the 2 devices that the program runs on are missing"),
+        ([1], "profiles of 1 of 2 hosts were read"),
+    ],
+)
+def test_devices_without_recorded_work_are_no_missing_hosts(planes: list[int], told: str) -> None:
+    """The program runs on two devices, and kernels of one are recorded."""
+    notes = absent_hosts(straight(), [Device(ordinal=0, kind="gpu")], planes, ["host0"])
+    assert told in notes[0]

@@ -296,6 +296,37 @@ def test_kineto_names_the_chips_of_a_trace(
     assert [found.chip for found in recording.devices] == [chip]
 
 
+def test_kineto_tells_bytes_and_ranks_of_collectives() -> None:
+    told = {
+        "Collective name": "_allgather_base",
+        "In msg nelems": 512,
+        "Out msg nelems": 4096,
+        "dtype": "BFloat16",
+        "Group size": 8,
+    }
+    kernel = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    sizes = [told, told, {**told, "Out msg nelems": 64}, {}]
+    trace = {
+        "baseTimeNanoseconds": 1_759_300_074_000_000_000,
+        "distributedInfo": {"rank": 3, "world_size": 8},
+        "traceEvents": [
+            {**span((1, 7), 10 * at, 5, kernel, device=3, **args), "cat": "kernel"}
+            for at, args in enumerate(sizes)
+        ],
+    }
+    recording = read_trace_json(json.dumps(trace).encode(), "kineto.json")
+    ops = assemble([recording], ["kineto.json"]).ops
+    assert ops.select("collective", "bytes", "group_size", "bus_factor").rows() == [
+        ("all-gather", 8192, 8, 7 / 8),
+        ("all-gather", 128, 8, 7 / 8),
+        ("all-gather", None, None, None),
+    ]
+    assert ops["lane"].unique().to_list() == ["collective"]
+    assert (recording.zero_ns, recording.rank) == (1_759_300_074_000_000_000, (3, 8))
+    notes = assemble([recording], ["kineto.json"]).notes
+    assert any("1 of 8 ranks" in note for note in notes)
+
+
 def test_kineto_kernels_are_work_on_gpus_and_profiler_steps_are_markers() -> None:
     def kineto(cat: str, tid: int, at: int, name: str, **args: object) -> Event:
         return {**span((4242, tid), at, 5, name, **args), "cat": cat}

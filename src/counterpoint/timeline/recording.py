@@ -162,6 +162,7 @@ class Recording:
     zero_ns: int | None = None  # host clock at time 0, since 1970, if known
     tells_host: bool = True  # false: `host` is only the file's name
     part: RecordedPart | None = None  # None: all of it
+    rank: tuple[int, int] | None = None  # of the process, and the number of ranks of its run
 
 
 _FARTHEST_NS: Final = 1 << 50
@@ -183,6 +184,7 @@ class RecordingSummary:
     content: bytes | None  # None: it has no spans, or there is no other to compare it with
     zero_ns: int | None  # its own clock at time 0, since 1970
     tells_host: bool
+    rank: tuple[int, int] | None
     first_ps: int | None
     last_ps: int | None
 
@@ -213,6 +215,7 @@ def summarize_recording(recording: Recording, *, alone: bool = False) -> Recordi
         content=_content(recording) if len(spans) and not alone else None,
         zero_ns=recording.zero_ns,
         tells_host=recording.tells_host,
+        rank=recording.rank,
         first_ps=first if isinstance(first, int) else None,
         last_ps=last if isinstance(last, int) else None,
     )
@@ -279,7 +282,7 @@ def without_idle_devices(recording: Recording) -> Recording:
         return busy_rows.with_columns(renamed)
 
     idle = len(recording.devices) - len(busy)
-    idle_note = [f"{idle} of {len(recording.devices)} devices were idle and are left out"]
+    idle_note = [f"{idle} of {len(recording.devices)} devices have no work in it and are left out"]
     return replace(
         recording,
         devices=tuple(recording.devices[index] for index in busy),

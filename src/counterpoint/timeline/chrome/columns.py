@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.timeline.chrome.kineto import sent_data
 from counterpoint.timeline.chrome.roles import (
     DeviceKey,
     Role,
@@ -164,7 +165,12 @@ class Columns:
     @property
     def ops(self) -> pl.DataFrame:
         """The table OPS."""
-        schema = {**OPS, **TIMELINE_COLUMNS} if self._ours else OPS
+        told = any(len(row) > len(OPS) for row in self._ops)
+        schema = {**OPS, **TIMELINE_COLUMNS} if told else OPS
+        if told:
+            padding = (None,) * len(TIMELINE_COLUMNS)
+            rows = [(*row, *padding)[: len(schema)] for row in self._ops]
+            return pl.DataFrame(rows, schema=schema, orient="row")
         return pl.DataFrame(list(self._ops), schema=schema, orient="row")
 
     @property
@@ -208,7 +214,13 @@ class Columns:
 
     def _op_row(self, kind: EventKind, is_async: bool) -> tuple[object, ...]:
         row = _op_row(kind, is_async)
-        return (*row, *_said(kind)) if self._ours else row
+        if self._ours:
+            return (*row, *_said(kind))
+        sent = sent_data(kind)
+        if sent is None:
+            return row
+        said = (sent.kind, sent.bytes, sent.group_size, sent.bus_factor)
+        return (sent.named(kind.name), *row[1:], None, None, None, None, *said)
 
     def _map(self, rows: Rows, number: Callable[[EventKind], int]) -> Rows:
         """Return `number` of the kind of each row."""

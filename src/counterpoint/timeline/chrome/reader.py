@@ -205,6 +205,8 @@ def _read(data: memoryview, source: str, reached: Reached) -> Recording:
         target=written.target if written else None,
         predicted_range=written.predicted_range if written else None,
         tells_host=not is_unknown,
+        zero_ns=_zero_ns(head, tracks) if by_pytorch else None,
+        rank=_rank(head) if by_pytorch else None,
     )
 
 
@@ -221,6 +223,18 @@ def _named(devices: Sequence[Device], head: Mapping[str, object]) -> tuple[Devic
         replace(device, chip=chip) if isinstance(chip, str) and device.kind == "gpu" else device
         for device, chip in named
     )
+
+
+def _zero_ns(head: Mapping[str, object], tracks: Tracks) -> int | None:
+    """Return the time since 1970 from which the times of PyTorch's trace count."""
+    base = head.get("baseTimeNanoseconds")
+    return base + tracks.origin_us * 1000 if isinstance(base, int) else None
+
+
+def _rank(head: Mapping[str, object]) -> tuple[int, int] | None:
+    told = _fields(head.get("distributedInfo"))
+    rank, ranks = told.get("rank"), told.get("world_size")
+    return (rank, ranks) if isinstance(rank, int) and isinstance(ranks, int) else None
 
 
 def _notes(

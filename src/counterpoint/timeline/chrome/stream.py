@@ -43,6 +43,11 @@ class TraceClock:
     def __init__(self) -> None:
         self._origin_us: int | None = None
 
+    @property
+    def origin_us(self) -> int:
+        """The time from which times count, in microseconds."""
+        return self._origin_us or 0
+
     def start_ps(self, value: object) -> int | None:
         """Return picoseconds, or None for a value that is not a time."""
         if not isinstance(value, (Decimal, int)):

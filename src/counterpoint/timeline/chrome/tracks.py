@@ -31,6 +31,7 @@ _BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
 _ARGS: Final = (
     *("hlo_op", "hlo_module", "program_id", "device_ordinal", "step_num", "hlo_category", "tf_op"),
     *("name", "source", "flops", "model_flops", "bytes_accessed", "long_name", "device"),
+    *("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size"),
 )
 _SAID: Final = (*("category", "phase", "scope", "collective", "bytes", "group_size", "bus_factor"),)
 
@@ -53,7 +54,12 @@ class EventKind(NamedTuple):
     model_flops: object = None
     bytes_accessed: object = None
     long_name: object = None
-    device: object = None  # Kineto's
+    device: object = None  # Kineto's, like the next five
+    sent_by: object = None  # what PyTorch calls the collective
+    elements_in: object = None
+    elements_out: object = None
+    element_type: object = None
+    group_size: object = None
     carries: object = None  # args of an event that describes a transfer, with their names
     # Fields of the original Timeline, if the trace was written from one.
     said_category: object = None
@@ -80,6 +86,7 @@ class Tracks:
     unpaired: int = 0
     other_phases: Counter[str] = field(default_factory=Counter[str])
     cut: str | None = None
+    origin_us: int = 0  # the time in the trace from which all times count
 
     def all_kinds(self) -> list[EventKind]:
         """Return all kinds, each at its number."""
@@ -118,6 +125,7 @@ def gather(events: Iterable[Event], *, ours: bool = False) -> Tracks:
     except CutOff as cut:
         tracks.cut = str(cut)
     tracks.unpaired += sum(map(len, open_events.values()))
+    tracks.origin_us = clock.origin_us
     return tracks
 
 

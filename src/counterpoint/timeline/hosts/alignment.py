@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo.collectives import device_groups
 from counterpoint.timeline.model import Lane, Timeline
 
+_PAIRS: Final = "send/recv"
 _BY_HOST: Final = r"^(send|recv)(-done)?$"
 
 
@@ -56,7 +59,7 @@ def shared_ends(
 
     Each row has `end_ps` and its `difference` from the first host's.
     """
-    ends = _ends(spans, ops, runs, hosts)
+    ends = _ends(spans, ops, runs, hosts) if len(runs) else ends_in_turn(spans, ops, hosts)
     first = ends.filter(pl.col("host") == hosts[0]).drop("host")
     keys = ["program", "op", "index", "turn"]
     return ends.join(first, on=keys, suffix="_first").with_columns(
@@ -109,6 +112,114 @@ def _ends(
         .group_by("host", "program", "op", "index", "turn")
         .agg(pl.col("end_ps").max())
     )
+
+
+def ends_in_turn(spans: pl.DataFrame, ops: pl.DataFrame, hosts: list[int]) -> pl.DataFrame:
+    """Return the ends of shared collectives where the profile names no program, and so no runs.
+
+    The columns are those of `_ends`; `index` is the place in the sequence of the first host. Hosts
+    whose sequence does not fit are left out.
+    """
+    sequences = _sequences(spans, ops, hosts)
+    if hosts[0] not in sequences:
+        return pl.DataFrame(schema=_ENDS)
+    names, ends = sequences[hosts[0]]
+    parts: list[pl.DataFrame] = []
+    for host, (own_names, own_ends) in sequences.items():
+        shift = 0 if host == hosts[0] else _shift(names, ends, own_names, own_ends)
+        if shift is not None:
+            place = np.arange(len(own_ends)) + shift
+            met = (place >= 0) & (place < len(ends))
+            met[met] = names[place[met]] == own_names[met]
+            own = {"host": host, "op": own_names[met], "index": place[met], "end_ps": own_ends[met]}
+            parts.append(pl.DataFrame(own).with_columns(program=0, turn=0))
+    return pl.concat([part.select(*_ENDS).cast(_ENDS) for part in parts])
+
+
+def shared_time(spans: pl.DataFrame, ops: pl.DataFrame, hosts: list[int]) -> pl.DataFrame | None:
+    """Return the time on each device from the first to the last collective that all hosts share.
+
+    Without runs nothing else tells which parts of the profiles of several hosts belong together.
+    None if hosts have several devices, or if they do not share collectives.
+    """
+    if len(set(hosts)) < 2 or len(set(hosts)) < len(hosts):
+        return None
+    ends = ends_in_turn(spans, ops, hosts)
+    everywhere = ends.filter(pl.n_unique("host").over("index") == len(hosts))
+    if everywhere["index"].n_unique() < _FEWEST:
+        return None
+    device = {host: index for index, host in enumerate(hosts)}
+    return (
+        everywhere.group_by("host")
+        .agg(start_ps=pl.col("end_ps").min(), end_ps=pl.col("end_ps").max())
+        .select(
+            pl.col("host").replace_strict(device, return_dtype=pl.UInt16).alias("device"),
+            "start_ps",
+            "end_ps",
+        )
+    )
+
+
+_ENDS: Final = {
+    "host": pl.Int64,
+    "program": pl.Int64,
+    "op": pl.String,
+    "index": pl.Int64,
+    "turn": pl.Int64,
+    "end_ps": pl.Int64,
+}
+_FEWEST: Final = 8
+"""Minimum number of collectives by which two sequences are matched."""
+_ALIKE: Final = 0.95
+"""Minimum share of equal names in two sequences that fit."""
+_CLEARLY: Final = 4
+"""The ends must deviate this many times less than with any other match: steps repeat."""
+
+Sequence = tuple[NDArray[np.str_], NDArray[np.int64]]
+
+
+def _sequences(spans: pl.DataFrame, ops: pl.DataFrame, hosts: list[int]) -> dict[int, Sequence]:
+    """Return names and ends of the collectives of all devices, in order, by host.
+
+    A device stands for its host. Transfers between two devices end on these alone.
+    """
+    everywhere = pl.col("group_size").is_null() | (pl.col("group_size") >= len(hosts))
+    wanted = ops.with_row_index("row").filter(
+        (pl.col("lane") == Lane.COLLECTIVE) & everywhere & (pl.col("collective") != _PAIRS)
+    )
+    # A name may have the number of bytes behind it, where the profile tells it.
+    named = wanted.select("row", name=pl.col("name").str.extract(r"^([^ (]+)"))
+    found = spans.join(named, left_on="op", right_on="row").with_columns(
+        host=pl.col("device").replace_strict(dict(enumerate(hosts)), return_dtype=pl.Int64),
+        end_ps=pl.col("start_ps") + pl.col("dur_ps"),
+    )
+    of_one = found.filter(pl.col("device") == pl.col("device").min().over("host"))
+    return {
+        int(str(host)): (own["name"].to_numpy().astype(str), own["end_ps"].to_numpy())
+        for (host,), own in of_one.sort("end_ps").group_by("host", maintain_order=True)
+    }
+
+
+def _shift(
+    names: NDArray[np.str_],
+    ends: NDArray[np.int64],
+    own_names: NDArray[np.str_],
+    own_ends: NDArray[np.int64],
+) -> int | None:
+    """Return the place of a host's first collective in the sequence of another; None: not clear."""
+    fits: list[tuple[float, int]] = []
+    least = max(_FEWEST, min(len(ends), len(own_ends)) // 2)
+    for shift in range(least - len(own_ends), len(ends) - least + 1):
+        first, last = max(shift, 0), min(shift + len(own_ends), len(ends))
+        here, there = slice(first, last), slice(first - shift, last - shift)
+        if np.mean(names[here] == own_names[there]) < _ALIKE:
+            continue
+        apart = own_ends[there] - ends[here]
+        fits.append((float(np.median(np.abs(apart - np.median(apart)))), shift))
+    fits.sort()
+    if not fits or (len(fits) > 1 and fits[1][0] < _CLEARLY * fits[0][0]):
+        return None
+    return fits[0][1]
 
 
 def number_collectives(ops: pl.DataFrame) -> pl.DataFrame:

@@ -23,9 +23,10 @@ from counterpoint.core.printable import counted_noun, some
 from counterpoint.core.threads import on_threads
 from counterpoint.hlo import Program, program_digest
 from counterpoint.timeline.dependents import ended_before_use
-from counterpoint.timeline.hosts.alignment import Offset, find_offsets, step_ends
+from counterpoint.timeline.hosts.alignment import Offset, find_offsets, shared_time, step_ends
 from counterpoint.timeline.hosts.consistency import (
     absent_hosts,
+    absent_ranks,
     copy_note,
     differing_chips,
     other_times,
@@ -333,16 +334,19 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
         tables, hosts, offsets = _on_one_clock(tables, hosts, gathered)
         messages += offsets
     names = [entry.name for entry in gathered.programs]
+    host_of_device = [device.host for device in gathered.devices]
     messages += _host_notes(gathered, dominant(tables.runs))
     found = find_steps(
         tables.runs,
         names,
         tables.markers,
         tables.spans,
-        [device.host for device in gathered.devices],
+        host_of_device,
         predicted=basis is Basis.PREDICTED,
         roles=ProgramRoles(tables.ops, lambda program: _any_hlo(gathered, program)),
     )
+    if not len(tables.runs):
+        found = replace(found, steps=_in_common(found.steps, tables, host_of_device))
     messages += _uneven(tables.runs, names, found.program, matched_by)
     return Timeline(
         basis=basis,
@@ -369,6 +373,14 @@ def finish(gathered: Gathered, inputs: Sequence[str], notes: Sequence[str]) -> T
     )
 
 
+def _in_common(steps: pl.DataFrame, tables: _Tables, hosts: list[int]) -> pl.DataFrame:
+    """Return the only step of each device, a whole profile, cut to what all hosts share."""
+    shared = shared_time(tables.spans, tables.ops, hosts) if steps["step"].n_unique() == 1 else None
+    if shared is None:
+        return steps
+    return steps.drop("start_ps", "end_ps").join(shared, on="device").select(steps.columns)
+
+
 def _any_hlo(gathered: Gathered, program: int) -> Program | None:
     return gathered.hlo(program, min(gathered.programs[program].variants, default=0))
 
@@ -379,7 +391,12 @@ def _host_notes(gathered: Gathered, program: int | None) -> list[str]:
         return []
     names = [host.host for host in gathered.hosts]
     hlo = None if program is None else gathered.hlo(program, 0)
-    notes = [*absent_hosts(hlo, gathered.devices, names), *differing_chips(gathered.devices)]
+    planes = [len(host.devices) for host in gathered.hosts]
+    notes = [
+        *absent_hosts(hlo, gathered.devices, planes, names),
+        *absent_ranks([host.rank for host in gathered.hosts]),
+        *differing_chips(gathered.devices),
+    ]
     return notes + other_times([(host.source, host.interval_ns) for host in gathered.hosts])
 
 

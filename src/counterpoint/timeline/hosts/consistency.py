@@ -28,20 +28,28 @@ _TURN_NS: Final = 10**9
 """Profiles of processes of one machine and one run may be this far apart: less than a start."""
 
 
-def absent_hosts(program: Program | None, devices: Sequence[Device], names: list[str]) -> list[str]:
-    """Return a note if a program runs on more devices than were read."""
+def absent_hosts(
+    program: Program | None, devices: Sequence[Device], planes: Sequence[int], names: list[str]
+) -> list[str]:
+    """Return a note if a program runs on more devices than have work in the profiles.
+
+    `planes` has for each host how many devices its profile describes, with work or without.
+    """
     if program is None or not devices:
         return []
     total = program.num_partitions * program.num_replicas
     if total <= len(devices):
         return []
-    each = set(Counter(device.host for device in devices).values())
+    if sum(planes) >= total:
+        lost = f"{total - len(devices)} of the {total} devices that the program runs on"
+        return [f"the kernels of {lost} are missing: what these devices do was not recorded"]
+    each = set(planes)
     per_host = next(iter(each))
     if len(each) > 1 or total % per_host:
         read = f"profiles of {len(devices)} of {total} devices were read"
     else:
         hosts = total // per_host
-        read = f"profiles of {len(devices) // per_host} of {hosts} hosts were read"
+        read = f"profiles of {len(planes)} of {hosts} hosts were read"
         missing = _missing(names, hosts)
         if missing:
             more = ", ..." if len(missing) > _LISTED else ""
@@ -49,6 +57,18 @@ def absent_hosts(program: Program | None, devices: Sequence[Device], names: list
     here = f"{len(devices)} of them {'is' if len(devices) == 1 else 'are'} read"
     finding = f"{read}: the program runs on {total} devices, {here}"
     return [f"{finding}; waits for the others are unknown"]
+
+
+def absent_ranks(ranks: Sequence[tuple[int, int] | None]) -> list[str]:
+    """Return a note if the processes of the profiles tell that their run had more of them."""
+    known = [rank for rank in ranks if rank is not None]
+    sizes = {size for _, size in known}
+    if len(known) < len(ranks) or len(sizes) != 1:
+        return []
+    total, read = sizes.pop(), len({rank for rank, _ in known})
+    if read >= total:
+        return []
+    return [f"profiles of {read} of {total} ranks were read; waits for the others are unknown"]
 
 
 def _missing(names: list[str], count: int) -> list[str]:
