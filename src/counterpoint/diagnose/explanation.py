@@ -29,6 +29,7 @@ from counterpoint.diagnose.ops import (
     grouped,
     utilization,
 )
+from counterpoint.diagnose.other_frameworks import in_neutral_words
 from counterpoint.diagnose.outliers import outlier_notes, outliers
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import Selection, require_devices, select
@@ -75,7 +76,8 @@ def judge(data: StepData) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
     for rule in RULES:
         with data.stopwatch.measure(f"rule {rule.CODE}"):
             findings, failure = found_by(rule, rule.check, data)
-        found += [_checked(data, _doubted(finding, doubt)) for finding in findings]
+        worded = [in_neutral_words(data, finding) for finding in findings]
+        found += [_checked(data, _doubted(finding, doubt)) for finding in worded]
         failed += [failure] if failure else []
     priced = [
         finding

@@ -16,6 +16,7 @@ exposed time of a collective
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -31,6 +32,7 @@ from counterpoint.diagnose.exposure.synchrony import SyncReason, synchronous
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.step_data import StepData
+from counterpoint.timeline import kernel_label
 from counterpoint.timeline.host_transfers import host_transfers
 
 if TYPE_CHECKING:
@@ -265,7 +267,9 @@ def lessening(data: StepData, rows: Rows, share: float) -> Saving:
 
 def evidence(data: StepData, rows: Rows, ms: str = "own_ms") -> tuple[Evidence, ...]:
     """Return the most expensive collectives as evidence."""
-    return tuple(data.evidence(row, ms) for row in rows[:_SHOWN])
+    return tuple(
+        replace(data.evidence(row, ms), what=kernel_label(str(row["op"]))) for row in rows[:_SHOWN]
+    )
 
 
 def kinds(rows: Rows) -> str:

@@ -69,6 +69,7 @@ from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
 from counterpoint.diagnose.host.profiler import ANNOTATE, profiler_of, traces_python
 from counterpoint.diagnose.host.threads import TRACED
+from counterpoint.diagnose.other_frameworks import is_foreign
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP301"
@@ -91,6 +92,7 @@ _SAID: Final = {
     IdleCause.RUNTIME: "blocked by the runtime",
     IdleCause.UNKNOWN: "in unrecorded activity",
 }
+_SAID_OF_OTHERS: Final = {IdleCause.DISPATCH: "launching kernels"}
 _REMEDIES: Final = {
     IdleCause.PYTHON: "move this Python out of the training loop or to a thread",
     IdleCause.THREAD: "make the thread that it waits for faster, or let it work ahead: if it"
@@ -125,7 +127,8 @@ def check(data: StepData) -> Iterator[Finding]:
     relevant = [cause for cause in _CAUSES if by_cause[cause] > _WORTH_NAMING * total]
     ranked = sorted(relevant, key=lambda cause: -by_cause[cause])
     known = total - by_cause[IdleCause.UNKNOWN]
-    activities = ", ".join(f"{_SAID[cause]} {ms_text(by_cause[cause])}" for cause in ranked)
+    said = _SAID | (_SAID_OF_OTHERS if is_foreign(data) else {})
+    activities = ", ".join(f"{said[cause]} {ms_text(by_cause[cause])}" for cause in ranked)
     did = idle.others_did(IdleCause.THREAD)
     if did and IdleCause.THREAD in ranked:
         activities += f"; the thread that it waits for is in {did[0][0]}"

@@ -17,7 +17,9 @@ The rule counts idle time between two runs if the later call came late and the l
 if that thread waits, another one) is in a transfer, or waits after it has begun one and called
 nothing since. If the later run was launched in time, idle time counts while a copy is made that
 goes on until the run begins. Exposed copies on devices are STEP505. How many bytes were copied is
-in the profile only where devices record their copies.
+in the profile only where devices record their copies. Where a copy call of the driver lasts ten
+times as long as all copies on the devices, it waits for earlier work, and the finding says so
+without a saving.
 
 ## Example
 
@@ -50,17 +52,26 @@ another sharding, the call reshards them: create them with the sharding of the s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import polars as pl
 
-from counterpoint.core import Range
+from counterpoint.core import Range, Unknown
 from counterpoint.diagnose.environment import advise
-from counterpoint.diagnose.finding import Finding, ms_text
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
 from counterpoint.diagnose.step_data import StepData
+from counterpoint.timeline import Lane
+
+_WAITS: Final = re.compile(r"^(?:cu|cuda|hip)Memcpy").search
+"""Calls of the driver that may wait for all earlier work on their stream."""
+_ALL: Final = 1_000
+_MOSTLY: Final = 0.5
+_LONGER: Final = 10
+"""A copy call this many times longer than all copies waits for something else."""
 
 CODE: Final = "STEP305"
 NAME: Final = "late-batch"
@@ -120,6 +131,11 @@ def check(data: StepData) -> Iterator[Finding]:
     waiting = idle.host_ms(IdleCause.TRANSFER)
     if waiting <= WORTH * data.step_ms:
         return
+    copied = copied_ms(data)
+    in_calls = sum(ms for what, ms in idle.top(IdleCause.TRANSFER, count=_ALL) if _WAITS(what))
+    if in_calls > _MOSTLY * waiting and in_calls > _LONGER * copied:
+        yield _waiting(data, in_calls, copied, idle.evidence(IdleCause.TRANSFER))
+        return
     kind = _kind(data)
     yield Finding(
         code=CODE,
@@ -147,3 +163,29 @@ def _kind(data: StepData) -> _Kind:
 
     kind = max(_KINDS, key=longest_ps)
     return kind if longest_ps(kind) else _ANY
+
+
+def copied_ms(data: StepData) -> float:
+    """Return how long devices copy, per step."""
+    return float(data.ops.filter(pl.col("lane") == Lane.COPY)["self_ms"].sum())
+
+
+def _waiting(
+    data: StepData, in_calls: float, copied: float, evidence: tuple[Evidence, ...]
+) -> Finding:
+    """Return the finding for calls that last much longer than what they copy."""
+    return Finding(
+        code=CODE,
+        title=f"devices are idle for {ms_text(in_calls)} per step while a call that copies waits",
+        detail=(
+            f"the host is in copy calls of the driver for {ms_text(in_calls)}, and devices copy for"
+            f" {ms_text(copied)}: the calls wait for earlier work, which is not in the profile"
+        ),
+        saves_ms=Unknown("what the calls wait for is not recorded"),
+        basis=data.basis,
+        evidence=evidence,
+        remedy=Remedy(
+            "profile from an earlier moment, so that the work before the copy is recorded; copies"
+            " from pinned memory, without blocking, let the host go on"
+        ),
+    )

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.timeline.chrome.kineto import sent_data
+from counterpoint.timeline.chrome.kineto import host_event_name, sent_data
 from counterpoint.timeline.chrome.roles import (
     DeviceKey,
     Role,
@@ -98,7 +98,7 @@ class Columns:
     def add_host_events(self, line: int, rows: Rows) -> None:
         """Add events of a host thread."""
         names = self._host_names
-        name = self._map(rows, lambda kind: names.setdefault(kind.name, len(names)))
+        name = self._map(rows, lambda kind: names.setdefault(host_event_name(kind), len(names)))
         parts = (np.full(len(rows), line), name, *rows.T[START:])
         self._host_events.append(np.column_stack(parts))
         self._add_launches(rows[rows[:, RUN] != NO_RUN])

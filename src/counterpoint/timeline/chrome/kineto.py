@@ -1,7 +1,8 @@
-"""What PyTorch's profiler (Kineto) tells of a collective: its kind, bytes and ranks."""
+"""What PyTorch's profiler (Kineto) tells: bytes and ranks of collectives, frames of Python."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from counterpoint.core.frozen import frozen
@@ -24,6 +25,26 @@ _BYTES: Final = {
     **dict.fromkeys(("Double", "Long", "UInt64", "ComplexFloat"), 8),
 }
 _NARROW: Final = "Float8"
+
+
+_FRAME: Final = re.compile(
+    r"(?:.*/)?(?P<file>[^/(]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL
+)
+_BUILT_IN: Final = re.compile(r"<built-in (?:method|function) (\S+)")
+
+
+def host_event_name(kind: EventKind) -> str:
+    """Return the name of a host event; Python's functions are named as JAX's tracer names them.
+
+    So what is known of Python's functions by their names holds for both: `$queues.py:103 get`.
+    """
+    if kind.cat != "python_function":
+        return kind.name
+    frame = _FRAME.fullmatch(kind.name)
+    if frame is not None:
+        return f"${frame['file']}:{frame['line']} {frame['function']}"
+    built_in = _BUILT_IN.match(kind.name)
+    return f"$<unknown> {built_in[1]}" if built_in else f"${kind.name}"
 
 
 @frozen

@@ -253,6 +253,11 @@ def _notes(
             "a Timeline stored as a trace, without its HLO and without the op that waits for"
             " each async op; a directory of Parquet tables stores everything"
         )
+    elif columns.devices and _is_pytorch(tracks):
+        notes.append(
+            "recorded by PyTorch's profiler: it names no programs, and bytes and ranks only of"
+            " collectives whose launches it recorded"
+        )
     elif columns.devices:
         notes.append(
             "a trace.json holds no HLO: replica groups, and bytes and ranks of collectives, are"
@@ -262,10 +267,6 @@ def _notes(
         processes = sorted({tracks.process(track) for track in tracks.rows})
         notes.append(
             f"no device process and no device ops on host threads (processes: {_some(processes)})"
-        )
-    if _is_pytorch(tracks):
-        notes.append(
-            "recorded by PyTorch's profiler; remedies and settings are those of JAX and XLA"
         )
     if left_out:
         notes.append(f"lines without ops, steps or modules are left out: {_some(left_out)}")
