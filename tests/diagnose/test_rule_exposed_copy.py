@@ -10,7 +10,7 @@ from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.ops import utilization
-from counterpoint.diagnose.rules.exposed_copy import check
+from counterpoint.diagnose.rules.exposed_copy import both_ways_ms, check
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import StepData
 from golden_sections import Said
@@ -189,3 +189,12 @@ def test_more_bytes_than_the_memory_can_move_are_no_share_of_its_peak() -> None:
     assert fast.bytes_per_s is not None
     assert fast.hbm_share is None
     assert slow.hbm_share is not None
+
+
+@pytest.mark.parametrize(("begins", "beside"), [(40, 0.04), (20, 0.02), (0, 0.0)])
+def test_copies_in_both_directions_could_overlap_each_other(begins: int, beside: float) -> None:
+    lines = [("MemcpyH2D", 0, 40, 1), ("MemcpyD2H", begins, 40, 2), ("gemm", 90, 10, 0)]
+    case = made(None, lines, nameless=("MemcpyH2D", "MemcpyD2H", "gemm"))
+    assert both_ways_ms(case) == pytest.approx(beside)
+    (finding,) = check(case)
+    assert ("overlap each other" in finding.detail) == (beside > 0)

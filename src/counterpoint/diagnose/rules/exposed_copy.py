@@ -55,9 +55,11 @@ from enum import StrEnum
 from itertools import starmap
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
 from counterpoint.core import Range
+from counterpoint.core.columns import union
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import attribute
 from counterpoint.diagnose.environment import advise
@@ -69,6 +71,7 @@ from counterpoint.diagnose.executed_ops import (
     writer_of,
 )
 from counterpoint.diagnose.finding import Finding, Remedy, ms_text
+from counterpoint.diagnose.other_frameworks import is_foreign
 from counterpoint.diagnose.rules.layout_copies import relaid
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Instruction, Program
@@ -84,6 +87,7 @@ _LEAST_SHARE: Final = 0.001
 """Minimum share of the step worth explaining."""
 _LEAST_SHOWN_MS: Final = 0.005  # less is printed as 0.00 ms
 _WORTH_NAMING: Final = 0.01
+_LEAST_WORTH: Final = 0.05
 
 
 class _CopyKind(StrEnum):
@@ -232,11 +236,49 @@ def _detail(
     text += f"; {_longest(rows)}"
     computing = data.breakdown.compute_ms
     if exposed > computing:
-        text += (
-            f". Kernels run for {ms_text(computing)}, the most that could hide copies; the rest has"
-            " to be removed"
-        )
+        text += f". Kernels run for {ms_text(computing)}, the most that could hide copies"
+        beside = both_ways_ms(data)
+        if beside > _LEAST_WORTH * exposed:
+            text += (
+                f"; for {ms_text(beside)} copies to the host and copies to the device could overlap"
+                " each other, since the link carries both at once"
+            )
+        text += "; the rest has to be removed"
     return text
+
+
+def both_ways_ms(data: StepData) -> float:
+    """Return the time for which copies in the two directions could run at once and do not."""
+    ops = data.timeline.ops.with_row_index("row").filter(pl.col("lane") == Lane.COPY)
+    by_way: dict[_CopyKind, list[int]] = {_CopyKind.TO_DEVICE: [], _CopyKind.TO_HOST: []}
+    known = {
+        (copy.row["program"], copy.row["op"]): copy
+        for copy in executed_ops(data, pl.col("lane") == Lane.COPY)
+    }
+    of_pair: dict[tuple[int | None, str | None], _CopyKind] = {}
+    rows = data.ops.filter(pl.col("lane") == Lane.COPY).rows(named=True)
+    for row in rows:
+        copy = known.get((row["program"], row["op"]))
+        way = _way(data, row, copy)
+        if way in by_way:
+            by_way[way] += data.rows_of(row)
+            start = None if copy is None else _start(copy)
+            of_pair[row["program"], start.name if start is not None else None] = way
+    # An asynchronous copy lasts from its start to its end, also while nothing waits for it.
+    for number, program, pair in ops.filter("async_window").select("row", "program", "pair").rows():
+        if pair is not None and (way := of_pair.get((program, pair))):
+            by_way[way].append(number)
+    alone = 0
+    spans = data.spans.filter(pl.col("step") >= 0)
+    for _, own in spans.group_by("device"):
+        op, start = own["op"].to_numpy(), own["start_ps"].to_numpy()
+        end = start + own["dur_ps"].to_numpy()
+        into, out = (
+            union(start[chosen], end[chosen])
+            for chosen in (np.isin(op, by_way[way]) for way in by_way)
+        )
+        alone += min((into - out).total, (out - into).total)
+    return alone * data.selection.scale
 
 
 def _longest(rows: Sequence[dict[str, Any]]) -> str:
@@ -255,6 +297,8 @@ def _longest(rows: Sequence[dict[str, Any]]) -> str:
 def _remedy(data: StepData, way: _CopyKind, exposed: float) -> Remedy:
     if way is _CopyKind.UNDONATED:
         text = "donate the argument (jax.jit(step, donate_argnums=...)): its buffer is then reused"
+    elif way is _CopyKind.ON_DEVICE and is_foreign(data):
+        text = "find out which calls copy: .contiguous(), torch.cat, clones, changes of layout"
     elif way is _CopyKind.ON_DEVICE:
         text = (
             "look at its source line: a sharding change between two uses, a buffer that is not"
@@ -264,6 +308,11 @@ def _remedy(data: StepData, way: _CopyKind, exposed: float) -> Remedy:
         text = (
             "call Python less often (jax.pure_callback, io_callback, jax.debug.print): every few"
             " steps, or return the values and handle them when the step has ended"
+        )
+    elif is_foreign(data):
+        text = (
+            "copy from pinned memory, without blocking, some steps ahead, and move less: narrower"
+            " types, and nothing that could stay on the device"
         )
     elif exposed > data.breakdown.compute_ms:
         text = (
