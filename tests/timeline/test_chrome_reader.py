@@ -340,6 +340,10 @@ def test_kineto_kernels_are_work_on_gpus_and_profiler_steps_are_markers() -> Non
             kineto("cpu_op", 1, 1, "aten::mm"),
             kineto("kernel", 7, 20, "gemm", device=1, stream=7),
             kineto("gpu_memcpy", 7, 26, "Memcpy DtoH", device=1, stream=7),
+            kineto("gpu_user_annotation", 7, 20, "ProfilerStep#12"),
+            kineto("kernel", 8, 25, "gemm", device=1, stream=8),
+            kineto("gpu_user_annotation", 8, 26, "ProfilerStep#12"),
+            kineto("gpu_user_annotation", 8, 26, "forward"),
             {"ph": "s", "id": 1, "pid": 4242, "tid": 1, "ts": 1},
         ],
         "traceName": "x.json",
@@ -348,9 +352,13 @@ def test_kineto_kernels_are_work_on_gpus_and_profiler_steps_are_markers() -> Non
     assert [row[0:3] for row in spans_of(recording)] == [
         ("gpu1", "python3/7", "gemm"),
         ("gpu1", "python3/7", "Memcpy DtoH"),
+        ("gpu1", "python3/8", "gemm"),
     ]
     assert recording.ops["hint"].to_list() == ["kernel", "gpu_memcpy"]
-    assert recording.markers.rows() == [(None, 12, "ProfilerStep#12", 0, 5_000_000)]
+    assert recording.markers.rows() == [
+        (None, 12, "ProfilerStep", 0, 5_000_000),
+        (0, 12, "ProfilerStep", 20_000_000, 11_000_000),
+    ]
     assert [device.chip for device in recording.devices] == ["H100"]
     assert any("1 events" in note and "'s'" in note for note in recording.notes)
     assert any("recorded by PyTorch" in note for note in recording.notes)

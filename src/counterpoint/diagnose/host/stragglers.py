@@ -35,6 +35,12 @@ _MOSTLY: Final = 0.5
 that all devices of its host must have for it to be the host's.
 """
 
+_FEW: Final = 3
+"""Up to so many steps, one device may be last in all of them by chance."""
+
+_BY_SMALL_CHANCE: Final = 0.25
+"""Probability of that, from which on it is not worth a word."""
+
 Waited = NDArray[np.float64]  # milliseconds: a row per device or host, a column per step
 
 
@@ -117,19 +123,23 @@ def stragglers(data: StepData) -> tuple[Straggler, ...]:
     )
 
 
-def last_of_one_step(data: StepData) -> Straggler | None:
-    """Return the device that arrives last in the only step, if the others clearly wait for it.
+def last_of_few_steps(data: StepData) -> Straggler | None:
+    """Return the device that arrives last in each of few steps, if the others clearly wait for it.
 
-    Whether it is late in other steps, too, is not known.
+    So few do not show that it is more than chance, nor whether it is late in other steps, too.
     """
     waited = _waited(data, data.cached(waits))
-    if waited.shape[1:] != (1,) or not one_clock(data.timeline):
+    steps = waited.shape[1] if waited.size else 0
+    if not 1 <= steps <= _FEW or not one_clock(data.timeline):
+        return None
+    among = int(np.isfinite(waited).any(axis=1).sum())
+    if steps > 1 and among ** (1 - steps) >= _BY_SMALL_CHANCE:
         return None
     first, late = _lateness(waited)
-    if late[0] <= max(_WORTH * data.step_ms, _doubt_ms(data)):
-        return None
     number = int(first[0])
-    return _straggler(data, waited, number, np.arange(len(waited)) == number, 1)
+    if (first != number).any() or late.min() <= max(_WORTH * data.step_ms, _doubt_ms(data)):
+        return None
+    return _straggler(data, waited, number, np.arange(len(waited)) == number, steps)
 
 
 def _hosts(data: StepData, waited: Waited, host: NDArray[np.int64]) -> list[Straggler]:

@@ -67,7 +67,7 @@ from counterpoint.diagnose.exposure.causes import evidence, shares_of
 from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.host.stragglers import (
     Straggler,
-    last_of_one_step,
+    last_of_few_steps,
     least_needed_ms,
     stragglers,
     waited_most_ms,
@@ -157,25 +157,26 @@ def _certain(row: dict[str, Any]) -> float:
 
 def _who(data: StepData, late: tuple[Straggler, ...]) -> str:
     if not late:
-        steps = data.selection.windows["step"].n_unique()
-        if steps == 1:
-            return _in_one_step(data)
+        return _in_few_steps(data, data.selection.windows["step"].n_unique())
+    return "; ".join(_one(data, rank) for rank in late[:_NAMED])
+
+
+def _in_few_steps(data: StepData, steps: int) -> str:
+    rank = last_of_few_steps(data)
+    if rank is None and steps == 1:
+        return "One step does not show which device is last more often than by chance"
+    if rank is None:
         return (
             f"No device is last more often than by chance in the {steps} steps of typical length,"
             " which are looked into"
         )
-    return "; ".join(_one(data, rank) for rank in late[:_NAMED])
-
-
-def _in_one_step(data: StepData) -> str:
-    rank = last_of_one_step(data)
-    if rank is None:
-        return "One step does not show which device is last more often than by chance"
+    these = "in this step" if steps == 1 else f"in each of the {steps} steps looked into"
+    many = "One step does" if steps == 1 else f"{steps} steps do"
     return (
-        f"{_named(data, rank)} the last in this step: the others wait"
+        f"{_named(data, rank)} the last {these}: the others wait"
         f" {ms_text(rank.others_wait_ms)} longer than it does, by the median. Its compute takes"
         f" {ms_text(rank.compute_ms)}, that of the others {ms_text(rank.others_compute_ms)}:"
-        f" {_why(rank)}. One step does not show whether it always is"
+        f" {_why(rank)}. {many} not show whether it always is"
     )
 
 

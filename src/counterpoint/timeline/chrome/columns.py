@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from counterpoint.timeline.chrome.kineto import host_event_name, sent_data
 from counterpoint.timeline.chrome.roles import (
+    GPU_ANNOTATION,
     DeviceKey,
     Role,
     device_of_kind,
     device_of_process,
+    mark_name,
     naming_of,
     role_of,
     step_of_kind,
@@ -73,6 +75,7 @@ class Columns:
         self._executions: list[tuple[object, ...]] = []
         self._launches: list[tuple[int, str, int, int]] = []
         self._markers: list[tuple[object, ...]] = []
+        self._device_marks: dict[tuple[int, int | None, str], tuple[int, int]] = {}
         self._transfers = TransferCollector()
 
     def device(self, key: DeviceKey) -> int:
@@ -129,7 +132,15 @@ class Columns:
         """Add steps that the user marked on a host thread."""
         for kind, _, start, duration in cast("list[list[int]]", rows.tolist()):
             mark = self._kinds[kind]
-            self._markers.append((None, step_of_kind(mark), mark.name, start, duration))
+            self._markers.append((None, step_of_kind(mark), mark_name(mark), start, duration))
+
+    def add_device_marks(self, device: int, rows: Rows) -> None:
+        """Add marks of the user's steps on one of a device's streams; all of a step are one."""
+        for kind, _, start, duration in cast("list[list[int]]", rows.tolist()):
+            mark = self._kinds[kind]
+            key = (device, step_of_kind(mark), mark_name(mark))
+            first, last = self._device_marks.get(key, (start, start + duration))
+            self._device_marks[key] = (min(first, start), max(last, start + duration))
 
     def add_actions(self, line: int, rows: Rows) -> None:
         """Add actions recorded by Megascale."""
@@ -197,7 +208,10 @@ class Columns:
     @property
     def markers(self) -> pl.DataFrame:
         """The table MARKERS."""
-        return pl.DataFrame(self._markers, schema=MARKERS, orient="row")
+        on_devices = [
+            (*key, first, last - first) for key, (first, last) in self._device_marks.items()
+        ]
+        return pl.DataFrame([*self._markers, *on_devices], schema=MARKERS, orient="row")
 
     def _told(self, line: int, rows: Rows) -> pl.DataFrame:
         events = [
@@ -345,6 +359,8 @@ def _add_host(columns: Columns, kinds: list[EventKind], name: str, rows: Rows) -
     of_group = _split(kinds, rows)
     marks = of_group.pop(Role.STEPS, rows[:0])
     columns.add_marks(marks)
+    of_group.pop(Role.LEFT_OUT, None)
+    device_marks = of_group.pop(Role.DEVICE_STEPS, rows[:0])
     events = np.concatenate((of_group.pop(Role.HOST, rows[:0]), marks))
     events = events[events[:, DURATION] > _NO_LENGTH_PS]
     transfer_rows = rows[_tells(kinds, rows)]
@@ -354,6 +370,7 @@ def _add_host(columns: Columns, kinds: list[EventKind], name: str, rows: Rows) -
     for group, group_rows in of_group.items():
         if not isinstance(group, Role):
             columns.add_spans(columns.device(group), line, group_rows, False)
+            columns.add_device_marks(columns.device(group), device_marks)
     if len(events):
         columns.add_host_events(line, events)
     if len(transfer_rows):
@@ -382,7 +399,10 @@ def _group(kind: EventKind) -> Role | DeviceKey:
     device = device_of_kind(kind)
     if device is not None:
         return device
-    return Role.HOST if step_of_kind(kind) is None else Role.STEPS
+    is_step = step_of_kind(kind) is not None
+    if kind.cat == GPU_ANNOTATION:
+        return Role.DEVICE_STEPS if is_step else Role.LEFT_OUT
+    return Role.STEPS if is_step else Role.HOST
 
 
 def _sane(kind: EventKind) -> EventKind:

@@ -20,6 +20,8 @@ _DERIVED: Final = (
     *("TC Overlay", "Launch Stats", "_counters_"),
 )
 _KINETO_DEVICE_WORK: Final = ("kernel", "gpu_memcpy", "gpu_memset")
+_ANNOTATION: Final = "user_annotation"
+GPU_ANNOTATION: Final = "gpu_user_annotation"
 _KINETO_STEP: Final = re.compile(r"ProfilerStep#(\d{1,15})$")
 
 
@@ -31,6 +33,7 @@ class Role(Enum):
     MODULES = auto()
     STEPS = auto()
     HOST = auto()
+    DEVICE_STEPS = auto()  # on the thread of a device's kernels
     LEFT_OUT = auto()
 
 
@@ -95,8 +98,16 @@ def device_of_kind(kind: EventKind) -> DeviceKey | None:
 
 
 def step_of_kind(kind: EventKind) -> int | None:
-    """Return the step that an event on a host thread marks."""
-    if kind.cat == "user_annotation":
+    """Return the step that an event marks.
+
+    Kineto draws an annotation of the host again on a GPU, from the first of its kernels on.
+    """
+    if kind.cat in (_ANNOTATION, GPU_ANNOTATION):
         match = _KINETO_STEP.match(kind.name)
         return int(match[1]) if match else None
     return integer(kind.step_num)
+
+
+def mark_name(kind: EventKind) -> str:
+    """Return the name that the markers of all steps share."""
+    return kind.name.partition("#")[0] if _KINETO_STEP.match(kind.name) else kind.name
