@@ -82,6 +82,12 @@ class TestProfilesThatNameNoProgram:
         ends = [span.start + span.dur for span in second if "nccl" in span.op]
         assert bounds == [((ends[0] - 7_000) * NS, (ends[-1] - 7_000) * NS)]
 
+    def test_are_one_step_from_the_first_to_the_last_event_of_their_host(self) -> None:
+        spans = [Span("gemm", 0, 20, module=None), Span("gemm", 748, 20, 1, module=None)]
+        made = timeline(recording(spans))
+        bounds = made.steps.select("device", "start_ps", "end_ps").rows()
+        assert bounds == [(0, 0, 768 * NS), (1, 0, 768 * NS)]
+
     def test_are_not_if_the_ends_do_not_fit(self) -> None:
         second = nameless_steps(7_000, shaken=900)
         made = timeline(recording(nameless_steps(0), host="a"), recording(second, host="b"))

@@ -220,7 +220,13 @@ def _of_spans(
                 f"{marks}, separated by repeating kernels, because the profile names no program",
             )
     end = pl.col("start_ps") + pl.col("dur_ps")
-    bounds = spans.group_by("device").agg(pl.col("start_ps").min(), end.max().alias("end_ps"))
+    # Devices of one host share its clock, so one that works only for a while is idle before it.
+    host = pl.col("device").replace_strict(dict(enumerate(host_of_device)), return_dtype=pl.UInt16)
+    bounds = (
+        spans.group_by("device")
+        .agg(pl.col("start_ps").min(), end.max().alias("end_ps"))
+        .with_columns(pl.col("start_ps").min().over(host), pl.col("end_ps").max().over(host))
+    )
     all_of_it = bounds.sort("device").select(pl.lit(0, pl.Int32).alias("step"), pl.all())
     return _to_the_next(all_of_it), "the profile names no program, so its steps are unknown"
 
