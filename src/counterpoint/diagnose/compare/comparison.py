@@ -76,6 +76,15 @@ class StepDifference:
     collectives: tuple[CollectiveChange, ...]
     schedule: ScheduleChanges
 
+    @property
+    def calls(self) -> tuple[float, float]:
+        """How often the ops that run on both sides run on each.
+
+        Without steps, a side that has fewer did less in its profile, and is not faster for it.
+        """
+        both = [row.calls for row in self.ops if row.match.a and row.match.b]
+        return sum(a for a, _ in both), sum(b for _, b in both)
+
 
 @frozen(kw_only=True)
 class Comparison:

@@ -39,6 +39,12 @@ class OpChange:
         return self.b_ms - self.a_ms
 
     @property
+    def calls(self) -> tuple[float, float]:
+        """How often its ops run on each side, per device in what is compared."""
+        a, b = (math.fsum(item.count for item in items) for items in (self.match.a, self.match.b))
+        return a, b
+
+    @property
     def shown(self) -> ComparedOp:
         """The item that represents the row: the most expensive one, of A if there is one."""
         return max(self.match.a or self.match.b, key=lambda item: item.held_ms)

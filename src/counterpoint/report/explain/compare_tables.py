@@ -9,6 +9,7 @@ from typing import Final
 
 from counterpoint.core import Unknown
 from counterpoint.core.printable import counted_noun
+from counterpoint.diagnose import WindowKind
 from counterpoint.diagnose.compare import (
     CollectiveChange,
     Comparison,
@@ -52,6 +53,9 @@ _HOW: Final = {
     MatchStage.RENAMED: "renamed",
 }
 _Pair = Callable[[CollectiveChange], tuple[float | None, float | None]]
+_SAME_WORK: Final = 0.02
+"""Executions may differ by this share where profiles begin and end within an iteration."""
+
 _ABSENT: Final = "-"  # does not run on this side, so there is nothing to know
 
 
@@ -90,7 +94,10 @@ def ops_section(work: StepDifference, top: int, *, alone: bool = False) -> Secti
     listed = [row for row in seen if row.clear][:top] or seen[: min(top, _NOISY)]
     shown = {id(row) for row in listed}
     others = [row for row in work.ops if id(row) not in shown]
-    blocks: list[TextTable | Prose] = [_ops_table(listed, others, work.busy)]
+    whole = work.window is WindowKind.PROFILE
+    blocks: list[TextTable | Prose] = [_ops_table(listed, others, work.busy, per_call=whole)]
+    if whole and (text := _other_work(work)):
+        blocks.append(Prose(text, Tone.QUIET))
     for side, name in enumerate("AB"):
         count, ms = _alone(work, side)
         if count:
@@ -121,8 +128,9 @@ def _alone(work: StepDifference, side: int) -> tuple[int, float]:
 
 
 def _ops_table(
-    listed: Sequence[OpChange], others: Sequence[OpChange], busy: PartChange
+    listed: Sequence[OpChange], others: Sequence[OpChange], busy: PartChange, *, per_call: bool
 ) -> TextTable:
+    """Return the table of ops; `per_call`: profiles without steps may hold more or less work."""
     rest = PartChange(
         counted_noun(len(others), "other"),
         math.fsum(row.a_ms for row in others),
@@ -136,10 +144,33 @@ def _ops_table(
             words("match", [*(_how(row) for row in listed), "", ""], 1),
             words("category", [*(row.shown.category for row in listed), "", ""], 2),
             *_times([*listed, *tail]),
+            *(_calls(listed, len(tail)) if per_call else ()),
             numbers("noise", [*units.column(row.noise_ms for row in listed), "", ""], 2),
             words("phase", [*(row.shown.phase or "" for row in listed), "", ""], 3),
             places("source", [*(_place(row) for row in listed), "", ""], 1),
         )
+    )
+
+
+def _calls(listed: Sequence[OpChange], more: int) -> Iterator[CellColumn]:
+    """Yield how often each op runs, and what one execution takes on both sides."""
+    blank = [""] * more
+    for side, name in enumerate("AB"):
+        counts = [row.calls[side] for row in listed]
+        times = [(row.a_self_ms, row.b_self_ms)[side] for row in listed]
+        each = [ms / count if count else None for ms, count in zip(times, counts, strict=True)]
+        yield numbers(f"calls {name}", [*(f"{count:,.0f}" for count in counts), *blank])
+        cells = [_ABSENT if ms is None else units.milliseconds(ms) for ms in each]
+        yield numbers(f"per call {name}", [*cells, *blank])
+
+
+def _other_work(work: StepDifference) -> str:
+    a, b = work.calls
+    if not a or not b or abs(b - a) <= _SAME_WORK * max(a, b):
+        return ""
+    return (
+        f"ops of both run {a:,.0f} times in A and {b:,.0f} times in B ({(b - a) / a:+.0%}): the"
+        " profiles differ by the work that they hold, too; compare the times of a call"
     )
 
 
