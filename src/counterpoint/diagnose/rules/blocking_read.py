@@ -67,6 +67,18 @@ CODE: Final = "STEP304"
 NAME: Final = "blocking-read"
 SINCE: Final = "0.1"
 
+_MOSTLY: Final = 0.9
+_NOTICE_MS: Final = 1.0
+"""A notice of the end, and the copy of a small result, take less."""
+_LATE: Final = (
+    ". Devices are done when most of the wait begins: it is not their work that lasts, but the"
+    " end of it is reported late"
+)
+_SOONER: Final = (
+    "; if you have to wait, leave a core to the runtime's threads, and try a newer driver: they"
+    " report ends late"
+)
+
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
@@ -76,6 +88,7 @@ def check(data: StepData) -> Iterator[Finding]:
         return
     rows = idle.top(IdleCause.BLOCKED)
     inside, held = idle.ms(IdleCause.BLOCKED), idle.ms(*idle.hideable, held=True)
+    late = idle.seen and inside > max(_MOSTLY * idle.blocked_ms, _NOTICE_MS)
     yield Finding(
         code=CODE,
         title=(
@@ -86,7 +99,7 @@ def check(data: StepData) -> Iterator[Finding]:
             f"from the start of that wait on, devices are idle for {ms_text(held)} per step. The"
             f" launching thread waits {ms_text(idle.blocked_ms)}, {ms_text(inside)} of that while"
             " no device works, and calls the next step only afterwards; it could be ahead by as"
-            " long as it waits, and its other work could overlap the step"
+            " long as it waits, and its other work could overlap the step" + (_LATE if late else "")
             if idle.seen
             else "the next step starts"
             f" {ms_text(waiting)} after the end of a copy to the host that is no op of the program,"
@@ -102,7 +115,7 @@ def check(data: StepData) -> Iterator[Finding]:
             ),
             *(Evidence(what=what, ms=ms) for what, ms in rows),
         ),
-        remedy=_remedy(idle),
+        remedy=_remedy(idle, late=late),
         doubt=None
         if idle.seen
         else "the profile does not show the host: inferred from the copy alone",
@@ -115,7 +128,7 @@ def _why(idle: IdleTime) -> str:
     return "because the host waits for a result"
 
 
-def _remedy(idle: IdleTime) -> Remedy:
+def _remedy(idle: IdleTime, *, late: bool) -> Remedy:
     if idle.in_turn:
         return Remedy(
             "call the function on all devices before you wait for any of them, or once for all with"
@@ -124,4 +137,5 @@ def _remedy(idle: IdleTime) -> Remedy:
     return Remedy(
         "call the next step before you read the results of the last one: read `loss` a step later"
         " or every hundredth step, and use block_until_ready only in benchmarks"
+        + (_SOONER if late else "")
     )
