@@ -42,6 +42,9 @@ SEEN = ("markers", "plain", "unnumbered", "perfetto", "run-python")
 UNSEEN = ("nopython", "host1", "host3", "profiler", "run")
 """Ways that don't: what the host did between its calls is not in the profile."""
 
+DEVICES = ("gpu", "tpu")
+"""Profiles that are written: of devices that are not here."""
+
 CASES: tuple[Case, ...] = (
     # Batches
     Case("inputs.sleeping_loader", ("STEP302",), "load_batch", LOST, ways=SEEN),
@@ -228,4 +231,13 @@ CASES: tuple[Case, ...] = (
     Case("clean.one_step"),
     Case("clean.two_steps"),
     Case("clean.matrix_products", ways=("markers", "plain")),
+    # Devices that are not here: timelines as their profilers write them
+    Case("made.clean", ways=DEVICES),
+    Case("made.exposed_reduce", ("STEP102", "STEP104"), "all-reduce", LOST, ways=DEVICES),
+    Case("made.late_device", ("STEP105",), "evice 2", LOST, ways=DEVICES),
+    Case("made.slow_scatter", ("STEP506",), "scatter", LOST, ways=DEVICES),
+    Case("made.host_bound", ("STEP301",), "augment_labels", LOST, ways=DEVICES),
+    Case("made.waits_for_input", ("STEP302",), "next_batch", LOST, ways=DEVICES),
+    Case("made.copied_batch", ("STEP505",), "MemcpyH2D", LOST, ways=("gpu",)),
+    Case("made.slow_every_fifth", ("STEP309",), "fifth|every 5|5th", LOST, ways=DEVICES),
 )

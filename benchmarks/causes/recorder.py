@@ -34,8 +34,10 @@ WAYS = (
     "run-plain",  # counterpoint run, no markers
     "run-python",  # counterpoint run --profile-python
     "none",  # no profile, only the stopwatch
+    "gpu",  # written by programs/made.py, as CUPTI's collector writes it
+    "tpu",  # written, as libtpu writes it
 )
-_OTHERS = ("profiler", "run", "run-plain", "run-python", "none")
+_OTHERS = ("profiler", "run", "run-plain", "run-python", "none", "gpu", "tpu")
 """Ways in which the recorder itself starts no profile."""
 
 

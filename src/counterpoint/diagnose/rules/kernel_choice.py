@@ -119,7 +119,7 @@ _KINDS: Final = (
         "each reads and writes whole arrays",
         "compile the model (torch.compile), or use fused kernels, so that chains of them become one"
         " kernel",
-        0.7,
+        0.5,
     ),
 )
 
