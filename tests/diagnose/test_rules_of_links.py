@@ -106,3 +106,19 @@ def test_the_rest_of_a_tiny_one_that_waits_is_bound_by_latency() -> None:
     assert list(latency_bound.check(told(made(HLO, STEP, 13, flags={}), reduce=row)))
     large = {**row, "wire_bytes": 5e8}
     assert not list(latency_bound.check(told(made(HLO, STEP, 13, flags={}), reduce=large)))
+
+
+def test_it_is_not_latency_where_another_of_that_size_is_far_faster() -> None:
+    text = hlo(
+        negate("work.1", "p"),
+        reduce("slow", "work.1"),
+        negate("work.2", "slow"),
+        reduce("quick", "work.2", channel=2),
+        root=negate("work.3", "quick"),
+    )
+    work: list[Work] = [("work.1", 0, 5), ("slow", 5, 4), ("work.2", 9, 4), ("quick", 13, 0.1),
+                        ("work.3", 14, 4)]  # fmt: skip
+    row = {"bound": Bound.LATENCY, "why": "its start takes the time"}
+    (found,) = latency_bound.check(told(made(text, work, 18, flags={}), slow=row))
+    assert "quick sends no less among as many ranks in 0.1" in found.detail
+    assert "its start takes the time" not in found.detail

@@ -52,9 +52,12 @@ contains all devices of a group; with a single device this is impossible.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
+
+import polars as pl
 
 from counterpoint.core import Range
+from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.exposure.causes import (
     LATENCY,
@@ -79,6 +82,8 @@ _PROTOCOL: Final = "NCCL_PROTO"
 
 _CHAIN: Final = 2
 _MOST: Final = 0.5
+_LONGER: Final = 4
+"""A collective this many times longer than one like it is not bound by latency."""
 
 
 def check(data: StepData) -> Iterator[Finding]:
@@ -96,7 +101,7 @@ def check(data: StepData) -> Iterator[Finding]:
         detail=(
             f"{place_of(first)} takes {ms_text(first['own_ms'])} per step"
             f"{'' if first['wait_ms'] is None else ' without waiting for late devices'}:"
-            f" {first['why']}"
+            f" {_why(data, first)}"
             f"{_chain(rows, depth)}"
         ),
         saves_ms=Range(0.0, saving.ms.high),
@@ -107,6 +112,26 @@ def check(data: StepData) -> Iterator[Finding]:
         if any(row["wait_ms"] is not None for row in rows)
         else "waiting for late devices may be included: the profile does not show when each"
         " arrived",
+    )
+
+
+def _why(data: StepData, row: dict[str, Any]) -> str:
+    """Return why it takes so long: not for its start, where another one needs far less."""
+    table = data.cached(collective_profile)
+    alike = table.filter(
+        (pl.col("kind") == row["kind"])
+        & (pl.col("group_size") == row["group_size"])
+        & (pl.col("bytes") >= row["bytes"])
+        & (pl.col("op") != row["op"])
+    )
+    least = alike["median_ms"].min()
+    once = float(row["own_ms"]) / max(float(row["count"]), 1.0)
+    if not isinstance(least, float) or least * _LONGER > once:
+        return str(row["why"])
+    other = alike.filter(pl.col("median_ms") == least)["op"][0]
+    return (
+        f"{other} sends no less among as many ranks in {ms_text(least)}, so its start and rounds"
+        f" do not take {ms_text(once)}: it waits for something, a late device or a busy link"
     )
 
 
