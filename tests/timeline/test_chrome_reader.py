@@ -327,6 +327,16 @@ def test_kineto_tells_bytes_and_ranks_of_collectives() -> None:
     assert any("1 of 8 ranks" in note for note in notes)
 
 
+def test_kineto_tells_the_bytes_of_copies_of_which_an_op_has_the_mean() -> None:
+    copies = [
+        {**span((1, 7), 10 * at, 5, "Memcpy HtoD", device=0, bytes=size), "cat": "gpu_memcpy"}
+        for at, size in enumerate((1000, 1000, 4000))
+    ]
+    kernel = {**span((1, 7), 50, 5, "gemm", device=0), "cat": "kernel"}
+    recording = read_trace_json(json.dumps([*copies, kernel]).encode(), "kineto.json")
+    assert recording.ops.select("name", "bytes").rows() == [("Memcpy HtoD", 2000.0), ("gemm", None)]
+
+
 def test_kineto_kernels_are_work_on_gpus_and_profiler_steps_are_markers() -> None:
     def kineto(cat: str, tid: int, at: int, name: str, **args: object) -> Event:
         return {**span((4242, tid), at, 5, name, **args), "cat": cat}

@@ -61,6 +61,13 @@ def recording(request: pytest.FixtureRequest, tmp_path: Path) -> Recording:
     return read_sqlite(export.path)
 
 
+def test_copies_tell_their_bytes(recording: Recording) -> None:
+    copies = recording.ops.filter(pl.col("hint") == "memcpy")
+    assert copies.select("name", "bytes").rows() == [("MemcpyD2H", 64.0)]
+    others = recording.ops.filter(pl.col("hint").is_null() | (pl.col("hint") != "memcpy"))
+    assert others["bytes"].null_count() == len(others)
+
+
 def spans_of(recording: Recording) -> pl.DataFrame:
     """Spans with what they point to."""
     ops = recording.ops.with_row_index("row").rename({"op": "hlo_op"})

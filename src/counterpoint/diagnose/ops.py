@@ -208,7 +208,11 @@ def utilization(
     )
     flops = _rate(computing, "flops", seconds)
     recomputed = _recomputed(computing, seconds)
-    accessed = _rate(computing, "bytes_accessed", seconds)
+    # Some profilers tell the bytes of copies alone, which are not the rate of the memory.
+    told = computing.filter((pl.col("lane") != Lane.COPY) | pl.col("program").is_not_null())
+    accessed = (
+        _rate(computing, "bytes_accessed", seconds) if told["bytes_accessed"].count() else None
+    )
     hbm = accessed / peak_bytes if accessed is not None and peak_bytes else None
     share = flops / peak_flops if flops is not None and peak_flops else None
     believed = share if share is not None and share <= 1 else None

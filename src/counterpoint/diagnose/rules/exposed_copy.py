@@ -52,7 +52,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from itertools import starmap
 from typing import Any, Final
 
 import numpy as np
@@ -106,10 +105,13 @@ class _CopyTotal:
     ms: float
     bytes: float
     awaited_bytes: float  # bytes of copies that take this time; the others are done when needed
+    direct: bool = False  # it consists of the copies themselves, not of waits for their ends
 
     def __str__(self) -> str:
         much = f"{self.bytes / 1e9:,.2f} GB"
-        if self.awaited_bytes < self.bytes:
+        if self.direct and self.ms:
+            much += f" at {self.bytes / self.ms / 1e6:,.1f} GB/s"
+        elif self.awaited_bytes < self.bytes:
             much = f"for {self.awaited_bytes / 1e9:,.2f} of {much}"
         return f"{ms_text(self.ms)}{f' ({much})' if self.bytes else ''} {self.way}"
 
@@ -170,20 +172,28 @@ def _ways(
 ) -> list[_CopyTotal]:
     """Return time and bytes by kind, longest first."""
     by_way: dict[_CopyKind, list[tuple[float, float]]] = {}
+    direct: dict[_CopyKind, list[dict[str, Any]]] = {}
     for row in rows:
         copy = known.get((row["program"], row["op"]))
         way = _way(data, row, copy)
         # How much a callback is given says nothing about what Python does with it.
         counted = None if way is _CopyKind.CALLBACK else copy
-        size = _bytes(counted) * float(row["count"]) if counted is not None else 0.0
+        recorded = float(row["bytes_accessed"] or 0.0) if copy is None else 0.0
+        size = (_bytes(counted) if counted is not None else recorded) * float(row["count"])
         by_way.setdefault(way, []).append((float(row["self_ms"]), size))
-    return sorted(starmap(_moved, by_way.items()), key=lambda moved: -moved.ms)
+        if size and copy is None:
+            direct.setdefault(way, []).append(row)
+    found = (
+        _moved(way, copies, direct=len(direct.get(way, ())) == len(copies))
+        for way, copies in by_way.items()
+    )
+    return sorted(found, key=lambda moved: -moved.ms)
 
 
-def _moved(way: _CopyKind, copies: Sequence[tuple[float, float]]) -> _CopyTotal:
+def _moved(way: _CopyKind, copies: Sequence[tuple[float, float]], *, direct: bool) -> _CopyTotal:
     ms = sum(own for own, _ in copies)
     awaited = sum(size for own, size in copies if own > _WORTH_NAMING * ms / len(copies))
-    return _CopyTotal(way, ms, sum(size for _, size in copies), awaited)
+    return _CopyTotal(way, ms, sum(size for _, size in copies), awaited, direct)
 
 
 def _bytes(kernel: ExecutedOp) -> int:
@@ -233,7 +243,7 @@ def _detail(
 ) -> str:
     least = _WORTH_NAMING * exposed
     text = ", ".join(str(moved) for moved in ways if moved.ms > least) or str(ways[0])
-    text += f"; {_longest(rows)}"
+    text += f"; {_longest(rows)}{_memory(rows[0])}"
     computing = data.breakdown.compute_ms
     if exposed > computing:
         text += f". Kernels run for {ms_text(computing)}, the most that could hide copies"
@@ -279,6 +289,14 @@ def both_ways_ms(data: StepData) -> float:
         )
         alone += min((into - out).total, (out - into).total)
     return alone * data.selection.scale
+
+
+def _memory(row: dict[str, Any]) -> str:
+    """Say what limits a copy from or to the host's memory, by its name."""
+    name = str(row["op"]).lower()
+    if "pinned" in name:
+        return ": the memory is pinned, so the link limits its rate"
+    return ": pageable memory, which copies slower than pinned memory" if "pageable" in name else ""
 
 
 def _longest(rows: Sequence[dict[str, Any]]) -> str:

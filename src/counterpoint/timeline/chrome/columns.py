@@ -70,6 +70,7 @@ class Columns:
         self._lines: list[str] = []
         self._host_names: dict[str, int] = {}
         self._ops: dict[tuple[object, ...], int] = {}
+        self._copied: dict[int, list[int]] = {}  # by op: bytes of each copy
         self._spans: list[Rows] = []
         self._host_events: list[Rows] = []
         self._executions: list[tuple[object, ...]] = []
@@ -95,6 +96,10 @@ class Columns:
         """Add work on a device."""
         ops = self._ops
         op = self._map(rows, lambda kind: ops.setdefault(self._op_row(kind, is_async), len(ops)))
+        for number, kind in set(zip(op.tolist(), rows[:, KIND].tolist(), strict=True)):
+            if (copied := integer(self._kinds[kind].copied)) is not None:
+                times = int(np.count_nonzero(rows[:, KIND] == kind))
+                self._copied.setdefault(number, []).extend([copied] * times)
         parts = (np.full(len(rows), device), np.full(len(rows), line), op, *rows.T[RUN:])
         self._spans.append(np.column_stack(parts))
 
@@ -177,12 +182,20 @@ class Columns:
     def ops(self) -> pl.DataFrame:
         """The table OPS."""
         told = any(len(row) > len(OPS) for row in self._ops)
+        ops = [self._with_bytes(number, row) for number, row in enumerate(self._ops)]
         schema = {**OPS, **TIMELINE_COLUMNS} if told else OPS
         if told:
             padding = (None,) * len(TIMELINE_COLUMNS)
-            rows = [(*row, *padding)[: len(schema)] for row in self._ops]
-            return pl.DataFrame(rows, schema=schema, orient="row")
-        return pl.DataFrame(list(self._ops), schema=schema, orient="row")
+            ops = [(*row, *padding)[: len(schema)] for row in ops]
+        return pl.DataFrame(ops, schema=schema, orient="row")
+
+    def _with_bytes(self, number: int, row: tuple[object, ...]) -> tuple[object, ...]:
+        """Return an op with the mean bytes of its executions, where Kineto tells those of each."""
+        copied = self._copied.get(number)
+        if self._ours or not copied:
+            return row
+        at = list(OPS).index("bytes")
+        return (*row[:at], sum(copied) / len(copied), *row[at + 1 :])
 
     @property
     def spans(self) -> pl.DataFrame:

@@ -31,7 +31,7 @@ _BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
 _ARGS: Final = (
     *("hlo_op", "hlo_module", "program_id", "device_ordinal", "step_num", "hlo_category", "tf_op"),
     *("name", "source", "flops", "model_flops", "bytes_accessed", "long_name", "device"),
-    *("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size"),
+    *("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "bytes"),
 )
 _SAID: Final = (*("category", "phase", "scope", "collective", "bytes", "group_size", "bus_factor"),)
 
@@ -54,12 +54,13 @@ class EventKind(NamedTuple):
     model_flops: object = None
     bytes_accessed: object = None
     long_name: object = None
-    device: object = None  # Kineto's, like the next five
+    device: object = None  # Kineto's, like the next six
     sent_by: object = None  # what PyTorch calls the collective
     elements_in: object = None
     elements_out: object = None
     element_type: object = None
     group_size: object = None
+    copied: object = None  # bytes of one copy
     carries: object = None  # args of an event that describes a transfer, with their names
     # Fields of the original Timeline, if the trace was written from one.
     said_category: object = None

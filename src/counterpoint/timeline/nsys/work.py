@@ -38,12 +38,17 @@ _COPY_NAMES: Final = {
     10: "MemcpyP2P",
 }
 
+_H2D, _D2H = 1, 2
+_HOST_MEMORY: Final = {0: " (pageable)", 1: " (pinned)"}
+"""Kinds of memory as Nsight Systems numbers them (ENUM_CUDA_MEM_KIND)."""
+
 _NOTHING: Final = pl.DataFrame(
     schema={
         **dict.fromkeys(
             ("start", "end", "device", "stream", "pid", "correlation", "node"), pl.Int64
         ),
         **dict.fromkeys(("name", "hint"), pl.String),
+        "bytes": pl.Float64,
     }
 )
 """Empty activities: a report of a process that never used a GPU has none of the tables."""
@@ -63,7 +68,7 @@ def read_activities(database: Database, strings: pl.DataFrame) -> pl.DataFrame:
     """
     parts = [
         _kernels(database, strings),
-        _named(database, COPIES, "copyKind", _copy_name(), "memcpy"),
+        _copies(database),
         _named(database, MEMSETS, "value", pl.lit("Memset"), "memset"),
         _named(database, GRAPHS, "graphId", _graph_name(), "graph"),
     ]
@@ -93,8 +98,24 @@ def _named(
     return _finish(rows.with_columns(name=name.cast(pl.String), hint=pl.lit(hint)))
 
 
+def _copies(database: Database) -> pl.DataFrame | None:
+    """Read copies; each has the mean bytes of those of its name."""
+    if not _is_there(database, COPIES):
+        return None
+    rows = database.read(COPIES, (*_NUMBERS, "copyKind", "bytes", "srcKind", "dstKind"))
+    named = rows.with_columns(name=_copy_name() + _host_memory(), hint=pl.lit("memcpy"))
+    return _finish(named.with_columns(bytes=pl.col("bytes").cast(pl.Float64).mean().over("name")))
+
+
+def _host_memory() -> pl.Expr:
+    """Return which memory of the host a copy reads or writes, if the report tells."""
+    kind = pl.col("copyKind")
+    memory = pl.when(kind == _H2D).then("srcKind").when(kind == _D2H).then("dstKind")
+    return memory.replace_strict(_HOST_MEMORY, default="", return_dtype=pl.String).fill_null("")
+
+
 def _copy_name() -> pl.Expr:
-    kind = pl.col("extra")
+    kind = pl.col("copyKind")
     return kind.replace_strict(
         _COPY_NAMES, default=pl.format("Memcpy (kind {})", kind), return_dtype=pl.String
     ).fill_null("Memcpy")
@@ -132,10 +153,11 @@ def _finish(rows: pl.DataFrame) -> pl.DataFrame:
         node="graphNodeId",
         name="name",
         hint=pl.col("hint").cast(pl.String),
+        bytes=pl.col("bytes") if "bytes" in rows.columns else pl.lit(None, pl.Float64),
     )
 
 
-WORK_KEYS: Final = ("name", "thunk", "module", "hint")
+WORK_KEYS: Final = ("name", "thunk", "module", "hint", "bytes")
 """Two pieces of work with equal values in these columns are the same op."""
 
 _NO_RANGES: Final = (
@@ -182,7 +204,7 @@ def describe(names: pl.DataFrame, annotations: pl.DataFrame) -> pl.DataFrame:
     return (
         names.join(thunks, on="thunk", how="left", maintain_order="left")
         .join(modules, on="module", how="left", maintain_order="left")
-        .select("name", "op", "program_key", "hint", "scope", module="called")
+        .select("name", "op", "program_key", "hint", "scope", "bytes", module="called")
     )
 
 
