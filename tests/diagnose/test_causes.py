@@ -31,6 +31,9 @@ ALWAYS = {
     ("callbacks.pure_callback", "markers"),
     ("ops.scatter", "markers"),
     ("ops.no_donation", "markers"),
+    ("made.clean", "gpu"),
+    ("made.late_device", "gpu"),
+    ("made.slow_scatter", "tpu"),
 }
 
 

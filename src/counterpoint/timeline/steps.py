@@ -142,7 +142,9 @@ def find_steps(
         whole = steps.with_columns(whole=pl.lit(value=True)) if predicted else steps
         return _finish(whole, rule, runs, spans, program)
     if program is None:
-        return _finish(*_of_spans(spans, markers, host_of_device), runs, spans, None)
+        found = _finish(*_of_spans(spans, markers, host_of_device), runs, spans, None)
+        # All of a profile is no step that could be left out.
+        return replace(found, notes=()) if found.steps["step"].n_unique() == 1 else found
     marked = markers.filter(pl.col("device").is_null())
     if len(marked):
         loop = marked_loop(runs, marked, host_of_device, roles.trains if roles else _never)

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+import polars as pl
+
+from counterpoint.core.columns import union
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.finding import MIN_REPORTED_SHARE
 from counterpoint.diagnose.network.host_transposes import host_transposes
 from counterpoint.diagnose.network.host_work import (
@@ -13,8 +18,12 @@ from counterpoint.diagnose.network.host_work import (
     host_work,
     sized,
 )
+from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action
+
+_WORTH: Final = 0.1
+"""Share of the profile from which idle time before the steps is told."""
 
 _MIN_REPORTED_MS: Final = 100.0
 """Startup times below this are not reported."""
@@ -36,6 +45,8 @@ def startup(data: StepData) -> Iterator[str]:
                 f"startup{where}: {_describe(before, 'DMA registrations (MapDmaBuffer)')}"
                 f" {before.ms / 1e3:,.2f} s, summed over threads; {_in_steps(data, registered)}"
             )
+    if idle := _idle_before(data):
+        yield idle
     transposed = host_transposes(data)
     if transposed.busy_ms > _MIN_REPORTED_MS and transposed.before_ms > transposed.in_steps_ms:
         steps = (
@@ -48,6 +59,32 @@ def startup(data: StepData) -> Iterator[str]:
             f" {transposed.before_ms / 1e3:,.2f} s, {transposed.busy_ms / 1e3:,.1f} s summed over"
             f" threads and nested calls; {steps}"
         )
+
+
+def _idle_before(data: StepData) -> str | None:
+    """Describe the gaps longer than a step before the first steady step, if they are large.
+
+    They are in no figure of a step, and a short run consists of them.
+    """
+    device = min(data.selection.devices, default=0)
+    steady = data.timeline.steps.filter("steady", pl.col("device") == device)
+    first = steady["start_ps"].min()
+    own = data.timeline.spans.filter(pl.col("device") == device)
+    if not isinstance(first, int) or not len(own):
+        return None
+    start = own["start_ps"].to_numpy()
+    busy = union(start, start + own["dur_ps"].to_numpy())
+    before = int(np.searchsorted(busy.start, first, side="right"))
+    gaps = (busy.start[1:] - busy.end[:-1])[: max(before - 1, 0)] / PS_PER_MS
+    long = gaps[gaps > data.step_ms]
+    whole_ms = float(busy.end[-1] - busy.start[0]) / PS_PER_MS
+    if not len(long) or long.sum() < _WORTH * whole_ms:
+        return None
+    return (
+        f"startup: the device is idle for {long.sum() / 1e3:,.3g} of {whole_ms / 1e3:,.3g} s in"
+        f" {counted_noun(len(long), 'gap')} longer than a step, before the first step that counts:"
+        " they are in no figure of a step"
+    )
 
 
 def _describe(work: WorkTotals, what: str) -> str:

@@ -70,7 +70,7 @@ class Columns:
         self._lines: list[str] = []
         self._host_names: dict[str, int] = {}
         self._ops: dict[tuple[object, ...], int] = {}
-        self._copied: dict[int, list[int]] = {}  # by op: bytes of each copy
+        self._copied: dict[int, tuple[int, int]] = {}  # by op: bytes of its copies, their number
         self._spans: list[Rows] = []
         self._host_events: list[Rows] = []
         self._executions: list[tuple[object, ...]] = []
@@ -96,12 +96,18 @@ class Columns:
         """Add work on a device."""
         ops = self._ops
         op = self._map(rows, lambda kind: ops.setdefault(self._op_row(kind, is_async), len(ops)))
-        for number, kind in set(zip(op.tolist(), rows[:, KIND].tolist(), strict=True)):
-            if (copied := integer(self._kinds[kind].copied)) is not None:
-                times = int(np.count_nonzero(rows[:, KIND] == kind))
-                self._copied.setdefault(number, []).extend([copied] * times)
+        self._add_copied(op, rows)
         parts = (np.full(len(rows), device), np.full(len(rows), line), op, *rows.T[RUN:])
         self._spans.append(np.column_stack(parts))
+
+    def _add_copied(self, op: Rows, rows: Rows) -> None:
+        """Note the bytes of copies; copies of one op may differ in them."""
+        kinds, first, counts = np.unique(rows[:, KIND], return_index=True, return_counts=True)
+        of_kind = np.column_stack((kinds, op[first], counts))
+        for kind, number, times in cast("list[list[int]]", of_kind.tolist()):
+            if (copied := integer(self._kinds[kind].copied)) is not None:
+                total, count = self._copied.get(number, (0, 0))
+                self._copied[number] = (total + copied * times, count + times)
 
     def add_host_events(self, line: int, rows: Rows) -> None:
         """Add events of a host thread."""
@@ -194,8 +200,8 @@ class Columns:
         copied = self._copied.get(number)
         if self._ours or not copied:
             return row
-        at = list(OPS).index("bytes")
-        return (*row[:at], sum(copied) / len(copied), *row[at + 1 :])
+        at, (total, count) = list(OPS).index("bytes"), copied
+        return (*row[:at], total / count, *row[at + 1 :])
 
     @property
     def spans(self) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
 from counterpoint.hlo.collectives import device_groups
-from counterpoint.timeline.model import Lane, Timeline
+from counterpoint.timeline.model import Lane, Schema, Timeline
 
 _PAIRS: Final = "send/recv"
 _BY_HOST: Final = r"^(send|recv)(-done)?$"
@@ -133,7 +133,7 @@ def ends_in_turn(spans: pl.DataFrame, ops: pl.DataFrame, hosts: list[int]) -> pl
             met[met] = names[place[met]] == own_names[met]
             own = {"host": host, "op": own_names[met], "index": place[met], "end_ps": own_ends[met]}
             parts.append(pl.DataFrame(own).with_columns(program=0, turn=0))
-    return pl.concat([part.select(*_ENDS).cast(_ENDS) for part in parts])
+    return pl.concat([part.select(*_ENDS).cast({**_ENDS}) for part in parts])
 
 
 def shared_time(spans: pl.DataFrame, ops: pl.DataFrame, hosts: list[int]) -> pl.DataFrame | None:
@@ -160,7 +160,7 @@ def shared_time(spans: pl.DataFrame, ops: pl.DataFrame, hosts: list[int]) -> pl.
     )
 
 
-_ENDS: Final = {
+_ENDS: Final[Schema] = {
     "host": pl.Int64,
     "program": pl.Int64,
     "op": pl.String,
