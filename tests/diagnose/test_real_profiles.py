@@ -208,7 +208,7 @@ class TestCompute:
         assert "Kernels run for 23.84 ms" in first.detail
 
     def test_what_the_host_did_before_the_steps_is_told_as_start_up(self, shared: Path) -> None:
-        registered, transposed = (
+        registered, idle, transposed = (
             it
             for it in explained_of(f"{shared}/data/traces/jax_inference_v6e_4tpu.xplane.pb").notes
             if "startup" in it
@@ -218,6 +218,7 @@ class TestCompute:
             "53 of its 98 steady steps have such calls: 2.7 per step (88 bytes), 0.08 ms, below 1%"
             " of the step, so no finding"
         )
+        assert "idle for 13.7 of 92.5 s in 4 gaps" in idle
         assert transposed
 
     def test_the_tpus_host_transposes_at_start_up_only(self, shared: Path) -> None:
