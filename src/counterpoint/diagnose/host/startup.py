@@ -69,16 +69,23 @@ def _idle_before(data: StepData) -> str | None:
     device = min(data.selection.devices, default=0)
     steady = data.timeline.steps.filter("steady", pl.col("device") == device)
     first = steady["start_ps"].min()
-    own = data.timeline.spans.filter(pl.col("device") == device)
-    if not isinstance(first, int) or not len(own):
-        return None
-    start = own["start_ps"].to_numpy()
-    busy = union(start, start + own["dur_ps"].to_numpy())
-    before = int(np.searchsorted(busy.start, first, side="right"))
-    gaps = (busy.start[1:] - busy.end[:-1])[: max(before - 1, 0)] / PS_PER_MS
+    if not isinstance(first, int):
+        return None  # no step counts
+    own = data.timeline.spans.lazy().filter(pl.col("device") == device)
+    early = own.filter(pl.col("start_ps") < first).select("start_ps", "dur_ps").collect()
+    begin, end = (
+        own.select(
+            begin=pl.col("start_ps").min(), end=(pl.col("start_ps") + pl.col("dur_ps")).max()
+        )
+        .collect()
+        .row(0)
+    )
+    start = early["start_ps"].to_numpy()
+    busy = union(start, start + early["dur_ps"].to_numpy())
+    gaps = (np.append(busy.start, first)[1:] - busy.end) / PS_PER_MS
+    whole_ms = (end - begin) / PS_PER_MS
     long = gaps[gaps > data.step_ms]
-    whole_ms = float(busy.end[-1] - busy.start[0]) / PS_PER_MS
-    if not len(long) or long.sum() < _WORTH * whole_ms:
+    if not len(long) or float(long.sum()) < _WORTH * whole_ms:
         return None
     return (
         f"startup: the device is idle for {long.sum() / 1e3:,.3g} of {whole_ms / 1e3:,.3g} s in"
