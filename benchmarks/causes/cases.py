@@ -141,7 +141,7 @@ CASES: tuple[Case, ...] = (
     Case("compiles.first_step_compiles"),
     Case("compiles.lengths", ("STEP309",), "(?i)shapes|programs|lengths"),
     # Devices
-    Case("devices.slow_device", ("STEP105",), "device 2", GAIN, devices=4, within=0.4),
+    Case("devices.slow_device", ("STEP105",), "(?i)device 2", GAIN, devices=4, within=0.4),
     Case("devices.slow_device_in_turn", ("STEP105",), "", GAIN, devices=4, within=0.4),
     Case(
         "devices.large_all_reduce",
@@ -155,6 +155,7 @@ CASES: tuple[Case, ...] = (
     Case("devices.experts", ("STEP101", "STEP102", "STEP104"), "", devices=4),
     Case("devices.chain_of_sums", ("STEP107", "STEP103"), "", devices=4),
     Case("devices.pipeline", ("STEP109",), "", devices=4),
+    Case("devices.pipeline_unrolled", ("STEP109",), "", devices=3),
     Case("devices.tensor_parallel", ("STEP101", "STEP102", "STEP105"), "all-reduce", devices=4),
     # Virtual devices share the cores, so calling them at once gains next to nothing here.
     Case("devices.devices_in_turn", ("STEP301", "STEP304"), "(?i)in turn|one after", devices=4),
@@ -202,6 +203,13 @@ CASES: tuple[Case, ...] = (
     Case("ops.no_donation", ("STEP509", "STEP505"), "(?i)donat", GAIN),
     Case("ops.rematerialised", ("STEP401",), "", GAIN, within=0.4),
     Case("ops.one_hot"),
+    Case("ops.segment_sum", ("STEP506",), "(?i)scatter", GAIN, within=0.3),
+    Case("ops.argsort", ("STEP506",), "(?i)sort", GAIN, within=0.3),
+    Case("ops.noise", ("STEP506",), "(?i)random", GAIN, within=0.4),
+    Case("ops.float64_constant", ("STEP508",), "float64", GAIN, within=0.4),
+    Case("ops.undonated_cache", ("STEP509",), "keys|values", GAIN, within=0.4),
+    Case("ops.donated_cache"),
+    Case("ops.small_sort"),
     # Nothing to find
     Case(
         "clean.plain_mlp",

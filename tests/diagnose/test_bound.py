@@ -169,3 +169,13 @@ def test_a_predicted_one_that_carries_next_to_nothing_is_not_bound_by_bandwidth(
     assert found is Bound.LATENCY
     assert why.startswith("8 bytes")
     said(why)
+
+
+@pytest.mark.parametrize(("usual_ms", "bound"), [(0.3, Bound.LATENCY), (0.02, Bound.UNKNOWN)])
+def test_latency_is_no_reason_where_others_like_it_are_far_faster(
+    usual_ms: float, bound: Bound
+) -> None:
+    wire = Wire(link=None, bytes=48.0, capacity=None, price=None)
+    found, why = judge(facts(wire=wire, achieved=1e5, usual_ms=usual_ms))
+    assert found is bound
+    assert ("take 0.02 ms" in why) is (bound is Bound.UNKNOWN)

@@ -8,7 +8,9 @@ device 1    work.1 ...... reduce work.2
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import polars as pl
 import pytest
 from made_step import Work, hlo, made, negate, reduce, reduce_done, reduce_start
 
@@ -16,6 +18,7 @@ from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import late_rank
+from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import StepData
 from golden_sections import Said
 
@@ -168,9 +171,35 @@ def test_the_op_in_which_devices_differ_is_named() -> None:
     assert "10.00 ms to 13.00 ms" in found.detail
     assert "work.1" in found.remedy.text
     assert "work.1" not in ask(case(lambda _: 3.0))[0].remedy.text
-    (shared,) = ask(made(HLO, of, 20, steps=6, flags={}, jaxlib="0.10.2", kind="cpu"))
-    assert "work.1" not in shared.detail + shared.remedy.text  # virtual devices preempt each other
-    assert "accelerators" in shared.remedy.text
+
+
+def test_virtual_devices_wait_for_work_and_not_for_a_core() -> None:
+    """Those of one CPU preempt each other: who executes no more than others is no late device."""
+
+    def preempted(device: int, number: int) -> list[Work]:
+        longest = 3.0 * (device == number % 2)
+        return [("work.1", 0, 10 + longest), ("reduce", 10 + longest, 5 - longest)]
+
+    def busier(device: int, number: int) -> list[Work]:
+        turns = 2 if device == number % 2 else 1
+        work = [("work.1", 5.0 * turn, 5.0) for turn in range(turns)]
+        return [*work, ("reduce", 5 * turns, 15 - 5 * turns)]
+
+    assert not ask(made(HLO, preempted, 20, steps=6, flags={}, jaxlib="0.10.2", kind="cpu"))
+    (found,) = ask(made(HLO, busier, 20, steps=6, flags={}, jaxlib="0.10.2", kind="cpu"))
+    assert "accelerators" in found.remedy.text
+
+
+def test_all_steady_steps_are_counted_if_the_typical_ones_are_few() -> None:
+    """Device 1 is late in all of eight steps; four of typical length prove nothing for two."""
+    data = case(lambda number: 1.0 + 0.2 * number, steps=10)
+    length = 15e9 + 0.2e9 * pl.col("step")
+    steps = data.timeline.steps.with_columns(end_ps=pl.col("start_ps") + length.cast(pl.Int64))
+    timeline = replace(data.timeline, steps=steps)
+    data = StepData(selection=select(timeline), context=data.context)
+    assert data.selection.windows["step"].n_unique() == 4
+    (found,) = ask(data)
+    assert "Device 1 (host0) is persistent: it waits least in every step" in found.detail
 
 
 def test_the_only_step_tells_which_device_was_last() -> None:

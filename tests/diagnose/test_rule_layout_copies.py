@@ -48,6 +48,12 @@ def test_a_transpose_and_a_copy_into_another_layout() -> None:
     assert priced(finding).high == pytest.approx(0.11, rel=0.06)
 
 
+def test_a_transpose_between_equal_sizes_tells_which_dimensions_change_places() -> None:
+    hlo = turned(TRANSPOSE).replace("8192", "4096")
+    (finding,) = check(made(hlo, TIMES))
+    assert "bf16[4096,4096]{1,0} transposed to (1, 0), read by" in finding.detail
+
+
 def test_who_wrote_a_result_in_another_order_is_named(said: Said) -> None:
     (finding,) = check(made(turned(TRANSPOSE), {"moved": 10, "conv": 900, "copied": 90}))
     assert "bf16[8192,4096]{1,0} to bf16[8192,4096]{0,1}" in finding.detail

@@ -112,3 +112,48 @@ backend_config={{"window_config":{{"estimated_cycles":"14180608"}}}}, {where("jv
         assert found[0].evidence[0].ms == pytest.approx(17.0)
         assert "2.1 times" in found[0].detail
         said(*found)
+
+
+def alike(count: int = 4, k: int = 4096) -> str:
+    """Products of one size; the last has its sum over `k`."""
+    lines = "".join(
+        f"""
+  g{n} = (bf16[4096,4096]{{1,0}}, s8[1024]{{0}}) custom-call(a, a), \
+custom_call_target="__cublas$gemm", {where(f"layer_{n}/dot_general", n + 1)}, \
+backend_config={CONFIG}"""
+        for n in range(count - 1)
+    )
+    return f"""
+ENTRY main {{
+  a = bf16[4096,4096]{{1,0}} parameter(0)
+  b = bf16[4096,{k}]{{1,0}} parameter(1)
+  c = bf16[{k},4096]{{1,0}} parameter(2){lines}
+  other = (bf16[4096,4096]{{1,0}}, s8[1024]{{0}}) custom-call(b, c), \
+custom_call_target="__cublas$gemm", {where("head/dot_general", 31)}, backend_config={CONFIG}
+  ROOT out = bf16[4096,4096]{{1,0}} get-tuple-element(other), index=0
+}}
+"""
+
+
+@pytest.mark.parametrize("chip", [None, "NVIDIA H100 80GB HBM3"])
+def test_products_of_one_size_at_unequal_rates_tell_what_is_lost(chip: str | None) -> None:
+    times = {"g0": 200, "g1": 210, "g2": 300, "other": 320}
+    (finding,) = check(made(alike(), times, chip=chip))
+    assert finding.title == "matrix products of equal size at unequal rates lose 0.22 ms per step"
+    assert "2 products; of 137 GFLOP, other (/home/me/model/mlp.py:31)" in finding.detail
+    assert "g0 (/home/me/model/mlp.py:1) 0.200 ms (687 TFLOP/s)" in finding.detail
+    saves = priced(finding)
+    assert (saves.low, saves.high) == (0, pytest.approx(0.22))
+
+
+@pytest.mark.parametrize(
+    ("hlo", "times", "kind"),
+    [
+        (alike(), {"g0": 200, "g1": 205, "g2": 210, "other": 215}, "gpu"),
+        (alike(k=8192), {"g0": 200, "g1": 200, "g2": 200, "other": 400}, "gpu"),
+        (alike(), {"g0": 200, "g1": 210, "g2": 300, "other": 320}, "cpu"),
+    ],
+    ids=["nearly alike", "another size", "devices that share cores"],
+)
+def test_products_that_do_not_compare(hlo: str, times: dict[str, int], kind: str) -> None:
+    assert not list(check(made(hlo, times, chip=None, kind=kind)))

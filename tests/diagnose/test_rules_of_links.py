@@ -102,7 +102,12 @@ def test_of_a_chain_nothing_can_be_merged(said: Said) -> None:
 
 
 def test_the_rest_of_a_tiny_one_that_waits_is_bound_by_latency() -> None:
-    row = {"bound": Bound.LATE_RANK, "why": WHY, "wire_bytes": 512.0}
+    row = {
+        "bound": Bound.LATE_RANK,
+        "own_bound": Bound.LATENCY,
+        "why": WHY,
+        "wire_bytes": 512.0,
+    }
     assert list(latency_bound.check(told(made(HLO, STEP, 13, flags={}), reduce=row)))
     large = {**row, "wire_bytes": 5e8}
     assert not list(latency_bound.check(told(made(HLO, STEP, 13, flags={}), reduce=large)))

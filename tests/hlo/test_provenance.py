@@ -153,9 +153,26 @@ def test_a_module_without_op_names_tells_no_phase(module: Callable[..., Program]
     assert {provenance(program, it).phase for it in program.instructions} == {Phase.OTHER}
 
 
-def test_inference_is_all_forward(load: Callable[[str], Program]) -> None:
+def test_without_differentiated_work_nothing_tells_a_phase(load: Callable[[str], Program]) -> None:
+    """It may be inference, an update compiled by itself, or what eager gradients call."""
     program = load("gpu_zoo.hlo.pb.xz")
-    assert {provenance(program, it).phase for it in at_launch(program)} == {Phase.FORWARD}
+    assert {provenance(program, it).phase for it in at_launch(program)} == {Phase.OTHER}
+
+
+def test_a_sum_of_gradients_over_devices_is_backward(module: Callable[..., Program]) -> None:
+    program = module("""
+  %p = f32[8,8] parameter(0)
+  %gradient = f32[8,8] negate(%p), metadata={op_name="jit(s)/transpose(jvp(m))/dot_general"}
+  %half = bf16[8,8] convert(%gradient), metadata={op_name="jit(s)/convert_element_type"}
+  %summed = bf16[8,8] all-reduce(%half), replica_groups={{0,1}}, metadata={op_name="jit(s)/psum"}
+  %norm = f32[] reduce(%gradient, %p), metadata={op_name="jit(s)/reduce_sum"}
+  %all = f32[] all-reduce(%norm), replica_groups={{0,1}}, metadata={op_name="jit(s)/psum"}
+  ROOT %r = (bf16[8,8], f32[]) tuple(%summed, %all)
+""")
+    for name, expected in (("summed", Phase.BACKWARD), ("all", Phase.OPTIMIZER)):
+        it = program.instruction(name)
+        assert it
+        assert provenance(program, it).phase is expected, name
 
 
 def test_a_nameless_fusion_is_what_it_contains(cpu_step: Program) -> None:
@@ -293,6 +310,18 @@ def test_without_named_scopes_the_classes_on_the_stack_are_the_scope(
     assert root
     where = provenance(program, root)
     assert (where.scope, where.source) == (path, "/home/me/model.py:20")
+
+
+def test_what_calls_the_traced_function_is_no_part_of_the_model(tmp_path: Path) -> None:
+    """A trainer, or the kernel of a notebook, is on the stack of each op."""
+    file = tmp_path / "module.txt"
+    for outer in ("Trainer.step", "Trainer.fit.<locals>.step", "<module>"):
+        text = STACK.replace("NAMED", "exp").replace("step.<locals>.loss", outer)
+        file.write_text(text)
+        program = read_program(file)
+        root = program.instruction("e")
+        assert root
+        assert provenance(program, root).scope == "Model/Block"
 
 
 def test_no_stack_no_source() -> None:

@@ -15,6 +15,16 @@ from causes.recorder import Recorder
 P = PartitionSpec
 
 
+def _split(x: Array, own: jax.sharding.Mesh) -> Array:
+    """Place an array with its first dimension split over all devices."""
+    return jax.device_put(x, NamedSharding(own, P(own.axis_names[0])))
+
+
+def _whole(x: Array, own: jax.sharding.Mesh) -> Array:
+    """Place a copy of an array on each device."""
+    return jax.device_put(x, NamedSharding(own, P()))
+
+
 def _chain(x: Array, count: int) -> Array:
     """Multiply a square matrix with itself some times."""
     return lax.fori_loop(0, count, lambda _, v: jnp.tanh(v @ v * 0.01), x)
@@ -32,7 +42,7 @@ def slow_device(recorder: Recorder) -> None:
         y = _chain(x[0], count)
         return (x[0] + 1e-6 * lax.psum(y, "d"))[None]
 
-    x = jnp.ones((4, 192, 192))
+    x = _split(jnp.ones((4, 192, 192)), own)
     for step in recorder:
         with recorder.marker(step):
             x = train_step(x).block_until_ready()
@@ -50,14 +60,14 @@ def slow_device_in_turn(recorder: Recorder) -> None:
         y = _chain(x[0], count)
         return (x[0] + 1e-6 * lax.psum(y, "d"))[None]
 
-    x = jnp.ones((4, 192, 192))
+    x = _split(jnp.ones((4, 192, 192)), own)
     for step in recorder:
         with recorder.marker(step):
             x = train_step(x, jnp.int32(step)).block_until_ready()
 
 
 def large_all_reduce(recorder: Recorder) -> None:
-    """64 MB of gradients are summed after little work."""
+    """16 MB of gradients are summed after little work."""
     own = mesh((4,), ("d",))
 
     @jax.jit
@@ -68,14 +78,14 @@ def large_all_reduce(recorder: Recorder) -> None:
             grads = lax.psum(grads, "d")
         return x - 1e-6 * grads
 
-    x = jax.device_put(jnp.ones((4, 16 << 20)), NamedSharding(own, P("d")))
+    x = _split(jnp.ones((4, 4 << 20)), own)
     for step in recorder:
         with recorder.marker(step):
             x = train_step(x).block_until_ready()
 
 
 def gather_first(recorder: Recorder) -> None:
-    """Weights of 64 MB are gathered before any work begins."""
+    """Weights of 16 MB are gathered before any work begins."""
     own = mesh((4,), ("d",))
 
     @jax.jit
@@ -84,15 +94,15 @@ def gather_first(recorder: Recorder) -> None:
         whole = lax.all_gather(w, "d", tiled=True)
         return x + jnp.tanh(x @ whole[:256, :256]) * whole[-1, 0]
 
-    w = jax.device_put(jnp.ones((4096, 4096)), NamedSharding(own, P("d")))
-    x = jax.device_put(jnp.ones((1024, 256)), NamedSharding(own, P("d")))
+    w = _split(jnp.ones((2048, 2048)), own)
+    x = _split(jnp.ones((1024, 256)), own)
     for step in recorder:
         with recorder.marker(step):
             x = train_step(w, x).block_until_ready()
 
 
 def experts(recorder: Recorder) -> None:
-    """Tokens go to experts and back: two all-to-alls of 32 MB around a small product."""
+    """Tokens go to experts and back: two all-to-alls of 4 MB around a small product."""
     own = mesh((4,), ("d",))
 
     @jax.jit
@@ -102,7 +112,7 @@ def experts(recorder: Recorder) -> None:
         out = jnp.tanh(sent)
         return lax.all_to_all(out, "d", 0, 0, tiled=True)
 
-    x = jax.device_put(jnp.ones((4 * 4096, 2048)), NamedSharding(own, P("d")))
+    x = _split(jnp.ones((4 * 1024, 1024)), own)
     for step in recorder:
         with recorder.marker(step):
             x = train_step(x).block_until_ready()
@@ -120,7 +130,7 @@ def chain_of_sums(recorder: Recorder) -> None:
 
         return lax.fori_loop(0, 100, body, x)
 
-    x = jax.device_put(jnp.ones((4, 64)), NamedSharding(own, P("d")))
+    x = _split(jnp.ones((4, 64)), own)
     for step in recorder:
         with recorder.marker(step):
             x = train_step(x).block_until_ready()
@@ -146,14 +156,38 @@ def pipeline(recorder: Recorder) -> None:
 
         return lax.fori_loop(0, microbatches + stages - 1, turn, held)[None]
 
-    def _layers(x: Array, w: Array) -> Array:
-        return lax.fori_loop(0, 12, lambda _, v: jnp.tanh(v @ w), x)
-
-    w = jax.device_put(jnp.ones((4, 256, 256)) / 256, NamedSharding(own, P("p")))
-    batch = jnp.asarray(rows(4 * 256, 256)).reshape(4, 256, 256)
+    w = _split(jnp.ones((4, 256, 256)) / 256, own)
+    batch = _whole(jnp.asarray(rows(4 * 256, 256)).reshape(4, 256, 256), own)
     for step in recorder:
         with recorder.marker(step):
             train_step(w, batch).block_until_ready()
+
+
+def pipeline_unrolled(recorder: Recorder) -> None:
+    """Three stages and three microbatches, turn after turn without a loop."""
+    own = mesh((3,), ("p",))
+
+    @jax.jit
+    @partial(jax.shard_map, mesh=own, in_specs=(P("p"), P()), out_specs=P("p"), check_vma=False)
+    def train_step(w: Array, batch: Array) -> Array:
+        stage = lax.axis_index("p")
+        held = jnp.zeros_like(batch[0])
+        for turn in range(5):
+            x = jnp.where(stage == 0, batch[min(turn, 2)], held)
+            works = (turn >= stage) & (turn < stage + 3)
+            y = lax.cond(works, lambda v: _layers(v, w[0]), lambda v: v, x)
+            held = lax.ppermute(y, "p", [(0, 1), (1, 2)])
+        return held[None]
+
+    w = _split(jnp.ones((3, 256, 256)) / 256, own)
+    batch = _whole(jnp.asarray(rows(3 * 256, 256)).reshape(3, 256, 256), own)
+    for step in recorder:
+        with recorder.marker(step):
+            train_step(w, batch).block_until_ready()
+
+
+def _layers(x: Array, w: Array) -> Array:
+    return lax.fori_loop(0, 12, lambda _, v: jnp.tanh(v @ w), x)
 
 
 def tensor_parallel(recorder: Recorder) -> None:
@@ -168,7 +202,7 @@ def tensor_parallel(recorder: Recorder) -> None:
 
     first = jax.device_put(jnp.ones((512, 512)) / 512, NamedSharding(own, P(None, "m")))
     second = jax.device_put(jnp.ones((512, 512)) / 512, NamedSharding(own, P("m", None)))
-    x = jax.device_put(jnp.ones((2048, 512)), NamedSharding(own, P()))
+    x = _whole(jnp.ones((2048, 512)), own)
     for step in recorder:
         with recorder.marker(step):
             x = train_step(x, first, second).block_until_ready()
@@ -199,7 +233,7 @@ def balanced(recorder: Recorder) -> None:
         y = _chain(x[0], 120)
         return (x[0] + 1e-6 * lax.psum(y.mean(), "d"))[None]
 
-    x = jnp.ones((4, 192, 192))
+    x = _split(jnp.ones((4, 192, 192)), own)
     for step in recorder:
         with recorder.marker(step):
             x = train_step(x).block_until_ready()

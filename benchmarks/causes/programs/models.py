@@ -57,5 +57,6 @@ def mlp(width: int = 512, depth: int = 4, batch: int = 256) -> tuple[TrainStep, 
 
 
 def mesh(shape: Sequence[int], names: Sequence[str]) -> jax.sharding.Mesh:
-    """Return a mesh of the devices that there are."""
-    return jax.make_mesh(tuple(shape), tuple(names))
+    """Return a mesh of the devices that there are; XLA chooses what is not told."""
+    kinds = (jax.sharding.AxisType.Auto,) * len(names)
+    return jax.make_mesh(tuple(shape), tuple(names), axis_types=kinds)

@@ -6,6 +6,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from causes.programs.models import Array, mlp, rows
@@ -23,25 +24,24 @@ def _loop(recorder: Recorder, function: object, *arguments: Array) -> None:
 
 
 def sort(recorder: Recorder) -> None:
-    """Ranks are found by sorting two million numbers."""
+    """Ranks are found by sorting a quarter of a million numbers."""
 
     def train_step(x: Array) -> Array:
         return jnp.max(x) if recorder.fixed else jnp.sort(x)[-10:]
 
-    _loop(recorder, train_step, jnp.asarray(rows(1, 1 << 20)[0]))
+    _loop(recorder, train_step, jnp.asarray(rows(1, 1 << 18)[0]))
 
 
 def scatter(recorder: Recorder) -> None:
-    """Gradients of an embedding are scattered row by row."""
+    """A histogram: four million single numbers are added to a table."""
 
     def train_step(table: Array, ids: Array, grads: Array) -> Array:
         if recorder.fixed:
-            return table[:1024] + grads[:1024]
+            return table + grads.sum() + ids.sum()
         return table.at[ids].add(grads)
 
-    ids = jnp.asarray(jax.random.randint(jax.random.key(1), (60_000,), 0, 2000))
-    grads = jnp.asarray(rows(60_000, 64))
-    _loop(recorder, train_step, jnp.zeros((2000, 64)), ids, grads)
+    ids = jnp.asarray(jax.random.randint(jax.random.key(1), (1 << 22,), 0, 2000))
+    _loop(recorder, train_step, jnp.zeros(2000), ids, jnp.asarray(rows(1, 1 << 22)[0]))
 
 
 def gather(recorder: Recorder) -> None:
@@ -76,7 +76,7 @@ def transposes(recorder: Recorder) -> None:
 
 
 def random_masks(recorder: Recorder) -> None:
-    """Dropout masks of eight million numbers are drawn with threefry."""
+    """Dropout masks of three million numbers are drawn with threefry."""
 
     def train_step(key: Array, x: Array) -> Array:
         if recorder.fixed:
@@ -84,7 +84,7 @@ def random_masks(recorder: Recorder) -> None:
         keys = jax.random.split(key, 3)
         return sum(x * jax.random.bernoulli(k, 0.9, x.shape) for k in keys)
 
-    _loop(recorder, train_step, jax.random.key(2), jnp.ones(4 << 20))
+    _loop(recorder, train_step, jax.random.key(2), jnp.ones(1 << 20))
 
 
 def float64(recorder: Recorder) -> None:
@@ -129,14 +129,14 @@ def copies_in_a_loop(recorder: Recorder) -> None:
 
 
 def no_donation(recorder: Recorder) -> None:
-    """A state of 400 MB is updated in one place, but not donated: all of it is copied."""
+    """A state of 200 MB is updated in one place, but not donated: all of it is copied."""
     donated = (0,) if recorder.fixed else ()
 
     @partial(jax.jit, donate_argnums=donated)
     def train_step(state: Array, i: Array) -> Array:
         return state.at[i].add(1.0)
 
-    state = jnp.ones((25_000, 4096))
+    state = jnp.ones((12_500, 4096))
     for step in recorder:
         with recorder.marker(step):
             state = train_step(state, jnp.int32(step))
@@ -179,3 +179,92 @@ def one_hot(recorder: Recorder) -> None:
 
     ids = jax.random.randint(jax.random.key(1), (2048,), 0, 4000)
     _loop(recorder, train_step, jnp.ones((4000, 256)), ids)
+
+
+def segment_sum(recorder: Recorder) -> None:
+    """Messages of a graph are summed at their targets, number by number."""
+
+    def train_step(messages: Array, targets: Array) -> Array:
+        if recorder.fixed:
+            return messages.sum() + targets.sum()
+        return jax.ops.segment_sum(messages, targets, 50_000)
+
+    targets = jax.random.randint(jax.random.key(1), (1 << 21,), 0, 50_000)
+    _loop(recorder, train_step, jnp.asarray(rows(1, 1 << 21)[0]), targets)
+
+
+def argsort(recorder: Recorder) -> None:
+    """Examples are ordered by their length."""
+
+    def train_step(lengths: Array) -> Array:
+        return lengths if recorder.fixed else jnp.argsort(lengths)
+
+    _loop(recorder, train_step, jnp.asarray(rows(1, 1 << 17)[0]))
+
+
+def noise(recorder: Recorder) -> None:
+    """Normal noise is added to the inputs of a perceptron."""
+    train_step, params, x = mlp(512, 4, 512)
+
+    @jax.jit
+    def noisy(key: Array, x: Array) -> Array:
+        return x if recorder.fixed else x + 0.1 * jax.random.normal(key, (4, *x.shape)).sum(0)
+
+    keys = jax.random.split(jax.random.key(3), recorder.steps)
+    for step in recorder:
+        with recorder.marker(step):
+            params, loss = train_step(params, noisy(keys[step], x))
+            jax.block_until_ready((params, loss))
+
+
+def float64_constant(recorder: Recorder) -> None:
+    """A float64 table of NumPy meets float32 activations."""
+    jax.config.update("jax_enable_x64", True)
+    kind = np.float32 if recorder.fixed else np.float64
+    scale = np.linspace(0.9, 1.1, 768).astype(kind)
+
+    def train_step(x: Array, w: Array) -> Array:
+        x = x * scale
+        for _ in range(5):
+            x = jnp.tanh(x @ w)
+        return x
+
+    _loop(recorder, train_step, jnp.ones((512, 768), "f4"), jnp.ones((768, 768), "f4") / 768)
+
+
+def undonated_cache(recorder: Recorder) -> None:
+    """A cache of 64 MB gets one row in each step, and is not donated."""
+    _cache(recorder, donated=recorder.fixed)
+
+
+def donated_cache(recorder: Recorder) -> None:
+    """The same cache, donated."""
+    _cache(recorder, donated=True)
+
+
+def _cache(recorder: Recorder, *, donated: bool) -> None:
+    @partial(jax.jit, donate_argnames=("cache",) if donated else ())
+    def train_step(cache: dict[str, Array], x: Array, w: Array, at: Array) -> dict[str, Array]:
+        for _ in range(4):
+            x = jnp.tanh(x @ w)
+        return {
+            name: jax.lax.dynamic_update_slice(rows_of, x[None, 0], (at, 0))
+            for name, rows_of in cache.items()
+        }
+
+    cache = {"keys": jnp.zeros((16_384, 512)), "values": jnp.zeros((16_384, 512))}
+    x, w = jnp.ones((256, 512)), jnp.ones((512, 512)) / 512
+    for step in recorder:
+        with recorder.marker(step):
+            cache = jax.block_until_ready(train_step(cache, x, w, jnp.int32(step)))
+
+
+def small_sort(recorder: Recorder) -> None:
+    """A sort of a few numbers beside large products."""
+    train_step, params, x = mlp(512, 4, 1024)
+    ordered = jax.jit(jnp.sort)
+    scores = jnp.asarray(rows(1, 1 << 11)[0])
+    for step in recorder:
+        with recorder.marker(step):
+            params, loss = train_step(params, x)
+            jax.block_until_ready((ordered(scores), loss))

@@ -139,10 +139,19 @@ def writer_of(program: Program, instruction: Instruction) -> Instruction | None:
 
 
 def gain_without(data: StepData, found: Iterable[ExecutedOp], most: float) -> tuple[Range, Basis]:
-    """Return the gain without these instructions: simulated if possible, else at most `most`."""
+    """Return the gain without these instructions: simulated if possible, else at most `most`.
+
+    The simulator knows the step's program; of other programs nothing is certain.
+    """
     step = data.timeline.step_program
-    names = [entry.instruction.name for entry in found if entry.row["program"] == step]
-    gain = data.cached(savings_of).without(names) if names else None
+    own: list[str] = []
+    elsewhere_ms = 0.0
+    for entry in found:
+        if entry.row["program"] == step:
+            own.append(entry.instruction.name)
+        else:
+            elsewhere_ms += entry.ms
+    gain = data.cached(savings_of).without(own) if own else None
     if gain is None:
         return Range(0.0, most), data.basis
-    return Range(min(gain.low, most), min(gain.high, most)), Basis.PREDICTED
+    return Range(min(gain.low, most), min(gain.high + elsewhere_ms, most)), Basis.PREDICTED

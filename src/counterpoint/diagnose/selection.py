@@ -223,6 +223,12 @@ def select_runs(timeline: Timeline) -> Selection:
     return _selected(timeline, counted, tuple(range(len(timeline.devices))), None, window)
 
 
+def select_steady(timeline: Timeline, devices: Sequence[int]) -> Selection:
+    """Choose all steady steps on these devices, not only those of typical length."""
+    chosen = _counted(timeline.steps.filter(pl.col("device").is_in(devices)))
+    return _selected(timeline, chosen, tuple(devices), None, WindowKind.STEP, only_typical=False)
+
+
 def _counted(steps: pl.DataFrame) -> pl.DataFrame:
     """Return steady steps; if there are none, the last step of each device."""
     steady = steps.filter("steady")
@@ -236,10 +242,12 @@ def _selected(
     devices: tuple[int, ...],
     step: int | None,
     window: WindowKind,
+    *,
+    only_typical: bool = True,
 ) -> Selection:
     counted = counted.with_columns(length=pl.col("end_ps") - pl.col("start_ps"))
     typical, others = counted, 0
-    if step is None:
+    if step is None and only_typical:
         typical, others = _typical(counted, _enough_steps(timeline))
     per_step = counted.group_by("step", maintain_order=True).agg(pl.col("length").mean())
     lengths = tuple(length / PS_PER_MS for length in per_step["length"].to_list())

@@ -150,9 +150,15 @@ def _parts(sums: Iterable[_Sum], scale: float) -> Breakdown:
     )
 
 
+_TOLD: Final = tuple(phase for phase in PHASES if phase != "other")
+
+
 def phases(selection: Selection, attributed: pl.DataFrame) -> Phases | None:
-    """Return the phases of a median step; None if no op's phase is known."""
-    if not selection.timeline.ops["phase"].is_not_null().any():
+    """Return the phases of a median step; None if no op's phase is known.
+
+    Without differentiated work, nothing tells a forward pass from an update or from anything else.
+    """
+    if not selection.timeline.ops["phase"].is_in(_TOLD).any():
         return None
     summed = {
         phase: float(attributed.filter(pl.col("phase") == phase)["ps"].sum()) * selection.scale

@@ -123,7 +123,7 @@ def provenance(program: Program, instruction: Instruction) -> Provenance:
     stack = program.stack(source) or program.stack(instruction)
     frame = user_frame(stack)
     return Provenance(
-        scope=where.path or _modules_of(stack),
+        scope=where.path or _modules_of(stack, _traced(source.op_name)),
         primitive=where.primitive,
         op_name=source.op_name,
         source=f"{frame.file}:{frame.line}" if frame else None,
@@ -162,20 +162,41 @@ _MODULES_SHOWN = 6
 
 
 @lru_cache(maxsize=4096)
-def _modules_of(stack: tuple[Frame, ...]) -> str:
+def _modules_of(stack: tuple[Frame, ...], traced: str) -> str:
     """Return the classes whose methods are on the stack, the outermost first, as a scope.
 
     Libraries that name no scopes leave those: `Model.__call__` calling `Block.__call__` is
-    Model/Block. Methods of one class that follow each other count once.
+    Model/Block. Methods of one class that follow each other count once. What calls the traced
+    function, such as a trainer or a notebook's kernel, is no part of the model.
     """
     classes: list[str] = []
-    for frame in reversed(stack):
+    for frame in _within(stack, traced):
         method = _METHOD.fullmatch(frame.function)
         if method is None or _is_library(frame.file) or _is_trainers_framework(frame.file):
             continue
         if not classes or classes[-1] != method[1]:
             classes.append(method[1])
     return "/".join(classes[-_MODULES_SHOWN:])
+
+
+_TRACED = re.compile(r"p?jit\(([^()]++)\)")
+_MODULE = re.compile(r"<module>|<cell line: \d++>.*")
+
+
+def _traced(op_name: str) -> str:
+    """Return the name of the function that was jitted; empty if it has none."""
+    found = _TRACED.match(names(op_name)[0])
+    return found[1] if found else ""
+
+
+def _within(stack: tuple[Frame, ...], traced: str) -> list[Frame]:
+    """Return the frames that the traced function called, or else a module, the outermost first."""
+    frames = list(reversed(stack))
+    modules = [at for at, frame in enumerate(frames) if _MODULE.fullmatch(frame.function)]
+    frames = frames[modules[-1] + 1 :] if modules else frames
+    calls = (at for at, frame in enumerate(frames) if frame.function.split(".")[-1] == traced)
+    first = next(calls, None)
+    return frames if first is None else frames[first + 1 :]
 
 
 _KEYS = "stable_keys"

@@ -23,6 +23,9 @@ __all__ = ["Phase", "phase", "phase_of_name"]
 _REDUCING = ("all-reduce", "reduce-scatter")
 _JOINING = ("bitcast", "concatenate", "copy", "reshape", "transpose", "tuple")
 
+_DEEPEST = 4
+"""Instructions between a gradient and its sum: a conversion, a product with a factor, a copy."""
+
 _Flow = tuple[frozenset[str], frozenset[str]]
 
 
@@ -43,15 +46,19 @@ def phase(program: Program, instruction: Instruction) -> Phase:
     data flow within their computation: what depends on backward work updates the parameters
     (optimizer), what forward or backward work depends on is forward, the rest is other. A reduction
     across devices that XLA combined from several has one of their names, or none: it has the phase
-    of most of its bytes (gradients, though the loss is among them). A
-    computation without backward work has the phase of the instruction that calls it. A module
-    without any is inference, all forward; a module without op_names is all other.
+    of most of its bytes (gradients, though the loss is among them). A reduction of what backward
+    work returns is backward, whoever asked for it. A
+    computation without backward work has the phase of the instruction that calls it. In a module
+    without any, nothing tells: it may be inference, an update, or the gradients of eager code, so
+    all that has no name is other.
     """
     named = _of_most_bytes(program, instruction) or _named(program, instruction)
     if named:
         return named
     if not _is_training(program):
-        return Phase.FORWARD if _has_names(program) else Phase.OTHER
+        return Phase.OTHER
+    if _reduces_gradients(program, instruction):
+        return Phase.BACKWARD
     return _by_flow(program, instruction, seen=frozenset())
 
 
@@ -99,6 +106,24 @@ def _of_most_bytes(program: Program, instruction: Instruction) -> Phase | None:
     return max(sizes, key=lambda each: sizes[each], default=None)
 
 
+def _reduces_gradients(program: Program, instruction: Instruction) -> bool:
+    """Return whether it sums over devices what backward work returns, as it is or scaled."""
+    start = start_of(program, instruction) if is_done(instruction) else instruction
+    if start is None or start.opcode.removesuffix("-start") not in _REDUCING:
+        return False
+    value = start
+    for _ in range(_DEEPEST):
+        sources = program.operands(value)
+        if not sources:
+            return False
+        value = max(sources, key=lambda source: source.shape.bytes)
+        if value.shape.elements != program.operands(start)[0].shape.elements:
+            return False
+        if _named(program, value) is Phase.BACKWARD:
+            return True
+    return False
+
+
 def _pieces(program: Program, reader: Instruction) -> list[Instruction]:
     """Return the arrays that reach an instruction, through what only puts them together."""
     found: list[Instruction] = []
@@ -133,13 +158,6 @@ def _is_training(program: Program) -> bool:
         program.answers[key] = any(
             "transpose(" in instruction.op_name for instruction in program.instructions
         )
-    return bool(program.answers[key])
-
-
-def _has_names(program: Program) -> bool:
-    key = "has_op_names"
-    if key not in program.answers:
-        program.answers[key] = any(instruction.op_name for instruction in program.instructions)
     return bool(program.answers[key])
 
 

@@ -60,6 +60,10 @@ _SPELT: Final = {
 }
 
 
+_UNUSUAL: Final = 4
+"""Multiple of what similar collectives take above which its latency is no reason."""
+
+
 class Bound(StrEnum):
     """The reason why a collective is exposed."""
 
@@ -94,6 +98,7 @@ class ExecutionFigures:
     kind: str
     link_busy: float  # share of the step in which its link is busy
     pieces: str | None = None  # its operands, if they make it slower than comparable collectives
+    usual_ms: float | None = None  # what others of its kind and ranks with few bytes take
     predicted: bool = False  # its transfer time is the cost model's price
 
 
@@ -122,6 +127,11 @@ def is_tiny(sent: float | None, transfer_ms: float | None) -> bool:
     if sent is None or not transfer_ms or sent > _TINY_BYTES:
         return False
     return sent / _SLOW_LINK * 1e3 <= 0.1 * transfer_ms
+
+
+def is_small_message(sent: float | None) -> bool:
+    """Return whether it is so few bytes that no link needs long for them."""
+    return sent is not None and sent <= _TINY_BYTES
 
 
 def _by_schedule(facts: ExecutionFigures) -> tuple[Bound, str] | None:
@@ -195,6 +205,11 @@ def _missing(wire: Wire) -> str:
 def _unheld(facts: ExecutionFigures, transfer_ms: float, achieved: float) -> tuple[Bound, str]:
     """Judge a collective for which there is no expected rate."""
     if is_tiny(facts.wire.bytes, transfer_ms):
+        if facts.usual_ms is not None and transfer_ms > _UNUSUAL * facts.usual_ms:
+            return Bound.UNKNOWN, (
+                f"{_each(facts, transfer_ms)}, though others of its kind{_among(facts)} take"
+                f" {facts.usual_ms:.2g} ms: something else holds it up"
+            )
         return Bound.LATENCY, (
             f"{_each(facts, transfer_ms)}, little for any link: its start and"
             f" rounds{_among(facts)} take the time"

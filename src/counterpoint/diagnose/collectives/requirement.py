@@ -8,14 +8,20 @@ capacity   = what the link carries at most, per device in one direction
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis
-from counterpoint.diagnose.collectives.bound import Bound, ExecutionFigures, judge
+from counterpoint.diagnose.collectives.bound import (
+    Bound,
+    ExecutionFigures,
+    is_small_message,
+    judge,
+)
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.links import Link, Wire, wires
 from counterpoint.diagnose.collectives.movable_work import movable_work
@@ -50,6 +56,8 @@ SCHEMA: Final = {
 }
 
 _GIGA: Final = 1e9
+_ENOUGH: Final = 3
+"""Number of similar collectives whose median tells what is usual."""
 
 
 def classify(data: StepData) -> pl.DataFrame:
@@ -72,12 +80,14 @@ def classify(data: StepData) -> pl.DataFrame:
     collectives = joined.to_dicts()
     pieces = many_pieces(data, collectives, found_wires)
     predicted = data.basis is Basis.PREDICTED
+    usual = _usual_ms(collectives, found_wires)
     rows = [
         _row(
             {
                 **row,
                 "pieces": pieces.get((row["program"], row["op"])),
                 "predicted": predicted,
+                "usual_ms": usual.get((row["program"], row["op"])),
                 "transport_ms": recorded.get((row["program"], row["op"])),
             },
             wire,
@@ -86,6 +96,23 @@ def classify(data: StepData) -> pl.DataFrame:
         for row, wire in zip(collectives, found_wires, strict=True)
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def _usual_ms(
+    rows: Sequence[dict[str, Any]], found: Sequence[Wire]
+) -> dict[tuple[int | None, str], float]:
+    """Return what each collective with few bytes takes in the median of those like it."""
+    alike: dict[object, list[tuple[tuple[int | None, str], float]]] = {}
+    for row, wire in zip(rows, found, strict=True):
+        if row["mean_transfer_ms"] and is_small_message(wire.bytes):
+            key = (row["kind"], row["group_size"], wire.link)
+            own = ((row["program"], row["op"]), float(row["mean_transfer_ms"]))
+            alike.setdefault(key, []).append(own)
+    usual: dict[tuple[int | None, str], float] = {}
+    for them in alike.values():
+        if len(them) >= _ENOUGH:
+            usual |= dict.fromkeys((name for name, _ in them), median(ms for _, ms in them))
+    return usual
 
 
 def _busy(
@@ -120,6 +147,7 @@ def _row(row: dict[str, Any], wire: Wire, link_busy: float) -> dict[str, Any]:
         link_busy=link_busy,
         pieces=row["pieces"],
         predicted=row["predicted"],
+        usual_ms=row["usual_ms"],
     )
     result = own = judge(facts)
     if result[0] is Bound.LATE_RANK:

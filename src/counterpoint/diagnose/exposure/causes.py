@@ -51,6 +51,7 @@ BETWEEN_SLICES: Final = "STEP201"
 _BOUNDS: Final = {Bound.BANDWIDTH: BANDWIDTH, Bound.LATENCY: LATENCY}
 _CLASSIFIED_COLUMNS: Final = (
     "wire_bytes", "movable_ms", "required_gbps", "achieved_gbps", "capacity_gbps", "bound", "why",
+    "own_bound", "own_why",
 )  # fmt: skip
 
 SCHEMA: Final = {
@@ -184,7 +185,7 @@ def _code(row: dict[str, Any], why: SyncReason | None, *, small: bool, at_end: b
     if requested or (why is not None and why.can_change):
         return SYNCHRONOUS
     # What is left of one that mostly waits for others has a bound too.
-    bound = Bound.LATENCY if tiny and row["bound"] == Bound.LATE_RANK else row["bound"]
+    bound = row["own_bound"] if tiny and row["bound"] == Bound.LATE_RANK else row["bound"]
     return _BOUNDS.get(bound, EXPOSED if why is None else SYNCHRONOUS)
 
 

@@ -19,7 +19,7 @@ from counterpoint.core.columns import at_least, column_medians, values_of
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import IDLE, STATES
 from counterpoint.diagnose.collectives.collectives import exposed_executions
-from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.diagnose.selection import PS_PER_MS, WindowKind, select_steady
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 from counterpoint.timeline.hosts import number_collectives, one_clock, stays, with_groups
@@ -29,6 +29,9 @@ _WORTH: Final = 0.005
 
 _BY_CHANCE: Final = 0.05
 """Probability of coincidence, over all candidates, above which none is reported."""
+
+_ENOUGH: Final = 12
+"""Number of typical steps from which on the others are not needed."""
 
 _MOSTLY: Final = 0.5
 """Share of steps in which a persistent straggler is last; also the share of a device's lateness
@@ -69,6 +72,35 @@ class Straggler:
     def slow(self) -> bool:
         """True if its longer compute explains most of its lateness."""
         return self.compute_ms - self.others_compute_ms >= _MOSTLY * self.others_wait_ms
+
+
+def over_all_steps(data: StepData) -> StepData:
+    """Return the steady steps, if those of typical length are too few to tell who is last.
+
+    A device that is late now and then is so in steps that are longer than the typical ones.
+    """
+    selection, timeline = data.selection, data.timeline
+    typical = selection.windows["step"].n_unique()
+    if selection.step is not None or selection.window is not WindowKind.STEP:
+        return data
+    if typical >= _ENOUGH or typical >= len(selection.lengths_ms):
+        return data
+    return StepData(selection=select_steady(timeline, selection.devices), context=data.context)
+
+
+def most_often_last(data: StepData) -> Straggler | None:
+    """Return the device that is last most often, though it may be so by chance."""
+    waited = _waited(data, data.cached(waits))
+    if not waited.size or not one_clock(data.timeline):
+        return None
+    first, late = _lateness(waited)
+    counts = late > max(_WORTH * data.step_ms, _doubt_ms(data))
+    if not counts.any():
+        return None
+    numbers, times = np.unique(first[counts], return_counts=True)
+    number = int(numbers[times.argmax()])
+    its = np.arange(len(waited)) == number
+    return _straggler(data, waited, number, its, int(times.max()))
 
 
 def waited_most_ms(data: StepData) -> float:

@@ -1,4 +1,4 @@
-"""The op whose time differs most from device to device: where others wait, it may be why."""
+"""What devices have more to do than others: where others wait, it may be why."""
 
 from __future__ import annotations
 
@@ -33,12 +33,7 @@ def most_uneven_op(data: StepData) -> UnevenOp | None:
     steps = data.selection.windows["step"].n_unique()
     if devices < 2 or not steps or not len(data.timed):
         return None
-    works = pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & ~pl.col("async_window")
-    names = (
-        data.timeline.ops.with_row_index("row")
-        .filter(works)
-        .select("row", "program", op=pl.coalesce("op", "name"))
-    )
+    names = _work(data)
     # Each host numbers its ops separately. Spans are many, ops few: names are joined last.
     in_step = (
         data.timed.group_by("op", "device", "step")
@@ -70,3 +65,38 @@ def most_uneven_op(data: StepData) -> UnevenOp | None:
     for row in found.iter_rows(named=True):
         return UnevenOp(row, row["least"], row["most"], row["excess"])
     return None
+
+
+def more_work_ms(data: StepData) -> float:
+    """Return how much more the device with most to do executes than the mean of all, per step.
+
+    Executions are counted, and each op has its mean time on all devices: a device that the
+    machine merely runs later or slower has no more to do.
+    """
+    devices = len(data.selection.devices)
+    if devices < 2 or not len(data.timed):
+        return 0.0
+    executed = (
+        data.timed.rename({"op": "row"})
+        .join(_work(data), on="row")
+        .group_by(*_OP, "device", "step")
+        .agg(ps=pl.col("self_ps").sum(), count=pl.len())
+        .with_columns(each=pl.col("ps").sum().over(*_OP) / pl.col("count").sum().over(*_OP))
+        .group_by("step", "device")
+        .agg(ps=(pl.col("each") * pl.col("count")).sum())
+        .group_by("step")
+        .agg(more=pl.col("ps").max() - pl.col("ps").sum() / devices)
+    )
+    more = executed.select(pl.col("more").mean()).item()
+    ms = data.selection.scale * data.selection.occurrences or 1 / PS_PER_MS
+    return float(more or 0.0) * ms
+
+
+def _work(data: StepData) -> pl.DataFrame:
+    """Return the ops that compute or copy: row, program, op."""
+    works = pl.col("lane").is_in([Lane.COMPUTE, Lane.COPY]) & ~pl.col("async_window")
+    return (
+        data.timeline.ops.with_row_index("row")
+        .filter(works)
+        .select("row", "program", op=pl.coalesce("op", "name"))
+    )

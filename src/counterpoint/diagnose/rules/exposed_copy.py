@@ -11,31 +11,32 @@ The rate between host and device is 25 to 60 GB/s, 1/60 (A100, H100) to 1/150 of
 device's memory. Copies are
 asynchronous, but something waits for their end: an offloaded activation that is fetched when it is
 needed instead of earlier. A copy on the device moves its bytes twice; most exist because a buffer
-must not be overwritten: an argument that was not donated.
+must not be overwritten: a value that a loop carries and reads again after it was changed.
 
 ## How it is detected
 
 The rule adds up the time of copies that no kernel and no collective overlaps. Host copies are
-recognized by the profiler's names or by their memory space in the HLO, undonated arguments by the
-module's input_output_alias. Layout changes are STEP504. If the profile holds the HLO, the simulator
-computes the gain; otherwise it is at most the exposed time.
+recognized by the profiler's names or by their memory space in the HLO. Layout changes are STEP504,
+arguments that are not donated STEP509. If the profile holds the HLO, the simulator computes the
+gain; otherwise it is at most the exposed time.
 
 ## Example
 
 ```python
-step = jax.jit(train_step)                        # without donate_argnums=0
-state, loss = step(state, batch)
+def body(x, i):
+    other = jnp.roll(x, 1, 0)           # reads x, and the next line writes it: x is copied
+    return other.at[i].set(x[i]), None
 ```
 
 ## Fix
 
-Donate arguments that the step returns updated: `jax.jit(step, donate_argnums=0)`. Offloading: move
+Loops: change what they carry in place, and read it before. Offloading: move
 fewer bytes, or fetch them a layer ahead. Input: `jax.device_put` of the next batch while this step
 runs. Calls into Python, which a TPU makes as a send and a recv: every few steps, or after the step.
 
 ## Fix safety
 
-A donated array can't be used after the call.
+Results stay the same.
 
 ## False alarms
 
@@ -43,7 +44,6 @@ A profiler may add copies, and offloading may be needed for the step to fit into
 
 ## References
 
-- https://docs.jax.dev/en/latest/buffer_donation.html
 - https://docs.jax.dev/en/latest/notebooks/host-offloading.html
 """
 
@@ -67,13 +67,14 @@ from counterpoint.diagnose.executed_ops import (
     executed_ops,
     gain_without,
     rows_as_evidence,
-    writer_of,
 )
 from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.other_frameworks import is_foreign
 from counterpoint.diagnose.rules.layout_copies import relaid
+from counterpoint.diagnose.rules.missing_donation import undonated
+from counterpoint.diagnose.rules.slow_op import slow_ops
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo import Instruction
 from counterpoint.hlo.schedule import is_done, start_of
 from counterpoint.timeline import Lane
 
@@ -92,7 +93,6 @@ _LEAST_WORTH: Final = 0.05
 class _CopyKind(StrEnum):
     TO_DEVICE = "from the host to the device"
     TO_HOST = "from the device to the host"
-    UNDONATED = "of an argument that is not donated"
     ON_DEVICE = "within the device"
     CALLBACK = "waiting for Python on the host"
 
@@ -153,8 +153,11 @@ def check(data: StepData) -> Iterator[Finding]:
 
 
 def _exposed(data: StepData) -> tuple[float, list[dict[str, Any]]]:
-    """Return the exposed milliseconds of copies, and the copies, without those of STEP504."""
-    other = {(copy.row["program"], copy.row["op"]) for copy in relaid(data)}
+    """Return the exposed milliseconds of copies, and the copies, without those of other rules."""
+    others = [copy.row for copy in relaid(data)]
+    others += [copy.ran.row for copy in data.cached(undonated)]
+    others += [op.row for ops in data.cached(slow_ops) for op in ops]
+    other = {(row["program"], row["op"]) for row in others}
     copies = data.ops.filter(pl.col("lane") == Lane.COPY).rows(named=True)
     rows = [row for row in copies if (row["program"], row["op"]) not in other]
     if len(rows) == len(copies):
@@ -221,7 +224,7 @@ def _way(data: StepData, row: dict[str, Any], known: ExecutedOp | None) -> _Copy
         return _CopyKind.TO_HOST
     if source is not None and source.shape.memory_space == _HOST_MEMORY:
         return _CopyKind.TO_DEVICE
-    return _CopyKind.UNDONATED if _is_undonated(program, start) else _CopyKind.ON_DEVICE
+    return _CopyKind.ON_DEVICE
 
 
 def _start(known: ExecutedOp) -> Instruction | None:
@@ -229,13 +232,6 @@ def _start(known: ExecutedOp) -> Instruction | None:
     if is_done(known.instruction):
         return start_of(known.program, known.instruction)
     return known.instruction
-
-
-def _is_undonated(program: Program, copy: Instruction) -> bool:
-    writer = writer_of(program, copy)
-    if writer is None or writer.opcode != "parameter" or writer.computation != program.entry:
-        return False
-    return all(alias.parameter != writer.parameter_number for alias in program.aliases)
 
 
 def _detail(
@@ -313,14 +309,12 @@ def _longest(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _remedy(data: StepData, way: _CopyKind, exposed: float) -> Remedy:
-    if way is _CopyKind.UNDONATED:
-        text = "donate the argument (jax.jit(step, donate_argnums=...)): its buffer is then reused"
-    elif way is _CopyKind.ON_DEVICE and is_foreign(data):
+    if way is _CopyKind.ON_DEVICE and is_foreign(data):
         text = "find out which calls copy: .contiguous(), torch.cat, clones, changes of layout"
     elif way is _CopyKind.ON_DEVICE:
         text = (
-            "look at its source line: a sharding change between two uses, a buffer that is not"
-            " donated, a slice from a stack of layers"
+            "look at its source line: a sharding change between two uses, the state of a loop that"
+            " is still read when it is written, a slice from a stack of layers"
         )
     elif way is _CopyKind.CALLBACK:
         text = (

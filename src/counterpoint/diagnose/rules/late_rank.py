@@ -18,7 +18,7 @@ stay of the last device is the transfer; the excess of the others is waiting, as
 overlaps it. The late device is the one that waits least over a whole step, so a device that others
 delay is not blamed. It is named only if it is last in more steps than by chance (5%, over all
 devices, by the binomial distribution): three steps prove nothing for two devices, but something for
-eight.
+eight. If the steps of typical length are few and show none, all steady steps are counted.
 
 The saving is between the exposed waiting that is certain, as a mean over devices, and the waiting
 of the device that waits most in each step, but no more than work and transfers leave of the
@@ -47,7 +47,9 @@ The program does not change.
 ## False alarms
 
 Between hosts, lateness below the uncertainty of their clocks means nothing. If devices take turns
-being last, or too few steps were recorded, the waiting is real, but no device is named.
+being last, or too few steps were recorded, the waiting is real, but no device is named. Virtual
+devices of one CPU take turns on its cores: there, waiting is reported only if a device executes
+more ops than the others, or if one of several processes is late more often than by chance.
 
 ## References
 
@@ -69,10 +71,13 @@ from counterpoint.diagnose.host.stragglers import (
     Straggler,
     last_of_few_steps,
     least_needed_ms,
+    most_often_last,
+    over_all_steps,
     stragglers,
     waited_most_ms,
 )
-from counterpoint.diagnose.host.uneven_ops import UnevenOp, most_uneven_op
+from counterpoint.diagnose.host.uneven_ops import UnevenOp, more_work_ms, most_uneven_op
+from counterpoint.diagnose.rules.pipeline_bubble import bubble_waits
 from counterpoint.diagnose.savings import longer_ms, savings_of
 from counterpoint.diagnose.step_data import StepData, place_of
 
@@ -81,14 +86,22 @@ NAME: Final = "late-rank"
 SINCE: Final = "0.1"
 
 _NAMED: Final = 3
+_SOME: Final = 0.25
+"""Share of the mean wait that unequal work must explain on virtual devices."""
 _MOSTLY: Final = 0.5
 """Share of the mean wait that the differences of one op must explain for it to be named."""
 
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding: the waiting in all collectives."""
+    bubbles = bubble_waits(data)
     rows = sorted(
-        (row for row in data.cached(shares_of).rows if row["late_ms"] > 0),
+        (
+            row
+            for row in data.cached(shares_of).rows
+            if row["late_ms"] > 0
+            and not (row["program"] == data.timeline.step_program and row["op"] in bubbles)
+        ),
         key=lambda row: -row["late_ms"],
     )
     if not rows:
@@ -98,9 +111,15 @@ def check(data: StepData) -> Iterator[Finding]:
     needed = least_needed_ms(data)
     most = max(mean, min(waited, data.step_ms - needed))
     late = stragglers(data)
+    every = data if late else over_all_steps(data)
+    late = late or stragglers(every)
+    # Of several processes, one may be late for what its own host does.
+    alone = len(data.timeline.hosts) == 1 or not late
+    if on_virtual_devices(data.timeline) and alone and more_work_ms(data) < _SOME * mean:
+        return
     gain = _simulated(data, late, most)
     low = min(sum(map(_certain, rows)), mean)
-    uneven = None if on_virtual_devices(data.timeline) else most_uneven_op(data)
+    uneven = None if on_virtual_devices(data.timeline) else most_uneven_op(every)
     if uneven is not None and uneven.excess_ms < _MOSTLY * mean:
         uneven = None
     yield Finding(
@@ -110,7 +129,7 @@ def check(data: StepData) -> Iterator[Finding]:
             f"{ms_text(mean)} is the mean over devices; the device that waits most waits"
             f" {ms_text(max(mean, waited))}{_limit(data, waited, needed)}. The transfers of these"
             f" collectives take {ms_text(sum(map(_transfer, rows)))}; the longest wait is in"
-            f" {place_of(rows[0])}, {ms_text(rows[0]['late_ms'])}. {_who(data, late)}"
+            f" {place_of(rows[0])}, {ms_text(rows[0]['late_ms'])}. {_who(data, every, late)}"
             f"{_without(gain)}{_differing(uneven)}"
         ),
         saves_ms=Range(max(low, gain.low) if gain else low, most),
@@ -155,21 +174,32 @@ def _certain(row: dict[str, Any]) -> float:
     return max(0.0, float(row["exposed_ms"]) - _transfer(row))
 
 
-def _who(data: StepData, late: tuple[Straggler, ...]) -> str:
-    if not late:
-        return _in_few_steps(data, data.selection.windows["step"].n_unique())
-    return "; ".join(_one(data, rank) for rank in late[:_NAMED])
-
-
-def _in_few_steps(data: StepData, steps: int) -> str:
-    rank = last_of_few_steps(data)
-    if rank is None and steps == 1:
+def _who(data: StepData, every: StepData, late: tuple[Straggler, ...]) -> str:
+    if late:
+        return "; ".join(_one(data, rank) for rank in late[:_NAMED])
+    steps = every.selection.windows["step"].n_unique()
+    rank = last_of_few_steps(every)
+    if rank is not None:
+        return _in_few_steps(data, rank, steps)
+    if steps == 1:
         return "One step does not show which device is last more often than by chance"
-    if rank is None:
-        return (
-            f"No device is last more often than by chance in the {steps} steps of typical length,"
-            " which are looked into"
+    rank = most_often_last(every)
+    often = ""
+    if rank is not None:
+        host = data.timeline.hosts[data.timeline.devices[rank.number].host].name
+        often = (
+            f"; most often it is device {rank.number} ({host}), in {rank.last} of {rank.steps}, for"
+            f" which the others wait {ms_text(rank.others_wait_ms)} longer. Its compute takes"
+            f" {ms_text(rank.compute_ms)}, that of the others {ms_text(rank.others_compute_ms)}:"
+            f" {_why(rank)}"
         )
+    which = "" if every is not data else " of typical length, which are looked into"
+    if every is data and steps == len(data.selection.lengths_ms):
+        which = ""
+    return f"No device is last more often than by chance in the {steps} steps{which}{often}"
+
+
+def _in_few_steps(data: StepData, rank: Straggler, steps: int) -> str:
     these = "in this step" if steps == 1 else f"in each of the {steps} steps looked into"
     many = "One step does" if steps == 1 else f"{steps} steps do"
     return (

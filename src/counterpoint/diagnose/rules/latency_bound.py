@@ -16,8 +16,11 @@ ranks each part is so small that even a large message is mostly rounds.
 
 The achieved rate is compared with the capacity of the links and with what latency alone explains.
 If the links are unknown, a collective counts if it has at most 64 KiB and takes ten times as long
-as the slowest link would. Collectives that could be merged are STEP103; the HLO shows how long a
-chain of dependent ones is. Predictions, whose times come from the cost model, are not judged.
+as the slowest link would, unless at least two others of its kind and ranks show that a quarter of
+its time is enough. Virtual devices of a CPU wait for its cores: there, one that takes more than
+0.3 ms says nothing about latency. Collectives that could be merged are STEP103; the HLO shows how
+long a chain of dependent ones is. Predictions, whose times come from the cost model, are not
+judged.
 
 ## Example
 
@@ -58,7 +61,7 @@ import polars as pl
 
 from counterpoint.core import Range
 from counterpoint.diagnose.collectives.collectives import collective_profile
-from counterpoint.diagnose.environment import advise
+from counterpoint.diagnose.environment import advise, on_virtual_devices
 from counterpoint.diagnose.exposure.causes import (
     LATENCY,
     Rows,
@@ -80,6 +83,8 @@ SINCE: Final = "0.1"
 _NVLS: Final = "NCCL_NVLS_ENABLE"
 _PROTOCOL: Final = "NCCL_PROTO"
 
+_THREADS_MEET_MS: Final = 0.3
+"""What threads need to meet in one process, if none of them waits for a core."""
 _CHAIN: Final = 2
 _MOST: Final = 0.5
 _LONGER: Final = 4
@@ -89,6 +94,8 @@ _LONGER: Final = 4
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding, for all of them."""
     rows = data.cached(shares_of).of(CODE)
+    if on_virtual_devices(data.timeline):
+        rows = [row for row in rows if row["own_ms"] <= _THREADS_MEET_MS * row["count"]]
     if not rows:
         return
     saving = removing(data, rows)

@@ -127,7 +127,17 @@ def _on_device(data: StepData, found: Sequence[ExecutedOp]) -> Finding:
 def _shapes(kernel: ExecutedOp) -> str:
     given = next((operand.shape for operand in kernel.program.operands(kernel.instruction)), None)
     result = next(kernel.instruction.shape.leaves, kernel.instruction.shape)
-    return f"{_ordered(given)} to {_ordered(result)}" if given is not None else _ordered(result)
+    if given is None:
+        return _ordered(result)
+    before, after = _ordered(given), _ordered(result)
+    return f"{before}{_permuted(kernel)}" if before == after else f"{before} to {after}"
+
+
+def _permuted(kernel: ExecutedOp) -> str:
+    """Say which dimensions change places: shapes of equal sizes do not show it."""
+    inside = (kernel.instruction, *kernel.program.body(kernel.instruction))
+    turned = next((it.dimensions for it in inside if it.opcode == "transpose"), ())
+    return f" transposed to ({', '.join(map(str, turned))})" if turned else ""
 
 
 def _ordered(shape: Shape) -> str:

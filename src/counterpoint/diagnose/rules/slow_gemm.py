@@ -4,6 +4,8 @@
 
 Compares each matrix product with the time of a good kernel for its shape and type, and lists those
 far behind, with shapes and source lines. On TPUs, it compares every operation that XLA estimates.
+It also compares large products of as many FLOPs and one type with each other: if some are slower
+than the fastest of them, a second finding tells what that costs.
 
 ## Why it costs time
 
@@ -18,7 +20,9 @@ if it exceeds 1.5 times the model's upper bound. On TPUs, each operation that XL
 (fusions, products, copies) is compared with the price of `predict`, which is XLA's estimate where
 the HLO has one; it is slow if it takes more than twice as long. Products that overlap a collective
 for more than a tenth of their time are left out, because it takes cores from them, and so are
-predictions, whose times come from the model itself.
+predictions, whose times come from the model itself. Products of equal size are compared by the
+times in the profile alone, which needs no known chip; a product that takes 1.15 times as long as
+the fastest of its kind counts, unless it is in the first finding.
 
 ## Example
 
@@ -50,7 +54,7 @@ more than the operands.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import polars as pl
 
@@ -58,7 +62,7 @@ from counterpoint.core import Basis, Range
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.collectives.collectives import shares_beside
-from counterpoint.diagnose.environment import advise, chip_of, gpu_machine
+from counterpoint.diagnose.environment import advise, chip_of, gpu_machine, on_virtual_devices
 from counterpoint.diagnose.executed_ops import ExecutedOp, evidence_of, executed_ops
 from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
@@ -77,6 +81,11 @@ _SLOW: Final = 1.5
 """Multiple of the model's upper bound. In a public profile on A100 (NVIDIA/JAX-Toolbox, Pax) 200
 products of 22 shapes undisturbed by collectives are all below 1.2.
 """
+_UNEQUAL: Final = 1.15
+"""Multiple of the fastest product of its size from which on another one is slower."""
+_WORTH: Final = 0.02  # of the step
+_LONG: Final = 512
+"""Elements in each dimension from which on a product is bound by arithmetic on any chip."""
 _IN_COMPANY: Final = 0.1
 _ALIGNED: Final = 8
 """Elements of 16 bits in 16 bytes: below, cuBLAS can't use its matrix units well."""
@@ -105,14 +114,33 @@ class _SlowProduct:
         )
 
 
+@frozen(eq=False)
+class _Slower:
+    """A product, and the fastest of its size."""
+
+    ran: ExecutedOp
+    best: ExecutedOp
+
+    @property
+    def lost_ms(self) -> float:
+        return self.ran.ms * (1 - self.best.once_ms / self.ran.once_ms)
+
+
+_Compared = TypeVar("_Compared", _SlowProduct, _Slower)
+
+
 def check(data: StepData) -> Iterator[Finding]:
-    """Yield at most one finding, for all products; a prediction's times are the model's own."""
+    """Yield at most two findings; a prediction's times are the model's own."""
     if data.basis is Basis.PREDICTED:
         return
     chip = chip_of(data)
     slow = _alone(data, list(_slow(data, chip))) if chip else []
-    if chip is None or not slow:
-        return
+    if chip is not None and slow:
+        yield _behind_the_model(data, chip, slow)
+    yield from _unequal(data, {(op.ran.row["program"], op.ran.row["op"]) for op in slow})
+
+
+def _behind_the_model(data: StepData, chip: Chip, slow: list[_SlowProduct]) -> Finding:
     slow.sort(key=lambda product: -product.saves.high)
     total = sum(product.ran.ms for product in slow)
     saves = Range(
@@ -122,7 +150,7 @@ def check(data: StepData) -> Iterator[Finding]:
     what, noun = "matrix products slower than expected for their shapes", "product"
     if not all(product.gemms for product in slow):
         what, noun = "operations slower than XLA estimates", "operation"
-    yield Finding(
+    return Finding(
         code=CODE,
         title=f"{what} take {ms_text(total)} per step",
         detail=(
@@ -137,6 +165,65 @@ def check(data: StepData) -> Iterator[Finding]:
         remedy=_remedy(data, slow),
         doubt="a chip below its nominal clock slows all products alike",
     )
+
+
+def _unequal(data: StepData, told: set[tuple[int, str]]) -> Iterator[Finding]:
+    """Yield a finding for products that are slower than others of their size and type."""
+    if on_virtual_devices(data.timeline):  # they take cores from each other
+        return
+    long = (pl.col("category") == "matmul") & (pl.col("share") > _LEAST_SHARE)
+    alike: dict[object, list[ExecutedOp]] = {}
+    for product in executed_ops(data, long & (pl.col("flops") > 0)):
+        size = _size(product)
+        if size is not None and (product.row["program"], product.row["op"]) not in told:
+            alike.setdefault(size, []).append(product)
+    slower: list[_Slower] = []
+    for products in alike.values():
+        best = min(products, key=lambda product: product.once_ms)
+        found = [it for it in products if it.once_ms > _UNEQUAL * best.once_ms]
+        slower += [_Slower(it, best) for it in found]
+    slower = sorted(_alone(data, slower), key=lambda it: -it.lost_ms)
+    lost = sum(it.lost_ms for it in slower)
+    if not slower or lost <= _WORTH * data.step_ms:
+        return
+    first = slower[0]
+    flops = float(first.ran.row["flops"])
+    yield Finding(
+        code=CODE,
+        title=f"matrix products of equal size at unequal rates lose {ms_text(lost)} per step",
+        detail=(
+            f"{counted_noun(len(slower), 'product')}; of {flops / 1e9:,.3g} GFLOP,"
+            f" {place_of(first.ran.row)} takes {first.ran.once_ms:,.3f} ms"
+            f" ({flops / first.ran.once_ms / 1e9:,.0f} TFLOP/s), {place_of(first.best.row)}"
+            f" {first.best.once_ms:,.3f} ms ({flops / first.best.once_ms / 1e9:,.0f} TFLOP/s)"
+        ),
+        saves_ms=Range(0.0, lost),
+        takes_ms=sum(it.ran.ms for it in slower),
+        basis=Basis.RULE_OF_THUMB,
+        evidence=evidence_of(data, (it.ran for it in slower)),
+        remedy=advise(
+            data,
+            "compare their kernels and layouts: let XLA autotune both the library and Triton, store"
+            " weights in the order in which the fast one reads them, and look at what the slow one"
+            " also does (a fused conversion, a gradient summed in float32)",
+        ),
+        doubt="products that sum along another dimension, or read more beside it, may be slower",
+    )
+
+
+def _size(product: ExecutedOp) -> object | None:
+    """Return what products have in common that should take as long as each other.
+
+    As many FLOPs, such as a layer's product and the two of its gradients, whether split into parts
+    of the sum (split-K) or not, if all dimensions are long: a product with a short one is bound by
+    memory, in one order of its dimensions more than in another.
+    """
+    from counterpoint.cost.compute import gemms
+
+    found = tuple(gemms(product.program, product.instruction))
+    if not found or any(min(gemm.m, gemm.n, gemm.k) < _LONG for gemm in found):
+        return None
+    return tuple((gemm.dtype, gemm.flops) for gemm in found)
 
 
 def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
@@ -177,7 +264,7 @@ def _on_tpu(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
             yield _SlowProduct(ran, products, price)
 
 
-def _alone(data: StepData, slow: list[_SlowProduct]) -> list[_SlowProduct]:
+def _alone(data: StepData, slow: list[_Compared]) -> list[_Compared]:
     """Drop products that a collective slows down."""
     if not slow:
         return []

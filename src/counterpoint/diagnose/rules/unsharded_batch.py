@@ -108,7 +108,6 @@ _PARTS: Final = (0.5, 3.0)
 """
 _NAMED: Final = 3
 _PRODUCTS: Final = ("matmul", "attention", "convolution")
-_WORK: Final = (Phase.FORWARD, Phase.BACKWARD, Phase.REMAT)
 _NOT_WORK: Final = ("collective", "control", "host")
 
 
@@ -185,7 +184,7 @@ def _on_the_batch(data: StepData, spread: Replication) -> Iterator[ExecutedOp]:
     """Yield what the forward and the backward pass compute from data of the batch."""
     own = pl.col("program") == data.timeline.step_program
     for ran in executed_ops(data, own & ~pl.col("category").is_in(_NOT_WORK)):
-        if ran.row["phase"] in _WORK and spread.depends_on_batch(ran.instruction):
+        if ran.row["phase"] != Phase.OPTIMIZER and spread.depends_on_batch(ran.instruction):
             yield ran
 
 

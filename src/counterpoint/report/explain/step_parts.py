@@ -54,7 +54,7 @@ def parts_section(
 def _phases(phases: Phases | None) -> Fact:
     """Return the busy time by phase; empty phases are omitted."""
     if phases is None:
-        return Fact("phases", f"{units.UNKNOWN} (not recorded for any op)")
+        return Fact("phases", f"{units.UNKNOWN} (no op is named by autodiff)")
     parts = {
         "forward": phases.forward_ms,
         "backward": phases.backward_ms,
