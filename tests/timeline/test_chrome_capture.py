@@ -38,19 +38,40 @@ with jax.profiler.trace(sys.argv[1]):
 """
 
 
+LARGE = """
+import sys, jax, jax.numpy as jnp
+
+@jax.jit
+def train(w):
+    return jax.grad(lambda w: (jnp.tanh(jnp.tanh(w @ w) @ w) ** 2).mean())(w)
+
+w = train(jnp.ones((768, 768)) / 768).block_until_ready()
+with jax.profiler.trace(sys.argv[1]):
+    for step in range(6):
+        with jax.profiler.StepTraceAnnotation("train", step_num=step):
+            w = train(w).block_until_ready()
+"""
+
+
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, Recording]:
     """What both readers make of one capture on 8 virtual CPU devices."""
+    return captured(PROGRAM, 8, tmp_path_factory)
+
+
+def captured(
+    program: str, devices: int, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Recording, Recording]:
     if find_spec("jax") is None:
         pytest.skip("jax is not installed, so nothing can be captured")
     directory = tmp_path_factory.mktemp("capture")
     environment = {
         **os.environ,
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
         "JAX_PLATFORMS": "cpu",
     }
     subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(directory)],
+        [sys.executable, "-c", program, str(directory)],
         env=environment,
         check=True,
         capture_output=True,
@@ -69,6 +90,15 @@ def test_spans_agree_to_the_picosecond(recordings: tuple[Recording, Recording]) 
     trace, plane = map(wide, recordings)
     assert len(trace) > 100
     # The trace keeps program ids to itself, and writes a length of zero as one picosecond.
+    trace, plane = trace.drop("program_key"), plane.drop("program_key")
+    plane = plane.with_columns(plane["dur_ps"].clip(1))
+    assert_frame_equal(trace, plane, check_row_order=False)
+
+
+@pytest.mark.smoke
+def test_ops_that_outlast_their_events_agree(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Large products go on after their events, until marks that only the op's name pairs."""
+    trace, plane = map(wide, captured(LARGE, 1, tmp_path_factory))
     trace, plane = trace.drop("program_key"), plane.drop("program_key")
     plane = plane.with_columns(plane["dur_ps"].clip(1))
     assert_frame_equal(trace, plane, check_row_order=False)

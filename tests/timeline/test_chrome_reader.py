@@ -144,7 +144,40 @@ def test_ops_on_host_threads_belong_to_virtual_cpu_devices() -> None:
     events = recording.host_events.select("name", "start_ps", "dur_ps").rows()
     named = [(recording.host_names[name], start, length) for name, start, length in events]
     assert sorted(named) == [("$pjit.py:10 call", 1_000_000, 5_000_000), ("train", 0, 50_000_000)]
-    assert any(note.startswith("2 book-keeping marks") for note in recording.notes)
+    assert any(note.startswith("1 book-keeping marks") for note in recording.notes)
+
+
+def test_an_op_lasts_until_its_end_is_marked_where_no_other_of_its_name_runs() -> None:
+    def op(at: float, tid: int, device: int, run: str = "7") -> Event:
+        where = {"hlo_op": "dot.1", "hlo_module": "jit_f", "device_ordinal": str(device)}
+        return span((701, tid), at, 2, "dot.1", **where, run_id=run)
+
+    def end(at: float, tid: int) -> Event:
+        return span((701, tid), at, 0.5, "end: dot.1")
+
+    waits = "ThunkExecutor::Execute (wait for completion)"
+    recording = read_trace_json(
+        text_of(
+            [
+                process(701, "/host:CPU"),
+                *(thread(701, number, f"pool/{number}") for number in (1, 2, 3)),
+                op(10, 1, 0),
+                end(100, 2),  # by another thread
+                op(200, 1, 0),
+                end(202.1, 1),  # at once
+                op(300, 1, 0),
+                op(310, 2, 1),  # at the same time on another device: which ends first?
+                end(390, 3),
+                end(400, 3),
+                op(500, 1, 0, "8"),
+                span((701, 3), 490, 60, waits, run_id="8"),  # no op outlasts its run
+                end(580, 2),
+            ]
+        ),
+        "cpu.trace.json",
+    )
+    spans = [(at // 1_000_000, ps // 1_000_000) for *_, at, ps in spans_of(recording)]
+    assert sorted(spans) == [(10, 90), (200, 2), (300, 2), (310, 2), (500, 50)]
 
 
 def test_threads_without_xla_names_hold_work_only_where_none_has_such_a_name() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, cast
 
@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.timeline.chrome.ends import until_their_ends
 from counterpoint.timeline.chrome.kineto import host_event_name, sent_data
 from counterpoint.timeline.chrome.roles import (
     GPU_ANNOTATION,
@@ -24,7 +25,18 @@ from counterpoint.timeline.chrome.roles import (
     role_of,
     step_of_kind,
 )
-from counterpoint.timeline.chrome.tracks import NO_RUN, EventKind, ThreadKey, Tracks, integer
+from counterpoint.timeline.chrome.tracks import (
+    DURATION,
+    KIND,
+    NO_RUN,
+    RUN,
+    START,
+    EventKind,
+    Rows,
+    ThreadKey,
+    Tracks,
+    integer,
+)
 from counterpoint.timeline.megascale import (
     NUMBERS,
     TRANSFER_EVENTS,
@@ -43,11 +55,6 @@ from counterpoint.timeline.recording import (
     SPANS,
     TIMELINE_COLUMNS,
 )
-
-Rows = NDArray[np.int64]
-"""The columns of an event in a track: kind, run, start, duration."""
-
-KIND, RUN, START, DURATION = range(4)
 
 _MOST: Final = 1 << 16  # devices and lines are numbered by UInt16
 
@@ -341,9 +348,13 @@ def sort_tracks(tracks: Tracks, *, ours: bool = False) -> tuple[Columns, tuple[s
     for track in tracks.rows:
         threads[track[0]].add(tracks.thread(track))
     naming = {process: naming_of(names) for process, names in threads.items()}
+    events: Mapping[ThreadKey, Rows] = {
+        track: np.frombuffer(rows, np.int64).reshape(-1, 4) for track, rows in tracks.rows.items()
+    }
+    events = until_their_ends(tracks, kinds, events)
     for track in sorted(tracks.rows, key=lambda track: _order(tracks, track)):
         process, thread = _sane_text(tracks.process(track)), _sane_text(tracks.thread(track))
-        rows: Rows = np.frombuffer(tracks.rows[track], np.int64).reshape(-1, 4)
+        rows = events[track]
         role = role_of(process, thread, naming[track[0]])
         device = device_of_process(process)
         if process == MEGASCALE:

@@ -17,16 +17,25 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, NamedTuple, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from counterpoint.timeline.chrome.stream import CutOff, Event, TraceClock, duration_ps
+from counterpoint.timeline.late_ends import END
 from counterpoint.timeline.megascale import NUMBERS, TEXTS, TRANSFER_PREFIXES
 
 ThreadKey = tuple[int | str, int | str]
 """Process and thread."""
 
+Rows = NDArray[np.int64]
+"""The columns of an event in a track: kind, run, start, duration."""
+
+KIND, RUN, START, DURATION = range(4)
+
 NO_RUN: Final = -(1 << 63)
 
-# Marks written by the thread pool: zero-length, half of all events of a CPU trace.
-_BOOKKEEPING: Final = ("ThreadpoolListener::", "end: ")
+# Marks written by the thread pool, without a length.
+_BOOKKEEPING: Final = "ThreadpoolListener::"
 
 _ARGS: Final = (
     *("hlo_op", "hlo_module", "program_id", "device_ordinal", "step_num", "hlo_category", "tf_op"),
@@ -79,6 +88,10 @@ class Tracks:
     process_names: dict[int | str, str] = field(default_factory=dict[int | str, str])
     thread_names: dict[ThreadKey, str] = field(default_factory=dict[ThreadKey, str])
     rows: dict[ThreadKey, array[int]] = field(default_factory=dict[ThreadKey, "array[int]"])
+    ends: dict[ThreadKey, array[int]] = field(default_factory=dict[ThreadKey, "array[int]"])
+    """Marks of ends of ops, half of all events of a CPU trace: the op's name, and the time."""
+    ended: dict[str, int] = field(default_factory=dict[str, int])
+    """The numbers of names in `ends`."""
     kinds: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
     ours: bool = False  # the trace was written from a Timeline
     complete: int = 0  # events of phase X
@@ -116,6 +129,9 @@ def gather(events: Iterable[Event], *, ours: bool = False) -> Tracks:
                     tracks.bookkeeping += 1
                     continue
                 start = clock.start_ps(event.get("ts"))
+                if isinstance(name, str) and name.startswith(END):
+                    _end(tracks, event, name.removeprefix(END), start)
+                    continue
                 _put(tracks, event, start, duration_ps(event.get("dur")))
             elif phase == "M":
                 _name(tracks, event)
@@ -160,6 +176,15 @@ def _put(tracks: Tracks, event: Event, start: int | None, duration: int | None) 
     if rows is None:
         rows = tracks.rows[process, thread] = array("q")
     rows.extend((number, run, start, duration))
+
+
+def _end(tracks: Tracks, event: Event, op: str, at: int | None) -> None:
+    process, thread = event.get("pid", 0), event.get("tid", 0)
+    if at is None or not isinstance(process, int | str) or not isinstance(thread, int | str):
+        tracks.unreadable += 1
+        return
+    number = tracks.ended.setdefault(op, len(tracks.ended))
+    tracks.ends.setdefault((process, thread), array("q")).extend((number, at))
 
 
 def _carried(name: object, args: Mapping[str, object]) -> object:

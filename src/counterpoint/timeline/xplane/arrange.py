@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core.columns import distinct
 from counterpoint.core.frozen import frozen
+from counterpoint.timeline.late_ends import over_at, paired_at_once
 from counterpoint.timeline.xplane import native
 from counterpoint.timeline.xplane.events import Events, EventSelection, Stat
 from counterpoint.timeline.xplane.lines import Compiled
@@ -175,11 +176,9 @@ def _late_ends(
     if producer is None or consumer is None:
         return LateEnds(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS)
     work, marks = np.flatnonzero(on_device), np.flatnonzero(ended != _NONE)
-    before = np.searchsorted(work, marks) - 1
-    last = work[np.maximum(before, 0)] if len(work) else np.zeros(len(marks), np.int64)
-    over = start[last] + events.duration_ps[last] + native.AT_ONCE_PS
-    at_once = (before >= 0) & (events.metadata[last] == ended[marks]) & (start[marks] <= over)
-    at_once &= producer.known[last]
+    at_once, before = paired_at_once(start, events.duration_ps, events.metadata, ended, work, marks)
+    if len(work):
+        at_once &= producer.known[work[np.maximum(before, 0)]]
     of_mark = np.flatnonzero(at_once)
     _, first = np.unique(before[of_mark], return_index=True)
     paired = of_mark[first]
@@ -187,28 +186,8 @@ def _late_ends(
     row = row[producer.known[work[row]]]
     late = np.delete(marks, paired)
     late = late[consumer.known[late]]
-    over_ps = _over(start, events.duration_ps, ended, late)
+    over_ps = over_at(start, events.duration_ps, ended, late)
     return LateEnds(row, producer.value[work[row]], over_ps, consumer.value[late])
-
-
-def _over(start: Longs, duration: Longs, ended: Longs, marks: Longs) -> Longs:
-    """Return when ops were over whose ends are marked there.
-
-    What waits for an op runs at its end, on the thread that then marks it: if a thread has been
-    doing one thing after the other until the mark, the op was over when it began with them.
-    """
-    own = np.flatnonzero(ended == _NONE)
-    before = np.searchsorted(own, marks) - 1
-    if not len(own):
-        return start[marks]
-    began, until = start[own], np.maximum.accumulate(start[own] + duration[own])
-    fresh = np.append(0, np.flatnonzero(began[1:] > until[:-1] + native.AT_ONCE_PS) + 1)
-    last = np.maximum(before, 0)
-    first = fresh[np.searchsorted(fresh, last, side="right") - 1]
-    bounds = np.stack([first, last + 1], axis=1).ravel()
-    since = np.minimum.reduceat(np.append(began, 0), bounds)[::2] if len(marks) else _NO_ROWS
-    goes_on = (before >= 0) & (start[marks] <= until[last] + native.AT_ONCE_PS)
-    return np.where(goes_on, since, start[marks])
 
 
 def _markers(

@@ -39,9 +39,6 @@ _MOST_THREADS: Final = 4
 KEPT, LEFT_OUT, END = 0, 1, 2
 """What events of a metadata id are; of an END, the id of its op is added."""
 
-AT_ONCE_PS: Final = 5_000_000
-"""An op's mark of its end that comes no later than this after its event adds nothing."""
-
 NAMED, SPELLED = 1, 2
 """Kinds of values besides numbers: the id of a text, and the position of a text in the batch."""
 

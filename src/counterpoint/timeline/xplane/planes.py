@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import LENGTH, VARINT, Malformed, fields, varint
 from counterpoint.hlo import Message, message_classes
+from counterpoint.timeline.late_ends import END
 from counterpoint.timeline.model import Device
 from counterpoint.timeline.xplane.events import EVENTS_TAG, Events, EventSelection, Stat, Strings
 from counterpoint.timeline.xplane.python_samples import SAMPLE, THREAD
@@ -56,11 +57,6 @@ MEMORY_STATS: Final = frozenset(
 
 _BOOKKEEPING: Final = "ThreadpoolListener::"
 """Marks of thread pools, without a length."""
-
-_END: Final = "end: "
-"""The mark of the end of a CPU device's op: its event is over when the thread that started it goes
-on, while other threads still work on it. Half of all events of a CPU profile are such marks.
-"""
 
 _MOST_OPS: Final = 1 << 30
 """Metadata ids of ops are below this: the decoder's table has 32 bits."""
@@ -175,16 +171,16 @@ class Plane:
         """Return what to read of the plane's events: these stats, without book-keeping marks."""
         ids = {event.name: key for key, event in self.event_names.items()}
         ends = {
-            key: ids[name.removeprefix(_END)]
+            key: ids[name.removeprefix(END)]
             for name, key in ids.items()
-            if name.startswith(_END) and 0 <= ids.get(name.removeprefix(_END), -1) < _MOST_OPS
+            if name.startswith(END) and 0 <= ids.get(name.removeprefix(END), -1) < _MOST_OPS
         }
         return EventSelection(
             stats={self.stat_ids[name]: name for name in stats if name in self.stat_ids},
             skipped=frozenset(
                 key
                 for key, event in self.event_names.items()
-                if event.name.startswith((_BOOKKEEPING, _END, SAMPLE, THREAD)) and key not in ends
+                if event.name.startswith((_BOOKKEEPING, END, SAMPLE, THREAD)) and key not in ends
             ),
             ends=ends,
         )

@@ -27,6 +27,7 @@ import polars as pl
 from counterpoint.core import InputError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.wire import Malformed
+from counterpoint.timeline.late_ends import WAIT
 from counterpoint.timeline.megascale import PLANE as _MEGASCALE
 from counterpoint.timeline.model import EmbeddedProgram
 from counterpoint.timeline.recording import EXECUTE, Recording
@@ -80,9 +81,6 @@ _HOST_STATS: Final = (
     *sorted(MEMORY_STATS),
 )
 _PROTO_STATS: Final = ("Hlo Proto", "HLO Proto")
-
-_WAITS: Final = "ThunkExecutor::Execute (wait for completion)"
-"""An event of a CPU device's client: it ends when all ops of a run have."""
 
 _SINCE_1970_NS: Final = 10**17  # 1973: longer than any time since a machine or a profiler started
 
@@ -405,7 +403,7 @@ def _read_host(
         for key, event in plane.event_names.items()
         if (found := EXECUTE.match(event.name))
     }
-    waits = {key for key, event in plane.event_names.items() if event.name == _WAITS}
+    waits = {key for key, event in plane.event_names.items() if event.name == WAIT}
     launching = plane.selection_of(modules.keys() | waits, ("run_id",))
     sampled = {key for key, event in plane.event_names.items() if event.name in (SAMPLE, THREAD)}
     sampling = plane.selection_of(sampled, STATS)
