@@ -33,6 +33,7 @@ from counterpoint.diagnose.other_frameworks import in_neutral_words
 from counterpoint.diagnose.outliers import outlier_notes, outliers
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import Selection, require_devices, select
+from counterpoint.diagnose.slow_steps import without_slow
 from counterpoint.diagnose.step import (
     Breakdown,
     Phases,
@@ -265,7 +266,11 @@ def _explained(
     context: Context,
     stopwatch: Stopwatch,
 ) -> Explanation:
-    selection = select(timeline, step=step, devices=devices)
+    every = StepData(
+        selection=select(timeline, step=step, devices=devices), context=context, stopwatch=stopwatch
+    )
+    # Steps that have a finding of their own are in no typical step.
+    selection = without_slow(every) if every.selection.occurrences else every.selection
     data = StepData(selection=selection, context=context, stopwatch=stopwatch)
     attributed, ops, collectives = data.attributed, data.ops, data.cached(collective_profile)
     parts = data.breakdown if selection.occurrences else None

@@ -1,14 +1,19 @@
 """Steps that differ: some are much longer than the others, or each is longer than the one before.
 
 The median step hides them by design, whether one step in a hundred is slow or every second. The
-lengths of the steps tell: those of the short ones lie close together, and between them and the
-slow ones is a gap. What the slow ones lose is their excess over the short ones, spread over all
-steps.
+time of a step is looked at in two parts, that in which devices work and that in which they are
+idle: a noisy machine scatters the one, a hook of the host lengthens the other. In each part, the
+values of the short steps lie close together, and between them and the slow ones is a gap. What the
+slow ones lose is their excess over the short ones, spread over all steps.
+
+A gap alone may be noise. So slow steps also need a cause that the others lack, a function of the
+host or a program, or a period, or else a gap far beyond the scatter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import mean, median
@@ -16,8 +21,15 @@ from typing import Final
 
 import polars as pl
 
+from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.core.frozen import frozen
-from counterpoint.diagnose.selection import PS_PER_MS, Selection
+from counterpoint.diagnose.attribution import IDLE, STATES
+from counterpoint.diagnose.environment import on_virtual_devices
+from counterpoint.diagnose.host.causes import CAUSES, IdleCause
+from counterpoint.diagnose.host.compiles import compiled_in_steps
+from counterpoint.diagnose.host.hosts import calling_line
+from counterpoint.diagnose.host.idle import WORTH, busy, idle_of
+from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.diagnose.step_data import StepData
 
 _FEWEST: Final = 5
@@ -28,7 +40,16 @@ _SHORT: Final = 0.3
 
 _GAP_OF_STEP: Final = 0.05
 _GAP_OF_SCATTER: Final = 1.5
-"""The gap is at least this share of a short step, and of how far short steps lie apart."""
+"""The gap is at least this share of a median step, and of how far short steps lie apart."""
+
+_FAR: Final = 4.0
+"""A gap of so many times the scatter needs no cause, on devices that nothing else uses."""
+_VERY_FAR: Final = 10.0
+_STEPS_LONG: Final = 2.0
+"""Where other programs share the cores, it is so many times the scatter, and so many steps long."""
+
+_OFTEN: Final = 3
+"""So many slow steps show that a period is none by chance."""
 
 _GROWTH: Final = 0.2
 """Steps grow if the last third is longer than the first by this share."""
@@ -36,21 +57,62 @@ _GROWTH: Final = 0.2
 _ORDERED: Final = 0.9
 """Share of pairs of steps of which the later is longer, if steps grow."""
 
+_APART: Final = 24
+"""Most slow steps that are looked into one by one."""
+_ENOUGH: Final = 20
+"""Short steps that tell what is usual."""
 
-@frozen
+_PYTHON: Final = "$"
+"""Begins the names of recorded Python functions."""
+
+_LAUNCHES: Final = re.compile(r"PjitFunction\(")
+"""Calls of jitted functions, which tell nothing of the host."""
+
+_BY_LENGTH: Final = 1.2
+"""Builds of a function differ in length if the longest takes so many times as long."""
+
+_RUNTIMES: Final = frozenset(
+    (
+        IdleCause.BLOCKED,
+        IdleCause.RUNTIME,
+        IdleCause.DISPATCH,
+        IdleCause.LAUNCHING,
+        IdleCause.OTHERS,
+        IdleCause.DEVICE,
+        IdleCause.UNMATCHED,
+        IdleCause.UNKNOWN,
+    )
+)
+"""Causes that a thread which the system stops for a while shows, too."""
+
+
+@frozen(kw_only=True)
 class SlowSteps:
-    """The slow ones of the steady steps, with their excess over a short step in milliseconds."""
+    """Slow ones of the steady steps that have one cause, with their excess in milliseconds."""
 
-    longer_ms: Mapping[int, float]
-    short_ms: float  # median of the short ones
+    longer_ms: Mapping[int, float]  # of the part of the step that differs
+    usual: tuple[int, ...]  # steps that are not slow
+    short_ms: float  # median length of those
     mean_ms: float  # of all
     count: int  # of all
     period: int | None  # every so many steps one is slow
+    by_host: bool  # devices are idle longer, else they work longer
+    state: str = IDLE  # what devices do longer
+    cause: IdleCause | None = None
+    function: str | None = None  # an event of the host that the others lack
+    programs: tuple[str, ...] = ()  # programs that only these run
 
     @property
     def lost_ms(self) -> float:
-        """What a step loses on average."""
+        """What a step loses on average: of those that come at a fixed distance, in the long run."""
+        if self.period is not None:
+            return self.excess_ms / self.period
         return sum(self.longer_ms.values()) / self.count
+
+    @property
+    def excess_ms(self) -> float:
+        """What a slow step loses."""
+        return mean(self.longer_ms.values())
 
 
 @frozen
@@ -61,45 +123,40 @@ class Growth:
     first_ms: float
     last_ms: float
     mean_ms: float
+    by_host: bool  # devices are idle for longer and longer
 
 
-def slow_steps(data: StepData) -> SlowSteps | None:
-    """Return the slow steps; None if there are none, or if one step was requested."""
-    if data.selection.step is not None:
-        return None
-    lengths = step_lengths(data.selection)
-    limit = _limit(sorted(lengths.values()))
-    if limit is None or growth(data) is not None:
-        return None
-    short = median(ms for ms in lengths.values() if ms < limit)
-    longer = {step: ms - short for step, ms in lengths.items() if ms >= limit}
-    return SlowSteps(
-        longer_ms=longer,
-        short_ms=short,
-        mean_ms=mean(lengths.values()),
-        count=len(lengths),
-        period=_period([*lengths], longer),
-    )
+@frozen
+class BuildLengths:
+    """Steps that run one or another build of a function, with the steps and length of each."""
+
+    function: str
+    steps: Mapping[int, tuple[int, ...]]  # by program
+    ms: Mapping[int, float]  # median length
+    mean_ms: float  # of all steps
+
+    @property
+    def lost_ms(self) -> float:
+        """By how much the mean step is longer than those of the shortest build."""
+        return max(0.0, self.mean_ms - min(self.ms.values()))
 
 
-def growth(data: StepData) -> Growth | None:
-    """Return by how much steps grow, if nearly each is longer than those before it."""
-    if data.selection.step is not None:
-        return None
-    lengths = [*step_lengths(data.selection).values()]
-    if len(lengths) < _FEWEST:
-        return None
-    pairs = [(a, b) for i, a in enumerate(lengths) for b in lengths[i + 1 :]]
-    third = max(1, len(lengths) // 3)
-    first, last = median(lengths[:third]), median(lengths[-third:])
-    if last < (1 + _GROWTH) * first or sum(b > a for a, b in pairs) < _ORDERED * len(pairs):
-        return None
-    slopes = sorted(
-        (lengths[j] - lengths[i]) / (j - i)
-        for i in range(len(lengths))
-        for j in range(i + 1, len(lengths))
-    )
-    return Growth(median(slopes), lengths[0], lengths[-1], mean(lengths))
+@frozen(eq=False)
+class _Parts:
+    """The milliseconds of each steady step, mean over devices, and the gaps of each device."""
+
+    length: Mapping[int, float]
+    idle: Mapping[int, float]
+    windows: pl.DataFrame  # of the steady steps, by device
+    gaps: Mapping[int, Intervals]
+
+
+def slow_steps(data: StepData) -> tuple[SlowSteps, ...]:
+    """Return the slow steps by cause, the largest loss first; none if one step was requested."""
+    if data.selection.step is not None or growth(data) is not None:
+        return ()
+    found = [*_slow_by_host(data), *_slow_by_devices(data)]
+    return tuple(sorted(found, key=lambda slow: -slow.lost_ms))
 
 
 def step_lengths(selection: Selection) -> dict[int, float]:
@@ -115,23 +172,343 @@ def step_lengths(selection: Selection) -> dict[int, float]:
     return dict(lengths.iter_rows())
 
 
-def _limit(lengths: Sequence[float]) -> float | None:
-    """Return the length from which on a step is slow; `lengths` are sorted.
+def growth(data: StepData) -> Growth | None:
+    """Return by how much steps grow, if nearly each is longer than those before it."""
+    if data.selection.step is not None:
+        return None
+    parts = data.cached(_parts)
+    lengths = [*parts.length.values()]
+    if len(lengths) < _FEWEST:
+        return None
+    idle = [*parts.idle.values()]
+    third = max(1, len(lengths) // 3)
+    first, last = median(lengths[:third]), median(lengths[-third:])
+    rise = median(idle[-third:]) - median(idle[:third])
+    for values, by_host in ((idle, True), (lengths, False)):
+        grew = rise if by_host else last - first
+        if grew >= _GROWTH * first and _in_order(values):
+            slopes = _slopes(values)
+            return Growth(
+                per_step_ms=median(slopes),
+                first_ms=first,
+                last_ms=last,
+                mean_ms=mean(lengths),
+                by_host=by_host or rise > (last - first) / 2,
+            )
+    return None
 
-    The widest gap divides short from slow steps, if it is wide enough; then it is looked whether
-    one among the short ones divides them, too: slow steps may be of several kinds.
+
+def _in_order(values: Sequence[float]) -> bool:
+    pairs = [(a, b) for i, a in enumerate(values) for b in values[i + 1 :]]
+    return sum(b > a for a, b in pairs) >= _ORDERED * len(pairs)
+
+
+def _slopes(values: Sequence[float]) -> list[float]:
+    count = len(values)
+    return [(values[j] - values[i]) / (j - i) for i in range(count) for j in range(i + 1, count)]
+
+
+def build_lengths(data: StepData) -> BuildLengths | None:
+    """Return how long steps take that run one or another build of the step's function."""
+    timeline, parts = data.timeline, data.cached(_parts)
+    main = timeline.step_program
+    if data.selection.step is not None or main is None:
+        return None
+    name = timeline.programs[main].name
+    builds = [at for at, program in enumerate(timeline.programs) if program.name == name]
+    runs = (
+        timeline.runs.filter(
+            pl.col("program").is_in(builds) & pl.col("step").is_in([*parts.length])
+        )
+        .group_by("step")
+        .agg(pl.col("program").unique().sort())
+        .sort("step")
+    )
+    steps: dict[int, list[int]] = {}
+    for step, programs in runs.iter_rows():
+        if len(programs) != 1:
+            return None  # it is one step of several builds, as of two networks
+        steps.setdefault(programs[0], []).append(step)
+    again = {program: tuple(own) for program, own in steps.items() if len(own) > 1}
+    if len(again) < 2:
+        return None
+    works = {
+        program: [parts.length[step] - parts.idle[step] for step in own]
+        for program, own in again.items()
+    }
+    typical = {program: median(values) for program, values in works.items()}
+    shortest, longest = (
+        sorted(works[choose(typical, key=lambda it: typical[it])]) for choose in (min, max)
+    )
+    # Nearly all of the longest are longer than nearly all of the shortest.
+    apart = longest[len(longest) // 4] > shortest[-1 - len(shortest) // 4]
+    if not apart or max(typical.values()) < _BY_LENGTH * min(typical.values()):
+        return None
+    ms = {program: median(parts.length[step] for step in own) for program, own in again.items()}
+    return BuildLengths(name, again, ms, mean(parts.length.values()))
+
+
+def _parts(data: StepData) -> _Parts:
+    """Return lengths and idle time of all steady steps."""
+    selection = data.selection
+    timeline = selection.timeline
+    windows = timeline.steps.filter(
+        pl.col("steady") & pl.col("device").is_in(selection.devices)
+    ).sort("device", "start_ps")
+    spans = device_slices(timeline.spans)
+    idle: dict[int, list[float]] = {}
+    gaps: dict[int, Intervals] = {}
+    for device, rows in device_slices(windows).items():
+        own = windows[rows]
+        start, end = own["start_ps"].to_numpy(), own["end_ps"].to_numpy()
+        works = busy(data, timeline.spans[spans.get(device, slice(0, 0))])
+        gaps[device] = union(start, end) - works
+        taken = gaps[device].covered(start, end).tolist()
+        for step, ps in zip(own["step"].to_list(), taken, strict=True):
+            idle.setdefault(step, []).append(ps / PS_PER_MS)
+    lengths = step_lengths(selection)
+    return _Parts(lengths, {step: mean(idle[step]) for step in lengths}, windows, gaps)
+
+
+@frozen
+class _Candidates:
+    """Steps whose value is beyond a gap, with their excess; `far` is the gap by the scatter."""
+
+    longer_ms: Mapping[int, float]
+    usual: tuple[int, ...]
+    gap_ms: float
+    scatter_ms: float
+
+
+def _candidates(values: Mapping[int, float], step_ms: float) -> _Candidates | None:
+    """Return the steps beyond the widest gap in these values, if it is wide enough.
+
+    Then it is looked whether a gap among the short ones divides them, too: slow steps may be of
+    several kinds.
     """
-    fewest = max(2, round(_SHORT * len(lengths)))
-    limit, short = None, lengths
-    while len(short) > fewest and len(lengths) >= _FEWEST:
+    ordered = sorted(values.values())
+    fewest = max(2, round(_SHORT * len(ordered)))
+    short, gap, found = ordered, 0.0, False
+    while len(short) > fewest and len(ordered) >= _FEWEST:
         gaps = [above - below for below, above in pairwise(short)]
         count = max(range(fewest, len(short)), key=lambda count: gaps[count - 1])
         near = short[:count]
-        least = max(_GAP_OF_STEP * median(near), _GAP_OF_SCATTER * (near[-1] - near[0]))
-        if gaps[count - 1] <= least:
+        if gaps[count - 1] <= max(_GAP_OF_STEP * step_ms, _GAP_OF_SCATTER * (near[-1] - near[0])):
             break
-        limit, short = short[count], near
-    return limit
+        short, gap, found = near, gaps[count - 1], True
+    if not found:
+        return None
+    usual = median(short)
+    return _Candidates(
+        longer_ms={step: ms - usual for step, ms in values.items() if ms > short[-1]},
+        usual=tuple(step for step, ms in values.items() if ms <= short[-1]),
+        gap_ms=gap,
+        scatter_ms=short[-1] - short[0],
+    )
+
+
+def _slow_by_host(data: StepData) -> Iterator[SlowSteps]:
+    """Yield the steps in which devices are idle longer, by what the host does then."""
+    parts = data.cached(_parts)
+    if len(parts.length) < _FEWEST:
+        return
+    compiling = compiled_in_steps(data)
+    compiled = compiling.steps if compiling is not None else frozenset[int]()
+    left = dict(parts.idle)
+    for function, ms in _rare_functions(data, parts, compiled):
+        usual = tuple(step for step in parts.length if step not in ms)
+        yield _by_host(data, parts, ms, usual, function)
+        left = {step: idle - ms.get(step, 0.0) for step, idle in left.items()}
+    step_ms = median(parts.length.values())
+    found = _candidates(left, step_ms)
+    if found is None:
+        return
+    slow = {step: ms for step, ms in found.longer_ms.items() if step not in compiled}
+    by_cause: dict[IdleCause, list[int]] = {}
+    usual_idle = all_of(data, _some(found.usual)).cached(idle_of)
+    for step in slow if len(slow) <= _APART else ():
+        idle = all_of(data, (step,)).cached(idle_of)
+        cause = max(CAUSES, key=lambda it: idle.ms(it) - usual_idle.ms(it))
+        by_cause.setdefault(cause, []).append(step)
+    if len(slow) > _APART:
+        idle = all_of(data, _some([*slow])).cached(idle_of)
+        by_cause = {max(CAUSES, key=lambda it: idle.ms(it) - usual_idle.ms(it)): [*slow]}
+    for cause, steps in by_cause.items():
+        period = _period([*parts.length], steps)
+        if _is_far(data, found, period, len(steps), step_ms, explained=cause not in _RUNTIMES):
+            yield _by_host(data, parts, {step: slow[step] for step in steps}, found.usual, None)
+
+
+def _some(steps: Sequence[int]) -> Sequence[int]:
+    return steps[:: max(1, len(steps) // _ENOUGH)]
+
+
+def _by_host(
+    data: StepData,
+    parts: _Parts,
+    longer_ms: Mapping[int, float],
+    usual: Sequence[int],
+    function: str | None,
+) -> SlowSteps:
+    idle = all_of(data, _some([*longer_ms])).cached(idle_of)
+    usually = all_of(data, _some(usual)).cached(idle_of)
+    return SlowSteps(
+        longer_ms=longer_ms,
+        usual=tuple(usual),
+        short_ms=median(parts.length[step] for step in usual),
+        mean_ms=mean(parts.length.values()),
+        count=len(parts.length),
+        period=_period([*parts.length], longer_ms),
+        by_host=True,
+        cause=max(CAUSES, key=lambda it: idle.ms(it) - usually.ms(it)),
+        function=function,
+    )
+
+
+def _rare_functions(
+    data: StepData, parts: _Parts, compiled: Collection[int]
+) -> Iterator[tuple[str, Mapping[int, float]]]:
+    """Yield events of launching threads in which devices are idle, and that most steps lack.
+
+    With the idle milliseconds of each step that has one. What lies around it, as the loop itself or
+    a loader that only sometimes opens a file, is in nearly all steps, so it is not yielded; of what
+    lies within it, only the outermost is.
+    """
+    least_ps = int(_GAP_OF_STEP * median(parts.length.values()) * PS_PER_MS)
+    events, names = data.timeline.host_events, data.timeline.host_names
+    most = (1 - _SHORT) * len(parts.length)
+    least_ms = WORTH * sum(parts.length.values())
+    for host, devices in _devices_of_hosts(data, parts).items():
+        of_host = events.filter(pl.col("host") == host)
+        line = calling_line(of_host, names)
+        own = of_host.filter(pl.col("line") == line) if line is not None else of_host.clear()
+        long = own.filter(pl.col("dur_ps") >= least_ps)["name"].unique()
+        candidates = own.filter(pl.col("name").is_in(long.implode()))
+        found: list[tuple[float, int, dict[int, float], Intervals]] = []
+        for (name,), rows in candidates.group_by("name", maintain_order=True):
+            number = int(str(name))
+            if _LAUNCHES.match(names[number]):
+                continue
+            start = rows["start_ps"].to_numpy()
+            times = union(start, start + rows["dur_ps"].to_numpy())
+            touched, ms = _in_steps(parts, devices, times)
+            ms = {step: own_ms for step, own_ms in ms.items() if step not in compiled}
+            if len(touched) <= most and sum(ms.values()) > least_ms:
+                found.append((sum(ms.values()), number, ms, times))
+        taken = EMPTY
+        for _, number, ms, times in sorted(found, key=lambda it: (-it[0], -it[3].total)):
+            if (times & taken).total < times.total / 2:
+                taken |= times
+                enough = max(ms.values()) * _GAP_OF_STEP
+                yield names[number], {step: own for step, own in ms.items() if own > enough}
+
+
+def _devices_of_hosts(data: StepData, parts: _Parts) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for device in parts.gaps:
+        found.setdefault(data.timeline.devices[device].host, []).append(device)
+    return found
+
+
+def _in_steps(
+    parts: _Parts, devices: Sequence[int], times: Intervals
+) -> tuple[set[int], dict[int, float]]:
+    """Return the steps that these times touch, and their idle time in milliseconds."""
+    touched: set[int] = set()
+    ms: dict[int, float] = {}
+    slices = device_slices(parts.windows)
+    for device in devices:
+        own = parts.windows[slices[device]]
+        start, end = own["start_ps"].to_numpy(), own["end_ps"].to_numpy()
+        idle = (times & parts.gaps[device]).covered(start, end).tolist()
+        touches = (times.covered(start, end) > 0).tolist()
+        for step, touch, ps in zip(own["step"].to_list(), touches, idle, strict=True):
+            if touch:
+                touched.add(step)
+            if ps:
+                ms[step] = ms.get(step, 0.0) + ps / PS_PER_MS / len(devices)
+    return touched, ms
+
+
+def _is_far(
+    data: StepData,
+    found: _Candidates,
+    period: int | None,
+    count: int,
+    step_ms: float,
+    *,
+    explained: bool,
+) -> bool:
+    """Return whether slow steps are no noise although no function or program shows it.
+
+    Other programs take the cores of virtual devices for a while: what the host does then is what it
+    does in all steps.
+    """
+    far = found.gap_ms >= _FAR * found.scatter_ms
+    if period is not None and count >= _OFTEN:
+        return True
+    if not on_virtual_devices(data.timeline):
+        return far or explained
+    if explained:
+        return far
+    if any(name.startswith(_PYTHON) for name in data.timeline.host_names):
+        return False
+    very_far = found.gap_ms >= _VERY_FAR * found.scatter_ms
+    return very_far and (period is not None or found.gap_ms >= _STEPS_LONG * step_ms)
+
+
+def _slow_by_devices(data: StepData) -> Iterator[SlowSteps]:
+    """Yield the steps in which devices work longer."""
+    parts = data.cached(_parts)
+    if len(parts.length) < _FEWEST or build_lengths(data) is not None:
+        return
+    step_ms = median(parts.length.values())
+    works = {step: ms - parts.idle[step] for step, ms in parts.length.items()}
+    found = _candidates(works, step_ms)
+    if found is None:
+        return
+    steps = sorted(found.longer_ms)
+    period = _period([*parts.length], steps)
+    programs = _programs(data, steps, found.usual)
+    if not programs and on_virtual_devices(data.timeline) and len(steps) < _OFTEN:
+        return  # other programs of the machine take the cores for a while
+    if not programs and not _is_far(data, found, period, len(steps), step_ms, explained=False):
+        return
+    usual = all_of(data, _some(found.usual))
+    apart = all_of(data, steps[:_APART])
+    more = {state: ms - _states(usual)[state] for state, ms in _states(apart).items()}
+    more.pop(IDLE)
+    yield SlowSteps(
+        longer_ms=found.longer_ms,
+        usual=found.usual,
+        short_ms=median(parts.length[step] for step in found.usual),
+        mean_ms=mean(parts.length.values()),
+        count=len(parts.length),
+        period=period,
+        by_host=False,
+        state=max(more, key=lambda state: more[state]),
+        programs=programs,
+    )
+
+
+def _programs(data: StepData, slow: Sequence[int], usual: Sequence[int]) -> tuple[str, ...]:
+    """Return programs that run in each slow step, and in no other, the longest first."""
+    runs = data.timeline.runs.filter(pl.col("step").is_in([*slow, *usual]))
+    took = (pl.col("end_ps") - pl.col("start_ps")).sum()
+    by_program = runs.group_by("program").agg(
+        own=pl.col("step").filter(pl.col("step").is_in([*slow])).n_unique(),
+        others=pl.col("step").filter(pl.col("step").is_in([*usual])).n_unique(),
+        took=took,
+    )
+    only = by_program.filter((pl.col("own") == len(slow)) & (pl.col("others") == 0))
+    rows = only.sort("took", "program", descending=[True, False])["program"].to_list()
+    return tuple(dict.fromkeys(data.timeline.programs[row].name for row in rows))
+
+
+def _states(of: StepData) -> dict[str, float]:
+    summed = of.attributed.group_by("state").agg(pl.col("ps").sum())
+    found = {state: ps * of.selection.scale for state, ps in summed.rows()}
+    return {str(state): found.get(str(state), 0.0) for state in (*STATES, IDLE)}
 
 
 def _period(steps: Sequence[int], slow: Collection[int]) -> int | None:
@@ -162,3 +539,14 @@ def all_of(data: StepData, steps: Collection[int]) -> StepData:
     scale = mean(own) / total if total else 0.0
     chosen = replace(selection, windows=windows, lengths_ms=own, scale=scale)
     return StepData(selection=chosen, context=data.context, stopwatch=data.stopwatch)
+
+
+def without_slow(data: StepData) -> Selection:
+    """Return the Selection without slow steps among the typical ones, if the median is none."""
+    selection = data.selection
+    slow = {step for found in slow_steps(data) for step in found.longer_ms}
+    kept = selection.windows.filter(~pl.col("step").is_in([*slow]))
+    if not slow or 2 * len(slow) >= len(selection.lengths_ms) or kept.is_empty():
+        return selection
+    total = int((kept["end_ps"] - kept["start_ps"]).sum())
+    return replace(selection, windows=kept, scale=selection.median_ms / total)

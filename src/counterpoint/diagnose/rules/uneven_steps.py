@@ -13,11 +13,16 @@ median step, so it is easily overlooked; spread over all steps it is often the l
 
 ## How it is detected
 
-Between the lengths of short and of slow steps there must be a gap of a twentieth of a short step,
-and of one and a half times the distance between the shortest and the longest of the short ones. At
-least three in ten steps are short. The saving is the excess of the slow steps, spread over all. The
-share of it in which devices are idle is attributed to the host as in STEP301 to STEP305. Steps grow
-if nine of ten pairs of steps are in order and the last third is a fifth longer than the first.
+The time in which devices work and the time in which they are idle are compared apart. Between short
+and slow steps there must be a gap of a twentieth of a median step, and of one and a half times the
+distance between the shortest and the longest of the short ones, of which there are at least three
+in ten. Since that can be noise, the slow steps must have something that the others lack, a function
+of the host or a program, or come at a fixed distance, or be far apart: by four times the scatter of
+the others, and by more on CPU devices, whose cores other programs use. The saving is the excess of
+the slow steps, spread over all; slow steps of different causes are different findings. The steps
+that differ are left out of a typical step, so no other finding counts their time. Steps that
+compile are STEP303's. Steps grow if nine of ten pairs of steps are in order and the last third is a
+fifth longer than the first.
 
 ## Example
 
@@ -55,16 +60,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import polars as pl
-
-from counterpoint.core import Basis, Range
+from counterpoint.core import Basis, Range, Unknown
 from counterpoint.core.columns import as_ranges
-from counterpoint.diagnose.attribution import IDLE, STATES
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
-from counterpoint.diagnose.host.causes import CAUSES, IdleCause
+from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.idle import IdleTime, idle_of
-from counterpoint.diagnose.slow_steps import Growth, SlowSteps, all_of, growth, slow_steps
+from counterpoint.diagnose.slow_steps import (
+    BuildLengths,
+    Growth,
+    SlowSteps,
+    all_of,
+    build_lengths,
+    growth,
+    slow_steps,
+)
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 
@@ -100,84 +111,90 @@ _REMEDIES: Final = {
     IdleCause.INPUT: "let a thread or a process prepare batches ahead, which hides a slow one",
     IdleCause.PYTHON: "do it less often, or beside the training on a thread: asynchronous"
     " checkpoints, logging and evaluation",
-    IdleCause.COMPILE: "keep shapes and static arguments the same, or compile all of them before"
-    " training",
 }
 
 
 def check(data: StepData) -> Iterator[Finding]:
-    """Yield a finding on slow steps or on steps that grow."""
+    """Yield a finding for slow steps of each cause, or one on steps that grow."""
     if data.basis is Basis.PREDICTED:
         return
     grown = growth(data)
     if grown is not None:
         yield _growing(data, grown)
         return
-    slow = slow_steps(data)
-    if slow is not None:
-        yield _slow(data, slow)
+    builds = build_lengths(data)
+    if builds is not None:
+        yield _by_build(data, builds)
+    yield from (_slow(data, slow) for slow in slow_steps(data))
 
 
 def _growing(data: StepData, grown: Growth) -> Finding:
     lost = max(0.0, grown.mean_ms - grown.first_ms)
+    who = "the host" if grown.by_host else "devices"
     return Finding(
         code=CODE,
         title=f"steps grow by {ms_text(grown.per_step_ms)} each:"
         f" {ms_text(grown.first_ms)} at first, {ms_text(grown.last_ms)} at last",
-        detail="nearly every step of the profile is longer than those before it, so the median step"
-        " depends on when the profile was taken",
-        saves_ms=Range(0.0, lost),
-        mean_step_ms=grown.mean_ms,
+        detail=f"nearly every step of the profile is longer than those before it, because {who}"
+        f" {'takes' if grown.by_host else 'take'} longer: the median step depends on when the"
+        " profile was taken",
+        # What the host does in a typical step is counted by the findings on that.
+        saves_ms=Unknown("part of what findings on the host count")
+        if grown.by_host
+        else Range(0.0, lost),
+        mean_step_ms=None if grown.by_host else grown.mean_ms,
         basis=data.basis,
-        evidence=(Evidence(what="the mean step over the first one", ms=lost),),
+        evidence=(Evidence(what="the mean step over the first ones", ms=lost),),
         remedy=Remedy("find what grows: a list, a cache without a limit, or an input that slows"),
+    )
+
+
+def _by_build(data: StepData, builds: BuildLengths) -> Finding:
+    shortest, longest = min(builds.ms.values()), max(builds.ms.values())
+    ordered = sorted(builds.ms, key=lambda program: builds.ms[program])
+    return Finding(
+        code=CODE,
+        title=f"steps take {ms_text(shortest)} to {ms_text(longest)}: {builds.function} runs as"
+        f" {len(builds.ms)} programs, for other shapes or static arguments",
+        detail="; ".join(
+            f"{counted_noun(len(builds.steps[program]), 'step')}"
+            f" ({as_ranges(builds.steps[program][:_LISTED])}) {ms_text(builds.ms[program])}"
+            for program in ordered
+        ),
+        saves_ms=Range(0.0, builds.lost_ms),
+        mean_step_ms=builds.mean_ms,
+        basis=data.basis,
+        evidence=(Evidence(what="the mean step over the shortest", ms=builds.lost_ms),),
+        remedy=Remedy(
+            "if lengths of batches differ, put those of like length together and pad less; what a"
+            " step costs per example or token tells whether the long ones are slow"
+        ),
     )
 
 
 def _slow(data: StepData, slow: SlowSteps) -> Finding:
     apart = all_of(data, slow.longer_ms)
-    usual = all_of(data, _short(data, slow))
-    excess = slow.lost_ms * slow.count / len(slow.longer_ms)
-    idle, usually = apart.cached(idle_of), usual.cached(idle_of)
-    states = _states(apart)
-    more = {state: ms - _states(usual)[state] for state, ms in states.items()}
-    state = max(more, key=lambda state: more[state])
-    cause = _cause(idle, usually) if state == IDLE else None
-    named = _named(idle, usually, cause, _WORTH_NAMING * excess) if cause else ()
+    idle, usually = apart.cached(idle_of), all_of(data, slow.usual).cached(idle_of)
+    cause = slow.cause if slow.by_host else None
+    named = _named(idle, usually, cause, _WORTH_NAMING * slow.excess_ms) if cause else ()
     return Finding(
         code=CODE,
-        title=f"{_which(slow)} {ms_text(excess)} longer:"
+        title=f"{_which(slow)} {ms_text(slow.excess_ms)} longer:"
         f" {ms_text(slow.lost_ms)} per step on average",
-        detail=_detail(slow, state, cause, more[state], named),
+        detail=_detail(slow, named),
         saves_ms=Range(0.0, slow.lost_ms),
         mean_step_ms=slow.mean_ms,
         basis=data.basis,
         evidence=(
             Evidence(
-                what=f"excess of {_steps(slow)} over the others' {ms_text(slow.short_ms)}",
-                ms=excess,
+                what=f"excess of {_steps(slow)}",
+                ms=slow.excess_ms,
                 gaps=idle.gaps(cause) if cause else (),
             ),
             *(Evidence(what=what, ms=ms) for what, ms in named),
         ),
-        remedy=_remedy(data, cause),
+        remedy=_remedy(data, slow),
     )
-
-
-def _short(data: StepData, slow: SlowSteps) -> list[int]:
-    steady = data.timeline.steps.filter("steady")["step"].unique().sort().to_list()
-    return [step for step in steady if step not in slow.longer_ms]
-
-
-def _states(of: StepData) -> dict[str, float]:
-    summed = of.attributed.group_by("state").agg(pl.col("ps").sum())
-    found = {state: ps * of.selection.scale for state, ps in summed.rows()}
-    return {str(state): found.get(str(state), 0.0) for state in (*STATES, IDLE)}
-
-
-def _cause(idle: IdleTime, usually: IdleTime) -> IdleCause:
-    """Return the cause of idle time of which slow steps have most in excess."""
-    return max(CAUSES, key=lambda cause: idle.ms(cause) - usually.ms(cause))
 
 
 def _named(
@@ -194,12 +211,14 @@ def _which(slow: SlowSteps) -> str:
     count = len(slow.longer_ms)
     if slow.period is not None:
         return f"every {_ordinal(slow.period)} step ({_steps(slow, bare=True)}) takes"
-    return f"{count} of {slow.count} steps {'takes' if count == 1 else 'take'}"
+    if count == 1:
+        return f"{_steps(slow)} takes"
+    return f"{count} of {slow.count} steps ({_steps(slow, bare=True)}) take"
 
 
 def _ordinal(number: int) -> str:
-    words = {2: "second", 3: "third", 4: "fourth", 5: "fifth", 6: "sixth", 8: "eighth", 10: "tenth"}
-    return words.get(number, f"{number}th")
+    words = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+    return words[number - 2] if number - 2 < len(words) else f"{number}th"
 
 
 def _steps(slow: SlowSteps, *, bare: bool = False) -> str:
@@ -209,39 +228,36 @@ def _steps(slow: SlowSteps, *, bare: bool = False) -> str:
     return f"{shown}{more}" if bare else f"{'step' if len(steps) == 1 else 'steps'} {shown}{more}"
 
 
-def _detail(
-    slow: SlowSteps,
-    state: str,
-    cause: IdleCause | None,
-    ms: float,
-    named: tuple[tuple[str, float], ...],
-) -> str:
-    if state in _DEVICES:
-        did = f"in {_steps(slow)} {_DEVICES[state]}, {ms_text(ms)}"
-    elif cause in _DOES:
-        did = (
-            f"in {_steps(slow)} devices are idle {ms_text(ms)} longer while the host {_DOES[cause]}"
-        )
+def _detail(slow: SlowSteps, named: Sequence[tuple[str, float]]) -> str:
+    """Say what host or devices do in slow steps that they do not in the others."""
+    where, ms = f"in {_steps(slow)}", ms_text(slow.excess_ms)
+    if not slow.by_host:
+        did = f"{where} {_DEVICES.get(slow.state, 'devices work longer')}, {ms}"
+        did += f", and run {', '.join(slow.programs[:_NAMED])}" if slow.programs else ""
+    elif slow.function is not None:
+        did = f"{where} devices are idle {ms} longer while the host runs {slow.function}"
+    elif slow.cause in _DOES:
+        did = f"{where} devices are idle {ms} longer while the host {_DOES[slow.cause]}"
         did += f", most in {named[0][0]}" if named else ""
     else:
-        did = (
-            f"in {_steps(slow)} devices are idle {ms_text(ms)} longer,"
-            " and the profile does not show why"
-        )
-    return (
-        f"{did}; the other {slow.count - len(slow.longer_ms)} steps take {ms_text(slow.short_ms)}"
-    )
+        did = f"{where} devices are idle {ms} longer, and the profile does not show why"
+    others = counted_noun(len(slow.usual), "other step")
+    return f"{did}; {others} {'takes' if len(slow.usual) == 1 else 'take'} {ms_text(slow.short_ms)}"
 
 
-def _remedy(data: StepData, cause: IdleCause | None) -> Remedy:
-    return advise(
-        data,
-        _REMEDIES.get(
-            cause,
-            "find out what these steps do that the others don't, and do it less"
-            " often or beside the training",
+def _remedy(data: StepData, slow: SlowSteps) -> Remedy:
+    if not slow.by_host:
+        text = (
+            "find out why devices have more to do in these steps: batches of another length, or"
+            " other programs"
         )
-        if cause
-        else "find out why devices have more to do in these steps: batches of another length, or"
-        " other programs",
-    )
+    elif slow.cause in _REMEDIES:
+        text = _REMEDIES[slow.cause]
+    elif slow.function is not None:
+        text = _REMEDIES[IdleCause.PYTHON]
+    else:
+        text = (
+            "find out what these steps do that the others don't, and do it less often or beside the"
+            " training"
+        )
+    return advise(data, text)
