@@ -76,6 +76,41 @@ def test_every_step_compiles(said: Said) -> None:
     said(finding)
 
 
+def every_step(*names: tuple[str, int, int]) -> list[Event]:
+    """These events in each step that compiles: names, starts from its beginning, and lengths."""
+    return [
+        Event(name, n * STEP + (5_000 if n > 3 else 0) + start, length)
+        for n in range(10)
+        for name, start, length in names
+    ]
+
+
+COMPILING = (("PjitFunction(train_step)", 10, 6_000), ("backend_compile", 900, 5_000))
+
+
+def test_a_function_that_is_made_in_each_step_is_told(said: Said) -> None:
+    (finding,) = found(training(*every_step(*COMPILING, ("$api.py:194 jit", 5, 2))))
+    assert "new function" in finding.detail
+    said(finding)
+
+
+def test_a_program_from_the_compilation_cache_is_traced_not_compiled(said: Said) -> None:
+    cached = ("$pxla.py:954 lower_sharding_computation", "$compiler.py:769 _cache_read")
+    lowered = ((cached[0], 900, 4_000), (cached[1], 5_000, 500), ("$api.py:194 jit", 5, 2))
+    (finding,) = found(
+        training(*every_step(COMPILING[0], ("lower_jaxpr_to_module", 900, 4_000), *lowered))
+    )
+    assert "compiles" not in finding.title
+    assert "nothing is compiled" in finding.detail
+    said(finding)
+
+
+def test_only_the_outermost_function_of_a_call_is_named() -> None:
+    traced = [("PjitFunction(matmul)", 100, 700), ("PjitFunction(tanh)", 950, 300)]
+    (finding,) = found(training(*every_step(*COMPILING, *traced)))
+    assert [it.what for it in finding.evidence] == ["train_step"]
+
+
 def test_a_compile_that_the_next_step_waits_for_is_in_one_step(said: Said) -> None:
     (finding,) = found(training(replace(COMPILE, start=3 * STEP + 11_000)))
     assert "within 1 of" in finding.title

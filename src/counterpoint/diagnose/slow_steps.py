@@ -31,6 +31,8 @@ from counterpoint.diagnose.host.hosts import calling_line
 from counterpoint.diagnose.host.idle import WORTH, busy, idle_of
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.diagnose.step_data import StepData
+from counterpoint.hlo import same_definition
+from counterpoint.timeline import Timeline
 
 _FEWEST: Final = 5
 """Fewer steps do not tell what is usual."""
@@ -215,7 +217,11 @@ def build_lengths(data: StepData) -> BuildLengths | None:
     if data.selection.step is not None or main is None:
         return None
     name = timeline.programs[main].name
-    builds = [at for at, program in enumerate(timeline.programs) if program.name == name]
+    builds = [
+        at
+        for at, program in enumerate(timeline.programs)
+        if program.name == name and (at == main or _same_function(timeline, main, at))
+    ]
     runs = (
         timeline.runs.filter(
             pl.col("program").is_in(builds) & pl.col("step").is_in([*parts.length])
@@ -246,6 +252,11 @@ def build_lengths(data: StepData) -> BuildLengths | None:
         return None
     ms = {program: median(parts.length[step] for step in own) for program, own in again.items()}
     return BuildLengths(name, again, ms, mean(parts.length.values()))
+
+
+def _same_function(timeline: Timeline, one: int, other: int) -> bool:
+    mine, theirs = timeline.programs[one].hlo(), timeline.programs[other].hlo()
+    return mine is None or theirs is None or same_definition(mine, theirs) is not False
 
 
 def _parts(data: StepData) -> _Parts:

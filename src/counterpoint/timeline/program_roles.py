@@ -14,7 +14,7 @@ from functools import cached_property
 import polars as pl
 
 from counterpoint.core.frozen import frozen
-from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.hlo import Instruction, Program, Shape, same_definition
 from counterpoint.hlo.phase import Phase, phase
 
 _MOSTLY = 0.5
@@ -85,7 +85,11 @@ class ProgramRoles:
         return kept > 0 and returned >= _MOSTLY * kept
 
     def same_function(self, one: int, other: int) -> bool:
-        """Return whether two programs of one name are of the same source lines, as far as known."""
+        """Return whether two programs of one name are of one function, as far as known."""
+        both = self._hlo(one), self._hlo(other)
+        known = None if both[0] is None or both[1] is None else same_definition(both[0], both[1])
+        if known is not None:
+            return known
         mine, theirs = self._lines(one), self._lines(other)
         return len(mine & theirs) >= _ALIKE * min(len(mine), len(theirs)) if mine else not theirs
 

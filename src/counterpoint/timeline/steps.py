@@ -149,7 +149,7 @@ def find_steps(
     if len(marked):
         loop = marked_loop(runs, marked, host_of_device, roles.trains if roles else _never)
         program = program if loop is None else loop.program
-        program_runs, notes = _builds(runs, program, names)
+        program_runs, notes = _builds(runs, program, names, roles)
         name = names[program]
         matched = (
             match_by_number(program_runs, name, marked)
@@ -171,7 +171,7 @@ def _unmarked(
 
     That is the dominant one, if it is part of what repeats: an evaluation may take more time.
     """
-    program_runs, notes = _recompiled(runs, program, names)
+    program_runs, notes = _recompiled(runs, program, names, roles)
     cycle = None if notes else find_cycle(runs, names, roles)
     if cycle is None:
         notes += _accumulation(runs, program, names, roles)
@@ -241,12 +241,19 @@ def dominant(runs: pl.DataFrame) -> int | None:
     return int(time.sort("time", "program")["program"][-1])
 
 
-def _builds(runs: pl.DataFrame, program: int, names: list[str]) -> tuple[pl.DataFrame, list[str]]:
-    """Return the runs of the dominant program and of all others of its name.
+def _builds(
+    runs: pl.DataFrame, program: int, names: list[str], roles: ProgramRoles | None
+) -> tuple[pl.DataFrame, list[str]]:
+    """Return the runs of the dominant program and of all others of its function.
 
     A function that is recompiled, for other shapes for example, is a program of the same name.
     """
-    builds = [index for index, name in enumerate(names) if name == names[program]]
+    builds = [
+        index
+        for index, name in enumerate(names)
+        if index == program
+        or (name == names[program] and (roles is None or roles.same_function(program, index)))
+    ]
     program_runs = runs.filter(pl.col("program").is_in(builds)).sort("device", "start_ps")
     ran = program_runs["program"].n_unique()
     if ran == 1:
@@ -292,14 +299,14 @@ def _main(runs: pl.DataFrame, cycle: LoopCycle) -> int:
 
 
 def _recompiled(
-    runs: pl.DataFrame, program: int, names: list[str]
+    runs: pl.DataFrame, program: int, names: list[str], roles: ProgramRoles | None
 ) -> tuple[pl.DataFrame, list[str]]:
     """Return the runs of the dominant program; of all programs of its name if each ran only once.
 
     In that case a function was recompiled for every call. Builds that ran more often may be
     different functions with the same name.
     """
-    program_runs, notes = _builds(runs, program, names)
+    program_runs, notes = _builds(runs, program, names, roles)
     turns = program_runs.group_by("device", "program").len()
     if turns["program"].n_unique() >= _BUILDS and turns["len"].max() == 1:
         return program_runs, notes

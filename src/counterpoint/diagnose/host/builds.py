@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.frozen import frozen
+from counterpoint.hlo import Program
 from counterpoint.timeline import ProgramEntry
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ _KNOWN: Final = re.compile(r'^(#loc\d*) = loc\("((?:[^"\\]|\\.)*)"', re.MULTILIN
 
 def shapes_apart(programs: tuple[ProgramEntry, ...], name: str) -> tuple[str, str] | None:
     """Return the first argument that differs between two builds; None if not known."""
-    builds = [entry.hlo() for entry in programs if entry.name == name]
-    known = [build for build in builds if build is not None]
-    for one, two in pairwise(known):
+    for one, two in pairwise(known_builds(programs, name)):
         first, second = (
             {
                 instruction.parameter_number: str(instruction.shape)
@@ -53,6 +52,13 @@ def shapes_apart(programs: tuple[ProgramEntry, ...], name: str) -> tuple[str, st
             if first[number] != second.get(number, first[number]):
                 return first[number], second[number]
     return None
+
+
+def known_builds(programs: tuple[ProgramEntry, ...], name: str) -> list[Program]:
+    """Return the HLO of a function's builds in a profile, by the name of either."""
+    module = "jit_" + re.sub(r"[^\w.]", "_", name).rstrip("_")
+    builds = [entry.hlo() for entry in programs if entry.name in (name, module)]
+    return [build for build in builds if build is not None]
 
 
 @frozen

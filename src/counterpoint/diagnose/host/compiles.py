@@ -27,6 +27,11 @@ WARM: Final = 3
 one's outputs differ from its inputs in layout or sharding.
 """
 
+_PYTHON: Final = "$"
+_JIT: Final = re.compile(r"\$api\.py:\d+ jit$")
+_CACHE_READ: Final = re.compile(r"_cache_read|get_executable_and_time|DeserializeLoadedExecutable")
+_COMPILER: Final = re.compile(r"backend_compile|Client::Compile|RunBackend|CompileAndLoad")
+
 _REAL_PS: Final = 1_000_000_000
 """A compile takes longer than a millisecond; a cache lookup does not."""
 
@@ -41,6 +46,8 @@ class StepCompiles:
     cost_ms: float  # per step, on average over all steps: by how much the waiting steps were longer
     mean_step_ms: float  # of all steady steps, the waiting ones included
     longest: tuple[int, ...] = ()  # rows of Timeline.host_events
+    compiled: bool = True  # else the programs were traced, and loaded from a compilation cache
+    made: bool | None = None  # whether jax.jit was called in these steps; None: not recorded
 
 
 def compiled_in_steps(data: StepData) -> StepCompiles | None:
@@ -70,7 +77,32 @@ def compiled_in_steps(data: StepData) -> StepCompiles | None:
         cost_ms=cost_ms,
         mean_step_ms=mean_ms,
         longest=longest_rows(events),
+        compiled=_compiled(data, events),
+        made=_made(data, steps),
     )
+
+
+def _compiled(data: StepData, events: pl.DataFrame) -> bool:
+    """Return whether the compiler ran: no if JAX only read what its cache has."""
+    names = data.timeline.host_names
+    reads = matching(names, _CACHE_READ)
+    runs = events["name"].is_in(matching(names, _COMPILER)).any()
+    return runs or not data.timeline.host_events["name"].is_in(reads).any()
+
+
+def _made(data: StepData, steps: frozenset[int]) -> bool | None:
+    """Return whether a jitted function was made in most of these steps."""
+    names, events = data.timeline.host_names, data.timeline.host_events
+    if not any(name.startswith(_PYTHON) for name in names):
+        return None
+    calls = events.filter(pl.col("name").is_in(matching(names, _JIT)))["start_ps"]
+    windows = data.timeline.steps.filter(pl.col("step").is_in([*steps]))
+    spans = windows.group_by("step").agg(pl.col("start_ps").min(), pl.col("end_ps").max())
+    made = [
+        bool(calls.is_between(start, end).any())
+        for start, end in spans.select("start_ps", "end_ps").iter_rows()
+    ]
+    return sum(made) > len(made) / 2
 
 
 def _cost(steady: pl.DataFrame, times: Intervals) -> tuple[frozenset[int], float, float]:
@@ -117,7 +149,9 @@ def _functions(data: StepData, times: Intervals, compiles: pl.DataFrame) -> tupl
     modules = [m[1] for n in ranked["name"].to_list() if (m := _MODULE.search(names[int(n)]))]
     if modules:
         return tuple(dict.fromkeys(modules))
-    around = data.timeline.host_events.filter(pl.col("name").is_in(matching(names, CALL)))
+    around = _outermost(
+        data.timeline.host_events.filter(pl.col("name").is_in(matching(names, CALL)))
+    )
     start = around["start_ps"].to_numpy()
     covered = times.covered(start, start + around["dur_ps"].to_numpy())
     seen = (
@@ -221,3 +255,15 @@ def warmed_steps(run: Run) -> WarmedSteps | None:
     if first.step is not None and last.step is not None and last.step > first.step:
         count = last.step - first.step  # a program may print every tenth
     return WarmedSteps(count, last.start_s - first.start_s)
+
+
+def _outermost(calls: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls that lie in no other: what is called while one is traced is part of it."""
+    end = pl.col("start_ps") + pl.col("dur_ps")
+    return (
+        calls.with_columns(end_ps=end)
+        .sort("host", "line", "start_ps", "dur_ps", descending=[False, False, False, True])
+        .with_columns(before_ps=pl.col("end_ps").cum_max().shift(1).over("host", "line"))
+        .filter((pl.col("start_ps") >= pl.col("before_ps")).fill_null(value=True))
+        .drop("end_ps", "before_ps")
+    )

@@ -15,7 +15,11 @@ If shapes differ from batch to batch, it recurs.
 
 The rule finds compiler events longer than a millisecond that start between the first steady step
 and the end of the last. Their cost is the excess of the steps they touch over the others, spread
-over all steps: the saving is one of the mean step, since a median one may compile nothing. In a
+over all steps: the saving is one of the mean step, since a median one may compile nothing. Only
+the outermost function of a call is named: those that it calls are traced within it. What differs is
+told by the parameters of the builds; where these are equal, by whether `jax.jit` was called in the
+same steps, if Python was recorded. Where the compiler did not run, the program came from JAX's
+compilation cache, but was traced and lowered to look for it. In a
 Run, it finds compiles, after the third step, of a function that had been compiled before, and
 spreads them over the Run's steps. Earlier ones cost time once and are reported without a saving per
 step: those of the step's own function, and others that one source line compiles again for a second
@@ -60,7 +64,7 @@ from typing import Final
 
 from counterpoint.core import Range, Unknown
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
-from counterpoint.diagnose.host.builds import recompilation_of, shapes_apart
+from counterpoint.diagnose.host.builds import known_builds, recompilation_of, shapes_apart
 from counterpoint.diagnose.host.compiles import (
     WARM,
     StepCompiles,
@@ -75,6 +79,8 @@ NAME: Final = "recompilation"
 SINCE: Final = "0.1"
 
 _NAMED: Final = 5
+_AGAIN: Final = 2
+"""Steps with compiles from which on a function is compiled again, not for the first time."""
 _WORTH_S: Final = 1.0
 """Minimum seconds of compiling for functions other than the step's."""
 
@@ -94,22 +100,68 @@ def _in_profile(data: StepData) -> Iterator[Finding]:
     if seen is None:
         return
     what = ", ".join(seen.names[:_NAMED]) or "a function without a name in the profile"
+    does = "compiles" if seen.compiled else "traces functions and loads their programs"
     yield Finding(
         code=CODE,
         title=(
-            f"the host compiles for {seen.ms:,.1f} ms within {len(seen.steps)} of the profile's"
-            " steps"
+            f"the host {does} for {seen.ms:,.1f} ms within {len(seen.steps)} of the profile's steps"
         ),
         detail=(
             f"{what}; this makes steps {ms_text(seen.cost_ms)} longer on average"
-            f"{_shapes(data, seen.names)}"
+            f"{_differs(data, seen)}"
         ),
         saves_ms=Range(0.0, seen.cost_ms),
         mean_step_ms=seen.mean_step_ms,
         basis=data.basis,
         evidence=_evidence(seen),
-        remedy=_remedy(),
+        remedy=_remedy_of(data, seen),
         doubt=_doubt(data, seen),
+    )
+
+
+def _differs(data: StepData, seen: StepCompiles) -> str:
+    """Say what differs between the builds of the first function that has several."""
+    cached = (
+        ""
+        if seen.compiled
+        else "; nothing is compiled: JAX's compilation cache has the programs,"
+        " but each function is traced and lowered again to find its own"
+    )
+    if shapes := _shapes(data, seen.names):
+        return f"{shapes}{cached}"
+    if len(seen.steps) < _AGAIN:
+        return cached
+    if seen.made:
+        return f"{cached}; jax.jit is called in these steps: each makes a new function"
+    name = seen.names[0] if seen.names else ""
+    if len(known_builds(data.timeline.programs, name)) < _AGAIN:
+        return f"{cached}; the profile does not show what differs"
+    same = f"{cached}; the arguments of {name} have the same shapes"
+    if seen.made is None:
+        return (
+            f"{same}: a static argument or a value that it closes over changes, or it is a new"
+            " function each time"
+        )
+    return f"{same}: a static argument or a value that it closes over changes"
+
+
+def _remedy_of(data: StepData, seen: StepCompiles) -> Remedy:
+    if len(seen.steps) < _AGAIN or _shapes(data, seen.names):
+        return _remedy()
+    if seen.made:
+        return Remedy(
+            "make the jitted function once, before the loop: a lambda, a partial or a decorated"
+            " function that is made in each step is another function to JAX"
+        )
+    if len(known_builds(data.timeline.programs, seen.names[0] if seen.names else "")) < _AGAIN:
+        return Remedy(
+            "give the function the same shapes and static arguments in each step, and make it once,"
+            " before the loop; JAX_EXPLAIN_CACHE_MISSES=1 prints why it compiles again"
+        )
+    return Remedy(
+        "pass what changes as an array (jnp.asarray(rate)) instead of a static argument or a Python"
+        " value in a closure, and make functions once; JAX_EXPLAIN_CACHE_MISSES=1 prints why it"
+        " compiles again"
     )
 
 
