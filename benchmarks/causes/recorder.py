@@ -52,6 +52,7 @@ class Recorder:
     first: int = 8
     count: int = 12
     began: list[float] = field(default_factory=list)
+    ended: dict[int, float] = field(default_factory=dict)  # steps that something else follows
     lost: list[float] = field(default_factory=list)
     profiler: Any = None
 
@@ -69,6 +70,10 @@ class Recorder:
                 where = self.out / "profile"
                 self.profiler = StepProfiler(self.first, self.count, log_dir=where)
             self.profiler.on_step(step)
+
+    def over(self) -> None:
+        """Note that the step ends here, and what follows until the next one is none of it."""
+        self.ended[len(self.began) - 1] = time.perf_counter()
 
     def __iter__(self) -> Iterator[int]:
         """Yield the steps of a loop that needs nothing between `at` and its own work."""
@@ -100,7 +105,10 @@ class Recorder:
         elif self.way not in _OTHERS and len(self.began) - 1 <= self.first + self.count:
             jax.profiler.stop_trace()
         truth = {
-            "steps": [(end - start) * 1e3 for start, end in pairwise(self.began)],
+            "steps": [
+                (self.ended.get(step, end) - start) * 1e3
+                for step, (start, end) in enumerate(pairwise(self.began))
+            ],
             "lost": [seconds * 1e3 for seconds in self.lost],
             "profiled": [self.first, self.first + self.count],
         }

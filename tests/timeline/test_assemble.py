@@ -314,6 +314,25 @@ class TestMarkersAndRunsThatDoNotMatch:
         assert "cannot be assigned" in made.step_rule
 
 
+    def test_runs_in_the_queue_when_the_profile_began_are_earlier_steps(self) -> None:
+        """The loop is two steps ahead, and waits before step 12: what it calls then runs then."""
+        us = 1000
+        starts = [*range(0, 6000, 1000), 8010, 9010]
+        begun = [1, 2, 3, 4, 8000, 8001, 8002, 8003]
+        spans = [Span("fusion", at * us, 900 * us, run=k) for k, at in enumerate(starts)]
+        markers = [(None, 8 + k, at * us, us // 2) for k, at in enumerate(begun)]
+        made = timeline(recording(spans, markers=markers))
+        assert made.runs["step"].to_list() == [*range(6, 14)]
+        assert "the first 2 steps" in made.step_rule
+
+    def test_numbers_beyond_32_bits_do_not_repeat(self) -> None:
+        spans = [Span("fusion", 100 * k + 10, 80, run=k) for k in range(5)]
+        markers = [(None, 10**10 + k, 100 * k, 99) for k in range(5)]
+        made = timeline(recording(spans, markers=markers))
+        assert "exceed 32 bits" in made.step_rule
+        assert made.runs["step"].to_list() == [*range(5)]
+
+
 class TestHosts:
     @pytest.fixture
     def two(self) -> tuple[Recording, Recording]:

@@ -114,6 +114,7 @@ def evaluated(recorder: Recorder) -> None:
         with recorder.marker(step):
             params, loss = train_step(params, batch)
             loss.block_until_ready()
+        recorder.over()
         if step % 4 == 3:
             for _ in range(5):
                 eval_step(params, batch).block_until_ready()
@@ -127,6 +128,7 @@ def evaluated_often(recorder: Recorder) -> None:
         with recorder.marker(step):
             params, loss = train_step(params, batch)
             loss.block_until_ready()
+        recorder.over()
         for part in range(2):
             with recorder.marker(2 * step + part, "eval"):
                 eval_step(params, batch).block_until_ready()

@@ -133,7 +133,7 @@ def one_outlier(recorder: Recorder) -> None:
 
     for step in recorder:
         with recorder.marker(step):
-            if step == 14 and not recorder.fixed:
+            if step == 11 and not recorder.fixed:
                 with recorder.loss():
                     refresh_token()
             params, loss = train_step(params, batch)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.explanation import Explanation as Explanation
     from counterpoint.diagnose.explanation import ProgramUse as ProgramUse
     from counterpoint.diagnose.explanation import explain as explain
-    from counterpoint.diagnose.finding import MIN_REPORTED_SHARE as MIN_REPORTED_SHARE
+    from counterpoint.diagnose.finding import WORTH_SHARE as WORTH_SHARE
     from counterpoint.diagnose.finding import Finding as Finding
     from counterpoint.diagnose.finding import Remedy as Remedy
     from counterpoint.diagnose.grouping import GROUPINGS as GROUPINGS

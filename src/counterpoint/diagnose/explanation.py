@@ -16,7 +16,7 @@ from counterpoint.core.rules import found_by
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import chip_of, on_virtual_devices, that_changes
-from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, Finding
+from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, WORTH_SHARE, Finding
 from counterpoint.diagnose.host.compiles import hidden_by_the_median
 from counterpoint.diagnose.host.startup import startup
 from counterpoint.diagnose.network.analysis import check_target
@@ -102,12 +102,14 @@ def _checked(data: StepData, finding: Finding) -> Finding:
 
     None saves more than its step lasts, or than what it names takes; a remedy changes something.
     """
-    saves = finding.saves_ms
+    saves, share = finding.saves_ms, None
     if isinstance(saves, Range):
         step_ms = finding.mean_step_ms or data.step_ms
         most = min(step_ms, math.inf if finding.takes_ms is None else finding.takes_ms)
         saves = Range(min(saves.low, most), min(saves.high, most))
-    return replace(finding, saves_ms=saves, remedy=that_changes(data, finding.remedy))
+        share = saves.high / step_ms if step_ms else None
+    remedy = that_changes(data, finding.remedy)
+    return replace(finding, saves_ms=saves, share=share, remedy=remedy)
 
 
 def _doubted(finding: Finding, doubt: str | None) -> Finding:
@@ -188,6 +190,23 @@ class Explanation:
     findings: tuple[Finding, ...]
     failures: tuple[str, ...] = ()  # those of rules, which are also among the notes
     timeline: Timeline | None = None
+
+    @property
+    def losses(self) -> tuple[Finding, ...]:
+        """The findings that have a saving and are worth a user's time, the largest first."""
+        priced = (it for it in self.findings if isinstance(it.saves_ms, Range))
+        return tuple(it for it in priced if not it.is_small)
+
+    @property
+    def verdict(self) -> str | None:
+        """The sentence on steps that lose nothing worth a finding; None if they do, or unknown."""
+        if self.breakdown is None or self.losses:
+            return None
+        small = next((it for it in self.findings if it.is_small), None)
+        largest = f"; the largest is {small.code}, {small.share:.1%}" if small else ""
+        return (
+            f"nothing worth your time: no loss above {WORTH_SHARE:.0%} of {self.subject}{largest}"
+        )
 
     def ops_by(self, by: Grouping) -> pl.DataFrame:
         """Return op time by `scope` (layers of one kind together), `source`, `category` or `op`."""

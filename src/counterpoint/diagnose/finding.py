@@ -11,6 +11,9 @@ from counterpoint.core.frozen import frozen
 MIN_REPORTED_SHARE: Final = 0.01
 """Share of the step below which losses are left out."""
 
+WORTH_SHARE: Final = 0.03
+"""Share of the step below which a loss is a note, not worth a user's time."""
+
 
 @frozen(kw_only=True)
 class Finding:
@@ -39,6 +42,13 @@ class Finding:
     """
     doubt: str | None = None
     """Reason to suspect a false alarm in this profile."""
+    share: float | None = None
+    """The most it saves by the step, or by the mean one; `judge` fills it in."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is a loss that is not worth a user's time."""
+        return self.share is not None and self.share <= WORTH_SHARE
 
 
 @frozen(kw_only=True)

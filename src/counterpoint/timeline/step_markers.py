@@ -29,6 +29,9 @@ _CUT: Final = 2
 """The first and the last step: a profile may have cut them off."""
 
 
+_CLOCKS_PS: Final = 100_000_000
+"""The clocks of host and device may differ by so much."""
+
 _PAIR: Final = 0.8
 """Least share of markers that contain a run of a program: they are a pair."""
 
@@ -239,11 +242,13 @@ def _other_markers(
     return after.join(of_host, on="host").select("device", "start_ps")
 
 
-def match_by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame) -> MarkedRuns:
+def match_by_number(
+    runs: pl.DataFrame, program: str, markers: pl.DataFrame, host_of_device: Sequence[int]
+) -> MarkedRuns:
     """Match the runs of one program (with `index`) with the most frequent markers by number."""
     name = most_frequent(markers)
     own, marks = numbered(markers.filter(pl.col("name") == name), name)
-    return _by_number(runs, program, own, marks)
+    return _by_number(runs, program, own, marks, host_of_device)
 
 
 def _left_out(runs: pl.DataFrame, program: str, name: str) -> str:
@@ -276,10 +281,18 @@ def numbered(markers: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
         return ordered, f"{_count(len(numbers), 'host marker')} '{name}' ({steps})"
     turns = ordered.with_columns(step=pl.int_range(pl.len()).over("host"))
     marks = _count(turns["step"].n_unique(), "host marker")
-    return turns, f"{marks} '{name}', whose numbers repeat: numbered from 0"
+    fits = ordered["step"].is_between(_LEAST, _MOST).all()
+    why = "whose numbers repeat" if fits else "whose numbers exceed 32 bits"
+    return turns, f"{marks} '{name}', {why}: numbered from 0"
 
 
-def _by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame, marks: str) -> MarkedRuns:
+def _by_number(
+    runs: pl.DataFrame,
+    program: str,
+    markers: pl.DataFrame,
+    marks: str,
+    host_of_device: Sequence[int],
+) -> MarkedRuns:
     steps = markers["step"].unique().sort().to_list()
     most = max(runs.group_by("device").len()["len"].to_list())
     per_step = max(1, round(most / len(steps)))
@@ -294,12 +307,39 @@ def _by_number(runs: pl.DataFrame, program: str, markers: pl.DataFrame, marks: s
         return MarkedRuns(runs, none, f"{apart}: one run is one step, numbered from 0", (note,))
     turn = (pl.col("index").cast(pl.Int64) - pl.col("index").min()) // per_step
     rule = f"{marks}, {_count(per_step, 'run')} of {program} in each"
+    earlier = _called_before(runs, markers, per_step, host_of_device)
     first = runs["start_ps"].to_numpy().min() >= markers["start_ps"].to_numpy().min()
-    if first and runs["index"].n_unique() == per_step * len(steps):
+    in_order = steps == [*range(steps[0], steps[0] + len(steps))]
+    if earlier and in_order:
+        turn = turn - earlier + steps[0]
+        rule += (
+            f"; the first {_count(earlier, 'step')} on devices had been called before the profile"
+            " began: no run begins before its marker"
+        )
+    elif first and not earlier and runs["index"].n_unique() == per_step * len(steps):
         turn = turn.replace_strict(dict(enumerate(steps)), return_dtype=pl.Int64)
     else:
         rule += "; runs cannot be assigned to markers: steps are numbered from 0"
     return MarkedRuns(runs.with_columns(index=turn), none, rule)
+
+
+def _called_before(
+    runs: pl.DataFrame, markers: pl.DataFrame, per_step: int, host_of_device: Sequence[int]
+) -> int:
+    """Return how many steps devices run that were called before the first marker, at least.
+
+    A loop that is ahead of its devices when the profile begins has runs in their queue. Then the
+    runs of later steps would begin before their markers, if those were the first ones'.
+    """
+    earlier = 0
+    for (device,), own in runs.group_by("device"):
+        host = host_of_device[int(str(device))]
+        begun = markers.filter(pl.col("host") == host)["start_ps"].sort().to_numpy()
+        start = own.sort("start_ps")["start_ps"].to_numpy()[::per_step] + _CLOCKS_PS
+        marked = np.searchsorted(begun, start, side="right")
+        late = np.arange(len(start)) + 1 - marked
+        earlier = max(earlier, int(late.max(initial=0)))
+    return earlier
 
 
 def _most_on_a_device(runs: pl.DataFrame) -> str:

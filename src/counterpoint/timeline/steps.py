@@ -152,7 +152,7 @@ def find_steps(
         program_runs, notes = _builds(runs, program, names, roles)
         name = names[program]
         matched = (
-            match_by_number(program_runs, name, marked)
+            match_by_number(program_runs, name, marked, host_of_device)
             if loop is None
             else match_markers(runs, loop, program_runs, name, marked, host_of_device)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from counterpoint.core import Basis, Range, Unknown
+from counterpoint.core import Basis, Unknown
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose import VIRTUAL_DEVICES, Explanation, Finding, WindowKind
 from counterpoint.report import units
@@ -152,11 +152,11 @@ def _utilization(explanation: Explanation) -> Iterator[DigestLine]:
 
 def finding_lines(explanation: Explanation) -> Iterator[DigestLine]:
     """Yield losses with their remedies, other findings, and the costliest collectives and ops."""
-    losses = [it for it in explanation.findings if isinstance(it.saves_ms, Range)]
+    losses = [*explanation.losses, *(it for it in explanation.findings if it.is_small)]
     others = [it for it in explanation.findings if isinstance(it.saves_ms, Unknown)]
     yield from (DigestLine(f"warning: {text}", 1, "warning") for text in explanation.failures)
-    if explanation.breakdown is not None and not losses:
-        yield DigestLine("losses: none found", 2)
+    if explanation.verdict is not None:
+        yield DigestLine(f"losses: {explanation.verdict}", 2)
     if len(losses) > 1:
         yield DigestLine(f"losses: {len(losses)}; they overlap: do not add their savings", 2)
     for at, finding in enumerate(losses):

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core import Basis, Range
+from counterpoint.core import Basis
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose import VIRTUAL_DEVICES, Explanation, Grouping, Utilization
@@ -292,7 +292,7 @@ def _words(section: Section) -> set[str]:
 
 def next_after_explain(explanation: Explanation, named: tuple[str, ...], run: Run | None) -> str:
     """Return the next command: try the remedy, inspect the network, or open the timeline."""
-    losses = [finding for finding in explanation.findings if isinstance(finding.saves_ms, Range)]
+    losses = explanation.losses
     if losses and run is not None:
         from counterpoint.report.run_commands import trial_command
 

@@ -187,6 +187,8 @@ class FindingJson(Result):
     remedy: str
     settings: Annotated[RemedySettings, At("remedy")]
     doubt: str | None
+    share: float | None
+    is_small: bool
 
 
 class Explained(Result):
@@ -212,6 +214,7 @@ class Explained(Result):
     collectives: tuple[CollectiveJson, ...]
     utilisation: Annotated[UtilizationJson, At("utilization")]
     findings: tuple[FindingJson, ...]
+    verdict: str | None
 
 
 class ChosenStepsJson(Result):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.core import Basis, Range, Unknown
-from counterpoint.diagnose import MIN_REPORTED_SHARE, Explanation, Finding, Remedy
+from counterpoint.diagnose import WORTH_SHARE, Explanation, Finding, Remedy
 from counterpoint.report import units
 from counterpoint.report.document import (
     CellColumn,
@@ -34,13 +34,14 @@ _EVIDENCE: Final = 3
 
 def largest_losses(explanation: Explanation, where: str, whole: str) -> Section:
     """Return the first losses of `whole`, one line each; `where` says where they are detailed."""
-    losses = _losses(explanation)
+    losses, small = explanation.losses, _small(explanation)
     title = "Largest losses"
     if not losses:
-        return Section(title, _none(whole))
+        return Section(title, explanation.verdict or _none(whole))
     shown = losses[:LARGEST]
     summary = [f"{len(shown)} of {len(losses)}"] if len(losses) > LARGEST else []
     summary += ["they overlap, so they do not add up"] if len(losses) > 1 else []
+    summary += [f"{len(small)} below {units.percent(WORTH_SHARE, 0)}"] if small else []
     return Section(
         title, "; ".join([*summary, where] if where else summary), (_table(explanation, shown),)
     )
@@ -50,28 +51,31 @@ def largest_loss(explanation: Explanation, whole: str) -> str:
     """Return the first loss of `whole` in one line: its code, title and possible saving."""
     if explanation.breakdown is None:
         return f"{units.UNKNOWN} (no whole step)"
-    losses = _losses(explanation)
+    losses = explanation.losses
     if not losses:
-        return _none(whole)
+        return explanation.verdict or _none(whole)
     first = losses[0]
     price = _price(first, explanation.steps.window_ms, basis="")
     return f"{first.code} {first.title}: {price}"
 
 
 def _none(whole: str) -> str:
-    return f"none above {units.percent(MIN_REPORTED_SHARE, 0)} of {whole}"
+    return f"nothing worth your time: none above {units.percent(WORTH_SHARE, 0)} of {whole}"
 
 
 def findings_sections(explanation: Explanation) -> list[Section]:
     """Return every finding with evidence and remedy: losses first, then those without one."""
-    losses = _losses(explanation)
+    losses, small = explanation.losses, _small(explanation)
     others = [finding for finding in explanation.findings if isinstance(finding.saves_ms, Unknown)]
     sections: list[Section] = []
     if losses:
         sections.append(Section("Losses in detail", "", _entries(explanation, losses, 1)))
+    if small:
+        entries = _entries(explanation, small, len(losses) + 1)
+        sections.append(Section("Small losses", "not worth your time", entries))
     if others:
         what = "prediction" if explanation.basis == Basis.PREDICTED else "profile"
-        entries = _entries(explanation, others, len(losses) + 1)
+        entries = _entries(explanation, others, len(losses) + len(small) + 1)
         sections.append(Section(f"About this {what}", "no saving in milliseconds", entries))
     return sections
 
@@ -95,8 +99,8 @@ def _of_mean(finding: Finding) -> str:
     return f" of the mean step, {units.milliseconds(finding.mean_step_ms)}"
 
 
-def _losses(explanation: Explanation) -> list[Finding]:
-    return [finding for finding in explanation.findings if isinstance(finding.saves_ms, Range)]
+def _small(explanation: Explanation) -> list[Finding]:
+    return [finding for finding in explanation.findings if finding.is_small]
 
 
 def _table(explanation: Explanation, found: Sequence[Finding]) -> TextTable:
@@ -130,7 +134,7 @@ def _sentences(found: Sequence[Finding]) -> list[str]:
 
 
 def _entries(
-    explanation: Explanation, found: list[Finding], first: int
+    explanation: Explanation, found: Sequence[Finding], first: int
 ) -> tuple[NumberedItem, ...]:
     window_ms, basis = explanation.steps.window_ms, explanation.basis
     return tuple(_finding(at, finding, window_ms, basis) for at, finding in enumerate(found, first))
