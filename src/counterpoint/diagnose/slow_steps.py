@@ -344,9 +344,13 @@ def _slow_by_host(data: StepData) -> Iterator[SlowSteps]:
     if len(slow) > _APART:
         idle = all_of(data, _some([*slow])).cached(idle_of)
         by_cause = {max(CAUSES, key=lambda it: idle.ms(it) - usual_idle.ms(it)): [*slow]}
+    traced = any(name.startswith(_PYTHON) for name in data.timeline.host_names)
     for cause, steps in by_cause.items():
         period = _period([*parts.length], steps)
-        if _is_far(data, found, period, len(steps), step_ms, explained=cause not in _RUNTIMES):
+        explained = cause not in _RUNTIMES
+        if not explained and traced and on_virtual_devices(data.timeline):
+            continue  # Python would show what the host does: other programs take its cores
+        if _is_far(data, found, period, len(steps), step_ms, explained=explained):
             yield _by_host(data, parts, {step: slow[step] for step in steps}, found.usual, None)
 
 
@@ -456,16 +460,12 @@ def _is_far(
     does in all steps.
     """
     far = found.gap_ms >= _FAR * found.scatter_ms
-    if period is not None and count >= _OFTEN:
-        return True
+    often = period is not None and count >= _OFTEN
     if not on_virtual_devices(data.timeline):
-        return far or explained
-    if explained:
-        return far
-    if any(name.startswith(_PYTHON) for name in data.timeline.host_names):
-        return False
+        return far or often or explained
     very_far = found.gap_ms >= _VERY_FAR * found.scatter_ms
-    return very_far and (period is not None or found.gap_ms >= _STEPS_LONG * step_ms)
+    lasting = period is not None or found.gap_ms >= _STEPS_LONG * step_ms
+    return often or (very_far and lasting)
 
 
 def _slow_by_devices(data: StepData) -> Iterator[SlowSteps]:

@@ -1,0 +1,158 @@
+"""STEP309: steps that take much longer than the others, and steps that grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import accumulate
+from random import Random
+
+import pytest
+from host_side import Event, Run, case, made, most
+from megascale_fixture import Scene
+from slices import case_of
+
+from counterpoint.core import Unknown
+from counterpoint.diagnose.explanation import explain
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.rules import host_bound, uneven_steps
+from counterpoint.timeline.model import Device, Timeline
+from golden_sections import Said
+
+BUSY, SHORT, CALL = 900, 100, 10
+"""Microseconds of a step in which the device works and is idle; the last of these are the call."""
+
+COUNT = 14
+
+Slow = Mapping[int, tuple[str, int]]
+"""What the host does in a step, and how long."""
+
+
+def loop(
+    slow: Slow,
+    *,
+    busy: Callable[[int], int] = lambda _: BUSY,
+    idle: Callable[[int], int] = lambda _: SHORT,
+    count: int = COUNT,
+    kind: str = "gpu",
+    python: bool = True,
+) -> Timeline:
+    """A loop that logs in each step, and does something more in some."""
+    lengths = [busy(n) + idle(n) + slow.get(n, ("", 0))[1] for n in range(count)]
+    starts = [0, *accumulate(lengths)]
+    events: list[Event] = []
+    for n in range(count):
+        name, length = slow.get(n, ("", 0))
+        ends, following = starts[n] + busy(n), starts[n + 1]
+        events += [Event("PjitFunction(step)", following - CALL, CALL)]
+        if python:
+            events += [
+                Event("$train.py:5 main_loop_body", starts[n], lengths[n] - 1),
+                Event("$train.py:9 log", ends + 5, 20),
+                *([Event(name, ends + 30, length)] if length else []),
+            ]
+    runs = [Run(starts[n], busy(n)) for n in range(count)]
+    timeline = made(runs, events, [(starts[n], lengths[n]) for n in range(count)])
+    return replace(timeline, devices=(Device(ordinal=0, kind=kind),))
+
+
+def found(timeline: Timeline) -> list[Finding]:
+    return list(uneven_steps.check(case(timeline)))
+
+
+SAVE, REFRESH = "$train.py:88 save_checkpoint", "$auth.py:12 refresh_token"
+
+
+def test_a_hook_of_every_fourth_step_is_named_with_its_period(said: Said) -> None:
+    (finding,) = found(loop(dict.fromkeys((3, 7, 11), (SAVE, 800)), kind="cpu"))
+    assert most(finding) == pytest.approx(0.8 / 4, rel=0.05)
+    assert "every fourth step (3, 7 and 11)" in finding.title
+    assert SAVE in finding.detail
+    said(finding)
+
+
+def test_the_first_of_a_profiles_steps_may_be_one_of_them() -> None:
+    (finding,) = found(loop(dict.fromkeys((0, 4, 8, 12), (SAVE, 800))))
+    assert "every fourth step (4, 8 and 12)" in finding.title
+
+
+def test_one_outlier_counts_with_its_share_of_all_steps(said: Said) -> None:
+    (finding,) = found(loop({6: (REFRESH, 5000)}, kind="cpu"))
+    assert most(finding) == pytest.approx(5.0 / (COUNT - 2), rel=0.05)
+    assert finding.title.startswith("step 6 takes")
+    assert REFRESH in finding.detail
+    said(finding)
+
+
+def test_slow_steps_of_two_kinds_are_two_findings() -> None:
+    slow: Slow = dict.fromkeys((3, 7, 11), (SAVE, 800)) | {6: (REFRESH, 5000)}
+    one, two = sorted(found(loop(slow)), key=lambda it: it.detail)
+    assert REFRESH in one.detail
+    assert "every fourth" in two.title
+    assert SAVE in two.detail
+
+
+def test_what_slow_steps_do_is_in_no_other_finding() -> None:
+    """Half as many steps are slow: those in the middle by length would be among them."""
+    timeline = loop(dict.fromkeys(range(1, COUNT, 3), (SAVE, 800)))
+    explained = explain(timeline)
+    assert explained.findings[0].code == uneven_steps.CODE
+    idle = next((it for it in explained.findings if it.code == host_bound.CODE), None)
+    assert idle is None or most(idle) < 0.15
+
+
+def test_a_hook_is_seen_through_the_noise_of_the_devices() -> None:
+    random = Random(7)  # noqa: S311 - no secret
+    busy = [BUSY + random.randrange(1500) for _ in range(COUNT)]
+    (finding,) = found(loop(dict.fromkeys((3, 7, 11), (SAVE, 800)), busy=busy.__getitem__))
+    assert most(finding) == pytest.approx(0.8 / 4, rel=0.05)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_noise_is_no_finding(seed: int) -> None:
+    """Other programs take the cores: some steps take three times as long, with nothing in them."""
+    random = Random(seed)  # noqa: S311 - no secret
+    busy = [BUSY + random.choice((0, 50, 100, 100, 2000)) for _ in range(COUNT)]
+    idle = [SHORT + random.choice((0, 10, 20, 20, 900)) for _ in range(COUNT)]
+    noisy = loop({}, busy=busy.__getitem__, idle=idle.__getitem__, kind="cpu")
+    assert not [it for it in found(noisy) if "every" not in it.title]
+
+
+def test_without_python_a_period_or_a_wide_gap_tells(said: Said) -> None:
+    (finding,) = found(loop(dict.fromkeys((3, 7, 11), (SAVE, 800)), python=False, kind="cpu"))
+    assert most(finding) == pytest.approx(0.8 / 4, rel=0.05)
+    said(finding)
+    assert not found(loop({6: (SAVE, 300)}, python=False, kind="cpu"))
+    (finding,) = found(loop({6: (SAVE, 5000)}, python=False, kind="cpu"))
+    assert finding.title.startswith("step 6")
+
+
+def test_devices_that_wait_for_the_network_in_two_steps(said: Said) -> None:
+    """As a network that is slow for a moment: nothing of the host, on devices of their own."""
+    scene = Scene(steps=14, extra_network_ms=lambda n: 60 if n in (5, 9) else 0)
+    (finding,) = uneven_steps.check(case_of(scene))
+    assert "5 and 9" in finding.title
+    assert "wait for communication" in finding.detail
+    said(finding)
+
+
+def test_steps_alike_are_no_finding() -> None:
+    assert not found(loop({}))
+    assert not found(loop({3: (SAVE, 30), 7: (SAVE, 30)}))  # below a twentieth of a step
+    assert not found(loop({3: (SAVE, 800)}, count=5))  # three steady ones tell nothing
+
+
+def test_what_each_step_does_is_not_the_cause_of_some() -> None:
+    timeline = loop(dict.fromkeys((3, 7, 11), ("$train.py:9 log", 800)))
+    (finding,) = found(timeline)
+    assert "every fourth" in finding.title
+
+
+def test_steps_that_grow_are_told_and_counted_once(said: Said) -> None:
+    """What the host takes is counted by the findings on that: this one has no saving."""
+    (finding,) = found(loop({n: ("$data.py:7 load_batch", 110 * n + 1) for n in range(COUNT)}))
+    assert "grow by 0.11 ms each" in finding.title
+    assert isinstance(finding.saves_ms, Unknown)
+    said(finding)
+    (devices,) = found(loop({}, busy=lambda n: BUSY + 100 * n))
+    assert most(devices) > 0.4
