@@ -51,6 +51,10 @@ def test_one_step_alone_and_a_healthy_profile_have_none() -> None:
     assert not outliers(StepData(selection=select(healthy()), context=Context()))
 
 
-def test_explain_notes_them_first() -> None:
+def test_explain_tells_them_once() -> None:
+    """Where they are a finding, there is no note."""
     timeline = timeline_of(Scene(extra_network_ms=lambda step: 20 if step == 5 else 0))
-    assert explain(timeline).notes[0].startswith("step 5 took 14.96")
+    explained = explain(timeline)
+    (finding,) = (it for it in explained.findings if it.code == "STEP309")
+    assert finding.title.startswith("step 5 takes 14.96 ms longer")
+    assert not any("longer than the median" in note for note in explained.notes)

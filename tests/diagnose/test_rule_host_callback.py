@@ -46,6 +46,12 @@ def test_a_callback_is_named_with_its_line_and_its_function(said: Said) -> None:
     said(finding)
 
 
+def test_a_device_that_waits_for_python_is_idle() -> None:
+    parts = made(program(CPU), OPS, kind="cpu").breakdown
+    assert parts.compute_ms == pytest.approx(0.4)
+    assert parts.idle_ms == pytest.approx(0.6)
+
+
 def test_without_python_the_line_is_named_and_how_to_see_more(said: Said) -> None:
     (finding,) = host_callback.check(made(program(CPU), OPS, kind="cpu"))
     assert "python_tracer_level" in finding.detail

@@ -3,7 +3,7 @@
     compute      a kernel computes (collectives overlapped with it are hidden)
     collective   no kernel computes, a collective runs: exposed communication
     copy         neither, data is copied
-    idle         nothing runs
+    idle         nothing runs, or only Python of the host that the program calls
 
 One sweep over the starts and ends of a device's spans, so the parts add up by construction and two
 overlapping kernels count once. The phase of a moment is that of the span that determined its state.
@@ -18,8 +18,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counterpoint.core import Basis
 from counterpoint.core.columns import values_of
 from counterpoint.core.threads import on_threads
+from counterpoint.diagnose.callback_ops import callback_ops
 from counterpoint.diagnose.selection import Selection, device_slices
 from counterpoint.timeline import Lane
 
@@ -75,10 +77,16 @@ def _by_device(
 
 
 def _lanes(selection: Selection) -> NDArray[np.int8]:
-    """Return the lane of each op as a number; control spans contain others, with no lane."""
+    """Return the lane of each op as a number; control spans contain others, with no lane.
+
+    A measured callback of the host has none either: the device waits for it.
+    """
+    timeline = selection.timeline
     lane = {str(state): number for number, state in enumerate(STATES)}
-    names = selection.timeline.ops["lane"]
-    return np.array([lane.get(name, _NO_LANE) for name in names], np.int8)
+    lanes = np.array([lane.get(name, _NO_LANE) for name in timeline.ops["lane"]], np.int8)
+    if timeline.basis is Basis.MEASURED:
+        lanes[callback_ops(timeline)] = _NO_LANE
+    return lanes
 
 
 def _sweep_device(

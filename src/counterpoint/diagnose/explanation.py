@@ -33,7 +33,7 @@ from counterpoint.diagnose.other_frameworks import in_neutral_words
 from counterpoint.diagnose.outliers import outlier_notes, outliers
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import Selection, require_devices, select
-from counterpoint.diagnose.slow_steps import without_slow
+from counterpoint.diagnose.slow_steps import build_lengths, slow_steps, without_slow
 from counterpoint.diagnose.step import (
     Breakdown,
     Phases,
@@ -300,7 +300,7 @@ def _explained(
     return Explanation(
         inputs=timeline.inputs,
         notes=(
-            *outlier_notes(outliers(data)),
+            *_outlier_notes(every, data),
             *timeline.notes,
             *check_target(data),
             *_more_notes(timeline, selection),
@@ -386,6 +386,14 @@ def _above_peak(use: Utilization) -> Iterator[str]:
             " MFU is told, so none is given: products in FP8 or int8 have a higher peak. If the"
             " program has none of those, FLOPs are counted wrong here: please report it"
         )
+
+
+def _outlier_notes(every: StepData, data: StepData) -> tuple[str, ...]:
+    """Return notes on long steps that no finding tells of."""
+    if build_lengths(every) is not None:
+        return ()
+    told = {step for slow in slow_steps(every) for step in slow.longer_ms}
+    return outlier_notes(tuple(one for one in outliers(data) if one.step not in told))
 
 
 def _more_notes(timeline: Timeline, selection: Selection) -> list[str]:

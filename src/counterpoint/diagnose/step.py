@@ -48,7 +48,8 @@ class Breakdown:
     """Parts of a median step, mean over devices.
 
     Compute, exposed collective, exposed copy and idle add up to the step; hidden collective is the
-    part of compute that a collective overlaps.
+    part of compute that a collective overlaps. A device that waits for Python which the program
+    calls is idle.
     """
 
     compute_ms: float
