@@ -17,7 +17,7 @@ from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import chip_of, on_virtual_devices, that_changes
 from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, WORTH_SHARE, Finding
-from counterpoint.diagnose.host.compiles import hidden_by_the_median
+from counterpoint.diagnose.host.compiles import compiled_before, hidden_by_the_median
 from counterpoint.diagnose.host.startup import startup
 from counterpoint.diagnose.network.analysis import check_target
 from counterpoint.diagnose.ops import (
@@ -33,7 +33,7 @@ from counterpoint.diagnose.other_frameworks import in_neutral_words
 from counterpoint.diagnose.outliers import outlier_notes, outliers
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import Selection, require_devices, select
-from counterpoint.diagnose.slow_steps import build_lengths, slow_steps, without_slow
+from counterpoint.diagnose.slow_steps import build_lengths, growth, slow_steps, without_slow
 from counterpoint.diagnose.step import (
     Breakdown,
     Phases,
@@ -290,7 +290,12 @@ def _explained(
     )
     # Steps that have a finding of their own are in no typical step.
     selection = without_slow(every) if every.selection.occurrences else every.selection
-    data = StepData(selection=selection, context=context, stopwatch=stopwatch)
+    data = every
+    if selection is not every.selection:
+        data = StepData(selection=selection, context=context, stopwatch=stopwatch)
+        # They depend on all steps, not on the typical ones.
+        for table in (growth, build_lengths, slow_steps):
+            data.tables[table] = every.cached(table)
     attributed, ops, collectives = data.attributed, data.ops, data.cached(collective_profile)
     parts = data.breakdown if selection.occurrences else None
     use = utilization(selection, ops, parts.idle_ms if parts else None, chip_of(data))
@@ -307,6 +312,7 @@ def _explained(
             *steps_by_build(selection, in_step),
             *_above_peak(use),
             *startup(data),
+            *filter(None, (compiled_before(data),)),
             *failures,
         ),
         step=step,
@@ -390,9 +396,9 @@ def _above_peak(use: Utilization) -> Iterator[str]:
 
 def _outlier_notes(every: StepData, data: StepData) -> tuple[str, ...]:
     """Return notes on long steps that no finding tells of."""
-    if build_lengths(every) is not None:
+    if every.cached(build_lengths) is not None:
         return ()
-    told = {step for slow in slow_steps(every) for step in slow.longer_ms}
+    told = {step for slow in every.cached(slow_steps) for step in slow.longer_ms}
     return outlier_notes(tuple(one for one in outliers(data) if one.step not in told))
 
 

@@ -25,14 +25,17 @@ from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import IDLE, STATES
 from counterpoint.diagnose.environment import on_virtual_devices
-from counterpoint.diagnose.host.causes import CAUSES, IdleCause
+from counterpoint.diagnose.finding import Gap
+from counterpoint.diagnose.host.causes import CAUSES, IdleCause, matching
 from counterpoint.diagnose.host.compiles import compiled_in_steps
 from counterpoint.diagnose.host.hosts import calling_line
-from counterpoint.diagnose.host.idle import WORTH, busy, idle_of
+from counterpoint.diagnose.host.idle import WORTH, IdleTime, busy, idle_of
+from counterpoint.diagnose.host.threads import TRACED
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import same_definition
 from counterpoint.timeline import Timeline
+from counterpoint.timeline.step_range import CALL
 
 _FEWEST: Final = 5
 """Fewer steps do not tell what is usual."""
@@ -59,13 +62,14 @@ _GROWTH: Final = 0.2
 _ORDERED: Final = 0.9
 """Share of pairs of steps of which the later is longer, if steps grow."""
 
+_WORTH_NAMING: Final = 0.1
+"""Share of the excess from which on an event of the host is named."""
+_MANY: Final = 1000
+
 _APART: Final = 24
 """Most slow steps that are looked into one by one."""
 _ENOUGH: Final = 20
 """Short steps that tell what is usual."""
-
-_PYTHON: Final = "$"
-"""Begins the names of recorded Python functions."""
 
 _LAUNCHES: Final = re.compile(r"PjitFunction\(")
 """Calls of jitted functions, which tell nothing of the host."""
@@ -102,6 +106,8 @@ class SlowSteps:
     state: str = IDLE  # what devices do longer
     cause: IdleCause | None = None
     function: str | None = None  # an event of the host that the others lack
+    named: tuple[tuple[str, float], ...] = ()  # what the host does more of, with its excess
+    gaps: tuple[Gap, ...] = ()  # the worst of them
     programs: tuple[str, ...] = ()  # programs that only these run
 
     @property
@@ -155,7 +161,7 @@ class _Parts:
 
 def slow_steps(data: StepData) -> tuple[SlowSteps, ...]:
     """Return the slow steps by cause, the largest loss first; none if one step was requested."""
-    if data.selection.step is not None or growth(data) is not None:
+    if data.selection.step is not None or data.cached(growth) is not None:
         return ()
     found = [*_slow_by_host(data), *_slow_by_devices(data)]
     return tuple(sorted(found, key=lambda slow: -slow.lost_ms))
@@ -344,7 +350,7 @@ def _slow_by_host(data: StepData) -> Iterator[SlowSteps]:
     if len(slow) > _APART:
         idle = all_of(data, _some([*slow])).cached(idle_of)
         by_cause = {max(CAUSES, key=lambda it: idle.ms(it) - usual_idle.ms(it)): [*slow]}
-    traced = any(name.startswith(_PYTHON) for name in data.timeline.host_names)
+    traced = any(name.startswith(TRACED) for name in data.timeline.host_names)
     for cause, steps in by_cause.items():
         period = _period([*parts.length], steps)
         explained = cause not in _RUNTIMES
@@ -367,6 +373,7 @@ def _by_host(
 ) -> SlowSteps:
     idle = all_of(data, _some([*longer_ms])).cached(idle_of)
     usually = all_of(data, _some(usual)).cached(idle_of)
+    cause = max(CAUSES, key=lambda it: idle.ms(it) - usually.ms(it))
     return SlowSteps(
         longer_ms=longer_ms,
         usual=tuple(usual),
@@ -375,9 +382,21 @@ def _by_host(
         count=len(parts.length),
         period=_period([*parts.length], longer_ms),
         by_host=True,
-        cause=max(CAUSES, key=lambda it: idle.ms(it) - usually.ms(it)),
+        cause=cause,
         function=function,
+        named=_named(idle, usually, cause, _WORTH_NAMING * mean(longer_ms.values())),
+        gaps=idle.gaps(cause),
     )
+
+
+def _named(
+    idle: IdleTime, usually: IdleTime, cause: IdleCause, worth: float
+) -> tuple[tuple[str, float], ...]:
+    """Return events of the host that slow steps have more of, with their excess."""
+    known = dict(usually.top(cause, count=_MANY))
+    more = [(what, ms - known.get(what, 0.0)) for what, ms in idle.top(cause, count=_MANY)]
+    ranked = sorted(more, key=lambda item: -item[1])
+    return tuple((what, ms) for what, ms in ranked if ms > worth)
 
 
 def _rare_functions(
@@ -393,12 +412,19 @@ def _rare_functions(
     events, names = data.timeline.host_events, data.timeline.host_names
     most = (1 - _SHORT) * len(parts.length)
     least_ms = WORTH * sum(parts.length.values())
+    long = events.filter(pl.col("dur_ps") >= least_ps)
+    calls = events.filter(pl.col("name").is_in(matching(names, CALL)))
     for host, devices in _devices_of_hosts(data, parts).items():
-        of_host = events.filter(pl.col("host") == host)
-        line = calling_line(of_host, names)
-        own = of_host.filter(pl.col("line") == line) if line is not None else of_host.clear()
-        long = own.filter(pl.col("dur_ps") >= least_ps)["name"].unique()
-        candidates = own.filter(pl.col("name").is_in(long.implode()))
+        called = calls.filter(pl.col("host") == host)
+        line = calling_line(called, names)
+        if line is None:
+            continue
+        known = long.filter((pl.col("host") == host) & (pl.col("line") == line))["name"].unique()
+        candidates = events.filter(
+            (pl.col("line") == line)
+            & (pl.col("host") == host)
+            & pl.col("name").is_in(known.implode())
+        )
         found: list[tuple[float, int, dict[int, float], Intervals]] = []
         for (name,), rows in candidates.group_by("name", maintain_order=True):
             number = int(str(name))
@@ -471,7 +497,7 @@ def _is_far(
 def _slow_by_devices(data: StepData) -> Iterator[SlowSteps]:
     """Yield the steps in which devices work longer."""
     parts = data.cached(_parts)
-    if len(parts.length) < _FEWEST or build_lengths(data) is not None:
+    if len(parts.length) < _FEWEST or data.cached(build_lengths) is not None:
         return
     step_ms = median(parts.length.values())
     works = {step: ms - parts.idle[step] for step, ms in parts.length.items()}
@@ -555,7 +581,7 @@ def all_of(data: StepData, steps: Collection[int]) -> StepData:
 def without_slow(data: StepData) -> Selection:
     """Return the Selection without slow steps among the typical ones, if the median is none."""
     selection = data.selection
-    slow = {step for found in slow_steps(data) for step in found.longer_ms}
+    slow = {step for found in data.cached(slow_steps) for step in found.longer_ms}
     kept = selection.windows.filter(~pl.col("step").is_in([*slow]))
     if not slow or 2 * len(slow) >= len(selection.lengths_ms) or kept.is_empty():
         return selection

@@ -265,7 +265,7 @@ def _builds(
 
 def _builds_note(count: int, name: str) -> str:
     return (
-        f"{count} programs named {name} ran: the function was compiled for other shapes"
+        f"{count} programs named {name} ran: the function was compiled anew, as for other shapes"
         " or static arguments; their steps are counted together"
     )
 

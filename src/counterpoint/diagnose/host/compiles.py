@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from counterpoint.core.columns import Intervals, union
+from counterpoint.core.columns import Intervals, as_ranges, union
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.causes import IdleCause, matching, own_causes
+from counterpoint.diagnose.host.threads import TRACED
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData, longest_rows
 from counterpoint.timeline.step_range import CALL
@@ -27,10 +28,11 @@ WARM: Final = 3
 one's outputs differ from its inputs in layout or sharding.
 """
 
-_PYTHON: Final = "$"
 _JIT: Final = re.compile(r"\$api\.py:\d+ jit$")
 _CACHE_READ: Final = re.compile(r"_cache_read|get_executable_and_time|DeserializeLoadedExecutable")
 _COMPILER: Final = re.compile(r"backend_compile|Client::Compile|RunBackend|CompileAndLoad")
+
+_LISTED: Final = 3
 
 _REAL_PS: Final = 1_000_000_000
 """A compile takes longer than a millisecond; a cache lookup does not."""
@@ -93,7 +95,7 @@ def _compiled(data: StepData, events: pl.DataFrame) -> bool:
 def _made(data: StepData, steps: frozenset[int]) -> bool | None:
     """Return whether a jitted function was made in most of these steps."""
     names, events = data.timeline.host_names, data.timeline.host_events
-    if not any(name.startswith(_PYTHON) for name in names):
+    if not any(name.startswith(TRACED) for name in names):
         return None
     calls = events.filter(pl.col("name").is_in(matching(names, _JIT)))["start_ps"]
     windows = data.timeline.steps.filter(pl.col("step").is_in([*steps]))
@@ -103,6 +105,33 @@ def _made(data: StepData, steps: frozenset[int]) -> bool | None:
         for start, end in spans.select("start_ps", "end_ps").iter_rows()
     ]
     return sum(made) > len(made) / 2
+
+
+def compiled_before(data: StepData) -> str | None:
+    """Return a note on what the host compiles in whole steps that are left out, if it does."""
+    timeline = data.timeline
+    steps = timeline.steps.filter(pl.col("whole"))
+    wanted = [at for at, it in enumerate(data.cached(own_causes)) if it is IdleCause.COMPILE]
+    left_out = steps.filter(~pl.col("steady"))
+    if left_out.is_empty() or not wanted:
+        return None
+    start, end = left_out["start_ps"].min(), left_out["end_ps"].max()
+    events = timeline.host_events.filter(
+        pl.col("name").is_in(wanted)
+        & (pl.col("dur_ps") > _REAL_PS)
+        & pl.col("start_ps").is_between(start, end)
+    )
+    begun = events["start_ps"].to_numpy()
+    times = union(begun, begun + events["dur_ps"].to_numpy())
+    held = sorted(_holding(left_out, times))
+    if not held:
+        return None
+    names = ", ".join(_functions(data, times, events)[:_LISTED]) or "functions"
+    which = f"step{'s' * (len(held) > 1)} {as_ranges(held)}"
+    return (
+        f"the host compiles {names} for {times.total / PS_PER_MS:,.1f} ms in {which}, which no"
+        " figure contains"
+    )
 
 
 def _cost(steady: pl.DataFrame, times: Intervals) -> tuple[frozenset[int], float, float]:

@@ -56,6 +56,8 @@ from counterpoint.core import Basis, Range
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.callbacks import HostCallbacks, host_callbacks
 from counterpoint.diagnose.host.idle import WORTH
+from counterpoint.diagnose.host.profiler import traces_python
+from counterpoint.diagnose.host.threads import TRACED
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP308"
@@ -63,8 +65,6 @@ NAME: Final = "host-callback"
 SINCE: Final = "0.1"
 
 _NAMED: Final = 3
-_PYTHON: Final = "$"
-"""Begins the names of recorded Python functions."""
 _MANY: Final = 2
 """Calls per step from which on their number is the trouble, not what one of them does."""
 
@@ -90,6 +90,9 @@ def check(data: StepData) -> Iterator[Finding]:
             *(Evidence(what=what, ms=ms) for what, ms in found.functions[:_NAMED]),
         ),
         remedy=_remedy(found),
+        doubt="the Python tracer was on: it makes each call slower"
+        if found.count >= _MANY and traces_python(data.timeline)
+        else None,
     )
 
 
@@ -100,7 +103,7 @@ def _detail(data: StepData, found: HostCallbacks) -> str:
     if found.functions:
         name, ms = found.functions[0]
         return f"{text}: {name} takes {ms_text(ms)}"
-    if any(name.startswith(_PYTHON) for name in data.timeline.host_names):
+    if any(name.startswith(TRACED) for name in data.timeline.host_names):
         return f"{text}; it runs on a thread of the runtime, of which no Python is recorded"
     return (
         f"{text}; the profile does not show which function that calls: record the host's Python"

@@ -66,12 +66,10 @@ from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
-from counterpoint.diagnose.host.idle import IdleTime, idle_of
 from counterpoint.diagnose.slow_steps import (
     BuildLengths,
     Growth,
     SlowSteps,
-    all_of,
     build_lengths,
     growth,
     slow_steps,
@@ -85,8 +83,6 @@ SINCE: Final = "0.1"
 
 _LISTED: Final = 6
 _NAMED: Final = 3
-_WORTH_NAMING: Final = 0.1
-"""Share of the excess from which on an event of the host is evidence."""
 
 _DOES: Final = {
     IdleCause.COMPILE: "compiles",
@@ -118,14 +114,14 @@ def check(data: StepData) -> Iterator[Finding]:
     """Yield a finding for slow steps of each cause, or one on steps that grow."""
     if data.basis is Basis.PREDICTED:
         return
-    grown = growth(data)
+    grown = data.cached(growth)
     if grown is not None:
         yield _growing(data, grown)
         return
-    builds = build_lengths(data)
+    builds = data.cached(build_lengths)
     if builds is not None:
         yield _by_build(data, builds)
-    yield from (_slow(data, slow) for slow in slow_steps(data))
+    yield from (_slow(data, slow) for slow in data.cached(slow_steps))
 
 
 def _growing(data: StepData, grown: Growth) -> Finding:
@@ -173,15 +169,11 @@ def _by_build(data: StepData, builds: BuildLengths) -> Finding:
 
 
 def _slow(data: StepData, slow: SlowSteps) -> Finding:
-    apart = all_of(data, slow.longer_ms)
-    idle, usually = apart.cached(idle_of), all_of(data, slow.usual).cached(idle_of)
-    cause = slow.cause if slow.by_host else None
-    named = _named(idle, usually, cause, _WORTH_NAMING * slow.excess_ms) if cause else ()
     return Finding(
         code=CODE,
         title=f"{_which(slow)} {ms_text(slow.excess_ms)} longer:"
         f" {ms_text(slow.lost_ms)} per step on average",
-        detail=_detail(slow, named),
+        detail=_detail(slow),
         saves_ms=Range(0.0, slow.lost_ms),
         mean_step_ms=slow.mean_ms,
         basis=data.basis,
@@ -189,22 +181,12 @@ def _slow(data: StepData, slow: SlowSteps) -> Finding:
             Evidence(
                 what=f"excess of {_steps(slow)}",
                 ms=slow.excess_ms,
-                gaps=idle.gaps(cause) if cause else (),
+                gaps=slow.gaps,
             ),
-            *(Evidence(what=what, ms=ms) for what, ms in named),
+            *(Evidence(what=what, ms=ms) for what, ms in slow.named[:_NAMED]),
         ),
         remedy=_remedy(data, slow),
     )
-
-
-def _named(
-    idle: IdleTime, usually: IdleTime, cause: IdleCause, worth: float
-) -> tuple[tuple[str, float], ...]:
-    """Return events of the host that slow steps have more of, with their excess."""
-    known = dict(usually.top(cause, count=1000))
-    more = [(what, ms - known.get(what, 0.0)) for what, ms in idle.top(cause, count=1000)]
-    ranked = sorted(more, key=lambda item: -item[1])
-    return tuple((what, ms) for what, ms in ranked[:_NAMED] if ms > worth)
 
 
 def _which(slow: SlowSteps) -> str:
@@ -228,7 +210,7 @@ def _steps(slow: SlowSteps, *, bare: bool = False) -> str:
     return f"{shown}{more}" if bare else f"{'step' if len(steps) == 1 else 'steps'} {shown}{more}"
 
 
-def _detail(slow: SlowSteps, named: Sequence[tuple[str, float]]) -> str:
+def _detail(slow: SlowSteps) -> str:
     """Say what host or devices do in slow steps that they do not in the others."""
     where, ms = f"in {_steps(slow)}", ms_text(slow.excess_ms)
     if not slow.by_host:
@@ -238,7 +220,7 @@ def _detail(slow: SlowSteps, named: Sequence[tuple[str, float]]) -> str:
         did = f"{where} devices are idle {ms} longer while the host runs {slow.function}"
     elif slow.cause in _DOES:
         did = f"{where} devices are idle {ms} longer while the host {_DOES[slow.cause]}"
-        did += f", most in {named[0][0]}" if named else ""
+        did += f", most in {slow.named[0][0]}" if slow.named else ""
     else:
         did = f"{where} devices are idle {ms} longer, and the profile does not show why"
     others = counted_noun(len(slow.usual), "other step")
