@@ -66,7 +66,9 @@ class TestWords:
         assert steps.endswith(" ms), between step annotations")
         assert profile.startswith("profile  1 file, ")
         assert re.fullmatch(r"step time     [\d.]+ ms.* steps?.*; measured .*", time)
-        assert re.fullmatch(r"largest loss  (STEP\d+ .*: saves .* ms.*|none above 1% .*)", loss)
+        assert re.fullmatch(
+            r"largest loss  (STEP\d+ .*: saves .* ms.*|nothing worth your time: .*)", loss
+        )
         assert next_command(next_) == ["explain", "a"]
 
     def test_the_command_it_names_next_works(self, profiled: tuple[Path, str, str]) -> None:

@@ -200,13 +200,15 @@ class Explanation:
     @property
     def verdict(self) -> str | None:
         """The sentence on steps that lose nothing worth a finding; None if they do, or unknown."""
+        return self.verdict_on(self.subject)
+
+    def verdict_on(self, whole: str) -> str | None:
+        """Return the verdict with other words for what the losses are a share of."""
         if self.breakdown is None or self.losses:
             return None
         small = next((it for it in self.findings if it.is_small), None)
         largest = f"; the largest is {small.code}, {small.share:.1%}" if small else ""
-        return (
-            f"nothing worth your time: no loss above {WORTH_SHARE:.0%} of {self.subject}{largest}"
-        )
+        return f"nothing worth your time: no loss above {WORTH_SHARE:.0%} of {whole}{largest}"
 
     def ops_by(self, by: Grouping) -> pl.DataFrame:
         """Return op time by `scope` (layers of one kind together), `source`, `category` or `op`."""

@@ -48,7 +48,9 @@ class Finding:
     @property
     def is_small(self) -> bool:
         """Whether it is a loss that is not worth a user's time."""
-        return self.share is not None and self.share <= WORTH_SHARE
+        if self.share is None or isinstance(self.saves_ms, Unknown):
+            return False
+        return self.share <= WORTH_SHARE
 
 
 @frozen(kw_only=True)

@@ -37,7 +37,7 @@ def largest_losses(explanation: Explanation, where: str, whole: str) -> Section:
     losses, small = explanation.losses, _small(explanation)
     title = "Largest losses"
     if not losses:
-        return Section(title, explanation.verdict or _none(whole))
+        return Section(title, explanation.verdict_on(whole) or "")
     shown = losses[:LARGEST]
     summary = [f"{len(shown)} of {len(losses)}"] if len(losses) > LARGEST else []
     summary += ["they overlap, so they do not add up"] if len(losses) > 1 else []
@@ -53,14 +53,10 @@ def largest_loss(explanation: Explanation, whole: str) -> str:
         return f"{units.UNKNOWN} (no whole step)"
     losses = explanation.losses
     if not losses:
-        return explanation.verdict or _none(whole)
+        return explanation.verdict_on(whole) or ""
     first = losses[0]
     price = _price(first, explanation.steps.window_ms, basis="")
     return f"{first.code} {first.title}: {price}"
-
-
-def _none(whole: str) -> str:
-    return f"nothing worth your time: none above {units.percent(WORTH_SHARE, 0)} of {whole}"
 
 
 def findings_sections(explanation: Explanation) -> list[Section]:
