@@ -30,7 +30,7 @@ def callback_ops(timeline: Timeline) -> list[int]:
         if opcode is None:
             found += [row] if JAX_NAME.match(op or name) else []
             continue
-        hlo = None if program is None else timeline.programs[program].hlo()
+        hlo = None if program is None else timeline.programs[int(program)].hlo()
         call = None if hlo is None or op is None else hlo.instruction(op)
         target = call.custom_call_target if call is not None else op or name
         found += [row] if _TARGET.search(target) else []

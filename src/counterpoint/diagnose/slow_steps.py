@@ -539,7 +539,7 @@ def _programs(data: StepData, slow: Sequence[int], usual: Sequence[int]) -> tupl
     )
     only = by_program.filter((pl.col("own") == len(slow)) & (pl.col("others") == 0))
     rows = only.sort("took", "program", descending=[True, False])["program"].to_list()
-    return tuple(dict.fromkeys(data.timeline.programs[row].name for row in rows))
+    return tuple(dict.fromkeys(data.timeline.programs[int(row)].name for row in rows))
 
 
 def _states(of: StepData) -> dict[str, float]:

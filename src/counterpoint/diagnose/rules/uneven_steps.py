@@ -218,7 +218,7 @@ def _detail(slow: SlowSteps) -> str:
         did += f", and run {', '.join(slow.programs[:_NAMED])}" if slow.programs else ""
     elif slow.function is not None:
         did = f"{where} devices are idle {ms} longer while the host runs {slow.function}"
-    elif slow.cause in _DOES:
+    elif slow.cause is not None and slow.cause in _DOES:
         did = f"{where} devices are idle {ms} longer while the host {_DOES[slow.cause]}"
         did += f", most in {slow.named[0][0]}" if slow.named else ""
     else:
@@ -233,7 +233,7 @@ def _remedy(data: StepData, slow: SlowSteps) -> Remedy:
             "find out why devices have more to do in these steps: batches of another length, or"
             " other programs"
         )
-    elif slow.cause in _REMEDIES:
+    elif slow.cause is not None and slow.cause in _REMEDIES:
         text = _REMEDIES[slow.cause]
     elif slow.function is not None:
         text = _REMEDIES[IdleCause.PYTHON]
