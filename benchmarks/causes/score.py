@@ -20,9 +20,6 @@ from causes.cases import Case, Size
 from counterpoint.core import CounterpointError, Range
 from counterpoint.diagnose.finding import Finding
 
-NOTE = 0.03
-"""Share of a step below which a finding is not worth a user's time."""
-
 NEAR = 0.05
 """A step time is right if it is as near to the stopwatch as that."""
 
@@ -84,7 +81,7 @@ class Claim:
     @property
     def is_worth_it(self) -> bool:
         """Whether it is more than a note."""
-        return self.step_ms is not None and self.saves.high > NOTE * self.step_ms
+        return self.step_ms is not None and not self.finding.is_small
 
     def text(self) -> str:
         """Return the code, the saving and the title."""
@@ -272,7 +269,7 @@ def lines(found: Sequence[Row]) -> Iterator[str]:
         yield f"troubles whose first finding is right: {named} of {len(troubles)}"
     if clean:
         told = sum(row.verdict is not Verdict.RIGHT for row in clean)
-        yield f"clean programs with a finding above {NOTE:.0%}: {told} of {len(clean)}"
+        yield f"clean programs with a finding: {told} of {len(clean)}"
     sized = [row.sized for row in found if row.sized is not None]
     if sized:
         yield f"saving contains the true size: {sum(sized)} of {len(sized)}"

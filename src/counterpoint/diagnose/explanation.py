@@ -33,7 +33,13 @@ from counterpoint.diagnose.other_frameworks import in_neutral_words
 from counterpoint.diagnose.outliers import outlier_notes, outliers
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import Selection, require_devices, select
-from counterpoint.diagnose.slow_steps import build_lengths, growth, slow_steps, without_slow
+from counterpoint.diagnose.slow_steps import (
+    build_lengths,
+    growth,
+    noise_share,
+    slow_steps,
+    without_slow,
+)
 from counterpoint.diagnose.step import (
     Breakdown,
     Phases,
@@ -108,8 +114,15 @@ def _checked(data: StepData, finding: Finding) -> Finding:
         most = min(step_ms, math.inf if finding.takes_ms is None else finding.takes_ms)
         saves = Range(min(saves.low, most), min(saves.high, most))
         share = saves.high / step_ms if step_ms else None
-    remedy = that_changes(data, finding.remedy)
-    return replace(finding, saves_ms=saves, share=share, remedy=remedy)
+    # What only some steps lose is told by these steps, not by the median of all.
+    noise = 0.0 if finding.mean_step_ms is not None else data.cached(noise_share)
+    return replace(
+        finding,
+        saves_ms=saves,
+        share=share,
+        is_small=share is not None and share <= max(WORTH_SHARE, noise),
+        remedy=that_changes(data, finding.remedy),
+    )
 
 
 def _doubted(finding: Finding, doubt: str | None) -> Finding:
@@ -208,7 +221,10 @@ class Explanation:
             return None
         small = next((it for it in self.findings if it.is_small), None)
         largest = f"; the largest is {small.code}, {small.share:.1%}" if small else ""
-        return f"nothing worth your time: no loss above {WORTH_SHARE:.0%} of {whole}{largest}"
+        return (
+            f"nothing worth your time: no loss above {WORTH_SHARE:.0%} of {whole}, or above its"
+            f" noise{largest}"
+        )
 
     def ops_by(self, by: Grouping) -> pl.DataFrame:
         """Return op time by `scope` (layers of one kind together), `source`, `category` or `op`."""

@@ -44,13 +44,8 @@ class Finding:
     """Reason to suspect a false alarm in this profile."""
     share: float | None = None
     """The most it saves by the step, or by the mean one; `judge` fills it in."""
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it is a loss that is not worth a user's time."""
-        if self.share is None or isinstance(self.saves_ms, Unknown):
-            return False
-        return self.share <= WORTH_SHARE
+    is_small: bool = False
+    """Whether it saves at most 3% of the step, or no more than the noise of the steps: a note."""
 
 
 @frozen(kw_only=True)

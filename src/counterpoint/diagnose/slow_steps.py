@@ -66,6 +66,9 @@ _WORTH_NAMING: Final = 0.1
 """Share of the excess from which on an event of the host is named."""
 _MANY: Final = 1000
 
+_OF_MEDIAN: Final = 1.4826 * 1.2533
+"""From median absolute deviations of lengths to the standard error of their median."""
+
 _APART: Final = 24
 """Most slow steps that are looked into one by one."""
 _ENOUGH: Final = 20
@@ -576,6 +579,20 @@ def all_of(data: StepData, steps: Collection[int]) -> StepData:
     scale = mean(own) / total if total else 0.0
     chosen = replace(selection, windows=windows, lengths_ms=own, scale=scale)
     return StepData(selection=chosen, context=data.context, stopwatch=data.stopwatch)
+
+
+def noise_share(data: StepData) -> float:
+    """Return how uncertain the median step is, as a share of it: a standard error of the median.
+
+    Slow steps that have a finding are not counted, and fewer than five steps do not tell.
+    """
+    slow = {step for found in data.cached(slow_steps) for step in found.longer_ms}
+    lengths = [ms for step, ms in step_lengths(data.selection).items() if step not in slow]
+    if data.selection.step is not None or len(lengths) < _FEWEST:
+        return 0.0
+    middle = median(lengths)
+    deviation = median(abs(ms - middle) for ms in lengths)
+    return _OF_MEDIAN * deviation / len(lengths) ** 0.5 / middle if middle else 0.0
 
 
 def without_slow(data: StepData) -> Selection:

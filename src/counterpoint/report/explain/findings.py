@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.core import Basis, Range, Unknown
-from counterpoint.diagnose import WORTH_SHARE, Explanation, Finding, Remedy
+from counterpoint.diagnose import Explanation, Finding, Remedy
 from counterpoint.report import units
 from counterpoint.report.document import (
     CellColumn,
@@ -41,7 +41,7 @@ def largest_losses(explanation: Explanation, where: str, whole: str) -> Section:
     shown = losses[:LARGEST]
     summary = [f"{len(shown)} of {len(losses)}"] if len(losses) > LARGEST else []
     summary += ["they overlap, so they do not add up"] if len(losses) > 1 else []
-    summary += [f"{len(small)} below {units.percent(WORTH_SHARE, 0)}"] if small else []
+    summary += [f"{len(small)} small"] if small else []
     return Section(
         title, "; ".join([*summary, where] if where else summary), (_table(explanation, shown),)
     )
@@ -68,7 +68,9 @@ def findings_sections(explanation: Explanation) -> list[Section]:
         sections.append(Section("Losses in detail", "", _entries(explanation, losses, 1)))
     if small:
         entries = _entries(explanation, small, len(losses) + 1)
-        sections.append(Section("Small losses", "not worth your time", entries))
+        sections.append(
+            Section("Small losses", "below 3% of the step, or within its noise", entries)
+        )
     if others:
         what = "prediction" if explanation.basis == Basis.PREDICTED else "profile"
         entries = _entries(explanation, others, len(losses) + len(small) + 1)
