@@ -313,7 +313,6 @@ class TestMarkersAndRunsThatDoNotMatch:
         )
         assert "cannot be assigned" in made.step_rule
 
-
     def test_runs_in_the_queue_when_the_profile_began_are_earlier_steps(self) -> None:
         """The loop is two steps ahead, and waits before step 12: what it calls then runs then."""
         us = 1000
@@ -324,6 +323,15 @@ class TestMarkersAndRunsThatDoNotMatch:
         made = timeline(recording(spans, markers=markers))
         assert made.runs["step"].to_list() == [*range(6, 14)]
         assert "the first 2 steps" in made.step_rule
+
+    def test_markers_of_two_threads_are_told(self) -> None:
+        spans = [Span("fusion", 100 * k + 10, 80, run=k) for k in range(8)]
+        markers = [(None, k // 2, 100 * k, 180) for k in range(8)]
+        assert any(
+            "two threads" in note for note in timeline(recording(spans, markers=markers)).notes
+        )
+        apart = [(None, k, 100 * k, 99) for k in range(8)]
+        assert not any("two threads" in n for n in timeline(recording(spans, markers=apart)).notes)
 
     def test_numbers_beyond_32_bits_do_not_repeat(self) -> None:
         spans = [Span("fusion", 100 * k + 10, 80, run=k) for k in range(5)]

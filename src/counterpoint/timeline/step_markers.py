@@ -9,6 +9,7 @@ matched, and only if one is a multiple of the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -174,6 +175,7 @@ def match_markers(
     in_each = inside.group_by("device", "index").len()["len"]
     rule = f"{marks}, {_span(in_each)} of {program} in each"
     notes = (_left_out(outside, program, loop.name),) if len(outside) else ()
+    notes += _overlap(own, loop.name)
     hosts = pl.col("device").replace_strict(dict(enumerate(host_of_device)), return_dtype=pl.UInt16)
     marked = (
         inside.select("device", "index")
@@ -248,7 +250,20 @@ def match_by_number(
     """Match the runs of one program (with `index`) with the most frequent markers by number."""
     name = most_frequent(markers)
     own, marks = numbered(markers.filter(pl.col("name") == name), name)
-    return _by_number(runs, program, own, marks, host_of_device)
+    matched = _by_number(runs, program, own, marks, host_of_device)
+    return replace(matched, notes=(*matched.notes, *_overlap(own, name)))
+
+
+def _overlap(markers: pl.DataFrame, name: str) -> tuple[str, ...]:
+    """Return a note if one marker begins before another one is over."""
+    before = pl.col("end_ps").cum_max().shift(1).over("host")
+    if not markers.sort("host", "start_ps").select((pl.col("start_ps") < before).any()).item():
+        return ()
+    note = (
+        f"markers '{name}' overlap, as those of two threads do: the steps of both are counted as"
+        " those of one loop. Give the markers of each loop a name of its own"
+    )
+    return (note,)
 
 
 def _left_out(runs: pl.DataFrame, program: str, name: str) -> str:
