@@ -32,7 +32,7 @@ from counterpoint.diagnose.ops import (
 from counterpoint.diagnose.other_frameworks import in_neutral_words
 from counterpoint.diagnose.outliers import outlier_notes, outliers
 from counterpoint.diagnose.rules import RULES
-from counterpoint.diagnose.selection import Selection, require_devices, select
+from counterpoint.diagnose.selection import Selection, WindowKind, require_devices, select
 from counterpoint.diagnose.slow_steps import (
     build_lengths,
     growth,
@@ -143,6 +143,9 @@ def _rank(finding: Finding) -> tuple[float, str]:
     return (-middle, finding.code)
 
 
+_SEEN: Final = 0.5
+"""Share of the time in ops whose work has to be known to say that they lose nothing."""
+
 _MOSTLY: Final = 0.9
 """Share of ops with a known instruction above which a missing HLO is not mentioned."""
 
@@ -221,9 +224,13 @@ class Explanation:
             return None
         small = next((it for it in self.findings if it.is_small), None)
         largest = f"; the largest is {small.code}, {small.share:.1%}" if small else ""
+        loss = f"no loss above {WORTH_SHARE:.0%} of {whole}, or above its noise"
+        seen = (self.utilization.flops_known_share or 0.0) >= _SEEN
+        if self.steps.window is WindowKind.STEP and seen:
+            return f"nothing worth your time: {loss}{largest}"
+        lacks = "HLO" if self.steps.window is WindowKind.STEP else "steps"
         return (
-            f"nothing worth your time: no loss above {WORTH_SHARE:.0%} of {whole}, or above its"
-            f" noise{largest}"
+            f"{loss} was found, but without {lacks} in the profile many rules cannot tell{largest}"
         )
 
     def ops_by(self, by: Grouping) -> pl.DataFrame:
