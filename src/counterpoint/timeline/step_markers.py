@@ -110,7 +110,7 @@ def _pair(runs: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[in
 
     The first and the last marker may be cut off, with their runs.
     """
-    device = int(runs["device"].mode().min())
+    device = int(str(runs["device"].mode().min()))
     own = runs.filter(pl.col("device") == device)
     rows = np.flatnonzero(markers["host"].to_numpy() == host_of_device[device])
     whole = rows[1:-1] if len(rows) > _CUT else rows
@@ -237,8 +237,9 @@ def _other_markers(
         check_sortedness=False,
     )
     after = around.filter(pl.col("end_ps") <= pl.col("start_ps"))
+    numbers: list[int] = devices.unique().to_list()
     of_host = pl.DataFrame(
-        {"device": devices.unique(), "host": [host_of_device[one] for one in devices.unique()]},
+        {"device": numbers, "host": [host_of_device[number] for number in numbers]},
         schema={"device": devices.dtype, "host": pl.UInt16},
     )
     return after.join(of_host, on="host").select("device", "start_ps")
