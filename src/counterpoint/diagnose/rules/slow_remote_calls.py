@@ -75,6 +75,7 @@ from counterpoint.diagnose.network.calls import (
 )
 from counterpoint.diagnose.outliers import all_of, longer_steps
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
+from counterpoint.diagnose.slow_steps import slow_steps
 from counterpoint.diagnose.step_data import StepData, longest_rows
 from counterpoint.timeline.host_transfers import host_transfers
 
@@ -165,11 +166,20 @@ def _name(data: StepData, row: dict[str, Any]) -> str:
     )
 
 
+def _uneven(data: StepData) -> dict[int, float]:
+    """Return the steps that STEP309 finds slow, if they are in no typical step."""
+    slow = (it for it in data.cached(slow_steps) if not it.by_host)
+    typical = set(data.selection.windows["step"].to_list())
+    return {
+        step: ms for found in slow for step, ms in found.longer_ms.items() if step not in typical
+    }
+
+
 class _LongSteps:
     """Steady steps that took much longer than the median, which does not show them."""
 
     def __init__(self, data: StepData) -> None:
-        self.longer_ms = longer_steps(data.selection)
+        self.longer_ms = longer_steps(data.selection) or _uneven(data)
         self.of_steps = len(data.selection.lengths_ms)
         self.selection = all_of(data.selection, self.longer_ms)
 
