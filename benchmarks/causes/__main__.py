@@ -16,10 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from causes.cases import CASES
-from causes.score import Row, Verdict, judge, lines, table
+from cases import CASES
+from score import Row, Verdict, judge, lines, table
 
 
 def rows(names: Sequence[str], out: Path) -> Iterator[Row]:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import jax
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from causes.recorder import WAYS, Recorder
+from recorder import WAYS, Recorder
 
 
 def main() -> None:
@@ -27,7 +23,7 @@ def main() -> None:
         address, count, rank = given.job.split(",")
         jax.distributed.initialize(address, int(count), int(rank))
     module, name = given.name.split(".")
-    program = getattr(import_module(f"causes.programs.{module}"), name)
+    program = getattr(import_module(f"programs.{module}"), name)
     program(Recorder(given.way, given.out, given.fixed))
 
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from cases import Case, Size
+
 import counterpoint
-from causes.cases import Case, Size
 from counterpoint.core import CounterpointError, Range
 from counterpoint.diagnose.finding import Finding
 

@@ -67,7 +67,8 @@ class TestWords:
         assert profile.startswith("profile  1 file, ")
         assert re.fullmatch(r"step time     [\d.]+ ms.* steps?.*; measured .*", time)
         assert re.fullmatch(
-            r"largest loss  (STEP\d+ .*: saves .* ms.*|(nothing worth your time: )?no loss above .*)",
+            r"largest loss  (STEP\d+ .*: saves .* ms.*|"
+            r"(nothing worth your time: )?no loss above .*)",
             loss,
         )
         assert next_command(next_) == ["explain", "a"]

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
+from recorder import Recorder
 
-from causes.programs.models import Array, mlp
-from causes.recorder import Recorder
+from programs.models import Array, mlp
 
 
 def pure_callback(recorder: Recorder) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax import lax
+from recorder import Recorder
 
-from causes.programs.models import Array, Params, eval_step, loss_of, mlp, rows, weights
-from causes.recorder import Recorder
+from programs.models import Array, Params, eval_step, loss_of, mlp, rows, weights
 
 
 def plain_mlp(recorder: Recorder) -> None:

@@ -7,9 +7,9 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+from recorder import Recorder
 
-from causes.programs.models import Array, Params, loss_of, mlp, rows
-from causes.recorder import Recorder
+from programs.models import Array, Params, loss_of, mlp, rows
 
 
 def another_shape(recorder: Recorder) -> None:

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
+from recorder import Recorder
 
-from causes.programs.models import Array, mesh, rows
-from causes.recorder import Recorder
+from programs.models import Array, mesh, rows
 
 P = PartitionSpec
 

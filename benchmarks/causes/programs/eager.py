@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax import lax
+from recorder import Recorder
 
-from causes.programs.models import Array, loss_of, mlp, weights
-from causes.recorder import Recorder
+from programs.models import Array, loss_of, mlp, weights
 
 
 def eager_update(recorder: Recorder) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from recorder import Recorder
 
-from causes.programs.models import Array, mlp, rows
-from causes.recorder import Recorder
+from programs.models import Array, mlp, rows
 
 
 def item_then_python(recorder: Recorder) -> None:

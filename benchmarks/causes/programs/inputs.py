@@ -11,9 +11,9 @@ from multiprocessing.pool import ThreadPool
 
 import jax
 import numpy as np
+from recorder import Recorder
 
-from causes.programs.models import Array, mlp, rows
-from causes.recorder import Recorder
+from programs.models import Array, mlp, rows
 
 
 def sleeping_loader(recorder: Recorder) -> None:

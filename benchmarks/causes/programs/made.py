@@ -21,8 +21,7 @@ from jaxlib import _hlo  # pyright: ignore[reportPrivateUsage]
 sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "timeline"))
 
 import xspace_builder as xspace
-
-from causes.recorder import Recorder
+from recorder import Recorder
 
 _STEPS: Final = 14
 _DEVICES: Final = 4

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from recorder import Recorder
 
-from causes.programs.models import Array, mlp, rows
-from causes.recorder import Recorder
+from programs.models import Array, mlp, rows
 
 
 def _loop(recorder: Recorder, function: object, *arguments: Array) -> None:

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from recorder import Recorder
 
-from causes.programs.models import Array
-from causes.recorder import Recorder
+from programs.models import Array
 
 
 def _step(recorder: Recorder, load_batch: Callable[[], None]) -> None:

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
+from recorder import Recorder
 
-from causes.programs.models import Array, mesh, mlp, rows
-from causes.recorder import Recorder
+from programs.models import Array, mesh, mlp, rows
 
 _BIG = 48 << 20
 """Floats of a large array: 192 MB."""
