@@ -497,6 +497,20 @@ def test_a_program_compiled_anew_goes_on_with_the_same_steps() -> None:
     assert any("2 programs named jit_f ran" in note for note in built.notes)
 
 
+def test_a_step_that_is_compiled_begins_with_its_marker() -> None:
+    """Steps 2 and 4 run other builds, after a compile within their markers."""
+    starts = [10, 110, 280, 310, 480, 510]
+    spans = [
+        Span(f"fusion.{k if k in (2, 4) else 0}", start, 15, run=k, module="jit_f")
+        for k, start in enumerate(starts)
+    ]
+    made = recording(spans, markers=[(None, k, 100 * k, 99) for k in range(6)])
+    keys = pl.Series("program_key", ["0", "2", "4"])
+    built = timeline(replace(made, ops=made.ops.with_columns(keys)))
+    starts = built.steps.sort("start_ps")["start_ps"].to_list()
+    assert [start // NS for start in starts[1:]] == [100, 200, 300, 400, 500]
+
+
 def test_gradient_accumulation_without_markers_is_pointed_out() -> None:
     spans = [Span("fusion", 50 * k, 40, run=k, module="jit_micro") for k in range(8)]
     spans += [Span("update", 200 * k + 190, 5, run=9 + k, module="jit_apply") for k in range(2)]

@@ -12,7 +12,7 @@ from programs.models import Array, Params, eval_step, loss_of, mlp, rows, weight
 
 def plain_mlp(recorder: Recorder) -> None:
     """One jitted step, blocked each time."""
-    train_step, params, batch = mlp(1024)
+    train_step, params, batch = mlp(512, batch=1024)
     for step in recorder:
         with recorder.marker(step):
             params, loss = train_step(params, batch)
@@ -21,7 +21,7 @@ def plain_mlp(recorder: Recorder) -> None:
 
 def never_blocked(recorder: Recorder) -> None:
     """The loop never waits; the runtime holds it back."""
-    train_step, params, batch = mlp(1024)
+    train_step, params, batch = mlp(512, batch=1024)
     loss: Array = None
     for step in range(recorder.steps):
         if step == recorder.first and loss is not None:
@@ -171,7 +171,7 @@ def several_updates(recorder: Recorder) -> None:
 
 def large_numbers(recorder: Recorder) -> None:
     """Step numbers beyond 32 bits."""
-    train_step, params, batch = mlp(1024)
+    train_step, params, batch = mlp(512, batch=1024)
     for step in recorder:
         with recorder.marker(10_000_000_000 + step):
             params, loss = train_step(params, batch)
@@ -180,7 +180,7 @@ def large_numbers(recorder: Recorder) -> None:
 
 def one_number(recorder: Recorder) -> None:
     """Every marker has the number 0."""
-    train_step, params, batch = mlp(1024)
+    train_step, params, batch = mlp(512, batch=1024)
     for step in recorder:
         with recorder.marker(0 * step):
             params, loss = train_step(params, batch)
@@ -206,3 +206,57 @@ def matrix_products(recorder: Recorder) -> None:
     for step in recorder:
         with recorder.marker(step):
             x = multiply(x, w).block_until_ready()
+
+
+def logged_every_fourth(recorder: Recorder) -> None:
+    """Every fourth loss is fetched and formatted, which takes no time worth a word."""
+    train_step, params, batch = mlp(512, batch=1024)
+    lines: list[str] = []
+    for step in recorder:
+        with recorder.marker(step):
+            params, loss = train_step(params, batch)
+            if step % 4 == 3:
+                lines.append(f"step {step}: {float(loss):.4f}")
+            loss.block_until_ready()
+
+
+def shuffled_on_the_device(recorder: Recorder) -> None:
+    """Batches are gathered on the device from data that lies there."""
+    _, params, _ = mlp(512, batch=1024)
+    data = jnp.asarray(rows(4096, 1024))
+
+    @jax.jit
+    def train_step(params: Params, data: Array, key: Array) -> tuple[Params, Array]:
+        batch = data[jax.random.randint(key, (256,), 0, 4096)]
+        loss, grads = jax.value_and_grad(loss_of)(params, batch)
+        return [w - 0.01 * g for w, g in zip(params, grads, strict=True)], loss
+
+    for step in recorder:
+        with recorder.marker(step):
+            params, loss = train_step(params, data, jax.random.key(step))
+            loss.block_until_ready()
+
+
+def classes(recorder: Recorder) -> None:
+    """A trainer is an object whose method is jitted."""
+    trainer = _Trainer()
+    for step in recorder:
+        with recorder.marker(step):
+            trainer.step().block_until_ready()
+
+
+class _Trainer:
+    """Holds the weights, as many trainers do."""
+
+    def __init__(self) -> None:
+        self.params, self.batch = mlp(512, batch=1024)[1:]
+        self._jitted = jax.jit(self._step, donate_argnums=0)
+
+    def _step(self, params: Params, x: Array) -> tuple[Params, Array]:
+        loss, grads = jax.value_and_grad(loss_of)(params, x)
+        return [w - 0.01 * g for w, g in zip(params, grads, strict=True)], loss
+
+    def step(self) -> Array:
+        """Take one step."""
+        self.params, loss = self._jitted(self.params, self.batch)
+        return loss

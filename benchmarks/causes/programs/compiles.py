@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import nullcontext
 from functools import partial
 
 import jax
@@ -118,3 +119,21 @@ def lengths(recorder: Recorder) -> None:
         with recorder.marker(step):
             params, loss = train_step(params, batches[2 if recorder.fixed else (step * 3) % 4])
             loss.block_until_ready()
+
+
+def shape_every_fourth(recorder: Recorder) -> None:
+    """Every fourth batch has a length that was not seen before."""
+    _, params, _ = mlp(256, 3)
+
+    @jax.jit
+    def train_step(params: Params, x: Array) -> tuple[Params, Array]:
+        loss, grads = jax.value_and_grad(loss_of)(params, x)
+        return [w - 0.01 * g for w, g in zip(params, grads, strict=True)], loss
+
+    for step in recorder:
+        with recorder.marker(step):
+            is_new = step % 4 == 3 and not recorder.fixed
+            with recorder.loss() if is_new else nullcontext():
+                batch = jnp.asarray(rows(64 + step if is_new else 64, 256))
+                params, loss = train_step(params, batch)
+                loss.block_until_ready()

@@ -323,3 +323,51 @@ def awaited_event(recorder: Recorder) -> None:
                 sent.wait()
     stop.set()
     worker.join()
+
+
+def checks_for_nan(recorder: Recorder) -> None:
+    """Whether the loss is a number is asked after each step, and 20 ms of Python follow."""
+    train_step, params, batch = mlp()
+
+    def report(step: int) -> None:
+        until = time.perf_counter() + 0.02
+        while time.perf_counter() < until:
+            step += 1
+
+    for step in recorder:
+        with recorder.marker(step):
+            params, loss = train_step(params, batch)
+            if bool(jnp.isnan(loss)):
+                raise FloatingPointError("the loss is not a number")
+            if not recorder.fixed:
+                with recorder.loss():
+                    report(step)
+
+
+def detokenizes(recorder: Recorder) -> None:
+    """A sample is fetched and decoded to text in each step."""
+    train_step, params, batch = mlp()
+    words = [f"word{number}" for number in range(5_000)]
+
+    def detokenize(tokens: np.ndarray) -> str:
+        return " ".join(words[int(abs(token) * 1e3) % 5_000] for token in tokens.ravel()[:60_000])
+
+    for step in recorder:
+        with recorder.marker(step):
+            params, loss = train_step(params, batch)
+            loss.block_until_ready()
+            if not recorder.fixed:
+                with recorder.loss():
+                    detokenize(np.asarray(params[0]))
+
+
+def appends_to_a_log(recorder: Recorder) -> None:
+    """The loss of each step is appended to a file, which takes next to nothing."""
+    train_step, params, batch = mlp(1024)
+    recorder.out.mkdir(parents=True, exist_ok=True)
+    path = recorder.out / "log.jsonl"
+    for step in recorder:
+        with recorder.marker(step):
+            params, loss = train_step(params, batch)
+            with path.open("a") as log:
+                log.write(json.dumps({"step": step, "loss": float(loss)}) + "\n")

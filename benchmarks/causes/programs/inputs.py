@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing.pool import ThreadPool
 
 import jax
@@ -304,3 +305,44 @@ def own_buffer(recorder: Recorder) -> None:
             loss.block_until_ready()
     stop.set()
     worker.join()
+
+
+def collated(recorder: Recorder) -> None:
+    """Each batch is put together from many small arrays."""
+    train_step, params, _ = mlp()
+    samples = [rows(1, 512, seed) for seed in range(64)]
+
+    def collate() -> np.ndarray:
+        if recorder.fixed:
+            return samples[0].repeat(256, axis=0)
+        picked = [samples[(7 * turn) % 64] * 1.0 for turn in range(6_000)]
+        return np.concatenate(picked)[-256:]
+
+    for step in recorder:
+        with recorder.marker(step):
+            with recorder.loss():
+                batch = collate()
+            params, loss = train_step(params, batch)
+            loss.block_until_ready()
+
+
+def prefetched(recorder: Recorder) -> None:
+    """A thread prepares batches two steps ahead, and fast enough: nothing is lost."""
+    train_step, params, _ = mlp(1024)
+    batches = queue.Queue[np.ndarray](maxsize=2)
+    stop = threading.Event()
+
+    def prepare() -> None:
+        while not stop.is_set():
+            time.sleep(0.004)
+            with suppress(queue.Full):
+                batches.put(rows(256, 1024), timeout=0.1)
+
+    threading.Thread(target=prepare, daemon=True).start()
+    ahead = jax.device_put(batches.get())
+    for step in recorder:
+        with recorder.marker(step):
+            params, loss = train_step(params, ahead)
+            ahead = jax.device_put(batches.get())
+            loss.block_until_ready()
+    stop.set()

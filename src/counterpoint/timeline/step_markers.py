@@ -67,12 +67,17 @@ class MarkedLoop:
 
 
 def marked_loop(
-    runs: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[int], trains: Trains
+    runs: pl.DataFrame,
+    names: Sequence[str],
+    markers: pl.DataFrame,
+    host_of_device: Sequence[int],
+    trains: Trains,
 ) -> MarkedLoop | None:
     """Return the markers and the program that contain each other; None if none do.
 
     Of several such pairs it is one that trains, if there is one, with the outermost markers: a step
-    may mark its microbatches, and an evaluation its own steps.
+    may mark its microbatches, and an evaluation its own steps. If no program is in most markers,
+    programs of one name may be: a function that was compiled again and again.
     """
     ordered = {
         str(name): own.sort("host", "start_ps").with_columns(
@@ -80,18 +85,23 @@ def marked_loop(
         )
         for (name,), own in markers.group_by("name", maintain_order=True)
     }
-    found: list[tuple[tuple[bool, int, int], MarkedLoop]] = []
-    for name, own in ordered.items():
-        if any(_within(own, other) for other in ordered.values() if other is not own):
-            continue
-        begun, held = _marker_of(runs, own, host_of_device)
-        placed = runs.with_columns(marker=pl.Series(begun), held=pl.Series(held))
-        for (program,), own_runs in placed.group_by("program", maintain_order=True):
-            took = _pair(own_runs, own, host_of_device)
-            if took is not None:
-                number = int(str(program))
-                found.append(((trains(number), took, len(own)), MarkedLoop(name, number)))
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+    first: dict[str, int] = {}
+    of_name = [first.setdefault(name, number) for number, name in enumerate(names)]
+    for key in (pl.col("program"), pl.col("program").replace_strict(dict(enumerate(of_name)))):
+        found: list[tuple[tuple[bool, int, int], MarkedLoop]] = []
+        for name, own in ordered.items():
+            if any(_within(own, other) for other in ordered.values() if other is not own):
+                continue
+            begun, held = _marker_of(runs, own, host_of_device)
+            placed = runs.with_columns(marker=pl.Series(begun), held=pl.Series(held))
+            for _, own_runs in placed.group_by(key.alias("key"), maintain_order=True):
+                took = _pair(own_runs, own, host_of_device)
+                if took is not None:
+                    number = int(own_runs["program"].mode().min())
+                    found.append(((trains(number), took, len(own)), MarkedLoop(name, number)))
+        if found:
+            return max(found, key=lambda pair: pair[0])[1]
+    return None
 
 
 def _within(markers: pl.DataFrame, others: pl.DataFrame) -> bool:

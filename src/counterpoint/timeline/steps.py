@@ -147,7 +147,8 @@ def find_steps(
         return replace(found, notes=()) if found.steps["step"].n_unique() == 1 else found
     marked = markers.filter(pl.col("device").is_null())
     if len(marked):
-        loop = marked_loop(runs, marked, host_of_device, roles.trains if roles else _never)
+        trains = roles.trains if roles else _never
+        loop = marked_loop(runs, names, marked, host_of_device, trains)
         program = program if loop is None else loop.program
         program_runs, notes = _builds(runs, program, names, roles)
         name = names[program]
