@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -21,11 +22,17 @@ from score import Row, Verdict, judge, lines, table
 
 
 def rows(names: Sequence[str], out: Path) -> Iterator[Row]:
-    """Yield a row for each way to profile each program whose name contains one of these."""
+    """Yield a row for each way to profile each program whose name contains one of these.
+
+    A program that fails is told, and left out.
+    """
     for case in CASES:
         if not names or any(name in case.program for name in names):
             for way in case.ways:
-                yield judge(case, way, out / case.program)
+                try:
+                    yield judge(case, way, out / case.program)
+                except (RuntimeError, subprocess.TimeoutExpired) as error:
+                    print(f"error: {case.program} {way}: {error}", file=sys.stderr)
 
 
 def main() -> int:
