@@ -289,6 +289,12 @@ def table(found: Sequence[Row]) -> Iterator[str]:
     programs = dict.fromkeys((row.program, row.truth.split(" ")[0]) for row in found)
     for program, truth in programs:
         own = [row for row in found if (row.program, row.truth.split(" ")[0]) == (program, truth)]
-        first = ", ".join(dict.fromkeys(row.said.split(" ")[0] for row in own))
+        codes = (
+            "nothing"
+            if row.truth == "nothing" and row.verdict == "right"
+            else row.said.split(" ")[0]
+            for row in own
+        )
+        first = ", ".join(dict.fromkeys(codes))
         bad = "; ".join(f"{row.way}: {row.verdict}" for row in own if row.verdict != "right")
         yield f"| {program} | {truth} | {first} ({len(own)}) | {bad} |"
