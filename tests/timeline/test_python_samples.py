@@ -47,7 +47,17 @@ def test_a_function_is_around_an_event_in_which_it_was_seen() -> None:
 
 def test_a_function_within_an_event_stays_within() -> None:
     stacks = {0: (MAIN,), 10: (MAIN, LOADER), 20: (MAIN, LOADER), 30: (MAIN,)}
-    assert Frame(LOADER, 5, 25) in frames(stacks, [(2, 28)])
+    assert Frame(LOADER, 5, 25) in frames(stacks, [(-2, 32)])
+    assert Frame(LOADER, 2, 28) in frames(stacks, [(2, 28)])
+
+
+def test_where_samples_are_rare_a_function_begins_when_a_wait_ends() -> None:
+    """And ends when the next call begins: the result was read until 21, and a call began at 55."""
+    reads, logs = "$array.py:9 _value", "$train.py:20 log"
+    stacks = {0: (MAIN,), 20: (MAIN, reads), 40: (MAIN, logs), 60: (MAIN,), 80: (MAIN,)}
+    found = frames(stacks, [(12, 21), (55, 62)])
+    assert Frame(reads, 12, 21) in found
+    assert Frame(logs, 21, 55) in found
 
 
 @st.composite

@@ -47,6 +47,9 @@ _GAP_OF_STEP: Final = 0.05
 _GAP_OF_SCATTER: Final = 1.5
 """The gap is at least this share of a median step, and of how far short steps lie apart."""
 
+_SHOWS: Final = 0.5
+"""Least share of the excess in one part of slow steps by which the steps are longer."""
+
 _FAR: Final = 4.0
 """A gap of so many times the scatter needs no cause, on devices that nothing else uses."""
 _VERY_FAR: Final = 10.0
@@ -166,8 +169,23 @@ def slow_steps(data: StepData) -> tuple[SlowSteps, ...]:
     """Return the slow steps by cause, the largest loss first; none if one step was requested."""
     if data.selection.step is not None or data.cached(growth) is not None:
         return ()
-    found = [*_slow_by_host(data), *_slow_by_devices(data)]
+    lengths = data.cached(_parts).length
+    found = [
+        slow
+        for slow in (*_slow_by_host(data), *_slow_by_devices(data))
+        if _are_longer(slow, lengths)
+    ]
     return tuple(sorted(found, key=lambda slow: -slow.lost_ms))
+
+
+def _are_longer(slow: SlowSteps, lengths: Mapping[int, float]) -> bool:
+    """Return whether the steps themselves are longer, not only the part that differs.
+
+    What the host does longer in some steps may overlap work that is longer in the others.
+    """
+    usual = median(lengths[step] for step in slow.usual)
+    longer = median(lengths[step] for step in slow.longer_ms) - usual
+    return longer >= _SHOWS * slow.excess_ms
 
 
 def step_lengths(selection: Selection) -> dict[int, float]:

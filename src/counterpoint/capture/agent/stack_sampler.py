@@ -21,7 +21,7 @@ SAMPLE, THREAD = "counterpoint sample", "counterpoint thread"
 """Names of the annotations of a sample, and of a thread by itself; readers know them, too."""
 
 _INTERVAL_S = 0.002
-_SHARE = 0.01
+_SHARE = 0.02
 """Share of the time that sampling may take: if a sample takes long, they are farther apart."""
 _DEPTH = 48
 _THREADS = 16

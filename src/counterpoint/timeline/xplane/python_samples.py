@@ -2,8 +2,10 @@
 
 `counterpoint run` samples what Python does (capture/agent/stack_sampler.py), since recording every
 call makes Python slow. A function that successive samples find is taken to have run from one to the
-other, and half the way to the samples that did not find it. What the thread itself recorded is
-exact, so a frame that would overlap a recorded event in part begins or ends with it instead.
+other. Between two samples that differ, what the thread itself recorded tells when it turned to
+something else: the end of an event that was around the first, or the start of one around the
+second; else it is half the way. Recorded events are exact, so a frame that would overlap one in
+part begins or ends with it instead.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ from counterpoint.core.frozen import frozen
 SAMPLE: Final = "counterpoint sample"
 THREAD: Final = "counterpoint thread"
 """Names of annotations: a sample of any thread, and the number of the thread that has this one."""
+
+_RARE: Final = 2
+"""Functions in two samples that are so many times as far apart as usual, with events in between,
+may have been called twice."""
 
 _LONG_AGO: Final = -(1 << 63)
 _NEVER: Final = (1 << 63) - 1
@@ -65,7 +71,7 @@ def frames_of(
     ordered = sorted(samples, key=lambda sample: sample.at_ps)
     recorded = _Recorded(start, end)
     placed: list[tuple[int, int]] = []  # the frames around the next one, and the one before it
-    for found in sorted(_found(ordered), key=lambda it: (it.first_ps, it.depth)):
+    for found in sorted(_found(ordered, recorded), key=lambda it: (it.first_ps, it.depth)):
         del placed[found.depth + 1 :]
         low, high = placed[found.depth - 1] if found.depth else (_LONG_AGO, _NEVER)
         if found.depth < len(placed):
@@ -76,31 +82,34 @@ def frames_of(
             yield Frame(found.name, begin, until)
 
 
-def _found(samples: Sequence[Sample]) -> Iterator[_Found]:
-    if not samples:
-        return
+def _found(samples: Sequence[Sample], recorded: _Recorded) -> Iterator[_Found]:
     times = [sample.at_ps for sample in samples]
-    apart = [after - before for before, after in pairwise(times)]
-    usual = int(median(apart)) if apart else 0
-    near = [min(usual, gap) // 2 for gap in apart]  # from a sample to the end of what it shows
+    usual = int(median([after - before for before, after in pairwise(times)] or [0]))
     opened: list[tuple[str, int, int]] = []  # name, start, first sample
-    for turn, sample in enumerate(samples):
-        same = 0
-        if turn:
-            before = samples[turn - 1].stack
-            while same < min(len(before), len(sample.stack)) and before[same] == sample.stack[same]:
-                same += 1
-            last, over = times[turn - 1], times[turn - 1] + near[turn - 1]
-            for depth in range(same, len(opened)):
-                yield _Found(
-                    opened[depth][0], depth, opened[depth][1], over, opened[depth][2], last
-                )
+    before: Sample | None = None
+    for sample in samples:
+        same, since = 0, sample.at_ps - usual // 2
+        if before is not None:
+            rare = sample.at_ps - before.at_ps > _RARE * usual
+            if not (rare and recorded.between(before.at_ps, sample.at_ps)):
+                same = _in_common(before.stack, sample.stack)
+            over, since = recorded.change(before.at_ps, sample.at_ps, usual)
+            for depth, (name, began, first) in enumerate(opened[same:], start=same):
+                yield _Found(name, depth, began, over, first, before.at_ps)
             del opened[same:]
-        since = sample.at_ps - (near[turn - 1] if turn else usual // 2)
         opened.extend((name, since, sample.at_ps) for name in sample.stack[same:])
-    last = times[-1]
-    for depth, (name, since, first) in enumerate(opened):
-        yield _Found(name, depth, since, last + usual // 2, first, last)
+        before = sample
+    if before is not None:
+        for depth, (name, began, first) in enumerate(opened):
+            yield _Found(name, depth, began, before.at_ps + usual // 2, first, before.at_ps)
+
+
+def _in_common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
+    """Return how many of the outermost functions are the same."""
+    unlike = (
+        depth for depth, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]
+    )
+    return next(unlike, min(len(one), len(other)))
 
 
 class _Recorded:
@@ -117,6 +126,27 @@ class _Recorded:
                 stack.pop()
             self._parent.append(stack[-1] if stack else -1)
             stack.append(row)
+
+    def change(self, last_ps: int, first_ps: int, usual_ps: int) -> tuple[int, int]:
+        """Return when the thread left what one sample found, and began what the next one found."""
+        left, right = self._cut(last_ps, first_ps), self._cut(first_ps, last_ps)
+        ended = None if left is None else self._end[left]
+        begun = None if right is None else self._start[right]
+        between = self.between(ended or last_ps, begun or first_ps)
+        if len(between):
+            ended = ended or self._start[between[0]]
+            begun = begun or max(self._end[row] for row in between)
+        if ended is not None and begun is not None:
+            return ended, max(ended, begun)
+        if ended is not None or begun is not None:
+            at_ps = ended or begun or 0
+            return at_ps, at_ps
+        near = min(usual_ps, first_ps - last_ps) // 2
+        return last_ps + near, first_ps - near
+
+    def between(self, since_ps: int, until_ps: int) -> range:
+        """Return the rows of events that begin in this time, which none is around in part."""
+        return range(bisect_left(self._start, since_ps), bisect_left(self._start, until_ps))
 
     def bounds(self, found: _Found, low: int, high: int) -> tuple[int, int]:
         """Return when a frame began and ended, within limits and without cutting an event.
