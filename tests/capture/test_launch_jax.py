@@ -151,14 +151,14 @@ class TestFailures:
         program = STEPS.replace("        x =", "        load_batch()\n        x =").replace(
             "step =", "import time\ndef load_batch():\n    time.sleep(0.01)\nstep ="
         )
-        found: list[bool] = []
+        found: list[tuple[bool, bool]] = []
         for name, more in (("plain", ()), ("python", ("--profile-python",))):
             words = ("run", "--profile-start-step", "2", *more, "-o", tmp_path / name)
             done = in_process(*words, "--", sys.executable, "-c", program, environment=ENVIRONMENT)
             assert done.returncode == 0, done.stderr
-            calls = read_run(tmp_path / name).profiles[0].read_bytes()
-            found.append(b"load_batch" in calls)
-        assert found == [False, True]
+            profile = read_run(tmp_path / name).profiles[0].read_bytes()
+            found.append((b"load_batch" in profile, b"counterpoint sample" in profile))
+        assert found == [(True, True), (True, False)]
 
     def test_a_program_that_is_killed_before_its_profile(self, tmp_path: Path) -> None:
         killed = STEPS.replace("range(8)", "range(2)") + "import os, time; time.sleep(1.5);"
