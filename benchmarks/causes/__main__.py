@@ -41,7 +41,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="part of a program's name")
     parser.add_argument("--out", type=Path, help="where profiles are kept")
     parser.add_argument("--json", type=Path, help="write the rows to a file")
-    parser.add_argument("--table", type=Path, help="write the table of docs/accuracy-causes.md")
+    parser.add_argument("--table", type=Path, help="write a table of programs, in Markdown")
     given = parser.parse_args()
     unknown = [name for name in given.names if all(name not in it.program for it in CASES)]
     if unknown:
