@@ -97,7 +97,7 @@ def marked_loop(
             for _, own_runs in placed.group_by(key.alias("key"), maintain_order=True):
                 took = _pair(own_runs, own, host_of_device)
                 if took is not None:
-                    number = int(own_runs["program"].mode().min())
+                    number = min(own_runs["program"].mode().to_list())
                     found.append(((trains(number), took, len(own)), MarkedLoop(name, number)))
         if found:
             return max(found, key=lambda pair: pair[0])[1]
