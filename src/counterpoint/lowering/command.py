@@ -61,8 +61,10 @@ _POLL_S: Final = 0.05
 _SOME: Final = 3
 _FAILURE: Final = 200  # characters of an error in a note
 _AFTER_S: Final = 10.0
-"""Seconds after the step is known without another function: for the rest of an iteration, and for
-a launcher to end."""
+"""Seconds for a launcher to end, after the program that it launched."""
+_SILENT_S: Final = 40.0
+"""Seconds after the step is known without another function, for the rest of an iteration: more than
+the program itself waits for, which ends then unless it hangs."""
 _OF_LAYER: Final = re.compile(
     r"Value too large for defined data type|Invalid cross-device link|Connection refused"
 )
@@ -218,7 +220,8 @@ class _Attempt:
                 outcome = self.directory / OUTCOME
                 is_known = outcome.exists() and (read_outcome(self.directory) or {}).get("stopped")
                 if is_known and (is_new or until == last):
-                    until = min(last, time.monotonic() + _AFTER_S)
+                    after_s = _AFTER_S if journal.has_left else _SILENT_S
+                    until = min(last, time.monotonic() + after_s)
                 try:
                     limit.check(process.pid, shlex.join(self.command), had)
                 except InputError:

@@ -27,7 +27,11 @@ _NAMED: Final = 6
 """Functions of JAX's own that a note names."""
 
 
-_SAYS: Final = {"asked": "has_queried_backend", "stood_in": "has_stand_ins"}
+_SAYS: Final = {
+    "asked": "has_queried_backend",
+    "stood_in": "has_stand_ins",
+    "left": "has_left",
+}
 """Events that say no more than that something is true."""
 
 
@@ -41,6 +45,7 @@ class EmulatorReports:
         self._read = 0
         self.functions: list[dict[str, Any]] = []
         self.has_begun = False
+        self.has_left = False  # whether the program was ended because its step is known
         self.has_queried_backend = False
         self.has_stand_ins = False  # whether a package of ours took the place of a missing one
         self.contained: dict[str, str] | None = None  # directories, by the names of their layers

@@ -23,9 +23,12 @@ from .function import JaxObject, LoweredFunction
 _CALLS = 128
 """Calls of the step that are waited for: an iteration may have so many, half as many repeat."""
 _SETTLED_S = 1.5
-"""Seconds after which a cycle that repeats, or a function that takes its own results, is all."""
+"""Seconds of work after which a cycle that repeats, or a function that takes its own results, is all."""
 _WAIT_S = 3.0
-"""Seconds for which the rest of an iteration is waited for, while the program calls something."""
+"""Seconds of work for which the rest of an iteration is waited for, while the program calls
+something."""
+_PATIENCE = 4.0
+"""How many times as long a program may take that waits, or gets little of a busy machine."""
 _FIRST_S = 30.0
 """Seconds of work for which its second call is waited for, while operations are new: each is
 traced and compiled, which takes several times as long on a machine that does other things, too."""
@@ -71,6 +74,22 @@ class _Shape:
         self.times = 0
 
 
+class _Moment:
+    """A moment, and the work of the program since: its processor time, or the clock if it waits.
+
+    The clock alone would give up on a program whose machine does other things.
+    """
+
+    def __init__(self) -> None:
+        self._worked_s = time.process_time()
+        self._at_s = time.monotonic()
+
+    def is_past(self, for_s: float) -> bool:
+        """Return whether the program has worked for so long since."""
+        worked_s, passed_s = time.process_time() - self._worked_s, time.monotonic() - self._at_s
+        return passed_s > for_s and (worked_s > for_s or passed_s > _PATIENCE * for_s)
+
+
 class LoopCalls:
     """The calls of the program's functions since its step was found."""
 
@@ -78,7 +97,7 @@ class LoopCalls:
         self.step = step
         self._is_alone = alone  # named by the user: it is the step, whatever the loop runs beside
         self.cycle: Cycle | None = None
-        self.heard_s = time.monotonic()  # when anything was lowered or called
+        self._heard = _Moment()  # when anything was lowered or called
         self._functions: dict[Key, LoweredFunction] = {}
         self._calls: list[Key] = []
         self._times: Counter[Key] = Counter()
@@ -87,8 +106,7 @@ class LoopCalls:
         self._found_at = 0  # the call after which the cycle was known
         self._fed: set[tuple[Key, Key]] = set()
         self._alive: dict[Key, list[int]] = {}
-        self._first_s: float | None = None  # when the step was called first
-        self._first_worked_s = 0.0  # processor time until then
+        self._first: _Moment | None = None  # when the step was called first
         self._met: list[LoweredFunction] = []
         self._operations: dict[Key, int] = {}  # JAX's own functions, and bytes of a call
         self._resharded: dict[str, None] = {}  # functions lowered again for what later calls pass
@@ -102,12 +120,12 @@ class LoopCalls:
 
     def hear(self) -> None:
         """Note that the program does something, so is not silent."""
-        self.heard_s = time.monotonic()
+        self._heard = _Moment()
 
     def meet(self, function: LoweredFunction) -> None:
         """Handle a function that was lowered or called."""
         self.hear()
-        if self._first_s is None or function is self.step:
+        if self._first is None or function is self.step:
             return
         if function not in self._met:
             self._met.append(function)
@@ -132,9 +150,8 @@ class LoopCalls:
             self._count_shape(function, arguments)
         else:
             self._functions[key] = function  # as it was lowered last
-        if key == self.step.key and self._first_s is None:
-            self._first_s = time.monotonic()
-            self._first_worked_s = time.process_time()
+        if key == self.step.key and self._first is None:
+            self._first = _Moment()
         for array in arguments:
             with suppress(TypeError):  # not an array
                 self._taken[id(array)] = (weakref.ref(array), len(self._calls))
@@ -224,18 +241,17 @@ class LoopCalls:
     @property
     def is_over(self) -> bool:
         """Whether nothing new is to be expected."""
-        if self._first_s is None:
+        if self._first is None:
             return False
-        passed_s = time.monotonic() - self._first_s
         if self.times == 1 and not self.is_silent(_WAIT_S):
-            return time.process_time() - self._first_worked_s > _FIRST_S
-        if self.times >= _CALLS or passed_s > 2 * _WAIT_S:
+            return self._first.is_past(_FIRST_S)
+        if self.times >= _CALLS or self._first.is_past(2 * _WAIT_S):
             return True
-        return self._is_settled and self._is_measured and passed_s > _SETTLED_S
+        return self._is_settled and self._is_measured and self._first.is_past(_SETTLED_S)
 
     def is_silent(self, for_s: float) -> bool:
         """Return whether the program has done nothing that is seen here for so long."""
-        return time.monotonic() - self.heard_s > for_s
+        return self._heard.is_past(for_s)
 
     @property
     def _is_measured(self) -> bool:

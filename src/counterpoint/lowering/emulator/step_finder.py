@@ -47,7 +47,7 @@ _NOT_ON_CPU = ("for platform cpu", "interpret mode is supported on CPU")
 """In JAX's errors for what CPUs lack: kernels of cuDNN, and those of Pallas."""
 _TOO_LONG = "a step takes long to compile, and it is not run"
 _SILENT_S = 5.0
-"""Seconds without a call or a lowering, after the step is known, that end the program."""
+"""Seconds of work without a call or a lowering, after the step is known, that end the program."""
 _HEAVY_FLOPS = 1e10
 """A function of a loop with more is not compiled either."""
 _TEXTS = 64
@@ -100,7 +100,7 @@ class StepFinder:
         self._times: Counter[Key] = Counter()  # calls before the step was known
         self._zeros: set[Key] = set()  # functions that are not run
         self._new_s = self._times_s()  # when a function was lowered that was not known
-        self._busy = False  # writing a step
+        self._busy = False  # compiling, or writing a step
         self._is_ended = False  # by itself
         self._kept: dict[str, Any] = {}  # facts about the step
         self._fakes = FakeExecutions(
@@ -158,12 +158,17 @@ class StepFinder:
                 function.key == self._iteration.step.key
                 or (function.is_own and (function.is_training or function.flops > _HEAVY_FLOPS))
             )
+            self._busy = True
             try:
                 if is_step:
                     raise RuntimeError(_TOO_LONG)  # noqa: TRY301  as the compiler would
                 executable = original(*args, **named)
             except RuntimeError as error:
                 executable = _uncompiled(module, args, named, error)
+            finally:
+                self._busy = False
+                if self._iteration is not None:
+                    self._iteration.hear()
             if self._fakes.take(executable, function, always=is_step):
                 about = {"seconds": round(time.monotonic() - began, 3), "name": function.name}
                 self._say({"event": "faked", **about})
@@ -329,6 +334,7 @@ class StepFinder:
                 function.let_go()
 
     def _leave(self) -> None:
+        self._say({"event": "left"})
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(0)
