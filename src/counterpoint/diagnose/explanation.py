@@ -33,13 +33,7 @@ from counterpoint.diagnose.other_frameworks import in_neutral_words
 from counterpoint.diagnose.outliers import outlier_notes, outliers
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import Selection, WindowKind, require_devices, select
-from counterpoint.diagnose.slow_steps import (
-    build_lengths,
-    growth,
-    noise_share,
-    slow_steps,
-    without_slow,
-)
+from counterpoint.diagnose.slow_steps import noise_share, slow_steps, without_slow
 from counterpoint.diagnose.step import (
     Breakdown,
     Phases,
@@ -49,6 +43,7 @@ from counterpoint.diagnose.step import (
     step_times,
 )
 from counterpoint.diagnose.step_data import Context, StepData, context_of
+from counterpoint.diagnose.step_lengths import build_lengths, growth
 from counterpoint.diagnose.step_programs import (
     ProgramInStep,
     programs_in_step,

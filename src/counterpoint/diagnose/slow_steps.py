@@ -29,16 +29,20 @@ from counterpoint.diagnose.finding import Gap
 from counterpoint.diagnose.host.causes import CAUSES, IdleCause, matching
 from counterpoint.diagnose.host.compiles import compiled_in_steps
 from counterpoint.diagnose.host.hosts import calling_line
-from counterpoint.diagnose.host.idle import WORTH, IdleTime, busy, idle_of
+from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
 from counterpoint.diagnose.host.threads import TRACED
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hlo import same_definition
-from counterpoint.timeline import Timeline
+from counterpoint.diagnose.step_lengths import (
+    FEWEST,
+    StepParts,
+    all_of,
+    build_lengths,
+    growth,
+    step_lengths,
+    step_parts,
+)
 from counterpoint.timeline.step_range import CALL
-
-_FEWEST: Final = 5
-"""Fewer steps do not tell what is usual."""
 
 _SHORT: Final = 0.3
 """Least share of steps that are short: they show what a step takes without the trouble."""
@@ -59,12 +63,6 @@ _STEPS_LONG: Final = 2.0
 _OFTEN: Final = 3
 """So many slow steps show that a period is none by chance."""
 
-_GROWTH: Final = 0.2
-"""Steps grow if the last third is longer than the first by this share."""
-
-_ORDERED: Final = 0.9
-"""Share of pairs of steps of which the later is longer, if steps grow."""
-
 _WORTH_NAMING: Final = 0.1
 """Share of the excess from which on an event of the host is named."""
 _MANY: Final = 1000
@@ -79,9 +77,6 @@ _ENOUGH: Final = 20
 
 _LAUNCHES: Final = re.compile(r"PjitFunction\(")
 """Calls of jitted functions, which tell nothing of the host."""
-
-_BY_LENGTH: Final = 1.2
-"""Builds of a function differ in length if the longest takes so many times as long."""
 
 _RUNTIMES: Final = frozenset(
     (
@@ -129,47 +124,11 @@ class SlowSteps:
         return mean(self.longer_ms.values())
 
 
-@frozen
-class Growth:
-    """Steps that grow: milliseconds that each is longer than the one before."""
-
-    per_step_ms: float
-    first_ms: float
-    last_ms: float
-    mean_ms: float
-    by_host: bool  # devices are idle for longer and longer
-
-
-@frozen
-class BuildLengths:
-    """Steps that run one or another build of a function, with the steps and length of each."""
-
-    function: str
-    steps: Mapping[int, tuple[int, ...]]  # by program
-    ms: Mapping[int, float]  # median length
-    mean_ms: float  # of all steps
-
-    @property
-    def lost_ms(self) -> float:
-        """By how much the mean step is longer than those of the shortest build."""
-        return max(0.0, self.mean_ms - min(self.ms.values()))
-
-
-@frozen(eq=False)
-class _Parts:
-    """The milliseconds of each steady step, mean over devices, and the gaps of each device."""
-
-    length: Mapping[int, float]
-    idle: Mapping[int, float]
-    windows: pl.DataFrame  # of the steady steps, by device
-    gaps: Mapping[int, Intervals]
-
-
 def slow_steps(data: StepData) -> tuple[SlowSteps, ...]:
     """Return the slow steps by cause, the largest loss first; none if one step was requested."""
     if data.selection.step is not None or data.cached(growth) is not None:
         return ()
-    lengths = data.cached(_parts).length
+    lengths = data.cached(step_parts).length
     found = [
         slow
         for slow in (*_slow_by_host(data), *_slow_by_devices(data))
@@ -186,126 +145,6 @@ def _are_longer(slow: SlowSteps, lengths: Mapping[int, float]) -> bool:
     usual = median(lengths[step] for step in slow.usual)
     longer = median(lengths[step] for step in slow.longer_ms) - usual
     return longer >= _SHOWS * slow.excess_ms
-
-
-def step_lengths(selection: Selection) -> dict[int, float]:
-    """Return the milliseconds of each steady step, in order, mean over devices."""
-    lengths = (
-        selection.timeline.steps.filter(
-            pl.col("steady") & pl.col("device").is_in(selection.devices)
-        )
-        .group_by("step")
-        .agg(ms=(pl.col("end_ps") - pl.col("start_ps")).mean() / PS_PER_MS)
-        .sort("step")
-    )
-    return dict(lengths.iter_rows())
-
-
-def growth(data: StepData) -> Growth | None:
-    """Return by how much steps grow, if nearly each is longer than those before it."""
-    if data.selection.step is not None:
-        return None
-    parts = data.cached(_parts)
-    lengths = [*parts.length.values()]
-    if len(lengths) < _FEWEST:
-        return None
-    idle = [*parts.idle.values()]
-    third = max(1, len(lengths) // 3)
-    first, last = median(lengths[:third]), median(lengths[-third:])
-    rise = median(idle[-third:]) - median(idle[:third])
-    for values, by_host in ((idle, True), (lengths, False)):
-        grew = rise if by_host else last - first
-        if grew >= _GROWTH * first and _in_order(values):
-            slopes = _slopes(values)
-            return Growth(
-                per_step_ms=median(slopes),
-                first_ms=first,
-                last_ms=last,
-                mean_ms=mean(lengths),
-                by_host=by_host or rise > (last - first) / 2,
-            )
-    return None
-
-
-def _in_order(values: Sequence[float]) -> bool:
-    pairs = [(a, b) for i, a in enumerate(values) for b in values[i + 1 :]]
-    return sum(b > a for a, b in pairs) >= _ORDERED * len(pairs)
-
-
-def _slopes(values: Sequence[float]) -> list[float]:
-    count = len(values)
-    return [(values[j] - values[i]) / (j - i) for i in range(count) for j in range(i + 1, count)]
-
-
-def build_lengths(data: StepData) -> BuildLengths | None:
-    """Return how long steps take that run one or another build of the step's function."""
-    timeline, parts = data.timeline, data.cached(_parts)
-    main = timeline.step_program
-    if data.selection.step is not None or main is None:
-        return None
-    name = timeline.programs[main].name
-    builds = [
-        at
-        for at, program in enumerate(timeline.programs)
-        if program.name == name and (at == main or _same_function(timeline, main, at))
-    ]
-    runs = (
-        timeline.runs.filter(
-            pl.col("program").is_in(builds) & pl.col("step").is_in([*parts.length])
-        )
-        .group_by("step")
-        .agg(pl.col("program").unique().sort())
-        .sort("step")
-    )
-    steps: dict[int, list[int]] = {}
-    for step, programs in runs.iter_rows():
-        if len(programs) != 1:
-            return None  # it is one step of several builds, as of two networks
-        steps.setdefault(programs[0], []).append(step)
-    again = {program: tuple(own) for program, own in steps.items() if len(own) > 1}
-    if len(again) < 2:
-        return None
-    works = {
-        program: [parts.length[step] - parts.idle[step] for step in own]
-        for program, own in again.items()
-    }
-    typical = {program: median(values) for program, values in works.items()}
-    shortest, longest = (
-        sorted(works[choose(typical, key=lambda it: typical[it])]) for choose in (min, max)
-    )
-    # Nearly all of the longest are longer than nearly all of the shortest.
-    apart = longest[len(longest) // 4] > shortest[-1 - len(shortest) // 4]
-    if not apart or max(typical.values()) < _BY_LENGTH * min(typical.values()):
-        return None
-    ms = {program: median(parts.length[step] for step in own) for program, own in again.items()}
-    return BuildLengths(name, again, ms, mean(parts.length.values()))
-
-
-def _same_function(timeline: Timeline, one: int, other: int) -> bool:
-    mine, theirs = timeline.programs[one].hlo(), timeline.programs[other].hlo()
-    return mine is None or theirs is None or same_definition(mine, theirs) is not False
-
-
-def _parts(data: StepData) -> _Parts:
-    """Return lengths and idle time of all steady steps."""
-    selection = data.selection
-    timeline = selection.timeline
-    windows = timeline.steps.filter(
-        pl.col("steady") & pl.col("device").is_in(selection.devices)
-    ).sort("device", "start_ps")
-    spans = device_slices(timeline.spans)
-    idle: dict[int, list[float]] = {}
-    gaps: dict[int, Intervals] = {}
-    for device, rows in device_slices(windows).items():
-        own = windows[rows]
-        start, end = own["start_ps"].to_numpy(), own["end_ps"].to_numpy()
-        works = busy(data, timeline.spans[spans.get(device, slice(0, 0))])
-        gaps[device] = union(start, end) - works
-        taken = gaps[device].covered(start, end).tolist()
-        for step, ps in zip(own["step"].to_list(), taken, strict=True):
-            idle.setdefault(step, []).append(ps / PS_PER_MS)
-    lengths = step_lengths(selection)
-    return _Parts(lengths, {step: mean(idle[step]) for step in lengths}, windows, gaps)
 
 
 @frozen
@@ -327,7 +166,7 @@ def _candidates(values: Mapping[int, float], step_ms: float) -> _Candidates | No
     ordered = sorted(values.values())
     fewest = max(2, round(_SHORT * len(ordered)))
     short, gap, found = ordered, 0.0, False
-    while len(short) > fewest and len(ordered) >= _FEWEST:
+    while len(short) > fewest and len(ordered) >= FEWEST:
         gaps = [above - below for below, above in pairwise(short)]
         count = max(range(fewest, len(short)), key=lambda count: gaps[count - 1])
         near = short[:count]
@@ -347,8 +186,8 @@ def _candidates(values: Mapping[int, float], step_ms: float) -> _Candidates | No
 
 def _slow_by_host(data: StepData) -> Iterator[SlowSteps]:
     """Yield the steps in which devices are idle longer, by what the host does then."""
-    parts = data.cached(_parts)
-    if len(parts.length) < _FEWEST:
+    parts = data.cached(step_parts)
+    if len(parts.length) < FEWEST:
         return
     compiling = compiled_in_steps(data)
     compiled = compiling.steps if compiling is not None else frozenset[int]()
@@ -387,7 +226,7 @@ def _some(steps: Sequence[int]) -> Sequence[int]:
 
 def _by_host(
     data: StepData,
-    parts: _Parts,
+    parts: StepParts,
     longer_ms: Mapping[int, float],
     usual: Sequence[int],
     function: str | None,
@@ -421,7 +260,7 @@ def _named(
 
 
 def _rare_functions(
-    data: StepData, parts: _Parts, compiled: Collection[int]
+    data: StepData, parts: StepParts, compiled: Collection[int]
 ) -> Iterator[tuple[str, Mapping[int, float]]]:
     """Yield events of launching threads in which devices are idle, and that most steps lack.
 
@@ -465,7 +304,7 @@ def _rare_functions(
                 yield names[number], {step: own for step, own in ms.items() if own > enough}
 
 
-def _devices_of_hosts(data: StepData, parts: _Parts) -> dict[int, list[int]]:
+def _devices_of_hosts(data: StepData, parts: StepParts) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for device in parts.gaps:
         found.setdefault(data.timeline.devices[device].host, []).append(device)
@@ -473,7 +312,7 @@ def _devices_of_hosts(data: StepData, parts: _Parts) -> dict[int, list[int]]:
 
 
 def _in_steps(
-    parts: _Parts, devices: Sequence[int], times: Intervals
+    parts: StepParts, devices: Sequence[int], times: Intervals
 ) -> tuple[set[int], dict[int, float]]:
     """Return the steps that these times touch, and their idle time in milliseconds."""
     touched: set[int] = set()
@@ -517,8 +356,8 @@ def _is_far(
 
 def _slow_by_devices(data: StepData) -> Iterator[SlowSteps]:
     """Yield the steps in which devices work longer."""
-    parts = data.cached(_parts)
-    if len(parts.length) < _FEWEST or data.cached(build_lengths) is not None:
+    parts = data.cached(step_parts)
+    if len(parts.length) < FEWEST or data.cached(build_lengths) is not None:
         return
     step_ms = median(parts.length.values())
     works = {step: ms - parts.idle[step] for step, ms in parts.length.items()}
@@ -579,26 +418,6 @@ def _period(steps: Sequence[int], slow: Collection[int]) -> int | None:
     return period if period > 1 and expected == set(slow) else None
 
 
-def all_of(data: StepData, steps: Collection[int]) -> StepData:
-    """Return the data of these steady steps: times are of one of them, mean over devices."""
-    selection = data.selection
-    windows = (
-        selection.timeline.steps.filter(
-            pl.col("steady")
-            & pl.col("step").is_in([*steps])
-            & pl.col("device").is_in(selection.devices)
-        )
-        .select("step", "device", "start_ps", "end_ps")
-        .sort("device", "start_ps")
-    )
-    lengths = step_lengths(selection)
-    own = tuple(ms for step, ms in lengths.items() if step in steps)
-    total = int((windows["end_ps"] - windows["start_ps"]).sum())
-    scale = mean(own) / total if total else 0.0
-    chosen = replace(selection, windows=windows, lengths_ms=own, scale=scale)
-    return StepData(selection=chosen, context=data.context, stopwatch=data.stopwatch)
-
-
 def noise_share(data: StepData) -> float:
     """Return how uncertain the median step is, as a share of it: a standard error of the median.
 
@@ -606,7 +425,7 @@ def noise_share(data: StepData) -> float:
     """
     slow = {step for found in data.cached(slow_steps) for step in found.longer_ms}
     lengths = [ms for step, ms in step_lengths(data.selection).items() if step not in slow]
-    if data.selection.step is not None or len(lengths) < _FEWEST:
+    if data.selection.step is not None or len(lengths) < FEWEST:
         return 0.0
     middle = median(lengths)
     deviation = median(abs(ms - middle) for ms in lengths)

@@ -66,15 +66,9 @@ from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
-from counterpoint.diagnose.slow_steps import (
-    BuildLengths,
-    Growth,
-    SlowSteps,
-    build_lengths,
-    growth,
-    slow_steps,
-)
+from counterpoint.diagnose.slow_steps import SlowSteps, slow_steps
 from counterpoint.diagnose.step_data import StepData
+from counterpoint.diagnose.step_lengths import BuildLengths, Growth, build_lengths, growth
 from counterpoint.timeline import Lane
 
 CODE: Final = "STEP309"
