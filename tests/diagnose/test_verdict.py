@@ -10,6 +10,7 @@ import pytest
 from host_side import Event, Run, made
 
 from counterpoint.diagnose.explanation import Explanation, explain
+from counterpoint.diagnose.rules import RULES
 
 COUNT = 14
 
@@ -46,3 +47,13 @@ def test_a_small_loss_is_no_answer(idle: int, busy: Callable[[int], int], is_wor
     assert found.findings
     if not is_worth:
         assert found.findings[0].code in (found.verdict or "")
+
+
+def test_a_rule_that_failed_leaves_the_answer_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(subject: object) -> list[object]:
+        return [[subject][len(str(subject))]]
+
+    monkeypatch.setattr(RULES[0], "check", broken)
+    said = explained(25, lambda _: 1000).verdict or ""
+    assert "1 rule failed, so this is not the whole answer" in said
+    assert "nothing worth your time" not in said

@@ -267,7 +267,7 @@ def test_rates_over_half_the_work_are_lower_bounds(explained: Explanation) -> No
 
 def test_without_findings_a_step_is_seen_moment_by_moment(explained: Explanation) -> None:
     text = plain_text(explain_document(replace(explained, findings=())))
-    assert "Largest losses   nothing worth your time: no loss above 3% of the step," in text
+    assert "Largest losses   nothing worth your time: no loss above 3% of the step" in text
     assert "counterpoint view made.xplane.pb" in text.splitlines()[-1]
 
 
@@ -280,7 +280,7 @@ def test_what_says_nothing_of_time_is_no_loss(explained: Explanation) -> None:
     assert "clocks" not in losses
     assert f"2  {other.code} clocks" in about
     alone = plain_text(explain_document(replace(explained, findings=(other,))))
-    assert "Largest losses   nothing worth your time: no loss above 3% of the step," in alone
+    assert "Largest losses   nothing worth your time: no loss above 3% of the step" in alone
     assert "About this profile" in alone
 
 

@@ -12,6 +12,7 @@ import polars as pl
 
 from counterpoint.core import Range, UsageError, as_html, shorten_names
 from counterpoint.core.frozen import frozen
+from counterpoint.core.printable import counted_noun
 from counterpoint.core.rules import found_by
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.collectives.collectives import collective_profile
@@ -219,7 +220,13 @@ class Explanation:
             return None
         small = next((it for it in self.findings if it.is_small), None)
         largest = f"; the largest is {small.code}, {small.share:.1%}" if small else ""
-        loss = f"no loss above {WORTH_SHARE:.0%} of {whole}, or above its noise"
+        hidden = small is not None and (small.share or 0.0) > WORTH_SHARE
+        loss = f"no loss above {WORTH_SHARE:.0%} of {whole}"
+        if hidden:
+            loss += " and above its noise"
+        if self.failures:
+            rules = counted_noun(len(self.failures), "rule")
+            return f"{loss} was found, but {rules} failed, so this is not the whole answer{largest}"
         seen = (self.utilization.flops_known_share or 0.0) >= _SEEN
         if self.steps.window is WindowKind.STEP and seen:
             return f"nothing worth your time: {loss}{largest}"

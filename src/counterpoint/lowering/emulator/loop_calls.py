@@ -23,7 +23,8 @@ from .function import JaxObject, LoweredFunction
 _CALLS = 128
 """Calls of the step that are waited for: an iteration may have so many, half as many repeat."""
 _SETTLED_S = 1.5
-"""Seconds of work after which a cycle that repeats, or a function that takes its own results, is all."""
+"""Seconds of work after which a cycle that repeats, or a function that takes its own results, is
+all."""
 _WAIT_S = 3.0
 """Seconds of work for which the rest of an iteration is waited for, while the program calls
 something."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.core import Basis, Range, Unknown
-from counterpoint.diagnose import Explanation, Finding, Remedy
+from counterpoint.diagnose import WORTH_SHARE, Explanation, Finding, Remedy
 from counterpoint.report import units
 from counterpoint.report.document import (
     CellColumn,
@@ -68,9 +68,7 @@ def findings_sections(explanation: Explanation) -> list[Section]:
         sections.append(Section("Losses in detail", "", _entries(explanation, losses, 1)))
     if small:
         entries = _entries(explanation, small, len(losses) + 1)
-        sections.append(
-            Section("Small losses", "below 3% of the step, or within its noise", entries)
-        )
+        sections.append(Section("Small losses", _why_small(small), entries))
     if others:
         what = "prediction" if explanation.basis == Basis.PREDICTED else "profile"
         entries = _entries(explanation, others, len(losses) + len(small) + 1)
@@ -95,6 +93,16 @@ def _of_mean(finding: Finding) -> str:
     if finding.mean_step_ms is None:
         return ""
     return f" of the mean step, {units.milliseconds(finding.mean_step_ms)}"
+
+
+def _why_small(small: Sequence[Finding]) -> str:
+    """Return why these losses are small: their share, or what the lengths of steps scatter by."""
+    above = [finding.code for finding in small if (finding.share or 0.0) > WORTH_SHARE]
+    below = f"below {WORTH_SHARE:.0%} of the step"
+    if not above:
+        return below
+    noise = "within the noise of the step's length"
+    return noise if len(above) == len(small) else f"{below}, or {noise}: {', '.join(above)}"
 
 
 def _small(explanation: Explanation) -> list[Finding]:
