@@ -273,6 +273,8 @@ CASES: tuple[Case, ...] = (
     Case("clean.adversarial", ways=("markers", "plain", "run-plain")),
     Case("clean.critic_five_times", ways=("markers", "plain")),
     Case("clean.evaluated", ways=("markers", "plain")),
+    Case("clean.evaluated_every_third", ways=("markers", "plain")),
+    Case("clean.evaluated_once", ways=("markers", "plain")),
     Case("clean.evaluated_often"),
     Case("clean.nested_markers"),
     Case("clean.several_updates", ways=("markers", "plain")),

@@ -121,6 +121,34 @@ def evaluated(recorder: Recorder) -> None:
     recorder.finish()
 
 
+def evaluated_every_third(recorder: Recorder) -> None:
+    """Eight batches are evaluated after every third step, and their losses are read."""
+    train_step, params, batch = mlp(640)
+    for step in range(recorder.steps):
+        recorder.at(step)
+        with recorder.marker(step):
+            params, loss = train_step(params, batch)
+            loss.block_until_ready()
+        recorder.over()
+        if step % 3 == 2:
+            _ = sum(float(eval_step(params, batch).sum()) for _ in range(8))
+    recorder.finish()
+
+
+def evaluated_once(recorder: Recorder) -> None:
+    """One batch is evaluated, once, in the middle of the profile: next to nothing of the loop."""
+    train_step, params, batch = mlp(768)
+    for step in range(recorder.steps):
+        recorder.at(step)
+        with recorder.marker(step):
+            params, loss = train_step(params, batch)
+            loss.block_until_ready()
+        recorder.over()
+        if step == recorder.first + recorder.count // 2:
+            eval_step(params, batch[:8]).block_until_ready()
+    recorder.finish()
+
+
 def evaluated_often(recorder: Recorder) -> None:
     """Two evaluations with markers of their own follow each training step."""
     train_step, params, batch = mlp(768)

@@ -8,6 +8,7 @@ from counterpoint.core import lazy
 
 if TYPE_CHECKING:
     from counterpoint.diagnose.attribution import PHASES as PHASES
+    from counterpoint.diagnose.between_steps import BETWEEN as BETWEEN
     from counterpoint.diagnose.explanation import VIRTUAL_DEVICES as VIRTUAL_DEVICES
     from counterpoint.diagnose.explanation import Explanation as Explanation
     from counterpoint.diagnose.explanation import ProgramUse as ProgramUse

@@ -15,6 +15,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.core.rules import found_by
 from counterpoint.core.stopwatch import Stopwatch
+from counterpoint.diagnose.between_steps import between_steps
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import chip_of, on_virtual_devices, that_changes
 from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, WORTH_SHARE, Finding
@@ -337,6 +338,7 @@ def _explained(
             *check_target(data),
             *_more_notes(timeline, selection),
             *steps_by_build(selection, in_step),
+            *filter(None, (between_steps(selection),) if step is None else ()),
             *_above_peak(use),
             *startup(data),
             *filter(None, (compiled_before(data),)),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from counterpoint.core import Basis
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun, some
-from counterpoint.diagnose import VIRTUAL_DEVICES, Explanation, Grouping, Utilization
+from counterpoint.diagnose import BETWEEN, VIRTUAL_DEVICES, Explanation, Grouping, Utilization
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
@@ -178,7 +178,8 @@ def _notes(explanation: Explanation) -> list[Section]:
     steps = explanation.steps
     rows = [Fact("steps", steps.how, Tone.QUIET)] if steps.median_ms is not None else []
     programs = [program.name for program in explanation.programs]
-    notes = [note for note in explanation.notes if note != VIRTUAL_DEVICES]  # said at the top
+    above = BETWEEN, VIRTUAL_DEVICES  # said at the top
+    notes = [note for note in explanation.notes if not any(it in note for it in above)]
     rows += note_facts(notes, explanation.hosts, programs)
     return [Section("Notes", "", (FactList(tuple(rows)),))] if rows else []
 

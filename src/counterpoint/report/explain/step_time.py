@@ -11,7 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose import Explanation, WindowKind
+from counterpoint.diagnose import BETWEEN, Explanation, WindowKind
 from counterpoint.report import units
 from counterpoint.report.document import Prose, Section, Tone
 from counterpoint.timeline import EACH_RUN
@@ -36,6 +36,7 @@ def step_section(explanation: Explanation, run: Run | None) -> Section:
     """Return the step time, and how well the profile determines it."""
     own = own_step(explanation, run)
     below = [Prose(explanation.hidden)] if explanation.hidden else []
+    below += [Prose(note) for note in explanation.notes if BETWEEN in note]
     if own is not None:
         return Section("Step time", _counted(own), (*below, *_beside_own(explanation, run)))
     timed = outside_profile(run)
