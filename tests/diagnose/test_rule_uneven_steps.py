@@ -156,3 +156,19 @@ def test_steps_that_grow_are_told_and_counted_once(said: Said) -> None:
     said(finding)
     (devices,) = found(loop({}, busy=lambda n: BUSY + 100 * n))
     assert most(devices) > 0.4
+
+
+def test_an_evaluation_within_steps_is_named_in_the_remedy() -> None:
+    runs: list[Run] = []
+    markers: list[tuple[int, int]] = []
+    now = 0
+    for step in range(COUNT):
+        evaluates = step % 3 == 2
+        runs.append(Run(now, BUSY))
+        if evaluates:
+            runs.append(Run(now + BUSY, BUSY, program="jit_evaluate"))
+        markers.append((now, BUSY * (1 + evaluates) + SHORT))
+        now += markers[-1][1]
+    (finding,) = found(made(runs, steps=markers))
+    assert "jit_evaluate" in finding.detail
+    assert finding.remedy.text.startswith("if jit_evaluate is an evaluation, evaluate less often")

@@ -222,7 +222,12 @@ def _detail(slow: SlowSteps) -> str:
 
 
 def _remedy(data: StepData, slow: SlowSteps) -> Remedy:
-    if not slow.by_host:
+    if not slow.by_host and slow.programs:
+        text = (
+            f"if {slow.programs[0]} is an evaluation, evaluate less often, on fewer batches, or on"
+            " other devices; else find out why these steps need it"
+        )
+    elif not slow.by_host:
         text = (
             "find out why devices have more to do in these steps: batches of another length, or"
             " other programs"
