@@ -17,8 +17,9 @@ began, or the gap is no longer than a launch takes (20 us). Idle time within a r
 event that enqueues its kernels is in progress, if it exceeds a tenth of that event; otherwise the
 host was ahead and waited for room in the queue (STEP306). Each moment belongs to the innermost
 event of the launching thread; an annotation around calls, such as a step marker, does not show what
-the thread does. Time after waiting for a result belongs to STEP304, as far as that wait could have
-hidden it; input belongs to STEP302, compiling to STEP303, copying to STEP305.
+the thread does. A profile may not tell whether the next run had been launched: such gaps count
+here, and the finding says so. Time after waiting for a result belongs to STEP304, as far as that
+wait could have hidden it; input belongs to STEP302, compiling to STEP303, copying to STEP305.
 
 ## Example
 
@@ -82,6 +83,7 @@ _CAUSES: Final = (
     IdleCause.DISPATCH,
     IdleCause.LAUNCHING,
     IdleCause.RUNTIME,
+    IdleCause.UNMATCHED,
     IdleCause.UNKNOWN,
 )
 _SAID: Final = {
@@ -126,17 +128,25 @@ def check(data: StepData) -> Iterator[Finding]:
         return
     relevant = [cause for cause in _CAUSES if by_cause[cause] > _WORTH_NAMING * total]
     ranked = sorted(relevant, key=lambda cause: -by_cause[cause])
-    known = total - by_cause[IdleCause.UNKNOWN]
+    unmatched = by_cause[IdleCause.UNMATCHED]
+    known = total - by_cause[IdleCause.UNKNOWN] - unmatched
     said = _SAID | (_SAID_OF_OTHERS if is_foreign(data) else {})
-    activities = ", ".join(f"{said[cause]} {ms_text(by_cause[cause])}" for cause in ranked)
+    activities = ", ".join(
+        f"{said[cause]} {ms_text(by_cause[cause])}" for cause in ranked if cause in said
+    )
     did = idle.others_did(IdleCause.THREAD)
     if did and IdleCause.THREAD in ranked:
         activities += f"; the thread that it waits for is in {did[0][0]}"
     gaps = "gaps before work launched late" if idle.seen else "gaps between runs"
-    visible = idle.seen or known > 0
+    visible = (idle.seen or known > 0) and 2 * unmatched < total
     meanwhile = (
         f"meanwhile the host is {activities}" if visible else "no call and no launch is recorded"
     )
+    if unmatched:
+        meanwhile = (
+            f"before {ms_text(unmatched)} of it the profile does not show whether the host had"
+            " launched the next run"
+        ) + (f"; {meanwhile}" if visible else "")
     yield Finding(
         code=CODE,
         title=_title(total, shown=visible),
@@ -167,6 +177,11 @@ def _remedy(data: StepData, idle: IdleTime, cause: IdleCause) -> Remedy:
     switched_off = (data.context.flags or {}).get(_BUFFERS) == ""
     if cause is IdleCause.LAUNCHING and switched_off:
         return Remedy(f"command buffers are disabled (--{_BUFFERS}=): enable them again")
+    if cause is IdleCause.UNMATCHED:
+        return Remedy(
+            "profile more steps, and mark them with jax.profiler.StepTraceAnnotation: then calls"
+            " can be matched with runs"
+        )
     if cause is IdleCause.UNKNOWN:
         more = ANNOTATE if _traced(data) else profiler_of(data.timeline).see_the_host
         return Remedy(f"{more}: the host may work, sleep, or wait for a result")

@@ -13,9 +13,9 @@ short kernels per step leave thousands of gaps. On a TPU these are waits within 
 ## How it is detected
 
 The rule counts idle time within runs of programs whose kernels had been enqueued, and between runs
-that had been launched before the gap began. A profile may not tell when a run was launched: such
-gaps are counted here, too, and the finding says so. On virtual CPU devices only gaps up to 100 us
-count: in longer ones a thread waits for one of the machine's cores.
+that had been launched before the gap began. If the profile does not tell when a run was launched,
+the gap before it belongs to STEP301. On virtual CPU devices only gaps up to 100 us count: in longer
+ones a thread waits for one of the machine's cores.
 
 ## Example
 
@@ -58,18 +58,16 @@ CODE: Final = "STEP306"
 NAME: Final = "kernel-gaps"
 SINCE: Final = "0.1"
 
-_CAUSES: Final = (IdleCause.DEVICE, IdleCause.UNMATCHED)
-
 
 def check(data: StepData) -> Iterator[Finding]:
     """Yield at most one finding."""
     if not data.selection.occurrences:
         return
     idle = None if data.basis is Basis.PREDICTED else data.cached(idle_of)
-    gaps = data.breakdown.idle_ms if idle is None else idle.ms(*_CAUSES)
+    gaps = data.breakdown.idle_ms if idle is None else idle.ms(IdleCause.DEVICE)
     if gaps <= WORTH * data.step_ms:
         return
-    longest = idle_gaps(data) if idle is None else idle.gaps(*_CAUSES)
+    longest = idle_gaps(data) if idle is None else idle.gaps(IdleCause.DEVICE)
     yield Finding(
         code=CODE,
         title=f"devices are idle for {ms_text(gaps)} per step between kernels",
@@ -80,7 +78,7 @@ def check(data: StepData) -> Iterator[Finding]:
         saves_ms=Range(0.0, gaps),
         basis=data.basis,
         evidence=(Evidence(what="gaps between kernels", ms=gaps, gaps=longest),),
-        remedy=_remedy(idle),
+        remedy=Remedy("fewer and larger kernels: more work per device, or settings that fuse more"),
         doubt=None if idle is None else "tracing each kernel lengthens the gaps between them",
     )
 
@@ -89,19 +87,4 @@ def _by_host(idle: IdleTime) -> str:
     """Say whether the host had launched the kernels behind the gaps, as far as it is known."""
     if not idle.seen:
         return "the profile does not show whether the host had launched them"
-    unmatched = idle.ms(IdleCause.UNMATCHED)
-    if not unmatched:
-        return "the host had launched them"
-    return (
-        f"before {ms_text(unmatched)} of them the profile does not show whether the host had"
-        " launched the next run"
-    )
-
-
-def _remedy(idle: IdleTime | None) -> Remedy:
-    if idle is not None and idle.ms(IdleCause.UNMATCHED) > idle.ms(IdleCause.DEVICE):
-        return Remedy(
-            "profile more steps, and mark them with jax.profiler.StepTraceAnnotation: then calls"
-            " can be matched with runs"
-        )
-    return Remedy("fewer and larger kernels: more work per device, or settings that fuse more")
+    return "the host had launched them"
