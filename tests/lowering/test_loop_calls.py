@@ -107,6 +107,19 @@ def test_what_stays_alive_beside_a_function_is_measured(tmp_path: Path) -> None:
     assert alive["jit_apply_fn"] <= 1.5 * WEIGHTS
 
 
+def test_a_program_that_stands_still_for_a_while_is_waited_for(tmp_path: Path) -> None:
+    """As one does whose machine does other things: it worked for a moment, however late it is."""
+    stands_still = (
+        "        if turn == 0 and part == 2:\n"
+        "            import os, signal, subprocess\n"
+        '            subprocess.Popen(["sh", "-c", f"sleep 8; kill -CONT {os.getpid()}"])\n'
+        "            os.kill(os.getpid(), signal.SIGSTOP)\n"
+    )
+    loop = f"TURNS = 20\n{loops.ACCUMULATION}"
+    found = lower(tmp_path, loop.replace("        value, d", f"{stands_still}        value, d"))
+    assert runs(found) == {"grad_fn": 4, "accum": 3, "apply_fn": 1}
+
+
 def test_one_iteration_shows_no_cycle(tmp_path: Path) -> None:
     found = lower(tmp_path, f"TURNS = 1\n{loops.ACCUMULATION}")
     assert found.cycle == ()
