@@ -44,6 +44,7 @@ def made(
     nameless: Sequence[str] = (),
     header: str = "",
     target: Target | None = None,
+    has_run_ids: bool = False,
 ) -> StepData:
     """`host` has events as (name, start, length) from the first step's start.
 
@@ -52,7 +53,15 @@ def made(
     lines = _in_order(times) if isinstance(times, Mapping) else list(times)
     length = step or max(start + long for _, start, long, _ in lines)
     spans = [
-        Span(op, (n * length + start) * US, long * US, 0, line, module=MODULE)
+        Span(
+            op,
+            (n * length + start) * US,
+            long * US,
+            0,
+            line,
+            run=n if has_run_ids else None,
+            module=MODULE,
+        )
         for n in range(STEPS)
         for op, start, long, line in lines
     ]

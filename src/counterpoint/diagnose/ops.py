@@ -10,6 +10,7 @@ import polars as pl
 
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import PHASES
+from counterpoint.diagnose.executions import executions
 from counterpoint.diagnose.grouping import GROUPINGS, Grouping
 from counterpoint.diagnose.selection import Selection
 from counterpoint.hardware import find_chip
@@ -31,10 +32,11 @@ def op_profile(selection: Selection, timed: pl.DataFrame) -> pl.DataFrame:
     """
     # Windows from a start to its done contain no work of their own.
     windows = selection.timeline.ops.with_row_index("row").filter("async_window")["row"].to_list()
+    worked = timed.filter(~pl.col("op").is_in(windows))
     per_device = (
-        timed.filter(~pl.col("op").is_in(windows))
-        .group_by("op", "device")
-        .agg(pl.col("self_ps").sum(), pl.len().alias("count"))
+        worked.group_by("op", "device")
+        .agg(pl.col("self_ps").sum())
+        .join(executions(selection.timeline, worked), on=["op", "device"])
     )
     # A collective is identified by its start, as in the table of collectives.
     start = pl.when(pl.col("lane") == Lane.COLLECTIVE).then("pair")

@@ -135,13 +135,14 @@ class StepData:
 
     @cached_property
     def timed(self) -> pl.DataFrame:
-        """The spans in steps: op, device, step, and `self_ps`, the time of nothing nested in it."""
+        """The spans in steps: op, device, step, run, and `self_ps`, the time of nothing nested."""
         with self.stopwatch.measure("table timed"):
-            inside = self.spans.select("op", "device", "step", "line", "start_ps", "dur_ps").filter(
-                pl.col("step").is_not_null()
-            )
+            inside = self.spans.select(
+                "op", "device", "step", "run", "line", "start_ps", "dur_ps"
+            ).filter(pl.col("step").is_not_null())
             return inside.select(
-                "op", "device", "step", self_ps=pl.Series(self_times(inside), dtype=pl.Int64)
+                *("op", "device", "step", "run"),
+                self_ps=pl.Series(self_times(inside), dtype=pl.Int64),
             )
 
     @cached_property

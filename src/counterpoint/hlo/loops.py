@@ -24,6 +24,7 @@ __all__ = [
     "loop_multiplier",
     "mean_trips",
     "steering_loops",
+    "times_per_run",
     "trip_count",
     "trips_at",
 ]
@@ -109,6 +110,21 @@ def loop_multiplier(program: Program, computation: str) -> int | None:
     if computation not in known:
         known[computation] = _multiplier(program, computation)
     return known[computation]
+
+
+def times_per_run(program: Program, computation: str) -> int | None:
+    """Return how often one run of the program runs a computation, each branch taken; or None.
+
+    It is unknown where several instructions call it; and a loop's condition runs once more than its
+    body.
+    """
+    at = computation
+    for caller in enclosing(program, computation):
+        is_condition = caller.opcode == "while" and caller.calls[0] != at
+        if is_condition or len(program.callers(at)) > 1:
+            return None
+        at = caller.computation
+    return loop_multiplier(program, computation)
 
 
 def _multiplier(program: Program, computation: str) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.loops import loop_multiplier
+from counterpoint.hlo.loops import times_per_run
 from counterpoint.hlo.model import launched
 from counterpoint.pgle.lookups import cost_name
 from counterpoint.pgle.profiles.profile import SEPARATOR
@@ -68,7 +68,7 @@ class _Finder:
         if scheduled is None:
             return _NOTHING
         body = scheduled.computation
-        return cost_name(scheduled), scheduled.name, body, _times(program, body)
+        return cost_name(scheduled), scheduled.name, body, times_per_run(program, body)
 
     def _scheduled(self, program: Program, instruction: Instruction) -> Instruction | None:
         """Return the instruction itself, or the one around it that the scheduler sees."""
@@ -84,11 +84,3 @@ class _Finder:
             seen.add(instruction.computation)
             instruction = callers[0]
         return instruction
-
-
-def _times(program: Program, body: str) -> int | None:
-    """Return how often a computation runs; a loop's condition runs once more than its body."""
-    callers = program.callers(body)
-    if any(caller.opcode == "while" and caller.calls[0] != body for caller in callers):
-        return None
-    return loop_multiplier(program, body)
