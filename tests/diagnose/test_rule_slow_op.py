@@ -198,3 +198,112 @@ def test_on_a_cpu_an_op_is_compared_with_ops_that_move_as_much() -> None:
     assert not found(4e6)
     (finding,) = found(4e5)
     assert finding.title.startswith("gathers far below")
+
+
+def remedy_of(hlo: str, kind: str = "gpu") -> str:
+    """What STEP506 advises for an op that takes most of a step."""
+    (finding,) = check(made(hlo, {"slow": 49_000}, step=125_000, kind=kind, chip=None))
+    return str(finding.remedy)
+
+
+def sorted_by(operands: str, dimension: int, name: str = "sort") -> str:
+    """A sort of f32[8192,3072] that is an op by itself."""
+    count = operands.count(",") + 1
+    shape = (
+        "f32[8192,3072]{1,0}" if count == 1 else f"({', '.join(['f32[8192,3072]{1,0}'] * count)})"
+    )
+    return f"""{ADD}
+ENTRY main {{
+  a = f32[8192,3072]{{1,0}} parameter(0)
+  b = f32[8192,3072]{{1,0}} parameter(1)
+  c = f32[8192,3072]{{1,0}} parameter(2)
+  ROOT slow = {shape} sort({operands}), dimensions={{{dimension}}}, to_apply=add, {where(name, 7)}
+}}
+"""
+
+
+def test_a_sort_is_not_told_to_do_what_it_does() -> None:
+    plain = remedy_of(sorted_by("a", 1))
+    assert "top_k" in plain
+    assert "last axis" not in plain
+    assert "several arrays" not in plain
+    assert "approx_max_k" not in plain  # exact on a GPU
+    assert "approx_max_k" in remedy_of(sorted_by("a", 1), "tpu")
+    assert "last axis" in remedy_of(sorted_by("a", 0))
+    assert "several arrays" in remedy_of(sorted_by("a, b, c", 1))
+
+
+def test_what_takes_the_largest_already_is_told_to_take_fewer() -> None:
+    remedy = remedy_of(sorted_by("a", 1, "top_k"))
+    assert "take fewer" in remedy
+    assert "jax.lax.top_k" not in remedy
+    (finding,) = check(made(None, {"sort_top_k.3": 600, "fusion": 400}, chip=None, kind="cpu"))
+    assert "take fewer" in str(finding.remedy)
+
+
+def test_a_shuffle_needs_more_than_the_largest() -> None:
+    remedy = remedy_of(sorted_by("a", 1, "jit(_shuffle)/sort"))
+    assert "top_k" not in remedy
+    assert "randint" in remedy
+
+
+def test_a_scatter_is_asked_for_promises_that_it_lacks() -> None:
+    assert "float32" not in remedy_of(SCATTER)
+    assert "unique_indices=True or indices_are_sorted=True" in remedy_of(SCATTER)
+    promised = SCATTER.replace(
+        "index_vector_dim=1, to", "index_vector_dim=1, indices_are_sorted=true, to"
+    )
+    remedy = remedy_of(promised)
+    assert "indices_are_sorted" not in remedy
+    assert "unique_indices" in remedy
+    half = SCATTER.replace("f32[32000", "bf16[32000").replace("f32[8192,1", "bf16[8192,1")
+    assert "float32" in remedy_of(half.replace("f32[]", "bf16[]"))
+
+
+def test_a_generator_of_hardware_is_not_told_to_be_one() -> None:
+    hlo = fusion(
+        """  state = u64[2]{0} constant({1, 2})
+  bits = (u64[2]{0}, u32[8192,3072]{1,0}) rng-bit-generator(state), algorithm=rng_default
+  ROOT out = u32[8192,3072]{1,0} get-tuple-element(bits), index=1""",
+        "u32[8192,3072]{1,0}",
+    )
+    remedy = remedy_of(hlo)
+    assert "rbg" not in remedy
+    assert "fewer" in remedy
+
+
+@pytest.mark.parametrize(("size", "advice"), [("1x16", "associative_scan"), ("2x2", "reshape")])
+def test_a_pool_is_no_cumulative_sum(size: str, advice: str) -> None:
+    hlo = fusion(
+        f"""  zero = f32[] constant(0)
+  ROOT out = f32[8192,3072]{{1,0}} reduce-window(a, zero), window={{size={size}}}, to_apply=add""",
+        "f32[8192,3072]{1,0}",
+        ADD,
+    )
+    assert advice in remedy_of(hlo)
+
+
+@pytest.mark.parametrize(("length", "is_told"), [(3072, False), (3079, True)])
+def test_a_transform_of_small_primes_is_not_told_to_be_one(length: int, is_told: bool) -> None:
+    hlo = f"""
+ENTRY main {{
+  a = c64[8192,{length}]{{1,0}} parameter(0)
+  ROOT slow = c64[8192,{length}]{{1,0}} fft(a), fft_type=FFT, fft_length={{{length}}}
+}}
+"""
+    (finding,) = check(made(hlo, {"slow": 490_000}, step=500_000))
+    assert ("small primes" in str(finding.remedy)) == is_told
+
+
+@pytest.mark.parametrize(("dtype", "is_told"), [("f32", True), ("bf16", False)])
+def test_a_convolution_in_bfloat16_is_not_told_to_be_one(dtype: str, is_told: bool) -> None:
+    hlo = f"""
+ENTRY main {{
+  a = {dtype}[16,64,64,32]{{3,2,1,0}} parameter(0)
+  w = {dtype}[3,3,32,32]{{3,2,1,0}} parameter(1)
+  ROOT slow = {dtype}[16,64,64,32]{{3,2,1,0}} convolution(a, w), window={{size=3x3 pad=1_1x1_1}}, \
+dim_labels=b01f_01io->b01f
+}}
+"""
+    (finding,) = check(made(hlo, {"slow": 490_000}, step=500_000))
+    assert ("bfloat16" in str(finding.remedy)) == is_told

@@ -35,8 +35,9 @@ x = table[tokens]  # its gradient is a scatter-add of one row per token
 ## Fix
 
 Scatters: add in float32; say what is true of the indices (`unique_indices`, `indices_are_sorted`,
-`mode="promise_in_bounds"`); use a product with a one-hot matrix for a small table, or sort by
-index and add up segments. Sorts: `jax.lax.top_k` or `approx_max_k` if only the largest are needed.
+for gathers `mode="promise_in_bounds"`); use a product with a one-hot matrix for a small table, or
+sort by index and add up segments. Sorts: `jax.lax.top_k` if only the largest are needed, and on a
+TPU `approx_max_k`. The remedy leaves out what the HLO shows to be so already.
 Cumulative sums: `jax.lax.associative_scan`. Random bits: `jax_default_prng_impl=rbg`. Transposes:
 arrays in the layout in which they are used.
 
@@ -70,6 +71,18 @@ import polars as pl
 from counterpoint.core import Basis, Range
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
+from counterpoint.diagnose.better_forms import (
+    BetterForm,
+    better_convolution,
+    better_gather,
+    better_random,
+    better_scatter,
+    better_sort,
+    better_transform,
+    better_window,
+    is_top_k,
+    smaller_top_k,
+)
 from counterpoint.diagnose.environment import advise, chip_of, on_virtual_devices
 from counterpoint.diagnose.executed_ops import (
     ExecutedOp,
@@ -129,6 +142,7 @@ class OpKind:
     targets: tuple[str, ...]  # or in the name of the kernel that a custom call runs
     remedy: str
     better: bool = False  # whether another form is known that is mostly faster
+    form: BetterForm | None = None  # what helps an instruction that is known
     words: str = ""  # what names such an op where there is no HLO; by default, its opcodes
 
 
@@ -147,6 +161,7 @@ _RNG: Final = OpKind(
     'use another generator: jax.config.update("jax_default_prng_impl", "rbg"); draw fewer or'
     " smaller numbers (bfloat16, one mask for several layers)",
     better=True,
+    form=better_random,
 )
 _GATHERS: Final = OpKind(
     "gathers",
@@ -155,6 +170,7 @@ _GATHERS: Final = OpKind(
     'give indices_are_sorted=True or mode="promise_in_bounds" where they hold, gather whole'
     " rows, and use a product with a one-hot matrix if the table is small",
     better=True,
+    form=better_gather,
 )
 _TRANSPOSES: Final = OpKind(
     "transposes",
@@ -165,25 +181,28 @@ _TRANSPOSES: Final = OpKind(
     better=True,
     words=r"transpose|(^|_)copy",
 )
+_SORTS: Final = OpKind(
+    "sorts",
+    ("sort", "topk", "top-k"),
+    ("sort", "topk", "top_k"),
+    "if only the largest are needed, take them with jax.lax.top_k; sort along the last axis;"
+    " sort 32-bit keys with an index instead of several arrays",
+    better=True,
+    form=better_sort,
+)
 _KINDS: Final = (
     OpKind(
         "scatters",
         ("scatter", "select-and-scatter"),
         (),
-        'add in float32; give unique_indices=True, indices_are_sorted=True or mode="drop" where'
-        " they hold; for the gradient of a lookup, use a product with a one-hot matrix if the table"
-        " is small, else sort the indices and add up segments"
+        "add in float32; give unique_indices=True or indices_are_sorted=True where they hold; for"
+        " the gradient of a lookup, use a product with a one-hot matrix if the table is small, else"
+        " sort the indices and add up segments"
         " (jax.ops.segment_sum(..., indices_are_sorted=True))",
         better=True,
+        form=better_scatter,
     ),
-    OpKind(
-        "sorts",
-        ("sort", "topk", "top-k"),
-        ("sort", "topk", "top_k"),
-        "take only the largest (jax.lax.top_k, jax.lax.approx_max_k), sort along the last axis, and"
-        " sort 32-bit keys with an index instead of several arrays",
-        better=True,
-    ),
+    _SORTS,
     _RNG,
     OpKind(
         "cumulative sums and windows",
@@ -192,18 +211,21 @@ _KINDS: Final = (
         "use jax.lax.associative_scan, or a product with a triangular matrix, along a short axis;"
         " pool with jax.lax.conv_general_dilated where it fits",
         better=True,
+        form=better_window,
     ),
     OpKind(
         "convolutions",
         ("convolution",),
         ("conv",),
         "keep channels last and a multiple of 8, in bfloat16; let XLA autotune",
+        form=better_convolution,
     ),
     OpKind(
         "Fourier transforms",
         ("fft",),
         ("fft",),
         "use lengths that are products of small primes, and batch the transforms",
+        form=better_transform,
     ),
     OpKind(
         "factorizations and triangular solves",
@@ -468,7 +490,7 @@ def _finding(data: StepData, ops: Sequence[_SlowOp], rates: _Rates | None) -> Fi
         takes_ms=total,
         basis=Basis.RULE_OF_THUMB,
         evidence=rows_as_evidence(data, (op.row for op in ops)),
-        remedy=_remedy(data, kind),
+        remedy=_remedy(data, first),
         doubt="how fast the op could be depends on its data: the roofline is a limit, not a goal",
     )
 
@@ -494,5 +516,11 @@ def _alike(ran: ExecutedOp | None) -> str:
     return f". {len(copies)} devices compute the same: shard its input" if len(copies) > 1 else ""
 
 
-def _remedy(data: StepData, kind: OpKind) -> Remedy:
-    return advise(data, kind.remedy)
+def _remedy(data: StepData, op: _SlowOp) -> Remedy:
+    """Return what helps the op, without what it does already; without HLO, what helps its kind."""
+    device = next((device.kind for device in data.timeline.devices), "")
+    if op.ran is not None and op.kind.form is not None:
+        return advise(data, op.kind.form(op.ran.program, op.ran.instruction, device))
+    if op.kind is _SORTS and is_top_k(f"{op.row['op']} {op.row['scope'] or ''}"):
+        return advise(data, smaller_top_k(device))
+    return advise(data, op.kind.remedy)
