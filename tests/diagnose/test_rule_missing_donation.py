@@ -67,3 +67,26 @@ def test_an_argument_that_is_read_again_has_to_be_copied() -> None:
     case = made(again, TIMES)
     assert not list(check(case))
     assert list(exposed(case))
+
+
+def test_freeing_the_old_memory_counts_on_a_cpu_as_far_as_it_idles() -> None:
+    """A state of 200 MB on a CPU: 170 ms were copied, 30 ms freed, and donation gained 200 ms."""
+    times = {"saved": 170_000, "gone": 20}
+    (finding,) = check(made(updated(), times, step=200_000, kind="cpu", chip=None))
+    assert priced(finding).low == pytest.approx(0.9 * 170, rel=0.01)
+    assert priced(finding).high == pytest.approx(200, rel=0.01)
+    assert finding.takes_ms == pytest.approx(priced(finding).high)
+    assert "free the old memory" in finding.detail
+    (idle,) = check(made(updated(), times, step=900_000, kind="cpu", chip=None))
+    assert priced(idle).high == pytest.approx(170 * 4 / 3, rel=0.01)
+    (gpu,) = check(made(updated(), times, step=200_000))
+    assert priced(gpu).high == pytest.approx(170)
+    assert "free" not in gpu.detail
+
+
+def test_a_copy_beside_other_work_may_gain_little() -> None:
+    lines = [("saved", 0, 4_500, 0), ("gone", 1_000, 4_000, 1)]
+    (finding,) = check(made(updated(), lines))
+    assert priced(finding).low == pytest.approx(0.9 * 1.0)
+    assert priced(finding).high == pytest.approx(4.5)
+    assert finding.basis == "measured"
