@@ -159,6 +159,33 @@ def test_without_differentiated_work_nothing_tells_a_phase(load: Callable[[str],
     assert {provenance(program, it).phase for it in at_launch(program)} == {Phase.OTHER}
 
 
+@pytest.mark.parametrize("scope", ["transpose(q)", "jit(transpose)", "transpose()"])
+def test_what_is_called_transpose_makes_no_training_step(
+    module: Callable[..., Program], scope: str
+) -> None:
+    """A sampler: a scope or a function of that name, or the transpose of a linear function."""
+    program = module(f"""
+  %p = f32[8] parameter(0)
+  %logits = f32[8] negate(%p), metadata={{op_name="jit(sample)/attention/{scope}/neg"}}
+  %next = f32[8] sine(%logits), metadata={{op_name="jit(sample)/while/body/argmax"}}
+  ROOT %nameless = f32[8] copy(%next)
+""")
+    assert {provenance(program, it).phase for it in program.instructions} == {Phase.OTHER}
+
+
+def test_a_function_called_transpose_is_forward_where_it_is_differentiated(
+    module: Callable[..., Program],
+) -> None:
+    program = module("""
+  %p = f32[8] parameter(0)
+  %x = f32[8] negate(%p), metadata={op_name="jit(s)/jvp(jit(transpose))/sin"}
+  %g = f32[8] negate(%x), metadata={op_name="jit(s)/vmap(transpose(jvp(jit(transpose))))/mul"}
+  ROOT %update = f32[8] add(%p, %g), metadata={op_name="jit(s)/transpose(w)/add"}
+""")
+    found = [provenance(program, it).phase for it in program.instructions]
+    assert found[1:] == [Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER]
+
+
 def test_a_sum_of_gradients_over_devices_is_backward(module: Callable[..., Program]) -> None:
     program = module("""
   %p = f32[8,8] parameter(0)

@@ -1,7 +1,8 @@
 """The phase of an instruction: forward, backward, recomputation or optimizer.
 
 JAX writes into an op_name whether work is differentiated, transposed or recomputed. Without a name,
-the data flow decides: what depends on backward work.
+the data flow decides: what depends on backward work. A function or a scope that is called transpose
+is no such work.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import lru_cache
-from typing import cast
+from typing import Final, cast
 
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program
 from counterpoint.hlo.op_names import NAMES_KEPT, has_path_name, names, origin_instruction
 from counterpoint.hlo.schedule import is_done, start_of
 
-__all__ = ["Phase", "phase", "phase_of_name"]
+__all__ = ["BACKWARD", "Phase", "phase", "phase_of_name"]
+
+BACKWARD: Final = "transpose(jvp("
+"""In the names of what jax.grad and jax.vjp derive: they transpose what they have differentiated."""
 
 
 _REDUCING = ("all-reduce", "reduce-scatter")
@@ -75,7 +79,7 @@ def phase_of_name(op_name: str) -> Phase | None:
 def _of_one(name: str) -> Phase | None:
     if "rematted_computation" in name:
         return Phase.REMAT
-    if "transpose(" in name:
+    if BACKWARD in name:
         return Phase.BACKWARD
     return Phase.FORWARD if "jvp(" in name else None
 
@@ -156,7 +160,7 @@ def _is_training(program: Program) -> bool:
     key = "is_training"
     if key not in program.answers:
         program.answers[key] = any(
-            "transpose(" in instruction.op_name for instruction in program.instructions
+            BACKWARD in instruction.op_name for instruction in program.instructions
         )
     return bool(program.answers[key])
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.compile.inputs import Workload
+from counterpoint.hlo.phase import BACKWARD
 from counterpoint.trainers import TokensInStep
 
 _MAIN: Final = re.compile(rb" @main\((.*?)\) -> ")
@@ -19,7 +20,7 @@ _ARGUMENT: Final = re.compile(rb"%arg\d+: tensor<((?:\d+x){2,3})(i32|i64)>([^%]*
 _KEPT: Final = re.compile(rb"tf\.aliasing_output|jax\.buffer_donor")
 _VECTORS: Final = re.compile(rb"tensor<(\d+)x(\d+)x(\d+)x(?:bf16|f\d+)\w*>")
 _REPLICAS: Final = re.compile(rb"mhlo\.num_replicas = (\d+)")
-_BACKWARD: Final = b"transpose("
+_BACKWARD: Final = BACKWARD.encode()
 _LEAST_VECTOR: Final = 8
 
 

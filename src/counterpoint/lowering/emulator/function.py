@@ -45,7 +45,7 @@ _KERNELS = re.compile(r"custom_call @(?:__cudnn|__cublas|triton|__gpu|mosaic_gpu
 _CUSTOM = "@CustomSPMDPartitioning"
 _COMPUTED = re.compile(r"stablehlo\.\w+|tensor<[^>]*>|dense<[^>]{0,64}>")
 """What a program computes, without how its arrays are sharded."""
-_BACKWARD = "transpose("  # in the scopes that jax.grad derives
+_BACKWARD = "transpose(jvp("  # in the scopes that jax.grad derives
 _ARGUMENT = re.compile(r"%arg\d+: tensor<((?:\d+x)*)[a-z]+(\d+)")
 _DONATED = ("tf.aliasing_output", "jax.buffer_donor")
 _WHOLE = 0.75
