@@ -16,6 +16,7 @@ from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.model import launches
+from counterpoint.hlo.views import VIEWS
 
 _VIEW_WORDS: Final = "parameter constant bitcast reshape tuple get-tuple-element copy transpose"
 
@@ -57,10 +58,6 @@ def _order(shape: Shape) -> list[int]:
 
 
 _SHOWN: Final = 5
-
-_DEEPEST: Final = 32
-
-_THROUGH: Final = ("bitcast", "get-tuple-element", "tuple", "opt-barrier", "optimization-barrier")
 
 
 @frozen(eq=False)
@@ -118,24 +115,11 @@ def readers(program: Program, instruction: Instruction) -> Iterator[tuple[Instru
     while front:
         value = front.pop()
         for user in program.users(value):
-            if user.opcode in _THROUGH and user.name not in seen:
+            if user.opcode in VIEWS and user.name not in seen:
                 seen.add(user.name)
                 front.append(user)
             elif launches(user) and not value.shape.is_tuple:
                 yield user, value.shape.bytes
-
-
-def writer_of(program: Program, instruction: Instruction) -> Instruction | None:
-    """Return the work, or the parameter, whose value an instruction reads first."""
-    seen = instruction
-    for _ in range(_DEEPEST):
-        sources = program.operands(seen)
-        if not sources:
-            return None
-        seen = sources[0]
-        if seen.opcode not in _THROUGH:
-            return seen
-    return None
 
 
 def gain_without(data: StepData, found: Iterable[ExecutedOp], most: float) -> tuple[Range, Basis]:

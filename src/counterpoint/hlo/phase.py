@@ -21,7 +21,7 @@ from counterpoint.hlo.schedule import is_done, start_of
 __all__ = ["BACKWARD", "Phase", "phase", "phase_of_name"]
 
 BACKWARD: Final = "transpose(jvp("
-"""In the names of what jax.grad and jax.vjp derive: they transpose what they have differentiated."""
+"""In the names of what jax.grad and jax.vjp derive: they transpose what they differentiate."""
 
 
 _REDUCING = ("all-reduce", "reduce-scatter")

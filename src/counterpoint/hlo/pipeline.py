@@ -19,16 +19,13 @@ from counterpoint.hlo.loops import trip_count
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, launched
 from counterpoint.hlo.schedule import enclosing
+from counterpoint.hlo.views import VIEWS, writer_of
 
 __all__ = ["Pipeline", "pipelines"]
 
 _PERMUTES: Final = ("collective-permute", "collective-permute-start")
-_THROUGH: Final = (
-    "bitcast", "copy", "get-tuple-element", "tuple", "opt-barrier", "optimization-barrier",
-    "collective-permute-done",
-)  # fmt: skip
+_THROUGH: Final = (*VIEWS, "copy", "collective-permute-done")
 _PARTS: Final = ("slice", "dynamic-slice")
-_DEEPEST: Final = 16
 
 
 @frozen(eq=False)
@@ -112,25 +109,15 @@ def _is_carried(program: Program, permute: Instruction, loop: Instruction) -> bo
             if user.opcode in _THROUGH and user.name not in seen:
                 seen.add(user.name)
                 front.append(user)
-    return _source(program, permute).opcode == "parameter"
-
-
-def _source(program: Program, instruction: Instruction) -> Instruction:
-    """Return what computes the value that an instruction reads first."""
-    value = instruction
-    for _ in range(_DEEPEST):
-        sources = program.operands(value)
-        if not sources:
-            return value
-        value = sources[0]
-        if value.opcode not in _THROUGH:
-            return value
-    return value
+    source = writer_of(program, permute, _THROUGH)
+    return source is not None and source.opcode == "parameter"
 
 
 def _is_part(program: Program, permute: Instruction) -> bool:
     """Return whether it sends a slice of a larger value."""
-    source = _source(program, permute)
+    source = writer_of(program, permute, _THROUGH)
+    if source is None:
+        return False
     if source.opcode == "fusion" and source.calls:
         root = program.root(source.calls[0])
         return root is not None and root.opcode in _PARTS

@@ -63,12 +63,12 @@ from counterpoint.diagnose.executed_ops import (
     gain_without,
     moves_only,
     readers,
-    writer_of,
 )
 from counterpoint.diagnose.finding import Evidence, Finding, ms_text
 from counterpoint.diagnose.network.host_transposes import HostTransposes, host_transposes
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Shape
+from counterpoint.hlo.views import writer_of
 
 CODE: Final = "STEP504"
 NAME: Final = "layout-copies"

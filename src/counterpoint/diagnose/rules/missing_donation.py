@@ -63,12 +63,12 @@ from counterpoint.diagnose.executed_ops import (
     evidence_of,
     executed_ops,
     moves_only,
-    writer_of,
 )
 from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import launches
+from counterpoint.hlo.views import writer_of
 
 CODE: Final = "STEP509"
 NAME: Final = "missing-donation"
