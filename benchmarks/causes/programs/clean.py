@@ -108,7 +108,7 @@ def critic_five_times(recorder: Recorder) -> None:
 
 def evaluated(recorder: Recorder) -> None:
     """An evaluation of five batches follows every fourth step, outside the marker."""
-    train_step, params, batch = mlp(768)
+    train_step, params, batch = mlp(512, batch=1024)
     for step in range(recorder.steps):
         recorder.at(step)
         with recorder.marker(step):
@@ -123,7 +123,7 @@ def evaluated(recorder: Recorder) -> None:
 
 def evaluated_every_third(recorder: Recorder) -> None:
     """Eight batches are evaluated after every third step, and their losses are read."""
-    train_step, params, batch = mlp(640)
+    train_step, params, batch = mlp(512, batch=1024)
     for step in range(recorder.steps):
         recorder.at(step)
         with recorder.marker(step):
@@ -137,7 +137,7 @@ def evaluated_every_third(recorder: Recorder) -> None:
 
 def evaluated_once(recorder: Recorder) -> None:
     """One batch is evaluated, once, in the middle of the profile: next to nothing of the loop."""
-    train_step, params, batch = mlp(768)
+    train_step, params, batch = mlp(512, batch=1024)
     few = batch[:8]
     eval_step(params, few).block_until_ready()
     for step in range(recorder.steps):
@@ -153,7 +153,7 @@ def evaluated_once(recorder: Recorder) -> None:
 
 def evaluated_often(recorder: Recorder) -> None:
     """Two evaluations with markers of their own follow each training step."""
-    train_step, params, batch = mlp(768)
+    train_step, params, batch = mlp(512, batch=1024)
     for step in recorder:
         with recorder.marker(step):
             params, loss = train_step(params, batch)

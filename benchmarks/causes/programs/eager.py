@@ -100,7 +100,7 @@ def tiny_steps(recorder: Recorder) -> None:
 
 def hidden_schedule(recorder: Recorder) -> None:
     """Some thirty small operations run op by op while the device is busy: nothing is lost."""
-    train_step, params, batch = mlp(1024, 4, 512)
+    train_step, params, batch = mlp(512, 4, 2048)
     loss: Array = None
     for step in recorder:
         with recorder.marker(step):

@@ -276,7 +276,7 @@ def held_lock(recorder: Recorder) -> None:
 
 def actor_thread(recorder: Recorder) -> None:
     """An actor on another thread runs a small policy and sleeps; the learner loses nothing."""
-    train_step, params, batch = mlp(1024)
+    train_step, params, batch = mlp(512, batch=1024)
     policy = jax.jit(jnp.tanh)
     stop = threading.Event()
 
@@ -363,7 +363,7 @@ def detokenizes(recorder: Recorder) -> None:
 
 def appends_to_a_log(recorder: Recorder) -> None:
     """The loss of each step is appended to a file, which takes next to nothing."""
-    train_step, params, batch = mlp(1024)
+    train_step, params, batch = mlp(512, batch=1024)
     recorder.out.mkdir(parents=True, exist_ok=True)
     path = recorder.out / "log.jsonl"
     for step in recorder:

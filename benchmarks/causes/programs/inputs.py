@@ -225,8 +225,8 @@ def annotated(recorder: Recorder) -> None:
 
 def fast_loader_thread(recorder: Recorder) -> None:
     """A thread prepares batches faster than they are used: nothing is lost."""
-    train_step, params, _ = mlp(1024)
-    host_rows = rows(256, 1024)
+    train_step, params, _ = mlp(512, batch=1024)
+    host_rows = rows(1024, 512)
     ready: queue.Queue[Array] = queue.Queue(maxsize=4)
     stop = threading.Event()
 
@@ -328,7 +328,7 @@ def collated(recorder: Recorder) -> None:
 
 def prefetched(recorder: Recorder) -> None:
     """A thread prepares batches two steps ahead, and fast enough: nothing is lost."""
-    train_step, params, _ = mlp(1024)
+    train_step, params, _ = mlp(512, batch=1024)
     batches = queue.Queue[np.ndarray](maxsize=2)
     stop = threading.Event()
 
@@ -336,7 +336,7 @@ def prefetched(recorder: Recorder) -> None:
         while not stop.is_set():
             time.sleep(0.004)
             with suppress(queue.Full):
-                batches.put(rows(256, 1024), timeout=0.1)
+                batches.put(rows(1024, 512), timeout=0.1)
 
     threading.Thread(target=prepare, daemon=True).start()
     ahead = jax.device_put(batches.get())

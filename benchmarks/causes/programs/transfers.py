@@ -104,9 +104,9 @@ def offload(recorder: Recorder) -> None:
 
 
 def small_batches(recorder: Recorder) -> None:
-    """A batch of half a megabyte is put on the device in each step: nothing to speak of."""
-    train_step, params, _ = mlp(1024)
-    host_rows = rows(128, 1024)
+    """A batch of two megabytes is put on the device in each step: nothing to speak of."""
+    train_step, params, _ = mlp(512, 8, 1024)
+    host_rows = rows(1024, 512)
     for step in recorder:
         with recorder.marker(step):
             params, loss = train_step(params, jax.device_put(host_rows))
@@ -114,9 +114,9 @@ def small_batches(recorder: Recorder) -> None:
 
 
 def ahead(recorder: Recorder) -> None:
-    """The next batch of 16 MB is put on the device while the step runs."""
-    train_step, params, _ = mlp(1024, 6, 512)
-    host_rows = rows(512, 1024)
+    """The next batch of 4 MB is put on the device while the step runs."""
+    train_step, params, _ = mlp(512, 6, 2048)
+    host_rows = rows(2048, 512)
     batch: Array = jax.device_put(host_rows)
     for step in recorder:
         with recorder.marker(step):
