@@ -78,6 +78,11 @@ def test_an_op_far_above_its_roofline_is_named_with_its_kind(
     assert 48 < saves.high < 49
 
 
+def test_a_low_rate_has_digits() -> None:
+    (slow,) = check(made(SORT, {"slow": 4_900_000}, step=5_000_000))
+    assert slow.detail.endswith("it reaches 41.1 MB/s")
+
+
 @pytest.mark.parametrize(
     ("us", "step"),
     [(150, 1_000), (45, 1_000), (49_000, 10_000_000)],

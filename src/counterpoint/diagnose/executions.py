@@ -12,6 +12,7 @@ from counterpoint.hlo.loops import times_per_run
 from counterpoint.timeline import Timeline
 
 _IN_RUN = ("device", "run")
+_BODY = ("program", "computation")
 
 
 def executions(timeline: Timeline, spans: pl.DataFrame) -> pl.DataFrame:
@@ -23,31 +24,33 @@ def executions(timeline: Timeline, spans: pl.DataFrame) -> pl.DataFrame:
     """
     counted = spans.group_by("op", *_IN_RUN).agg(count=pl.len())
     several = counted.filter((pl.col("count") > 1) & pl.col("run").is_not_null())
-    if several.is_empty():
-        return counted.group_by("op", "device").agg(pl.col("count").sum())
-    bodies = timeline.ops.with_row_index("row").select("row", "program", "computation")
-    in_body = counted.join(bodies, left_on="op", right_on="row").drop_nulls("computation")
-    told = _told(timeline, in_body.join(several, on="op", how="semi"))
-    fewest = pl.col("count").min().over("program", "computation", *_IN_RUN)
-    most = (
-        in_body.with_columns(fewest=fewest)
-        .join(told, on=["program", "computation"], how="left")
-        .select("op", *_IN_RUN, most=pl.coalesce("times", "fewest"))
+    told = _told(timeline, several["op"].unique())
+    unknown = told.filter(pl.col("times").is_null()).drop("times")
+    fewest = (
+        counted.join(unknown, on="op")
+        .with_columns(fewest=pl.col("count").min().over(*_BODY, *_IN_RUN))
+        .select("op", *_IN_RUN, "fewest")
     )
+    times = pl.when(pl.col("run").is_not_null()).then("times")
     return (
-        counted.join(most, on=["op", *_IN_RUN], how="left")
+        counted.join(told.select("op", "times"), on="op", how="left")
+        .join(fewest, on=["op", *_IN_RUN], how="left")
         .group_by("op", "device")
-        .agg(pl.min_horizontal("count", "most").sum().alias("count"))
+        .agg(pl.min_horizontal("count", times, "fewest").sum().alias("count"))
     )
 
 
-def _told(timeline: Timeline, in_body: pl.DataFrame) -> pl.DataFrame:
-    """Return `times`, how often a run executes each computation, as far as the HLO tells."""
-    bodies = in_body.select("program", "computation").unique()
+def _told(timeline: Timeline, several: pl.Series) -> pl.DataFrame:
+    """Return the ops of all computations of these: op, program, computation, times.
+
+    `times` is how often a run executes the computation, null if the HLO does not tell.
+    """
+    ops = timeline.ops.with_row_index("row").select("program", "computation", op="row")
+    bodies = ops.filter(pl.col("op").is_in(several.implode())).select(_BODY).drop_nulls().unique()
     found: list[tuple[int, str, int | None]] = []
     for number, body in bodies.iter_rows():
         program = timeline.programs[int(number)].hlo()
         if program is not None and body in program.computations:
             found.append((number, body, times_per_run(program, body)))
     schema = {"program": pl.UInt16, "computation": pl.String, "times": pl.Int64}
-    return pl.DataFrame(found, schema=schema, orient="row")
+    return ops.join(pl.DataFrame(found, schema=schema, orient="row"), on=_BODY)

@@ -504,8 +504,14 @@ def _roofline(op: _SlowOp, rates: _Rates | None) -> str:
     return (
         f", {op.times:,.{0 if op.times >= 10 else 1}f} times the {ms_text(op.least_ms)} that"
         f" {rates.whose} for its {size / 1e6:,.1f} MB and its arithmetic; it reaches"
-        f" {size / reached / 1e9:,.1f} GB/s"
+        f" {_rate_text(size / reached)}"
     )
+
+
+def _rate_text(bytes_per_s: float) -> str:
+    if bytes_per_s < 1e8:
+        return f"{bytes_per_s / 1e6:,.1f} MB/s"
+    return f"{bytes_per_s / 1e9:,.1f} GB/s"
 
 
 def _alike(ran: ExecutedOp | None) -> str:
