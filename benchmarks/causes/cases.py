@@ -223,7 +223,7 @@ CASES: tuple[Case, ...] = (
         LOST,
         ways=("markers", "nopython", "run"),
     ),
-    Case("callbacks.callback_in_the_step", ("STEP308",), "reward", LOST),
+    Case("callbacks.callback_in_the_step", ("STEP308",), "reward", LOST, ways=("markers", "run")),
     Case("callbacks.ordered_callback", ("STEP308",), "write_metrics", LOST),
     Case("callbacks.debug_prints", ("STEP308",), "", GAIN, within=0.5),
     # Operations

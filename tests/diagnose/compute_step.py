@@ -19,7 +19,7 @@ from counterpoint.hardware import Target
 from counterpoint.runs import Run
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram
-from counterpoint.timeline.recording import HOST_EVENTS
+from counterpoint.timeline.recording import HOST_EVENTS, PYTHON_SAMPLED
 from recordings import Span, recording
 
 US = 1_000
@@ -45,8 +45,9 @@ def made(
     header: str = "",
     target: Target | None = None,
     has_run_ids: bool = False,
+    sampled: bool = False,
 ) -> StepData:
-    """`host` has events as (name, start, length) from the first step's start.
+    """`host` has events as (name, start, length) from the first step's start; or `sampled` frames.
 
     `nameless` kernels name no instruction; `header` is more of the module's first line.
     """
@@ -82,6 +83,7 @@ def made(
         notes=tuple(notes),
         host_events=pl.DataFrame(events, schema=HOST_EVENTS, orient="row"),
         host_names=names,
+        environment={PYTHON_SAMPLED: "every 2.0 ms"} if sampled else {},
     )
     context = Context(run=run, target=target, flags=flags, environment={} if run else None)
     return StepData(selection=select(assemble([recorded], ["made.xplane.pb"])), context=context)

@@ -46,6 +46,43 @@ def test_a_callback_is_named_with_its_line_and_its_function(said: Said) -> None:
     said(finding)
 
 
+def test_a_sampled_function_is_named_without_a_time(said: Said) -> None:
+    longer = [  # than the callback: samples are apart
+        (name, 290 + 1000 * step, 620)
+        for step in range(3)
+        for name in ("$callback.py:69 __call__", "$metrics.py:42 edit_distance", "$metrics.py:7 of")
+    ]
+    ((finding,), (beyond,)) = (
+        host_callback.check(made(program(CPU), OPS, kind="cpu", host=host, sampled=True))
+        for host in ([("$train.py:3 main", 0, 3000), *longer], PYTHON)
+    )
+    times = {each.what: each.ms for each in finding.evidence}
+    assert times["$metrics.py:42 edit_distance"] is None
+    assert "edit_distance takes" not in finding.detail
+    assert beyond.evidence[1].ms is None
+    said(finding)
+
+
+def test_calls_that_only_begin_or_end_within_a_callback_name_nothing() -> None:
+    longer = [
+        (name, start + 1000 * step, length)
+        for step in range(3)
+        for name, start, length in (
+            ("$callback.py:69 __call__", 290, 620),
+            ("$metrics.py:42 edit_distance", 310, 500),
+        )
+    ]
+    (finding,) = host_callback.check(made(program(CPU), OPS, kind="cpu", host=longer))
+    assert len(finding.evidence) == 1
+
+
+def test_calls_on_threads_that_are_not_recorded_last_as_long_as_the_others() -> None:
+    twice = [*OPS, ("pure_callback.1", 1000, 600, 0)]
+    calls = [(name, start + start // 1000 * 600, length) for name, start, length in PYTHON]
+    (finding,) = host_callback.check(made(program(CPU), twice, kind="cpu", host=calls))
+    assert finding.evidence[1].ms == pytest.approx(0.9)
+
+
 def test_a_device_that_waits_for_python_is_idle() -> None:
     parts = made(program(CPU), OPS, kind="cpu").breakdown
     assert parts.compute_ms == pytest.approx(0.4)

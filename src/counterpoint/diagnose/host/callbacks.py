@@ -19,6 +19,8 @@ from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.callback_ops import JAX_NAME, callback_ops
 from counterpoint.diagnose.host.causes import matching
 from counterpoint.diagnose.host.idle import by_device
+from counterpoint.diagnose.host.profiler import traces_python
+from counterpoint.diagnose.host.threads import TRACED
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane, Timeline
 
@@ -36,13 +38,24 @@ _JAX_NAMES: Final = {
 
 
 @frozen
+class CalledFunction:
+    """A function of the user's that JAX calls.
+
+    `ms` is None if Python was only sampled: samples tell which function ran, not for how long.
+    """
+
+    name: str
+    ms: float | None  # in a median step
+
+
+@frozen
 class HostCallbacks:
     """The callbacks of a median step: how often they run, how long devices wait, for what."""
 
     count: float
     waits_ms: float  # while nothing else runs on the device
     ops: tuple[tuple[str, float], ...]  # name and place, with its time, longest first
-    functions: tuple[tuple[str, float], ...]  # the user's, with their time, longest first
+    functions: tuple[CalledFunction, ...]  # longest first
     rows: tuple[int, ...]  # of the Timeline's ops
 
 
@@ -81,32 +94,41 @@ def _place(timeline: Timeline, op: int) -> str:
     return f"{what} ({row['source']})" if row["source"] else what
 
 
-def _functions(data: StepData, taken: pl.DataFrame) -> tuple[tuple[str, float], ...]:
-    """Return the functions that JAX calls while the ops run, with their time."""
-    names = data.timeline.host_names
+def _functions(data: StepData, taken: pl.DataFrame) -> tuple[CalledFunction, ...]:
+    """Return the functions that JAX calls while the ops run, with their time.
+
+    The profiler records the Python of some threads, and a callback may run on any: a function is
+    taken to last as long in the calls of other threads as in those that are recorded.
+    """
+    names, events = data.timeline.host_names, data.timeline.host_events
     calls = matching(names, _CALLS)
-    start = taken["start_ps"].to_numpy()
-    times = union(start, start + taken["dur_ps"].to_numpy())
-    events = data.timeline.host_events
     if not calls or not len(events):
         return ()
-    begun = events["start_ps"].to_numpy()
-    inside = (
-        times.covered(begun, begun + events["dur_ps"].to_numpy()) == events["dur_ps"].to_numpy()
-    )
+    recorded = traces_python(data.timeline)
+    start = taken["start_ps"].to_numpy()
+    end = start + taken["dur_ps"].to_numpy()
+    begun, length = events["start_ps"].to_numpy(), events["dur_ps"].to_numpy()
+    covered = union(start, end).covered(begun, begun + length)
+    # A sampled frame is as long as the samples that show it are apart: it may exceed its op.
+    inside = covered == length if recorded else covered > 0
     calling = events.filter(pl.col("name").is_in(calls))["line"].unique()
-    own = events.filter(pl.Series(inside) & pl.col("line").is_in(calling.implode())).sort(
-        "line", "start_ps", "dur_ps", descending=[False, False, True]
-    )
-    wrappers = {index for index, name in enumerate(names) if _WRAPPERS.match(name)}
+    traced = [index for index, name in enumerate(names) if name.startswith(TRACED)]
+    own = events.filter(
+        pl.Series(inside) & pl.col("line").is_in(calling.implode()) & pl.col("name").is_in(traced)
+    ).sort("line", "start_ps", "dur_ps", descending=[False, False, True])
+    wrappers = [index for index, name in enumerate(names) if _WRAPPERS.match(name)]
     called: dict[int, int] = {}
     for part in own.partition_by("line"):
         name, ps = part["name"].to_numpy(), part["dur_ps"].to_numpy()
-        for at in _children(part, np.isin(name, calls), sorted(wrappers)):
+        for at in _children(part, np.isin(name, calls), wrappers):
             called[int(name[at])] = called.get(int(name[at]), 0) + int(ps[at])
-    scale = data.selection.scale
-    ranked = sorted(called.items(), key=lambda item: -item[1])
-    return tuple((names[name], ps * scale) for name, ps in ranked)
+    begins = own.filter(pl.col("name").is_in(calls))["start_ps"].sort().to_numpy()
+    seen = np.searchsorted(begins, end) > np.searchsorted(begins, start)
+    scale = data.selection.scale * len(seen) / max(1, int(seen.sum()))
+    return tuple(
+        CalledFunction(names[name], ps * scale if recorded else None)
+        for name, ps in sorted(called.items(), key=lambda item: -item[1])
+    )
 
 
 def _children(part: pl.DataFrame, is_call: NDArray[np.bool_], wrappers: Sequence[int]) -> list[int]:
@@ -114,6 +136,8 @@ def _children(part: pl.DataFrame, is_call: NDArray[np.bool_], wrappers: Sequence
     name, start = part["name"].to_numpy(), part["start_ps"].to_numpy()
     end = start + part["dur_ps"].to_numpy()
     call = np.flatnonzero(is_call)
+    if not len(call):
+        return []
     owner = np.searchsorted(call, np.arange(len(name)), side="left") - 1
     around = call[np.maximum(owner, 0)]
     inside = (owner >= 0) & (end <= end[around]) & ~is_call & ~np.isin(name, wrappers)

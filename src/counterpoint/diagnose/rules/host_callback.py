@@ -4,7 +4,8 @@
 
 Adds up the time in which nothing runs on a device but a call of the host's Python: `pure_callback`,
 `io_callback`, `debug.callback` and `debug.print`. Names the line that calls, how often it does in a
-step, and the function that takes the time, if the profile records Python.
+step, and the function that takes the time, if the profile records Python. Where Python is sampled,
+the function is named without a time.
 
 ## Why it costs time
 
@@ -87,7 +88,7 @@ def check(data: StepData) -> Iterator[Finding]:
                 Evidence(what=what, ms=ms, spans=data.longest(found.rows) if at == 0 else ())
                 for at, (what, ms) in enumerate(found.ops[:_NAMED])
             ),
-            *(Evidence(what=what, ms=ms) for what, ms in found.functions[:_NAMED]),
+            *(Evidence(what=it.name, ms=it.ms) for it in found.functions[:_NAMED]),
         ),
         remedy=_remedy(found),
         doubt="the Python tracer was on: it makes each call slower"
@@ -101,8 +102,10 @@ def _detail(data: StepData, found: HostCallbacks) -> str:
     called = f"{count} {'call' if count == '1' else 'calls'} of Python in a step"
     text = f"{called}, most in {found.ops[0][0]}"
     if found.functions:
-        name, ms = found.functions[0]
-        return f"{text}: {name} takes {ms_text(ms)}"
+        first = found.functions[0]
+        if first.ms is None:
+            return f"{text}; by samples of Python, that calls {first.name}"
+        return f"{text}: {first.name} takes {ms_text(first.ms)}"
     if any(name.startswith(TRACED) for name in data.timeline.host_names):
         return f"{text}; it runs on a thread of the runtime, of which no Python is recorded"
     return (
