@@ -173,13 +173,13 @@ CASES: tuple[Case, ...] = (
     Case(
         "devices.slow_device",
         ("STEP105",),
-        "(?i)device 2",
+        "(?i)device 2 executes",
         GAIN,
         devices=4,
         within=0.4,
         ways=("markers", "run-plain"),
     ),
-    Case("devices.slow_device_in_turn", ("STEP105",), "", GAIN, devices=4, within=0.4),
+    Case("devices.slow_device_in_turn", ("STEP105",), "another one", GAIN, devices=4, within=0.4),
     Case(
         "devices.large_all_reduce",
         ("STEP101", "STEP102", "STEP104"),
@@ -197,6 +197,16 @@ CASES: tuple[Case, ...] = (
     # Virtual devices share the cores, so calling them at once gains next to nothing here.
     Case("devices.devices_in_turn", ("STEP301", "STEP304"), "(?i)in turn|one after", devices=4),
     Case("devices.balanced", devices=4),
+    Case(
+        "devices.twice_the_work",
+        ("STEP105",),
+        "(?i)device 3 executes",
+        GAIN,
+        devices=4,
+        within=0.4,
+        ways=("markers", "run-plain"),
+    ),
+    Case("devices.equal_devices", devices=4, ways=("markers", "run-plain")),
     # Processes
     Case("processes.sleeping_process", ("STEP105", "STEP302"), "#1", devices=2, processes=2),
     Case("processes.even_processes", devices=2, processes=2),

@@ -173,21 +173,46 @@ def test_the_op_in_which_devices_differ_is_named() -> None:
     assert "work.1" not in ask(case(lambda _: 3.0))[0].remedy.text
 
 
+def of_turns(turns: Callable[[int, int], int]) -> StepData:
+    """Virtual devices that execute work.1 so many times in a step, 5 ms each."""
+
+    def of(device: int, number: int) -> list[Work]:
+        mine = turns(device, number)
+        work = [("work.1", 5.0 * turn, 5.0) for turn in range(mine)]
+        return [*work, ("reduce", 5 * mine, 15 - 5 * mine)]
+
+    return made(HLO, of, 20, steps=8, flags={}, jaxlib="0.10.2", kind="cpu")
+
+
 def test_virtual_devices_wait_for_work_and_not_for_a_core() -> None:
     """Those of one CPU preempt each other: who executes no more than others is no late device."""
 
     def preempted(device: int, number: int) -> list[Work]:
-        longest = 3.0 * (device == number % 2)
+        del number
+        longest = 3.0 * device
         return [("work.1", 0, 10 + longest), ("reduce", 10 + longest, 5 - longest)]
 
-    def busier(device: int, number: int) -> list[Work]:
-        turns = 2 if device == number % 2 else 1
-        work = [("work.1", 5.0 * turn, 5.0) for turn in range(turns)]
-        return [*work, ("reduce", 5 * turns, 15 - 5 * turns)]
+    assert not ask(made(HLO, preempted, 20, steps=8, flags={}, jaxlib="0.10.2", kind="cpu"))
+    assert not ask(of_turns(lambda _, __: 2))
 
-    assert not ask(made(HLO, preempted, 20, steps=6, flags={}, jaxlib="0.10.2", kind="cpu"))
-    (found,) = ask(made(HLO, busier, 20, steps=6, flags={}, jaxlib="0.10.2", kind="cpu"))
-    assert "accelerators" in found.remedy.text
+
+def test_a_virtual_device_with_more_work_is_named(said: Said) -> None:
+    (found,) = ask(of_turns(lambda device, _: 2 if device == 1 else 1))
+    assert "Device 1 (host0) executes more" in found.detail
+    assert "work.1 2 times" in found.remedy.text
+    assert found.basis is Basis.MEASURED
+    assert isinstance(found.saves_ms, Range)
+    # They wait 5 ms for work that takes 5; between both devices it would take each 2.5.
+    assert found.saves_ms.low == pytest.approx(2.5)
+    assert found.saves_ms.high == pytest.approx(5)
+    said(found)
+
+
+def test_virtual_devices_that_have_more_work_in_turn_are_not_named(said: Said) -> None:
+    (found,) = ask(of_turns(lambda device, number: 2 if device == number % 2 else 1))
+    assert "another device executes more" in found.detail
+    assert "all devices" in found.remedy.text
+    said(found)
 
 
 def test_all_steady_steps_are_counted_if_the_typical_ones_are_few() -> None:

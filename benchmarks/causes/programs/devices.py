@@ -237,3 +237,42 @@ def balanced(recorder: Recorder) -> None:
     for step in recorder:
         with recorder.marker(step):
             x = train_step(x).block_until_ready()
+
+
+def twice_the_work(recorder: Recorder) -> None:
+    """Device 3 executes twice as many layers as the others between each two of three sums."""
+    own = mesh((4,), ("d",))
+
+    @jax.jit
+    @partial(jax.shard_map, mesh=own, in_specs=P("d"), out_specs=P("d"))
+    def train_step(x: Array) -> Array:
+        has_more = lax.axis_index("d") == (-1 if recorder.fixed else 3)
+        y = x[0]
+        for _ in range(3):
+            y = _chain(y, jnp.where(has_more, 40, 20))
+            y = y + 1e-6 * lax.psum(y.mean(), "d")
+        return y[None]
+
+    x = _split(jnp.ones((4, 192, 192)), own)
+    for step in recorder:
+        with recorder.marker(step):
+            x = train_step(x).block_until_ready()
+
+
+def equal_devices(recorder: Recorder) -> None:
+    """Devices with equal work meet six times in a step, and come as the cores let them."""
+    own = mesh((4,), ("d",))
+
+    @jax.jit
+    @partial(jax.shard_map, mesh=own, in_specs=P("d"), out_specs=P("d"))
+    def train_step(x: Array) -> Array:
+        y = x[0]
+        for _ in range(6):
+            y = _chain(y, 20)
+            y = y + 1e-6 * lax.psum(y.mean(), "d")
+        return y[None]
+
+    x = _split(jnp.ones((4, 192, 192)), own)
+    for step in recorder:
+        with recorder.marker(step):
+            x = train_step(x).block_until_ready()

@@ -13,6 +13,9 @@ from counterpoint.timeline import Lane
 
 _OP = ("program", "op")
 
+_MOSTLY = 0.5
+"""Share of steps in which a device has most to do, from which on it is named."""
+
 
 @frozen(eq=False)
 class UnevenOp:
@@ -25,6 +28,22 @@ class UnevenOp:
     least_ms: float
     most_ms: float
     excess_ms: float
+
+
+@frozen
+class MoreWork:
+    """What a device executes beyond others in a median step.
+
+    `op` is the one that makes up most of it, with its executions by this device and, as a mean, by
+    each of the others.
+    """
+
+    device: int | None  # None: another one in most steps
+    ms: float  # more than the mean of all devices
+    than_least_ms: float  # more than the device that executes least
+    op: str
+    count: float
+    others_count: float
 
 
 def most_uneven_op(data: StepData) -> UnevenOp | None:
@@ -67,29 +86,62 @@ def most_uneven_op(data: StepData) -> UnevenOp | None:
     return None
 
 
-def more_work_ms(data: StepData) -> float:
-    """Return how much more the device with most to do executes than the mean of all, per step.
+def more_work(data: StepData) -> MoreWork | None:
+    """Return what the device with most to do executes beyond others; None where all do the same.
 
     Executions are counted, and each op has its mean time on all devices: a device that the
     machine merely runs later or slower has no more to do.
     """
     devices = len(data.selection.devices)
-    if devices < 2 or not len(data.timed):
-        return 0.0
+    steps = data.selection.windows["step"].n_unique()
+    if devices < 2 or not steps or not len(data.timed):
+        return None
     executed = (
         data.timed.rename({"op": "row"})
         .join(_work(data), on="row")
         .group_by(*_OP, "device", "step")
         .agg(ps=pl.col("self_ps").sum(), count=pl.len())
         .with_columns(each=pl.col("ps").sum().over(*_OP) / pl.col("count").sum().over(*_OP))
-        .group_by("step", "device")
-        .agg(ps=(pl.col("each") * pl.col("count")).sum())
-        .group_by("step")
-        .agg(more=pl.col("ps").max() - pl.col("ps").sum() / devices)
+        .with_columns(ps=pl.col("each") * pl.col("count"))
     )
-    more = executed.select(pl.col("more").mean()).item()
+    by_device = (
+        executed.group_by("step", "device")
+        .agg(pl.col("ps").sum())
+        .sort("ps", "device", descending=[True, False])
+    )
+    most = by_device.group_by("step").agg(pl.col("device").first())
+    in_steps = by_device.group_by("step").agg(
+        mean=pl.col("ps").max() - pl.col("ps").sum() / devices,
+        least=pl.col("ps").max()
+        - pl.when(pl.len() == devices).then(pl.col("ps").min()).otherwise(0),
+    )
+    # A median step, and not the mean of those that are looked into.
     ms = data.selection.scale * data.selection.occurrences or 1 / PS_PER_MS
-    return float(more or 0.0) * ms
+    # The op of which the device with most to do executes most beyond the others.
+    mine = (
+        executed.join(most.rename({"device": "busiest"}), on="step")
+        .with_columns(mine=pl.col("device") == pl.col("busiest"))
+        .group_by(*_OP)
+        .agg(
+            own=pl.col("count").filter("mine").sum() / steps,
+            others=pl.col("count").filter(~pl.col("mine")).sum() / steps / (devices - 1),
+            each=pl.col("each").first(),
+        )
+        .with_columns(more=(pl.col("own") - pl.col("others")) * pl.col("each"))
+        .sort("more", "op", descending=[True, False])
+        .row(0, named=True)
+    )
+    if mine["more"] <= 0:
+        return None
+    device, times = next(most["device"].value_counts(sort=True).iter_rows())
+    return MoreWork(
+        device=int(device) if times > _MOSTLY * steps else None,
+        ms=float(in_steps["mean"].sum()) / steps * ms,
+        than_least_ms=float(in_steps["least"].sum()) / steps * ms,
+        op=str(mine["op"]),
+        count=float(mine["own"]),
+        others_count=float(mine["others"]),
+    )
 
 
 def _work(data: StepData) -> pl.DataFrame:

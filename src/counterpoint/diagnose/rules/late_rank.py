@@ -48,8 +48,9 @@ The program does not change.
 
 Between hosts, lateness below the uncertainty of their clocks means nothing. If devices take turns
 being last, or too few steps were recorded, the waiting is real, but no device is named. Virtual
-devices of one CPU take turns on its cores: there, waiting is reported only if a device executes
-more ops than the others, or if one of several processes is late more often than by chance.
+devices of one CPU take turns on its cores, and one is late where others have run: there, waiting is
+reported only if a device executes more ops than the others, which then is what can be saved, or if
+one of several processes is late more often than by chance.
 
 ## References
 
@@ -63,6 +64,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from counterpoint.core import Basis, Range
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.environment import advise, on_virtual_devices
 from counterpoint.diagnose.exposure.causes import evidence, shares_of
@@ -76,7 +78,7 @@ from counterpoint.diagnose.host.stragglers import (
     stragglers,
     waited_most_ms,
 )
-from counterpoint.diagnose.host.uneven_ops import UnevenOp, more_work_ms, most_uneven_op
+from counterpoint.diagnose.host.uneven_ops import MoreWork, UnevenOp, more_work, most_uneven_op
 from counterpoint.diagnose.rules.pipeline_bubble import bubble_waits
 from counterpoint.diagnose.savings import longer_ms, savings_of
 from counterpoint.diagnose.step_data import StepData, place_of
@@ -113,15 +115,24 @@ def check(data: StepData) -> Iterator[Finding]:
     late = stragglers(data)
     every = data if late else over_all_steps(data)
     late = late or stragglers(every)
-    # Of several processes, one may be late for what its own host does.
-    alone = len(data.timeline.hosts) == 1 or not late
-    if on_virtual_devices(data.timeline) and alone and more_work_ms(data) < _SOME * mean:
-        return
-    gain = _simulated(data, late, most)
     low = min(sum(map(_certain, rows)), mean)
-    uneven = None if on_virtual_devices(data.timeline) else most_uneven_op(every)
-    if uneven is not None and uneven.excess_ms < _MOSTLY * mean:
-        uneven = None
+    gain, uneven, more = None, None, None
+    if on_virtual_devices(data.timeline):
+        more = more_work(every)
+        if more is not None and more.ms < _SOME * mean:
+            more = None
+        # Of several processes, one may be late for what its own host does.
+        if more is None and (len(data.timeline.hosts) == 1 or not late):
+            return
+        if more is not None:
+            # Others compute on the cores for which devices wait: only work that ends is a gain.
+            most = min(most, more.than_least_ms)
+            low = min(low, more.ms, most)
+    else:
+        gain = _simulated(data, late, most)
+        uneven = most_uneven_op(every)
+        if uneven is not None and uneven.excess_ms < _MOSTLY * mean:
+            uneven = None
     yield Finding(
         code=CODE,
         title=f"devices wait {ms_text(mean)} per step for the last device to arrive",
@@ -129,13 +140,13 @@ def check(data: StepData) -> Iterator[Finding]:
             f"{ms_text(mean)} is the mean over devices; the device that waits most waits"
             f" {ms_text(max(mean, waited))}{_limit(data, waited, needed)}. The transfers of these"
             f" collectives take {ms_text(sum(map(_transfer, rows)))}; the longest wait is in"
-            f" {place_of(rows[0])}, {ms_text(rows[0]['late_ms'])}. {_who(data, every, late)}"
+            f" {place_of(rows[0])}, {ms_text(rows[0]['late_ms'])}. {_who(data, every, late, more)}"
             f"{_without(gain)}{_differing(uneven)}"
         ),
         saves_ms=Range(max(low, gain.low) if gain else low, most),
         basis=Basis.PREDICTED if gain and gain.low > low else data.basis,
         evidence=evidence(data, rows, "late_ms"),
-        remedy=_remedy(data, late, uneven),
+        remedy=_remedy(data, late, uneven, more),
         doubt=_doubt(data),
     )
 
@@ -174,7 +185,14 @@ def _certain(row: dict[str, Any]) -> float:
     return max(0.0, float(row["exposed_ms"]) - _transfer(row))
 
 
-def _who(data: StepData, every: StepData, late: tuple[Straggler, ...]) -> str:
+def _who(
+    data: StepData, every: StepData, late: tuple[Straggler, ...], more: MoreWork | None
+) -> str:
+    if more is not None:
+        return (
+            f"{_busiest(data, more)} than the others: {ms_text(more.ms)} per step beyond the mean"
+            " of all, by the mean time of each op"
+        )
     if late:
         return "; ".join(_one(data, rank) for rank in late[:_NAMED])
     steps = every.selection.windows["step"].n_unique()
@@ -255,12 +273,23 @@ def _place(data: StepData, rank: Straggler) -> str:
     return data.timeline.hosts[rank.number].name if rank.whole_host else f"device {rank.number}"
 
 
-def _remedy(data: StepData, late: tuple[Straggler, ...], uneven: UnevenOp | None) -> Remedy:
-    if on_virtual_devices(data.timeline):
+def _busiest(data: StepData, more: MoreWork) -> str:
+    if more.device is None:
+        return "In each step another device executes more"
+    host = data.timeline.hosts[data.timeline.devices[more.device].host].name
+    return f"Device {more.device} ({host}) executes more"
+
+
+def _remedy(
+    data: StepData, late: tuple[Straggler, ...], uneven: UnevenOp | None, more: MoreWork | None
+) -> Remedy:
+    if more is not None:
+        which = "one device, another one in each step," if more.device is None else "it"
         return advise(
             data,
-            "look at this on accelerators: virtual devices take turns on the machine's cores, so"
-            " one is late where others have run",
+            f"give {'all devices' if more.device is None else f'device {more.device}'} as much work"
+            f" as the others: {which} executes {more.op} {counted_noun(round(more.count), 'time')}"
+            f" per step, each of the others {counted_noun(round(more.others_count), 'time')}",
         )
     if uneven is not None and not late:
         return advise(
@@ -276,6 +305,12 @@ def _remedy(data: StepData, late: tuple[Straggler, ...], uneven: UnevenOp | None
             " more steps to see whether the same device is always late",
         )
     first = late[0]
+    if first.slow and on_virtual_devices(data.timeline):
+        return advise(
+            data,
+            f"look at what else runs on the cores of {_place(data, first)}: it executes no more"
+            " than the others",
+        )
     if first.slow:
         command = (
             "" if first.whole_host else f" (`counterpoint explain ... --device {first.number}`)"
