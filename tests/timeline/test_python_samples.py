@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xspace_builder import MS, NS, Plane, Ref, host, step_marker, xspace
 
-from counterpoint.timeline import PYTHON_SAMPLED
-from counterpoint.timeline.xplane.python_samples import SAMPLE, THREAD, Frame, Sample, frames_of
+from counterpoint.timeline import PYTHON_SAMPLED, WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
+from counterpoint.timeline.xplane.python_samples import (
+    SAMPLE,
+    THREAD,
+    Frame,
+    Sample,
+    frames_of,
+    work_of,
+)
 from counterpoint.timeline.xplane.reader import read_xplane
 
 MAIN, LOADER = "$train.py:1 <module>", "$train.py:9 load_batch"
@@ -96,8 +103,48 @@ def test_frames_nest_with_each_other_and_with_what_is_recorded(
             assert apart or within or around
 
 
-def sampled(threads: Plane, thread: int, at_ps: int, *stack: str) -> None:
-    said = {"thread": thread, "stack": Ref("|".join(stack))}
+def work(ran: float, waited: float = 0.0, *, in_python: bool = False) -> list[Frame]:
+    """Of a thread that ran and waited for a core in such shares of 0.2 s, looked at each 5 ms."""
+    each = 5_000
+    samples = [
+        Sample(turn * 5 * MS, (MAIN,), int(turn * each * ran), int(turn * each * waited), in_python)
+        for turn in range(41)
+    ]
+    return [*work_of(samples)]
+
+
+def test_a_thread_works_while_it_runs_or_waits_for_a_core() -> None:
+    assert sum(it.end_ps - it.start_ps for it in work(0.9)) == 200 * MS
+    assert {it.name for it in work(0.9)} == {WORKS_IN_NATIVE_CODE}
+    assert {it.name for it in work(0.9, in_python=True)} == {WORKS_IN_PYTHON}
+    assert work(0.15, 0.8), "three threads on a core"
+
+
+def test_a_thread_that_sleeps_does_not_work_though_it_waits_for_a_core_when_it_wakes() -> None:
+    assert not work(0.0)
+    assert not work(0.1)
+    assert not work(0.05, 0.6)
+
+
+def test_linux_counts_a_wait_for_a_core_when_it_ends() -> None:
+    counted = [(0, 0), *[(5, 40)] * 3, *[(10, 80)] * 3, (15, 120)]
+    samples = [
+        Sample(turn * 15 * MS, (MAIN,), ran * 1000, waited * 1000)
+        for turn, (ran, waited) in enumerate(counted)
+    ]
+    assert sum(it.end_ps - it.start_ps for it in work_of(samples)) == 105 * MS
+
+
+def test_without_times_of_threads_no_work_is_known() -> None:
+    assert not [*work_of([Sample(turn * 5 * MS, (MAIN,)) for turn in range(40)])]
+
+
+def sampled(
+    threads: Plane, thread: int, at_ps: int, *stack: str, ran_us: int | None = None
+) -> None:
+    said: dict[str, int | Ref] = {"thread": thread, "stack": Ref("|".join(stack))}
+    if ran_us is not None:
+        said |= {"ran": ran_us, "waited": 0, "python": 1}
     threads.add("sampler", SAMPLE, at_ps, 2000 * NS, said)
 
 
@@ -119,3 +166,18 @@ def test_samples_become_frames_of_the_thread_that_was_sampled() -> None:
     assert "$loader.py:3 fill" in events["name"].to_list()
     assert not {SAMPLE, THREAD} & {*recording.host_names}
     assert not any("book-keeping" in note for note in recording.notes)
+
+
+def test_work_of_a_sampled_thread_is_on_its_line() -> None:
+    threads = host()
+    step_marker(threads, "python", 3, 0, 100 * MS)
+    threads.add("python", THREAD, 1 * MS, 1000 * NS, {"thread": 77})
+    for turn in range(1, 50):
+        sampled(threads, 77, 2 * turn * MS, MAIN, ran_us=0)
+        sampled(threads, 88, 2 * turn * MS, "$loader.py:3 fill", ran_us=2000 * turn)
+    recording = read_xplane(memoryview(xspace(threads)), "made.xplane.pb")
+    name = pl.col("name").replace_strict(dict(enumerate(recording.host_names)))
+    events = recording.host_events.with_columns(name=name)
+    works = events.filter(pl.col("name") == WORKS_IN_PYTHON)
+    assert {*works["line"]} == {*events.filter(pl.col("name").str.ends_with("fill"))["line"]}
+    assert works["dur_ps"].sum() == 96 * MS

@@ -42,6 +42,7 @@ from counterpoint.diagnose.step_lengths import (
     step_lengths,
     step_parts,
 )
+from counterpoint.timeline import WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
 from counterpoint.timeline.step_range import CALL
 
 _SHORT: Final = 0.3
@@ -75,8 +76,10 @@ _APART: Final = 24
 _ENOUGH: Final = 20
 """Short steps that tell what is usual."""
 
-_LAUNCHES: Final = re.compile(r"PjitFunction\(")
-"""Calls of jitted functions, which tell nothing of the host."""
+_TELL_NOTHING: Final = re.compile(
+    rf"PjitFunction\(|{re.escape(WORKS_IN_PYTHON)}$|{re.escape(WORKS_IN_NATIVE_CODE)}$"
+)
+"""Calls of jitted functions, and that a thread works: they tell nothing of the host."""
 
 _RUNTIMES: Final = frozenset(
     (
@@ -288,7 +291,7 @@ def _rare_functions(
         found: list[tuple[float, int, dict[int, float], Intervals]] = []
         for (name,), rows in candidates.group_by("name", maintain_order=True):
             number = int(str(name))
-            if _LAUNCHES.match(names[number]):
+            if _TELL_NOTHING.match(names[number]):
                 continue
             start = rows["start_ps"].to_numpy()
             times = union(start, start + rows["dur_ps"].to_numpy())

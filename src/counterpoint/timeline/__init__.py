@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from counterpoint.timeline.reading import Progress as Progress
     from counterpoint.timeline.reading import read as read
     from counterpoint.timeline.recording import PYTHON_SAMPLED as PYTHON_SAMPLED
+    from counterpoint.timeline.recording import WORKS_IN_NATIVE_CODE as WORKS_IN_NATIVE_CODE
+    from counterpoint.timeline.recording import WORKS_IN_PYTHON as WORKS_IN_PYTHON
     from counterpoint.timeline.steps import EACH_RUN as EACH_RUN
 
 __getattr__ = lazy(__name__)

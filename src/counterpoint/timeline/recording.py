@@ -31,6 +31,10 @@ IN_GRAPHS: Final = "inside CUDA graphs"
 PYTHON_SAMPLED: Final = "python_sampled"
 """An entry of the environment: what Python did is known from samples, with their distance."""
 
+WORKS_IN_PYTHON: Final = "thread works in Python"
+WORKS_IN_NATIVE_CODE: Final = "thread works in native code"
+"""Events of a sampled thread beside those that nest: when it did not sleep or wait."""
+
 SPANS: Final[Schema] = {
     "device": pl.UInt16,  # index into Recording.devices
     "line": pl.UInt32,  # index into Recording.lines: a stream, a thread, a TPU line

@@ -2,7 +2,8 @@
 
 A thread that runs Python holds the interpreter's lock: the launching thread gets it back only every
 few milliseconds. A thread in native code takes a core; where devices are virtual and share the
-cores, from the devices, too.
+cores, from the devices, too. Calls that the Python tracer recorded tell what a thread works on;
+where stacks are sampled, the time for which it ran tells whether it works.
 """
 
 from __future__ import annotations
@@ -49,6 +50,26 @@ def busy_thread(thread: Thread, names: Named, times: Intervals) -> BusyThread | 
     under_lock = int(ps[names.under_lock[thread.name[works]]].sum())
     what = dict(zip(kinds.tolist(), sums.tolist(), strict=True))
     return BusyThread(share, inside, 2 * under_lock > inside.total, what)
+
+
+def sampled_busy_thread(
+    thread: Thread, work: tuple[Intervals, Intervals], names: Named, times: Intervals
+) -> BusyThread | None:
+    """Return what a sampled thread works on in these times; None if it is not busy.
+
+    `work` is when it does: in Python, and in native code.
+    """
+    in_python, native = (own & times for own in work)
+    works = in_python | native
+    share = works.total / times.total if times.total else 0.0
+    if share < BUSY or not len(thread.start):
+        return None
+    traced = names.traced[thread.giver]
+    ps = works.covered(thread.start[traced], thread.end[traced])
+    kinds, kind = np.unique(thread.giver[traced], return_inverse=True)
+    sums = np.bincount(kind, weights=ps).astype(np.int64)
+    what = dict(zip(kinds.tolist(), sums.tolist(), strict=True))
+    return BusyThread(share, works, 2 * in_python.total > works.total, what) if what else None
 
 
 def locked(threads: tuple[BusyThread, ...]) -> Intervals:

@@ -14,7 +14,12 @@ import polars as pl
 from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.core.frozen import frozen
 from counterpoint.core.threads import on_threads
-from counterpoint.diagnose.host.busy_threads import BusyThread, busy_thread, locked
+from counterpoint.diagnose.host.busy_threads import (
+    BusyThread,
+    busy_thread,
+    locked,
+    sampled_busy_thread,
+)
 from counterpoint.diagnose.host.causes import CAUSES, IdleCause, matching, own_causes
 from counterpoint.diagnose.host.launches import calling_names, functions_of
 from counterpoint.diagnose.host.profiler import traces_python
@@ -22,6 +27,7 @@ from counterpoint.diagnose.host.threads import Named, Thread, named, thread
 from counterpoint.diagnose.host.wakes import Wakes
 from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
+from counterpoint.timeline import WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
 from counterpoint.timeline.step_range import CALL
 
 _WAITS: Final = (IdleCause.BLOCKED, IdleCause.RUNTIME)
@@ -98,6 +104,7 @@ class HostActivity:
     others: tuple[Thread, ...]
     beside: dict[IdleCause, Intervals]  # when the other threads do what
     busy: tuple[BusyThread, ...]  # of the other threads, those that work nearly all the time
+    stands: Intervals  # when the launching thread does not run, by its samples
     spent: dict[tuple[IdleCause, ...], Intervals] = field(
         default_factory=dict[tuple[IdleCause, ...], Intervals], init=False, repr=False
     )
@@ -148,8 +155,10 @@ class HostActivity:
         for_threads, _ = self.wakes.in_silence(found[IdleCause.UNKNOWN])
         found[IdleCause.THREAD] = found[IdleCause.THREAD] | for_threads
         found[IdleCause.UNKNOWN] = found[IdleCause.UNKNOWN] - for_threads
-        contended = (found[IdleCause.UNKNOWN] | found[IdleCause.DISPATCH]) & locked(self.busy)
-        for cause in (IdleCause.UNKNOWN, IdleCause.DISPATCH):
+        # A sampled function is taken to go on while its thread does not run.
+        silent = found[IdleCause.UNKNOWN] | (found[IdleCause.PYTHON] & self.stands)
+        contended = (silent | found[IdleCause.DISPATCH]) & locked(self.busy)
+        for cause in (IdleCause.UNKNOWN, IdleCause.DISPATCH, IdleCause.PYTHON):
             found[cause] = found[cause] - contended
         found[IdleCause.CONTENDED] = contended
         return found
@@ -233,6 +242,10 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
         following = np.searchsorted(steps.end, start, side="right")
         next_start = np.append(steps.start, np.iinfo(np.int64).max)[following]
         events = events.filter(pl.Series(start + events["dur_ps"].to_numpy() > next_start))
+    is_work = pl.col("name").is_in(
+        [code for code, name in enumerate(names) if name in (WORKS_IN_PYTHON, WORKS_IN_NATIVE_CODE)]
+    )
+    worked, events = events.filter(is_work), events.filter(~is_work)
     line = calling_line(events, names, _step_calls(data))
     told = named(names, data.cached(own_causes))
     by_line = {part["line"][0]: part for part in events.partition_by("line", maintain_order=True)}
@@ -242,6 +255,14 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
     calling, *threads = on_threads(
         lambda part: thread(part, told), (own, *by_line.values()), rows=len(events)
     )
+    times, work = _steps(windows), _work_of_lines(worked, names)
+    busy = (
+        busy_thread(part, told, times)
+        if traces_python(data.timeline)
+        else sampled_busy_thread(part, work.get(number, (EMPTY, EMPTY)), told, times)
+        for number, part in zip(by_line, threads, strict=True)
+    )
+    in_python, native = work.get(-1 if line is None else line, (EMPTY, EMPTY))
     return HostActivity(
         names=names,
         named=told,
@@ -251,12 +272,25 @@ def host_activity(data: StepData, everything: pl.DataFrame) -> HostActivity:
         calling=calling,
         others=tuple(threads),
         beside={cause: _together(threads, cause) for cause in _OTHERS_DO},
-        busy=tuple(
-            found
-            for part in threads * traces_python(data.timeline)
-            if (found := busy_thread(part, told, _steps(windows))) is not None
-        ),
+        busy=tuple(found for found in busy if found is not None),
+        stands=times - in_python - native if work else EMPTY,
     )
+
+
+def _work_of_lines(
+    worked: pl.DataFrame, names: Sequence[str]
+) -> dict[int, tuple[Intervals, Intervals]]:
+    """Return when each sampled thread worked: in Python, and in native code."""
+    found: dict[int, tuple[Intervals, Intervals]] = {}
+    for part in worked.partition_by("line"):
+        start = part["start_ps"].to_numpy()
+        end = start + part["dur_ps"].to_numpy()
+        python = np.array([names[code] == WORKS_IN_PYTHON for code in part["name"]], bool)
+        found[int(part["line"][0])] = (
+            union(start[python], end[python]),
+            union(start[~python], end[~python]),
+        )
+    return found
 
 
 def _steps(windows: pl.DataFrame) -> Intervals:

@@ -15,11 +15,13 @@ cores with them, the step itself becomes slower.
 ## How it is detected
 
 A thread is busy if calls recorded by the Python tracer cover more than half of the typical steps,
-other than those that wait, sleep, read or write; samples of stacks do not tell a call that sleeps.
-If most of that time is in Python's frames or its built-in functions, it holds the lock: idle time
-in which the launching thread is in a call of a program, or in nothing that is recorded, then
-belongs to this rule. On virtual CPU devices n busy threads beside c cores take up to n/(n + c) of
-the compute.
+other than those that wait, sleep, read or write. If most of that time is in Python's frames or its
+built-in functions, it holds the lock. Where `counterpoint run` samples stacks, a thread is busy if
+it runs in more than half of the time, apart from what it waits for a core, and holds the lock if
+most samples find it between two bytecodes; built-in functions that hold it for long do not count.
+Idle time in which the launching thread is in a call of a program, in nothing that is recorded, or
+by its samples does not run, then belongs to this rule. On virtual CPU devices n busy threads beside
+c cores take up to n/(n + c) of the compute.
 
 ## Example
 

@@ -41,7 +41,7 @@ from counterpoint.timeline.xplane.planes import (
     as_text,
     starts,
 )
-from counterpoint.timeline.xplane.python_samples import STATS, Sample, frames_of
+from counterpoint.timeline.xplane.python_samples import STATS, Sample, frames_of, work_of
 from counterpoint.timeline.xplane.transfers import COLLECTIVE_STAT, group_size
 
 _EVENT_BYTES: Final = 50
@@ -221,15 +221,18 @@ class Collector:
         if "thread" not in events.stats:
             return
         start = starts(line, events, self._origin_ns)
-        threads, stacks = (
+        threads, stacks, ran, waited, in_python = (
             plane.values(events.stats[name]) if name in events.stats else [None] * len(events)
             for name in STATS
         )
-        for at_ps, thread, stack in zip(start.tolist(), threads, stacks, strict=True):
+        for at_ps, thread, stack, *times, python in zip(
+            start.tolist(), threads, stacks, ran, waited, in_python, strict=True
+        ):
             if not isinstance(thread, int):
                 continue
             if isinstance(stack, str):
-                sample = Sample(at_ps, tuple(stack.split("|")))
+                known = (time if isinstance(time, int) else None for time in times)
+                sample = Sample(at_ps, tuple(stack.split("|")), *known, in_python=python == 1)
                 self._samples.setdefault((plane.name, thread), []).append(sample)
             else:
                 self._threads[plane.name, thread] = self._line
@@ -302,7 +305,7 @@ class Collector:
             line = self._threads.get(key, len(self._lines))
             if line == len(self._lines):
                 self._lines.append(f"{key[0]}/python")
-            frames = [*frames_of(samples, *self._host.events_of(line))]
+            frames = [*frames_of(samples, *self._host.events_of(line)), *work_of(samples)]
             name = [self._names.setdefault(it.name, len(self._names)) for it in frames]
             self._host.append(
                 len(frames),

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
+from counterpoint.timeline.recording import WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
 
 SAMPLE: Final = "counterpoint sample"
 THREAD: Final = "counterpoint thread"
@@ -32,15 +33,28 @@ may have been called twice."""
 _LONG_AGO: Final = -(1 << 63)
 _NEVER: Final = (1 << 63) - 1
 
-STATS: Final = ("thread", "stack")
+STATS: Final = ("thread", "stack", "ran", "waited", "python")
+
+_WORKS: Final = 0.5
+"""A thread works if it runs in this share of the time in which it does not wait for a core."""
+
+_TOGETHER_PS: Final = 50_000_000_000
+"""So far apart are the samples that tell it: Linux counts a wait when it ends."""
 
 
 @frozen
 class Sample:
-    """The functions of a thread at a moment, from the outermost on."""
+    """The functions of a thread at a moment, from the outermost on.
+
+    With the time that it had run and waited for a core by then, None if that was not recorded; and
+    whether it was found between two bytecodes, where it had the interpreter's lock.
+    """
 
     at_ps: int
     stack: tuple[str, ...]
+    ran_us: int | None = None
+    waited_us: int | None = None
+    in_python: bool = False
 
 
 @frozen
@@ -80,6 +94,28 @@ def frames_of(
         placed.append((begin, max(begin, until)))
         if begin < until:
             yield Frame(found.name, begin, until)
+
+
+def work_of(samples: Sequence[Sample]) -> Iterator[Frame]:
+    """Yield when a thread worked, and whether in Python or in native code, by its samples."""
+    known = [it for it in samples if it.ran_us is not None and it.waited_us is not None]
+    ordered = sorted(known, key=lambda sample: sample.at_ps)
+    first = 0
+    for last, sample in enumerate(ordered):
+        is_end = last == len(ordered) - 1
+        if last == first or not (is_end or sample.at_ps - ordered[first].at_ps >= _TOGETHER_PS):
+            continue
+        if _works(ordered[first], sample):
+            in_python = sum(each.in_python for each in ordered[first + 1 : last + 1])
+            name = WORKS_IN_PYTHON if 2 * in_python > last - first else WORKS_IN_NATIVE_CODE
+            yield Frame(name, ordered[first].at_ps, sample.at_ps)
+        first = last
+
+
+def _works(before: Sample, after: Sample) -> bool:
+    ran_ps = ((after.ran_us or 0) - (before.ran_us or 0)) * 1_000_000
+    waited_ps = ((after.waited_us or 0) - (before.waited_us or 0)) * 1_000_000
+    return ran_ps > max(0.0, _WORKS * (after.at_ps - before.at_ps - waited_ps))
 
 
 def _found(samples: Sequence[Sample], recorded: _Recorded) -> Iterator[_Found]:
