@@ -8,8 +8,9 @@ nothing, and a run that counts as launched in time was.
 
 Two matches fit where there is one run more than calls: the call of the first run or that of the
 last is missing. If devices then wait about as long for nothing under both, it is not known which
-holds. Where a function is called for each of several devices in turn, the calls and the runs of all
-of them have to alternate; else it is not known either.
+holds. Where more calls are missing, the last ones may be: if runs follow their calls much sooner
+then, it is not known either. Where a function is called for each of several devices in turn, the
+calls and the runs of all of them have to alternate; else it is not known either.
 """
 
 from __future__ import annotations
@@ -175,17 +176,31 @@ def _in_order(begin: Longs, end: Longs, runs: Longs, idle_since: Longs) -> Launc
     missing = max(0, int(lacking[:-1].max(initial=0)))
     last_is_cut = len(begin) + missing == len(runs) - 1 and runs[-1] >= end[-1]
     if not last_is_cut:
-        return _shifted(begin, end, runs, max(missing, int(lacking[-1])))
+        missing = max(missing, int(lacking[-1]))
     found = _shifted(begin, end, runs, missing)
+    # No run starts before its call, so at least these calls are missing. The others may be missing
+    # after the last recorded one: where runs follow their calls much sooner then, who knows.
+    least = int((np.searchsorted(runs, begin) - np.arange(len(begin))).max())
+    if len(runs) - len(begin) - least > 1:
+        later = _shifted(begin, end, runs, least)
+        both = slice(missing, least + len(begin))  # runs that have a call under either match
+        if _CLEARLY * _waits(later, both, runs, idle_since) <= _waits(
+            found, both, runs, idle_since
+        ):
+            earliest = np.minimum(found.earliest, later.earliest)
+            return Launched(earliest, np.maximum(found.latest, later.latest))
+    if not last_is_cut:
+        return found
     other = _shifted(begin, end, runs, missing + 1)
-    both = slice(missing + 1, len(runs) - 1)  # runs that have a call under either match
-    waits, waits_else = (
-        np.maximum(runs - np.maximum(match.latest, idle_since), 0)[both].sum()
-        for match in (found, other)
-    )
-    if _CLEARLY * waits <= waits_else:
+    both = slice(missing + 1, len(runs) - 1)
+    if _CLEARLY * _waits(found, both, runs, idle_since) <= _waits(other, both, runs, idle_since):
         return found
     return Launched(np.minimum(found.earliest, other.earliest), found.latest)
+
+
+def _waits(match: Launched, both: slice, runs: Longs, idle_since: Longs) -> int:
+    """Return how long devices wait for nothing: a run had been launched, and they were idle."""
+    return int(np.maximum(runs - np.maximum(match.latest, idle_since), 0)[both].sum())
 
 
 def _shifted(begin: Longs, end: Longs, runs: Longs, missing: int) -> Launched:
