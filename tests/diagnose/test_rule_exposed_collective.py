@@ -118,3 +118,13 @@ def test_waiting_for_a_late_device_is_no_exposure_of_the_schedule() -> None:
         ]
 
     assert not ask(made(HLO, late, 20, beside=["start"]))
+
+
+def test_waits_for_devices_that_were_not_read_are_no_transfer(said: Said) -> None:
+    """The program runs on four devices, and the profile of one process has two of them."""
+    (found,) = ask(case(text=HLO.replace("num_partitions=2", "num_partitions=4")))
+    assert "may be waiting for one that comes late" in found.detail
+    assert found.basis is Basis.MEASURED
+    (whole,) = ask(case())
+    assert "comes late" not in whole.detail
+    said(found)
