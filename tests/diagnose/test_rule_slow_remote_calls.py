@@ -61,6 +61,14 @@ def test_calls_that_make_two_of_ten_steps_long_are_priced_per_step_on_average(sa
     said(finding)
 
 
+def test_what_slow_calls_cost_long_steps_is_claimed_once() -> None:
+    scene = Scene(steps=10, extra_network_ms=lambda step: 55 if step in (3, 7) else 0)
+    case = case_of(scene)
+    claims = [it.saves_ms for it in judge(case)[0] if it.code in ("STEP204", "STEP309")]
+    lost = sum(it.high for it in claims if isinstance(it, Range))
+    assert lost == pytest.approx(2 * 49.96 / 8, abs=0.1)
+
+
 def test_a_stall_of_many_steps_length_is_priced_by_the_mean_step() -> None:
     scene = Scene(steps=10, extra_network_ms=lambda step: 900 if step == 5 else 0)
     case = case_of(scene)

@@ -201,14 +201,27 @@ class _LongSteps:
         return ". The saving is per step on average; a median step has none of it"
 
 
+def lost_in_long_steps(data: StepData) -> float:
+    """Return what this finding claims of long steps, per step on average: STEP309 leaves it out."""
+    calls = remote_calls(data.timeline, data.context.target)
+    steady = replace(calls, rows=calls.rows.filter(pl.col("steady")))
+    if steady.pattern is LatencyPattern.NORMAL:
+        return 0.0
+    return _lost_ms(data, steady.rows.filter("slow"), _LongSteps(data))
+
+
+def _lost_ms(data: StepData, slow: pl.DataFrame, long: _LongSteps) -> float:
+    if not long.longer_ms:
+        return 0.0
+    each_ms = _waited_ms(data, slow, long.selection, long.selection.spans())
+    return len(long.longer_ms) * each_ms / long.of_steps
+
+
 def _saves(data: StepData, slow: pl.DataFrame, long: _LongSteps) -> Range:
     """Return the time per step, long ones included, that devices waited for overdue calls."""
     typical_ms = _waited_ms(data, slow, data.selection, data.spans)
     typical_ms *= data.selection.scale * data.selection.occurrences * PS_PER_MS
-    if not long.longer_ms:
-        return Range(0.0, typical_ms)
-    lost_ms = len(long.longer_ms) * _waited_ms(data, slow, long.selection, long.selection.spans())
-    return Range(0.0, typical_ms + lost_ms / long.of_steps)
+    return Range(0.0, typical_ms + _lost_ms(data, slow, long))
 
 
 def _waited_ms(
