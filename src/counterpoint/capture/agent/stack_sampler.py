@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from opcode import opmap
 from pathlib import Path
 from types import CodeType, FrameType
@@ -52,6 +52,7 @@ class StackSampler:
         self._names: dict[CodeType, str] = {}
         self._bytecodes: dict[CodeType, bytes] = {}
         self._times = _ThreadTimes()
+        self._has_lock = getattr(sys, "_is_gil_enabled", lambda: True)()
         self._thread = threading.Thread(target=self._run, name="counterpoint-sampler", daemon=True)
 
     def start(self) -> None:
@@ -67,12 +68,11 @@ class StackSampler:
 
     def _run(self) -> None:
         wait_s = _INTERVAL_S
-        with suppress(Exception):  # the program must not notice
+        with suppress(Exception), closing(self._times):  # the program must not notice
             while not self._over.wait(wait_s):
                 began = time.thread_time()
                 self._sample()
                 wait_s = max(_INTERVAL_S, (time.thread_time() - began) / _SHARE)
-            self._times.close()
 
     def _sample(self) -> None:
         native = {
@@ -92,6 +92,8 @@ class StackSampler:
 
     def _in_python(self, frame: FrameType) -> bool:
         """Return whether the thread stopped between two bytecodes, and not within a call."""
+        if not self._has_lock:
+            return False
         code = frame.f_code
         if code not in self._bytecodes:
             self._bytecodes[code] = code.co_code  # made anew whenever it is asked for
