@@ -132,7 +132,7 @@ def test_devices_that_wait_for_the_network_in_two_steps(said: Said) -> None:
     scene = Scene(steps=14, extra_network_ms=lambda n: 60 if n in (5, 9) else 0)
     (finding,) = uneven_steps.check(case_of(scene))
     assert "5 and 9" in finding.title
-    assert "wait for communication" in finding.detail
+    assert "devices wait 54.96 ms longer for communication" in finding.detail
     said(finding)
 
 
@@ -172,3 +172,78 @@ def test_an_evaluation_within_steps_is_named_in_the_remedy() -> None:
     (finding,) = found(made(runs, steps=markers))
     assert "jit_evaluate" in finding.detail
     assert finding.remedy.text.startswith("if jit_evaluate is an evaluation, evaluate less often")
+
+
+EVALUATE = "$train.py:40 evaluate"
+
+
+def evaluating(hook: int) -> Timeline:
+    """Every third step evaluates, and then calls a hook that takes so long."""
+    runs: list[Run] = []
+    events: list[Event] = []
+    markers: list[tuple[int, int]] = []
+    now = 0
+    for step in range(COUNT):
+        begin = now
+        runs.append(Run(now, BUSY))
+        events.append(Event("PjitFunction(step)", now - CALL, CALL))
+        now += BUSY
+        if step % 3 == 2:
+            for _ in range(4):
+                events.append(Event("PjitFunction(evaluate)", now + 190, CALL))
+                runs.append(Run(now + 200, 400, program="jit_evaluate"))
+                now += 600
+            events.append(Event(EVALUATE, begin + BUSY + 5, now - begin - BUSY))
+            events += [Event(SAVE, now + 10, hook)] if hook else []
+            now += hook + 20
+        now += SHORT
+        events.append(Event("$train.py:5 main_loop_body", begin, now - begin - CALL - 1))
+        markers.append((begin, now - begin))
+    timeline = made(runs, events, markers)
+    return replace(timeline, devices=(Device(ordinal=0, kind="gpu"),))
+
+
+def test_an_evaluation_and_what_the_host_does_around_it_are_one_finding(said: Said) -> None:
+    """Devices compute longer, and are idle between the calls: both end with the evaluation."""
+    (finding,) = found(evaluating(hook=0))
+    assert "every third step" in finding.title
+    assert "jit_evaluate" in finding.detail
+    assert most(finding) == pytest.approx((4 * 600 + 20) / 3 / 1e3, rel=0.05)
+    said(finding)
+
+
+def test_idle_time_of_the_same_steps_in_no_function_is_part_of_what_is_known_of_them() -> None:
+    timeline = loop(
+        dict.fromkeys((3, 7, 11), (SAVE, 800)), idle=lambda n: 400 if n in (3, 7, 11) else SHORT
+    )
+    (finding,) = found(timeline)
+    assert SAVE in finding.detail
+    assert most(finding) == pytest.approx(1.1 / 4, rel=0.05)
+
+
+def test_a_checkpoint_in_the_steps_of_an_evaluation_is_another_finding() -> None:
+    evaluated, saved = found(evaluating(hook=300))
+    assert "jit_evaluate" in evaluated.detail
+    assert SAVE in saved.detail
+    assert most(saved) == pytest.approx(0.3 / 3, rel=0.1)
+    assert most(evaluated) == pytest.approx((4 * 600) / 3 / 1e3, rel=0.05)
+
+
+def test_devices_that_work_longer_while_a_checkpoint_is_saved_are_part_of_it(said: Said) -> None:
+    """Nothing but the checkpoint tells these steps from the others."""
+    slow: Slow = dict.fromkeys((3, 7, 11), (SAVE, 800))
+    (finding,) = found(loop(slow, busy=lambda n: BUSY + (300 if n in slow else 0)))
+    assert SAVE in finding.detail
+    assert most(finding) == pytest.approx(1.1 / 4, rel=0.05)
+    said(finding)
+
+
+def test_what_every_second_step_does_is_counted_once(said: Said) -> None:
+    """The typical steps are among the slow ones, and STEP301 counts what the host does in them."""
+    timeline = loop(dict.fromkeys(range(1, COUNT, 2), (SAVE, 800)))
+    explained = explain(timeline)
+    idle = next(it for it in explained.findings if it.code == host_bound.CODE)
+    assert most(idle) > 0.3
+    slow = next(it for it in explained.findings if it.code == uneven_steps.CODE)
+    assert isinstance(slow.saves_ms, Unknown)
+    said(slow)

@@ -113,6 +113,7 @@ class SlowSteps:
     named: tuple[tuple[str, float], ...] = ()  # what the host does more of, with its excess
     gaps: tuple[Gap, ...] = ()  # the worst of them
     programs: tuple[str, ...] = ()  # programs that only these run
+    other_part_ms: float = 0.0  # of the excess, what is in the other part: idle time, or work
 
     @property
     def lost_ms(self) -> float:
@@ -126,6 +127,13 @@ class SlowSteps:
         """What a slow step loses."""
         return mean(self.longer_ms.values())
 
+    @property
+    def is_explained(self) -> bool:
+        """Whether something is known that these steps do, and that the others do not."""
+        if not self.by_host:
+            return bool(self.programs)
+        return self.function is not None or self.cause not in (*_RUNTIMES, IdleCause.PYTHON)
+
 
 def slow_steps(data: StepData) -> tuple[SlowSteps, ...]:
     """Return the slow steps by cause, the largest loss first; none if one step was requested."""
@@ -137,7 +145,67 @@ def slow_steps(data: StepData) -> tuple[SlowSteps, ...]:
         for slow in (*_slow_by_host(data), *_slow_by_devices(data))
         if _are_longer(slow, lengths)
     ]
-    return tuple(sorted(found, key=lambda slow: -slow.lost_ms))
+    return tuple(sorted(_by_cause(data, found), key=lambda slow: -slow.lost_ms))
+
+
+def _by_cause(data: StepData, found: Sequence[SlowSteps]) -> list[SlowSteps]:
+    """Return one SlowSteps for each cause: idle time and work of the same steps may have one."""
+    joined: list[SlowSteps] = []
+    for slow in sorted(found, key=lambda it: (not it.is_explained, -it.lost_ms)):
+        same = (at for at, other in enumerate(joined) if _have_one_cause(data, other, slow))
+        at = next(same, None)
+        if at is None:
+            joined.append(slow)
+        else:
+            joined[at] = _joined(joined[at], slow)
+    return joined
+
+
+def _have_one_cause(data: StepData, first: SlowSteps, slow: SlowSteps) -> bool:
+    """Return whether nothing else is known of `slow`, or its function calls the other's programs.
+
+    `first` is explained, or loses more.
+    """
+    mine, others = set(slow.longer_ms), set(first.longer_ms)
+    if not slow.is_explained:
+        return mine <= others
+    if first.by_host == slow.by_host or not (mine <= others or others <= mine):
+        return False
+    host, devices = (first, slow) if first.by_host else (slow, first)
+    return bool(devices.programs) and _calls(data, host.function, devices)
+
+
+def _calls(data: StepData, function: str | None, devices: SlowSteps) -> bool:
+    """Return whether most programs that only slow steps run begin within this event of the host."""
+    timeline = data.timeline
+    if function is None:
+        return False
+    events = timeline.host_events.filter(pl.col("name") == timeline.host_names.index(function))
+    start = events["start_ps"].to_numpy()
+    times = union(start, start + events["dur_ps"].to_numpy())
+    own = [at for at, it in enumerate(timeline.programs) if it.name in devices.programs]
+    runs = timeline.runs.filter(
+        pl.col("program").is_in(own) & pl.col("step").is_in([*devices.longer_ms])
+    )
+    begun = runs.select(pl.coalesce("launched_ps", "start_ps")).to_series().to_numpy()
+    inside = times.covered(begun, begun + 1)
+    return 2 * int(inside.sum()) > len(begun)
+
+
+def _joined(first: SlowSteps, other: SlowSteps) -> SlowSteps:
+    """Return the steps of both, which have the cause of the first one."""
+    more, fewer = (first, other) if set(other.longer_ms) <= set(first.longer_ms) else (other, first)
+    longer = {step: ms + fewer.longer_ms.get(step, 0.0) for step, ms in more.longer_ms.items()}
+    apart = 0.0 if first.by_host == other.by_host else sum(other.longer_ms.values()) / len(longer)
+    return replace(
+        first,
+        longer_ms=longer,
+        usual=tuple(step for step in more.usual if step not in longer),
+        period=more.period,
+        other_part_ms=first.other_part_ms + apart,
+        gaps=first.gaps or other.gaps,
+        named=first.named or other.named,
+    )
 
 
 def _are_longer(slow: SlowSteps, lengths: Mapping[int, float]) -> bool:
@@ -435,12 +503,18 @@ def noise_share(data: StepData) -> float:
     return _OF_MEDIAN * deviation / len(lengths) ** 0.5 / middle if middle else 0.0
 
 
+def typical_are_slow(data: StepData) -> bool:
+    """Return whether so many steps are slow that typical ones are among them."""
+    slow = {step for found in data.cached(slow_steps) for step in found.longer_ms}
+    return 2 * len(slow) >= len(data.selection.lengths_ms)
+
+
 def without_slow(data: StepData) -> Selection:
     """Return the Selection without slow steps among the typical ones, if the median is none."""
     selection = data.selection
     slow = {step for found in data.cached(slow_steps) for step in found.longer_ms}
     kept = selection.windows.filter(~pl.col("step").is_in([*slow]))
-    if not slow or 2 * len(slow) >= len(selection.lengths_ms) or kept.is_empty():
+    if not slow or typical_are_slow(data) or kept.is_empty():
         return selection
     total = int((kept["end_ps"] - kept["start_ps"]).sum())
     return replace(selection, windows=kept, scale=selection.median_ms / total)

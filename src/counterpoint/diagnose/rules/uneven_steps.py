@@ -19,10 +19,12 @@ distance between the shortest and the longest of the short ones, of which there 
 in ten. Since that can be noise, the slow steps must have something that the others lack, a function
 of the host or a program, or come at a fixed distance, or be far apart: by four times the scatter of
 the others, and by more on CPU devices, whose cores other programs use. The saving is the excess of
-the slow steps, spread over all; slow steps of different causes are different findings. The steps
-that differ are left out of a typical step, so no other finding counts their time. Steps that
-compile are STEP303's. Steps grow if nine of ten pairs of steps are in order and the last third is a
-fifth longer than the first.
+the slow steps, spread over all. Slow steps of different causes are different findings; what the
+host does around an evaluation, and what devices do longer during a checkpoint, has the same cause.
+The steps that differ are left out of a typical step, so no other finding counts their time. If half
+of the steps are slow, a typical one is, too: then the findings on the host count what it does, and
+this one has no saving. Steps that compile are STEP303's. Steps grow if nine of ten pairs of steps
+are in order and the last third is a fifth longer than the first.
 
 ## Example
 
@@ -69,7 +71,7 @@ from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.idle import WORTH
 from counterpoint.diagnose.rules.slow_remote_calls import CODE as SLOW_CALLS
 from counterpoint.diagnose.rules.slow_remote_calls import lost_in_long_steps
-from counterpoint.diagnose.slow_steps import SlowSteps, slow_steps
+from counterpoint.diagnose.slow_steps import SlowSteps, slow_steps, typical_are_slow
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.diagnose.step_lengths import BuildLengths, Growth, build_lengths, growth
 from counterpoint.timeline import Lane
@@ -80,6 +82,7 @@ SINCE: Final = "0.1"
 
 _LISTED: Final = 6
 _NAMED: Final = 3
+_ALSO_WORK: Final = ", and devices work {other} longer"
 
 _DOES: Final = {
     IdleCause.COMPILE: "compiles",
@@ -96,15 +99,18 @@ _DOES: Final = {
     IdleCause.OTHERS: "waits for other devices",
 }
 _DEVICES: Final = {
-    str(Lane.COMPUTE): "devices compute longer",
-    str(Lane.COLLECTIVE): "devices wait for communication",
-    str(Lane.COPY): "devices wait for copies",
+    str(Lane.COMPUTE): "devices compute {ms} longer",
+    str(Lane.COLLECTIVE): "devices wait {ms} longer for communication",
+    str(Lane.COPY): "devices wait {ms} longer for copies",
 }
+_WORK: Final = "devices work {ms} longer"
 _REMEDIES: Final = {
     IdleCause.INPUT: "let a thread or a process prepare batches ahead, which hides a slow one",
     IdleCause.PYTHON: "do it less often, or beside the training on a thread: asynchronous"
     " checkpoints, logging and evaluation",
 }
+
+_COUNTED: Final = Unknown("part of what findings on the host count")
 
 
 def check(data: StepData) -> Iterator[Finding]:
@@ -132,9 +138,7 @@ def _growing(data: StepData, grown: Growth) -> Finding:
         f" {'takes' if grown.by_host else 'take'} longer: the median step depends on when the"
         " profile was taken",
         # What the host does in a typical step is counted by the findings on that.
-        saves_ms=Unknown("part of what findings on the host count")
-        if grown.by_host
-        else Range(0.0, lost),
+        saves_ms=_COUNTED if grown.by_host else Range(0.0, lost),
         mean_step_ms=None if grown.by_host else grown.mean_ms,
         basis=data.basis,
         evidence=(Evidence(what="the mean step over the first ones", ms=lost),),
@@ -165,19 +169,27 @@ def _by_build(data: StepData, builds: BuildLengths) -> Finding:
     )
 
 
+def _saving(slow: SlowSteps, left: float, claimed: float, *, counted: bool) -> Range | Unknown:
+    if counted:
+        return _COUNTED
+    if left <= WORTH * slow.mean_ms and claimed:
+        return Unknown(f"{SLOW_CALLS} counts it: slow messages")
+    return Range(0.0, left)
+
+
 def _slow(data: StepData, slow: SlowSteps) -> Finding:
     # What devices do longer may be waiting for messages that are slow.
     claimed = 0.0 if slow.by_host else data.cached(lost_in_long_steps)
     left = max(0.0, slow.lost_ms - claimed)
+    # What the host does in typical steps is counted by the findings on that.
+    counted = slow.by_host and typical_are_slow(data)
     return Finding(
         code=CODE,
         title=f"{_which(slow)} {ms_text(slow.excess_ms)} longer:"
         f" {ms_text(slow.lost_ms)} per step on average",
         detail=_detail(slow),
-        saves_ms=Range(0.0, left)
-        if left > WORTH * slow.mean_ms or not claimed
-        else Unknown(f"{SLOW_CALLS} counts it: slow messages"),
-        mean_step_ms=slow.mean_ms,
+        saves_ms=_saving(slow, left, claimed, counted=counted),
+        mean_step_ms=None if counted else slow.mean_ms,
         basis=data.basis,
         evidence=(
             Evidence(
@@ -214,19 +226,31 @@ def _steps(slow: SlowSteps, *, bare: bool = False) -> str:
 
 def _detail(slow: SlowSteps) -> str:
     """Say what host or devices do in slow steps that they do not in the others."""
-    where, ms = f"in {_steps(slow)}", ms_text(slow.excess_ms)
+    own_ms, other = ms_text(slow.excess_ms - slow.other_part_ms), ms_text(slow.other_part_ms)
+    where, idle = f"in {_steps(slow)}", f"devices are idle {own_ms} longer"
     if not slow.by_host:
-        did = f"{where} {_DEVICES.get(slow.state, 'devices work longer')}, {ms}"
-        did += f", and run {', '.join(slow.programs[:_NAMED])}" if slow.programs else ""
+        did = f"{where} {_DEVICES.get(slow.state, _WORK).format(ms=own_ms)}"
+        did += f", as they also run {_listed(slow.programs)}" if slow.programs else ""
+        also = f", and are idle {other} longer"
     elif slow.function is not None:
-        did = f"{where} devices are idle {ms} longer while the host runs {slow.function}"
+        did, also = f"{where} {idle} while the host runs {slow.function}", _ALSO_WORK
     elif slow.cause is not None and slow.cause in _DOES:
-        did = f"{where} devices are idle {ms} longer while the host {_DOES[slow.cause]}"
+        did, also = f"{where} {idle} while the host {_DOES[slow.cause]}", _ALSO_WORK
         did += f", most in {slow.named[0][0]}" if slow.named else ""
     else:
-        did = f"{where} devices are idle {ms} longer, and the profile does not show why"
-    others = counted_noun(len(slow.usual), "other step")
-    return f"{did}; {others} {'takes' if len(slow.usual) == 1 else 'take'} {ms_text(slow.short_ms)}"
+        did, also = f"{where} {idle}, and the profile does not show why", _ALSO_WORK
+    did += also.format(other=other) if slow.other_part_ms else ""
+    usual = ms_text(slow.short_ms)
+    if len(slow.usual) == 1:
+        return f"{did}; the other step takes {usual}"
+    return f"{did}; the {len(slow.usual):,} other steps take {usual} each"
+
+
+def _listed(programs: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(programs) - _NAMED
+    names = [*programs[:_NAMED], *([f"{more} more"] if more > 0 else [])]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _remedy(data: StepData, slow: SlowSteps) -> Remedy:
