@@ -15,13 +15,13 @@ STEP, EVALUATION = 100, 50
 """Microseconds."""
 
 
-def loop(after: dict[int, int], *, count: int = 12, devices: int = 1) -> Timeline:
+def loop(after: dict[int, int], *, count: int = 12, devices: int = 1, idle: int = 5) -> Timeline:
     """Steps under markers, and after some of them so many runs of an evaluation."""
     runs: list[Run] = []
     markers: list[tuple[int, int]] = []
     now = 0
     for step in range(count):
-        runs += [Run(now, STEP - 5, device) for device in range(devices)]
+        runs += [Run(now, STEP - idle, device) for device in range(devices)]
         markers.append((now, STEP))
         now += STEP
         for _ in range(after.get(step, 0)):
@@ -49,6 +49,12 @@ def test_an_evaluation_is_told_with_its_share_of_the_loop_and_its_period() -> No
     assert note.startswith("33% of the time")
     assert "jit_evaluate (12 runs, 0.05 ms each): 0.20 ms after every 3 steps, 3 times" in note
     assert "evaluate less often" in note
+
+
+def test_it_is_said_where_steps_lose_nothing() -> None:
+    evaluated = explain(loop(dict.fromkeys((2, 5, 8), 4), idle=1))
+    assert "But 33% of the time is between steps" in (evaluated.verdict or "")
+    assert "between steps" not in (explain(loop({}, idle=1)).verdict or "between steps")
 
 
 def test_it_is_no_part_of_the_step() -> None:

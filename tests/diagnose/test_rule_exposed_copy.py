@@ -9,6 +9,7 @@ import pytest
 from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
+from counterpoint.diagnose.finding import bytes_text
 from counterpoint.diagnose.ops import utilization
 from counterpoint.diagnose.rules.exposed_copy import both_ways_ms, check
 from counterpoint.diagnose.selection import select
@@ -42,7 +43,7 @@ def test_a_fetch_that_starts_too_late(said: Said) -> None:
     assert "mlp.py:12" in finding.detail
     assert "start earlier" in str(finding.remedy)
     assert priced(finding).high == pytest.approx(3.0, rel=0.06)
-    assert "(0.27 GB) from the host" in finding.detail
+    assert "(268 MB) from the host" in finding.detail
     said(finding)
 
 
@@ -65,7 +66,7 @@ def test_a_call_into_python_is_no_copy() -> None:
     lines = [("given", 0, 1, 0), ("sent", 1, 10, 0), ("asked", 11, 1, 0), ("answer", 12, 900, 0)]
     (finding,) = check(made(CALLBACK, lines))
     assert finding.title == "calls into Python on the host take 0.91 ms per step"
-    assert "GB" not in finding.detail
+    assert "B)" not in finding.detail
     assert "call Python less often" in str(finding.remedy)
 
 
@@ -77,7 +78,7 @@ def test_bytes_are_told_of_the_copies_that_are_waited_for(said: Said) -> None:
     lines = [("fetch", 0, 1, 0), ("other", 1, 1, 0), ("work", 2, 6_000, 0),
              ("early", 6_002, 1, 0), ("fetched", 6_003, 3_000, 0)]  # fmt: skip
     (finding,) = check(made(two, lines))
-    assert "0.27 of 0.54 GB" in finding.detail
+    assert "for 268 MB of 537 MB" in finding.detail
     said(finding)
 
 
@@ -119,7 +120,7 @@ def test_an_argument_that_is_not_donated_is_another_rules() -> None:
 def test_an_argument_that_is_donated_is_copied_for_another_reason() -> None:
     donated = ", input_output_alias={ {}: (0, {}, may-alias) }"
     (finding,) = check(made(UPDATED, {"saved": 500, "gone": 4_500}, header=donated))
-    assert "0.50 ms (0.27 GB) within the device" in finding.detail
+    assert "0.50 ms (268 MB) within the device" in finding.detail
     assert "donate_argnums" not in str(finding.remedy)
 
 
@@ -195,3 +196,18 @@ def test_copies_in_both_directions_could_overlap_each_other(begins: int, beside:
     assert both_ways_ms(case) == pytest.approx(beside)
     (finding,) = check(case)
     assert ("overlap each other" in finding.detail) == (beside > 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (4_921_000, "4.92 MB"),
+        (999_960_000, "1.00 GB"),
+        (25.48e9, "25.5 GB"),
+        (512e6, "512 MB"),
+    ],
+)
+def test_bytes_have_the_unit_that_shows_them(size: float, said: str) -> None:
+    assert bytes_text(size) == said

@@ -23,7 +23,7 @@ def found(timeline: Timeline) -> list[Finding]:
 
 def test_python_between_steps(said: Said) -> None:
     (finding,) = found(loop([LOG]))
-    assert "in Python 0.04 ms" in finding.detail
+    assert "the host runs Python for 0.04 ms" in finding.detail
     assert most(finding) == pytest.approx(0.060)
     assert {gap.dur_ps for gap in finding.evidence[0].gaps} == {60_000_000}
     assert any(it.what == "$train.py:88 log_metrics" for it in finding.evidence)
@@ -36,7 +36,7 @@ def test_waiting_for_a_thread_is_no_python_to_be_moved_to_one(said: Said) -> Non
     (finding,) = found(
         loop([Event("$mine.py:7 main", 0, 50), Event("$threading.py:611 wait", 1, 48)])
     )
-    assert "waiting for another thread (a lock or an event) 0.048 ms" in finding.detail
+    assert "waits 0.048 ms for another thread (a lock or an event)" in finding.detail
     assert "input pipeline is too slow" in finding.remedy.text
     assert finding.doubt is None
     said(finding)
@@ -49,10 +49,33 @@ def test_what_the_python_tracer_did_not_show_is_not_to_be_recorded_with_it() -> 
 
 
 def test_many_calls() -> None:
-    (finding,) = found(loop([Event("PjitFunction(norm)", 0, 45)], call=15))
-    assert "calling jitted functions 0.06 ms" in finding.detail
-    assert "few large" in finding.remedy.text
+    runs = [
+        Run(n * 150 + at, 45, program=it)
+        for n in range(5)
+        for at, it in ((0, "jit_norm"), (45, "jit_step"))
+    ]
+    calls = [
+        Event(f"PjitFunction({it})", n * 150 + at, 30)
+        for n in range(5)
+        for at, it in ((-60, "norm"), (-30, "step"))
+    ]
+    (finding,) = found(made(runs, calls, [(n * 150, 150) for n in range(5)]))
+    assert "calls jitted functions for 0.06 ms" in finding.detail
+    assert "fewer and larger" in finding.remedy.text
     assert finding.doubt is None
+
+
+def test_one_call_per_step_is_not_advised_where_it_is_made(said: Said) -> None:
+    (finding,) = found(loop([Event("ParseArguments", 5, 40)], call=60))
+    assert "calls jitted functions for 0.06 ms" in finding.detail
+    assert "one call already" in finding.remedy.text
+    said(finding)
+
+
+def test_calls_of_steps_that_compile_are_long_because_of_that() -> None:
+    compiles = [Event("backend_compile", 3_000, 4_000)]
+    (finding,) = found(loop(compiles, busy=10_000, gap=8_200, call=8_000))
+    assert "STEP303" in finding.remedy.text
 
 
 def test_nothing_recorded_is_said(said: Said) -> None:
@@ -73,8 +96,8 @@ def test_a_steps_marker_is_no_python(said: Said) -> None:
     """Under it the host may sleep or wait for the step; only `log` has a name of its own."""
     marker = Event("train", -100, 150)
     (finding,) = found(loop([marker, Event("log", 30, 10)]))
-    assert "in unrecorded activity 0.04 ms" in finding.detail
-    assert "in Python 0.01 ms" in finding.detail
+    assert "for 0.04 ms the profile does not show" in finding.detail
+    assert "runs Python for 0.01 ms" in finding.detail
     assert ("train", pytest.approx(0.040)) in [(it.what, it.ms) for it in finding.evidence]
     said(finding)
 
@@ -134,13 +157,13 @@ def locked(sleeps: int) -> Timeline:
 
 def test_a_lock_without_an_event_is_told_by_the_thread_that_releases_it() -> None:
     (finding,) = found(locked(10_980))
-    assert "waiting for another thread" in finding.detail
+    assert "another thread, which runs $time sleep" in finding.detail
     assert any("$time sleep on the thread that it waits for" in it.what for it in finding.evidence)
 
 
 def test_another_thread_that_sleeps_for_itself_is_not_waited_for() -> None:
     (finding,) = found(locked(9_000))
-    assert "waiting for another thread" not in finding.detail
+    assert "another thread" not in finding.detail
 
 
 def test_a_full_queue_is_no_late_launch() -> None:

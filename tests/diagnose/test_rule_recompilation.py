@@ -20,7 +20,7 @@ from counterpoint.diagnose.step_data import Context
 from counterpoint.report.explain.findings import largest_loss
 from counterpoint.runs.run import Compile, Rank, Run, StepStart
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import EmbeddedProgram, Timeline
+from counterpoint.timeline.model import EmbeddedProgram, ProgramEntry, Timeline
 from counterpoint.timeline.recording import Recording
 from golden_sections import Said
 from recorded_runs import ENDED, run_of
@@ -102,6 +102,48 @@ def test_a_program_from_the_compilation_cache_is_traced_not_compiled(said: Said)
     )
     assert "compiles" not in finding.title
     assert "nothing is compiled" in finding.detail
+    said(finding)
+
+
+LAMBDA = """HloModule jit__lambda, is_scheduled=true
+
+FileNames
+1 "/home/me/train.py"
+2 "/home/me/models.py"
+
+FunctionNames
+1 "train"
+2 "train.<locals>.<lambda>"
+3 "loss_of"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=90 end_line=90 column=1 end_column=2}
+2 {file_name_id=1 function_name_id=2 line=40 end_line=40 column=1 end_column=2}
+3 {file_name_id=2 function_name_id=3 line=27 end_line=27 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=0}
+2 {file_location_id=2 parent_frame_id=1}
+3 {file_location_id=3 parent_frame_id=2}
+
+ENTRY %main (p: f32[8]) -> f32[8] {
+  %p = f32[8]{0} parameter(0)
+  ROOT %fusion.0 = f32[8]{0} negate(%p), metadata={op_name="jit(<lambda>)/neg" stack_frame_id=3}
+}
+"""
+
+
+def test_a_lambda_is_told_by_its_line(said: Said) -> None:
+    """Many have that name; what it calls lies elsewhere."""
+    timeline = training(
+        *every_step(("PjitFunction(<lambda>)", 10, 6_000), ("backend_compile", 900, 5_000))
+    )
+    (finding,) = found(timeline)
+    assert finding.detail.startswith("<lambda> is compiled")
+    build = EmbeddedProgram("jit__lambda", LAMBDA.encode)
+    known = ProgramEntry(name="jit__lambda", variants={0: build})
+    (finding,) = found(replace(timeline, programs=(*timeline.programs, known)))
+    assert finding.detail.startswith("<lambda> (/home/me/train.py:40) is compiled")
     said(finding)
 
 

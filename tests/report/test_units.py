@@ -95,7 +95,8 @@ def test_a_bound_of_many_steps_is_no_percentage(share: float | None, said: str) 
         (0.0, 0.1, "0 to 0.10 ms"),
         (0.0131, 0.0347, "0.013 to 0.035 ms"),
         (0.0, 0.0039, "0 to 0.0039 ms"),
-        (0.0, 0.0, "0 to 0 ms"),
+        (0.0, 0.0, "0 ms"),
+        (0.158, 0.162, "0.16 ms"),
         (0.0, None, "0 to ? ms"),
     ],
 )

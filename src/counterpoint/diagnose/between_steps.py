@@ -98,7 +98,7 @@ def _programs(selection: Selection, inside: pl.DataFrame) -> str:
     ]
     if len(took) > len(own):
         words.append(counted_noun(len(took) - len(own), "other program"))
-    return ", ".join(words)
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _when(places: NDArray[np.int32]) -> str:

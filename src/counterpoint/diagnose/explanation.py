@@ -15,7 +15,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.core.rules import found_by
 from counterpoint.core.stopwatch import Stopwatch
-from counterpoint.diagnose.between_steps import between_steps
+from counterpoint.diagnose.between_steps import BETWEEN, between_steps
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import chip_of, on_virtual_devices, that_changes
 from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, WORTH_SHARE, Finding
@@ -225,15 +225,26 @@ class Explanation:
         loss = f"no loss above {WORTH_SHARE:.0%} of {whole}"
         if hidden:
             loss += " and above its noise"
+        outside = self._time_between
         if self.failures:
             rules = counted_noun(len(self.failures), "rule")
             return f"{loss} was found, but {rules} failed, so this is not the whole answer{largest}"
         seen = (self.utilization.flops_known_share or 0.0) >= _SEEN
         if self.steps.window is WindowKind.STEP and seen:
-            return f"nothing worth your time: {loss}{largest}"
+            where = "nothing within a step is" if outside else "nothing"
+            return f"{where} worth your time: {loss}{largest}{outside}"
         lacks = "HLO" if self.steps.window is WindowKind.STEP else "steps"
         return (
             f"{loss} was found, but without {lacks} in the profile many rules cannot tell{largest}"
+            f"{outside}"
+        )
+
+    @property
+    def _time_between(self) -> str:
+        """Say how much of the loop's time is part of no step; empty if that is little."""
+        note = next((note for note in self.notes if BETWEEN in note), None)
+        return (
+            "" if note is None else f". But {note.partition(' ')[0]} of the time is between steps"
         )
 
     def ops_by(self, by: Grouping) -> pl.DataFrame:

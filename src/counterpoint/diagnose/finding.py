@@ -95,3 +95,15 @@ def ms_text(ms: float) -> str:
     if not 0 < abs(ms) < 0.1:
         return f"{ms:,.2f} ms"
     return f"{ms:.{1 - math.floor(math.log10(abs(ms)))}f}".rstrip("0") + " ms"
+
+
+_SIZES: Final = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3))
+
+
+def bytes_text(size: float) -> str:
+    """Format bytes of a finding with three digits: `25.5 GB`, `2.36 MB`."""
+    # A size that rounds to a thousand has the next unit.
+    unit, one = next(((u, one) for u, one in _SIZES if size >= 0.9995 * one), ("bytes", 1.0))
+    if unit == "bytes":
+        return f"{size:,.0f} bytes"
+    return f"{size / one:#,.3g}".rstrip(".") + f" {unit}"

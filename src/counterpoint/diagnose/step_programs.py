@@ -137,6 +137,8 @@ def steps_by_build(selection: Selection, parts: Mapping[int, ProgramInStep]) -> 
             .agg(pl.len().alias("steps"), pl.col("ms").median())
             .sort("steps", "ms", descending=True)
         )
+        if each["steps"].max() == 1:
+            continue  # a function that is compiled for each call has no typical step of a build
         listed = ", ".join(
             f"{ms_text(ms)} in {counted_noun(steps, 'step')}"
             for steps, ms in each.select("steps", "ms").head(_LISTED).rows()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.hlo.definition import defined_at as defined_at
     from counterpoint.hlo.definition import same_definition as same_definition
     from counterpoint.hlo.model.instruction import Computation as Computation
     from counterpoint.hlo.model.instruction import Instruction as Instruction

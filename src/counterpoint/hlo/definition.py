@@ -33,6 +33,11 @@ def definition(program: Program) -> frozenset[tuple[str, int]]:
     return frozenset(found)
 
 
+def defined_at(program: Program) -> tuple[str, int] | None:
+    """Return the file and the first line of the program's function; None if it has no stacks."""
+    return min(definition(program), default=None)
+
+
 def same_definition(one: Program, other: Program) -> bool | None:
     """Return whether two programs of one name are of one function; None: they do not tell."""
     mine, theirs = definition(one), definition(other)

@@ -99,11 +99,14 @@ def rate(per_second: Number, unit: str) -> str:
 
 
 def span(low: Number, high: Number) -> str:
-    """Format a range of times: `0 to 6.94 ms`; a short one with two digits: `0.013 to 0.035 ms`."""
+    """Format a range of times: `0 to 6.94 ms`; a short one with two digits: `0.013 to 0.035 ms`.
+
+    It is one time if both ends look alike: `0.16 ms`.
+    """
     largest = max((abs(f) for f in map(known, (low, high)) if f is not None), default=0.0)
     short = 0 < largest < _SHORT
     first, last = column([low, high], min(1 - math.floor(math.log10(largest)), 5) if short else 2)
-    return f"{first} to {last} ms"
+    return f"{last} ms" if first == last else f"{first} to {last} ms"
 
 
 def shift(us: float, unmoved: str) -> str:

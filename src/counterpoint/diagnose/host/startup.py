@@ -10,7 +10,7 @@ import polars as pl
 
 from counterpoint.core.columns import union
 from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose.finding import MIN_REPORTED_SHARE
+from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, bytes_text
 from counterpoint.diagnose.network.host_transposes import host_transposes
 from counterpoint.diagnose.network.host_work import (
     HostWork,
@@ -90,12 +90,12 @@ def _idle_before(data: StepData) -> str | None:
     return (
         f"startup: the device is idle for {long.sum() / 1e3:,.3g} of {whole_ms / 1e3:,.3g} s in"
         f" {counted_noun(len(long), 'gap')} longer than a step, before the first step that counts:"
-        " they are in no figure of a step"
+        f" {'it is' if len(long) == 1 else 'they are'} in no figure of a step"
     )
 
 
 def _describe(work: WorkTotals, what: str) -> str:
-    size = f" of {work.bytes / 1e9:,.1f} GB" if work.bytes else ""
+    size = f" of {bytes_text(work.bytes)}" if work.bytes else ""
     return f"{work.count:,.0f} {what}{size} took"
 
 

@@ -68,7 +68,7 @@ from counterpoint.diagnose.executed_ops import (
     gain_without,
     rows_as_evidence,
 )
-from counterpoint.diagnose.finding import Finding, Remedy, ms_text
+from counterpoint.diagnose.finding import Finding, Remedy, bytes_text, ms_text
 from counterpoint.diagnose.other_frameworks import is_foreign
 from counterpoint.diagnose.rules.layout_copies import relaid
 from counterpoint.diagnose.rules.missing_donation import undonated
@@ -108,11 +108,11 @@ class _CopyTotal:
     direct: bool = False  # it consists of the copies themselves, not of waits for their ends
 
     def __str__(self) -> str:
-        much = f"{self.bytes / 1e9:,.2f} GB"
+        much = bytes_text(self.bytes)
         if self.direct and self.ms:
             much += f" at {self.bytes / self.ms / 1e6:,.1f} GB/s"
         elif self.awaited_bytes < self.bytes:
-            much = f"for {self.awaited_bytes / 1e9:,.2f} of {much}"
+            much = f"for {bytes_text(self.awaited_bytes)} of {much}"
         return f"{ms_text(self.ms)}{f' ({much})' if self.bytes else ''} {self.way}"
 
 

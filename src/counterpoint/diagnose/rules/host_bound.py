@@ -32,12 +32,13 @@ python             | $train.py:88 log_metrics | PjitFunction(step)
 
 Python: move logging, metrics and bookkeeping out of the loop or to a thread. If the host has waited
 for a result before, it can also call the next step first, so that the device works meanwhile.
-Garbage collection: `gc.freeze()` after set-up, `gc.disable()` around the loop. Dispatch: call few
-large jitted functions instead of many small ones. Launching: command buffers launch many kernels at
-once. If nothing is recorded, the host may work, sleep or wait for a result (`block_until_ready`);
-the Python tracer (`counterpoint run --profile-python`, or `python_tracer_level=1`), or annotations
-under Nsight Systems, show which. Waiting for another thread (a lock, an event, `join`, the result
-of a future): speed up that thread; where it prepares batches, that is the input pipeline.
+Garbage collection: `gc.freeze()` after set-up, `gc.disable()` around the loop. Dispatch: call fewer
+and larger jitted functions; where a step is one call already, pass fewer arrays to it, or call
+several steps at once (`jax.lax.scan`). Launching: command buffers launch many kernels at once. If
+nothing is recorded, the host may work, sleep or wait for a result (`block_until_ready`); the Python
+tracer (`counterpoint run --profile-python`, or `python_tracer_level=1`), or annotations under
+Nsight Systems, show which. Waiting for another thread (a lock, an event, `join`, the result of a
+future): speed up that thread; where it prepares batches, that is the input pipeline.
 
 ## Fix safety
 
@@ -67,6 +68,7 @@ from counterpoint.core import Basis, Range
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
+from counterpoint.diagnose.host.compiles import compiled_in_steps
 from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
 from counterpoint.diagnose.host.profiler import ANNOTATE, profiler_of, traces_python
 from counterpoint.diagnose.host.threads import TRACED
@@ -87,23 +89,30 @@ _CAUSES: Final = (
     IdleCause.UNKNOWN,
 )
 _SAID: Final = {
-    IdleCause.PYTHON: "in Python",
-    IdleCause.THREAD: "waiting for another thread (a lock or an event)",
-    IdleCause.DISPATCH: "calling jitted functions",
-    IdleCause.LAUNCHING: "launching kernels of a running program",
-    IdleCause.RUNTIME: "blocked by the runtime",
-    IdleCause.UNKNOWN: "in unrecorded activity",
+    IdleCause.PYTHON: "runs Python for {ms}",
+    IdleCause.THREAD: "waits {ms} for another thread",
+    IdleCause.DISPATCH: "calls jitted functions for {ms}",
+    IdleCause.LAUNCHING: "launches kernels of a running program for {ms}",
+    IdleCause.RUNTIME: "is blocked by the runtime for {ms}",
 }
-_SAID_OF_OTHERS: Final = {IdleCause.DISPATCH: "launching kernels"}
+_SAID_OF_OTHERS: Final = {IdleCause.DISPATCH: "launches kernels for {ms}"}
 _REMEDIES: Final = {
     IdleCause.PYTHON: "move this Python out of the training loop or to a thread",
     IdleCause.THREAD: "make the thread that it waits for faster, or let it work ahead: if it"
     " prepares batches, the input pipeline is too slow and needs more workers and a longer queue",
-    IdleCause.DISPATCH: "call few large jitted functions instead of many small ones",
     IdleCause.LAUNCHING: "use command buffers, which launch many kernels at once, or larger ones",
     IdleCause.RUNTIME: "find out what the runtime waits for: device memory, or too many launches"
     " in flight",
 }
+_CALLS: Final = "call fewer and larger jitted functions, best one for the whole step"
+_ONE_CALL: Final = (
+    "a step is one call already: make that shorter with fewer arguments (each array of a pytree"
+    " takes time), or call several steps at once (jax.lax.scan over batches)"
+)
+_COMPILES: Final = (
+    "these steps compile (STEP303), and much of this is the tracing for that: it ends with the"
+    " compiling"
+)
 _CALL_FIRST: Final = (
     "; or call the next step before you wait for this one's results: what follows then overlaps it"
 )
@@ -114,6 +123,8 @@ _COLLECT_LESS: Final = (
     " alive (NumPy arrays instead of lists)"
 )
 _WORTH_NAMING: Final = 0.05
+_SEVERAL: Final = 1.5
+"""Runs of programs per step from which on fewer are possible."""
 _BUFFERS: Final = "xla_gpu_enable_command_buffer"
 
 
@@ -130,17 +141,13 @@ def check(data: StepData) -> Iterator[Finding]:
     ranked = sorted(relevant, key=lambda cause: -by_cause[cause])
     unmatched = by_cause[IdleCause.UNMATCHED]
     known = total - by_cause[IdleCause.UNKNOWN] - unmatched
-    said = _SAID | (_SAID_OF_OTHERS if is_foreign(data) else {})
-    activities = ", ".join(
-        f"{said[cause]} {ms_text(by_cause[cause])}" for cause in ranked if cause in said
-    )
     did = idle.others_did(IdleCause.THREAD)
-    if did and IdleCause.THREAD in ranked:
-        activities += f"; the thread that it waits for is in {did[0][0]}"
     gaps = "gaps before work launched late" if idle.seen else "gaps between runs"
     visible = (idle.seen or known > 0) and 2 * unmatched < total
     meanwhile = (
-        f"meanwhile the host is {activities}" if visible else "no call and no launch is recorded"
+        _meanwhile(data, {cause: by_cause[cause] for cause in ranked}, did)
+        if visible
+        else "no call and no launch is recorded"
     )
     if unmatched:
         meanwhile = (
@@ -163,13 +170,53 @@ def check(data: StepData) -> Iterator[Finding]:
     )
 
 
+def _meanwhile(
+    data: StepData, by_cause: dict[IdleCause, float], did: list[tuple[str, float]]
+) -> str:
+    """Say what the host does meanwhile, most of it first, and for how long that is not known."""
+    said = _SAID | (_SAID_OF_OTHERS if is_foreign(data) else {})
+    activities = [said[it].format(ms=ms_text(ms)) for it, ms in by_cause.items() if it in said]
+    if IdleCause.THREAD in by_cause:
+        at = [it for it in by_cause if it in said].index(IdleCause.THREAD)
+        activities[at] += f", which runs {did[0][0]}" if did else " (a lock or an event)"
+    unknown = by_cause.get(IdleCause.UNKNOWN)
+    if not activities:
+        return "the profile does not show what the host does meanwhile"
+    first, last = ", ".join(activities[:-1]), activities[-1]
+    text = f"meanwhile the host {f'{first} and {last}' if first else last}"
+    if unknown is not None:
+        text += f"; for {ms_text(unknown)} the profile does not show what it does"
+    return text
+
+
+def _calls_per_step(data: StepData) -> float:
+    """Return how many runs a typical step calls, mean over devices."""
+    windows = data.selection.windows.select("step", "device")
+    runs = data.timeline.runs.join(windows, on=["step", "device"], how="semi")
+    return len(runs) / max(len(windows), 1)
+
+
+def _of_calls(data: StepData) -> str:
+    """Return what helps where calling jitted functions takes long."""
+    if _compile(data):
+        return _COMPILES
+    return _ONE_CALL if _calls_per_step(data) < _SEVERAL else _CALLS
+
+
+def _compile(data: StepData) -> bool:
+    """Return whether most typical steps compile."""
+    seen = compiled_in_steps(data)
+    typical = {*data.selection.windows["step"].to_list()}
+    return seen is not None and 2 * len(seen.steps & typical) > len(typical)
+
+
 def _traced(data: StepData) -> bool:
     return any(name.startswith(TRACED) for name in data.timeline.host_names)
 
 
 def _title(total: float, *, shown: bool) -> str:
     if shown:
-        return f"devices wait {ms_text(total)} per step for the host to launch"
+        return f"devices wait {ms_text(total)} per step for the host to launch work"
     return f"devices are idle for {ms_text(total)} per step; the profile does not show why"
 
 
@@ -187,7 +234,7 @@ def _remedy(data: StepData, idle: IdleTime, cause: IdleCause) -> Remedy:
         return Remedy(f"{more}: the host may work, sleep, or wait for a result")
     if cause is IdleCause.PYTHON and _COLLECTOR.search(idle.top(cause, count=1)[0][0]):
         return advise(data, _COLLECT_LESS)
-    text = _REMEDIES[cause]
+    text = _of_calls(data) if cause is IdleCause.DISPATCH else _REMEDIES[cause]
     if cause is IdleCause.PYTHON and 2 * idle.ms(cause, held=True) > idle.ms(cause):
         text += _CALL_FIRST
     return advise(data, text)

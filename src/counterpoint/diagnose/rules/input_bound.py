@@ -73,7 +73,7 @@ def check(data: StepData) -> Iterator[Finding]:
         title=f"devices wait {ms_text(waiting)} per step for input",
         detail=(
             f"{waiting / data.step_ms:.0%} of the step: the host fetches the next batch while"
-            f" devices are idle, longest in {longest}, {ms_text(longest_ms)}" + _by_thread(idle)
+            f" devices are idle, for {ms_text(longest_ms)} in {longest}" + _by_thread(idle)
         ),
         saves_ms=Range(0.0, waiting),
         basis=data.basis,
@@ -95,4 +95,6 @@ def check(data: StepData) -> Iterator[Finding]:
 def _by_thread(idle: IdleTime) -> str:
     """Say what the thread does that the loop waits for, if it waits for one."""
     did = idle.others_did(IdleCause.INPUT, count=1)
-    return f"; the thread that it waits for is in {did[0][0]}, {ms_text(did[0][1])}" if did else ""
+    return (
+        f"; the thread that it waits for runs {did[0][0]} for {ms_text(did[0][1])}" if did else ""
+    )

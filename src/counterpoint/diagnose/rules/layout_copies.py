@@ -64,7 +64,7 @@ from counterpoint.diagnose.executed_ops import (
     moves_only,
     readers,
 )
-from counterpoint.diagnose.finding import Evidence, Finding, ms_text
+from counterpoint.diagnose.finding import Evidence, Finding, bytes_text, ms_text
 from counterpoint.diagnose.network.host_transposes import HostTransposes, host_transposes
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Shape
@@ -107,7 +107,7 @@ def _on_device(data: StepData, found: Sequence[ExecutedOp]) -> Finding:
         code=CODE,
         title=f"layout changes (copies, transposes) take {ms_text(total)} per step",
         detail=(
-            f"{counted_noun(len(found), 'kernel')}, {moved / 1e9:,.2f} GB read and written;"
+            f"{counted_noun(len(found), 'kernel')}, {bytes_text(moved)} read and written;"
             f" the longest is {place_of(first.row)}, {ms_text(first.ms)}:"
             f" {_shapes(first)}, {_for_whom(first)}"
         ),

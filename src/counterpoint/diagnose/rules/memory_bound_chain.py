@@ -66,7 +66,7 @@ from counterpoint.diagnose.executed_ops import (
     ExecutedOp,
     evidence_of,
 )
-from counterpoint.diagnose.finding import Finding, Remedy, ms_text
+from counterpoint.diagnose.finding import Finding, Remedy, bytes_text, ms_text
 from counterpoint.diagnose.kernel_chains import KernelChain, chains
 from counterpoint.diagnose.step_data import StepData, place_of
 
@@ -128,7 +128,7 @@ def _finding(data: StepData, kind: _ChainKind, saves: Range, chip: Chip) -> Find
         title=f"kernels that move {what} through memory take {ms_text(ms)} per step",
         detail=(
             f"{counted_noun(len(members), 'kernel')} in {counted_noun(len(kind.chains), 'chain')}"
-            f" move {moved / 1e9:,.1f} GB per step {moving}; for {ms_text(handed)} of it one kernel"
+            f" move {bytes_text(moved)} per step {moving}; for {ms_text(handed)} of it one kernel"
             f" writes what the next reads, such as {_pair(kind.chains[0])}"
         ),
         saves_ms=saves,

@@ -64,7 +64,7 @@ from counterpoint.diagnose.executed_ops import (
     executed_ops,
     moves_only,
 )
-from counterpoint.diagnose.finding import Finding, ms_text
+from counterpoint.diagnose.finding import Finding, bytes_text, ms_text
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.model import launches
@@ -115,7 +115,7 @@ def check(data: StepData) -> Iterator[Finding]:
         code=CODE,
         title=f"copies of arguments that are not donated take {ms_text(total)} per step",
         detail=(
-            f"{moved / 1e9:,.2f} GB of the {noun} {some(names, _NAMED)} of {first.ran.program.name}"
+            f"{bytes_text(moved)} of the {noun} {some(names, _NAMED)} of {first.ran.program.name}"
             " are copied before a result of the same type is written, which could take that"
             f" buffer. The longest copy is {first.ran.row['op']}, {ms_text(first.ran.ms)} per"
             f" step{_pages(freeing)}"

@@ -59,10 +59,12 @@ functions of the same name on one line look like one that was compiled twice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.core import Range, Unknown
+from counterpoint.core.printable import some
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.builds import known_builds, recompilation_of, shapes_apart
 from counterpoint.diagnose.host.compiles import (
@@ -73,12 +75,14 @@ from counterpoint.diagnose.host.compiles import (
     warmed_steps,
 )
 from counterpoint.diagnose.step_data import StepData
+from counterpoint.hlo import defined_at
 
 CODE: Final = "STEP303"
 NAME: Final = "recompilation"
 SINCE: Final = "0.1"
 
 _NAMED: Final = 5
+_LAMBDA: Final = re.compile(r"<lambda>|jit__lambda_?")
 _AGAIN: Final = 2
 """Steps with compiles from which on a function is compiled again, not for the first time."""
 _WORTH_S: Final = 1.0
@@ -99,7 +103,6 @@ def _in_profile(data: StepData) -> Iterator[Finding]:
     seen = compiled_in_steps(data)
     if seen is None:
         return
-    what = ", ".join(seen.names[:_NAMED]) or "a function without a name in the profile"
     does = "compiles" if seen.compiled else "traces functions and loads their programs"
     yield Finding(
         code=CODE,
@@ -107,7 +110,7 @@ def _in_profile(data: StepData) -> Iterator[Finding]:
             f"the host {does} for {seen.ms:,.1f} ms within {len(seen.steps)} of the profile's steps"
         ),
         detail=(
-            f"{what}; this makes steps {ms_text(seen.cost_ms)} longer on average"
+            f"{_what(data, seen)}, which makes steps {ms_text(seen.cost_ms)} longer on average"
             f"{_differs(data, seen)}"
         ),
         saves_ms=Range(0.0, seen.cost_ms),
@@ -117,6 +120,24 @@ def _in_profile(data: StepData) -> Iterator[Finding]:
         remedy=_remedy_of(data, seen),
         doubt=_doubt(data, seen),
     )
+
+
+def _what(data: StepData, seen: StepCompiles) -> str:
+    """Say which functions are compiled, or traced and loaded."""
+    what = [_placed(data, name) for name in seen.names]
+    which = some(what, _NAMED) or "a function that the profile does not name"
+    does = "compiled" if seen.compiled else "traced and loaded"
+    return f"{which} {'are' if len(what) > 1 else 'is'} {does}"
+
+
+def _placed(data: StepData, name: str) -> str:
+    """Return a function's name, with its file and line if it is a lambda: many have that name."""
+    if not _LAMBDA.fullmatch(name):
+        return name
+    builds = known_builds(data.timeline.programs, name)
+    places = {place for build in builds if (place := defined_at(build)) is not None}
+    shown = [f"{file}:{line}" for file, line in sorted(places)]
+    return f"{name} ({some(shown, _NAMED)})" if shown else name
 
 
 def _differs(data: StepData, seen: StepCompiles) -> str:
@@ -132,7 +153,7 @@ def _differs(data: StepData, seen: StepCompiles) -> str:
     if len(seen.steps) < _AGAIN:
         return cached
     if seen.made:
-        return f"{cached}; jax.jit is called in these steps: each makes a new function"
+        return f"{cached}; jax.jit is called in these steps, and each call makes a new function"
     name = seen.names[0] if seen.names else ""
     if len(known_builds(data.timeline.programs, name)) < _AGAIN:
         return f"{cached}; the profile does not show what differs"

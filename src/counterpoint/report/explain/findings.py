@@ -41,7 +41,8 @@ def largest_losses(explanation: Explanation, where: str, whole: str) -> Section:
     shown = losses[:LARGEST]
     summary = [f"{len(shown)} of {len(losses)}"] if len(losses) > LARGEST else []
     summary += ["they overlap, so they do not add up"] if len(losses) > 1 else []
-    summary += [f"{len(small)} small"] if small else []
+    more = "1 more is small" if len(small) == 1 else f"{len(small)} more are small"
+    summary += [more] if small else []
     return Section(
         title, "; ".join([*summary, where] if where else summary), (_table(explanation, shown),)
     )
