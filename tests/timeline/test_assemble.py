@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -323,6 +324,40 @@ class TestMarkersAndRunsThatDoNotMatch:
         made = timeline(recording(spans, markers=markers))
         assert made.runs["step"].to_list() == [*range(6, 14)]
         assert "the first 2 steps" in made.step_rule
+
+    @staticmethod
+    def sharing(programs: str, numbers: Sequence[int]) -> Timeline:
+        """Markers of one name with these numbers, each around a run of t(rain) or e(val)."""
+        modules = {"t": "jit_train", "e": "jit_eval"}
+        spans = [
+            Span("fusion", 100 * k + 10, 80 if it == "t" else 40, run=k, module=modules[it])
+            for k, it in enumerate(programs)
+        ]
+        markers = [(None, number, 100 * k, 99) for k, number in enumerate(numbers)]
+        return timeline(recording(spans, markers=markers))
+
+    @pytest.mark.parametrize("first", [0, 1000])
+    def test_two_loops_whose_markers_have_one_name_are_told_apart(self, first: int) -> None:
+        trained = [*range(first, first + 10)]
+        made = self.sharing("ttttteeettttteee", [*trained[:5], 0, 1, 2, *trained[5:], 0, 1, 2])
+        steps = made.runs.filter(pl.col("step").is_not_null())["step"].to_list()
+        assert steps == trained
+        assert made.programs[made.step_program or 0].name == "jit_train"
+        assert "10 host markers 'train'" in made.step_rule
+        assert "the 6 others of that name are of another loop" in made.step_rule
+        lengths = made.steps.select((pl.col("end_ps") - pl.col("start_ps")) // NS).to_series()
+        assert set(lengths) == {100}
+
+    @pytest.mark.parametrize("programs", ["te" * 6, "tttte" * 3])
+    def test_markers_of_one_loop_that_go_on_are_not_divided(self, programs: str) -> None:
+        """Two networks in turn, or a step that is replaced by an evaluation."""
+        made = self.sharing(programs, range(len(programs)))
+        assert "another loop" not in made.step_rule
+
+    def test_epochs_are_one_loop(self) -> None:
+        made = self.sharing("t" * 10, [*range(5), *range(5)])
+        assert "10 host markers" in made.step_rule
+        assert "another loop" not in made.step_rule
 
     def test_markers_of_two_threads_are_told(self) -> None:
         spans = [Span("fusion", 100 * k + 10, 80, run=k) for k in range(8)]

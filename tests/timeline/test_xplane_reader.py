@@ -29,6 +29,7 @@ from xspace_builder import (
 
 from counterpoint.core.errors import InputError
 from counterpoint.timeline.recording import Recording
+from counterpoint.timeline.xplane import reader
 from counterpoint.timeline.xplane.reader import is_xplane, read_xplane
 
 COMPUTE = "Stream #20(Memset,Compute)"
@@ -319,6 +320,30 @@ def test_step_markers_of_the_user_are_kept() -> None:
         (None, 11, "train", 50 * NS + 4 * MS, 3 * MS),
     ]
     assert recording.host_events.height == 2
+
+
+@pytest.mark.parametrize("decoder", ["compiled", "numpy"])
+def test_markers_without_numbers_are_numbered_in_order(
+    decoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `jax.profiler.StepTraceAnnotation("train")` leaves."""
+    if decoder == "numpy":
+        monkeypatch.setattr(reader, "compiled_host", lambda *_: None)
+    threads = host()
+    threads.line("python", timestamp_ns=50)
+    for at, name in ((0, "train"), (4, "train"), (8, "eval"), (12, "train")):
+        threads.add("python", name, at * MS, 3 * MS, {"_r": 1})
+    recording = read(training_gpu(0), threads)
+    assert recording.markers["step"].to_list() == [0, 1, 0, 2]
+    assert recording.markers["name"].to_list() == ["train", "train", "eval", "train"]
+    assert any("'train' have no step_num" in note for note in recording.notes)
+
+
+def test_an_annotation_is_no_marker_of_a_step() -> None:
+    threads = host()
+    threads.line("python", timestamp_ns=50)
+    threads.add("python", "train", 0, 3 * MS, {"batch": 1})
+    assert read(training_gpu(0), threads).markers.is_empty()
 
 
 def test_programs_are_found_by_the_id_that_their_kernels_carry() -> None:

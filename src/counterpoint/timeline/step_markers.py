@@ -8,7 +8,7 @@ matched, and only if one is a multiple of the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -64,6 +64,8 @@ class MarkedLoop:
 
     name: str
     program: int
+    markers: pl.DataFrame  # those of the name, or those of them around the program
+    of: int  # how many have the name
 
 
 def marked_loop(
@@ -76,8 +78,9 @@ def marked_loop(
     """Return the markers and the program that contain each other; None if none do.
 
     Of several such pairs it is one that trains, if there is one, with the outermost markers: a step
-    may mark its microbatches, and an evaluation its own steps. If no program is in most markers,
-    programs of one name may be: a function that was compiled again and again.
+    may mark its microbatches, and an evaluation its own steps. Two loops may have markers of one
+    name: then each loop has those around its program. If no program is in most markers, programs of
+    one name may be: a function that was compiled again and again.
     """
     ordered = {
         str(name): own.sort("host", "start_ps").with_columns(
@@ -98,10 +101,44 @@ def marked_loop(
                 took = _pair(own_runs, own, host_of_device)
                 if took is not None:
                     number = min(own_runs["program"].mode().to_list())
-                    found.append(((trains(number), took, len(own)), MarkedLoop(name, number)))
+                    loop = MarkedLoop(name, number, own, len(own))
+                    found.append(((trains(number), took, len(own)), loop))
+            for loop, took in _loops_of_one_name(placed, own, name):
+                found.append(((trains(loop.program), took, len(loop.markers)), loop))
         if found:
             return max(found, key=lambda pair: pair[0])[1]
     return None
+
+
+def _loops_of_one_name(
+    placed: pl.DataFrame, markers: pl.DataFrame, name: str
+) -> Iterator[tuple[MarkedLoop, int]]:
+    """Yield the loops that share these markers' name, each with what its program takes.
+
+    Each marker is of the loop whose program takes most of it, and that runs in no other loop's
+    markers. Where one loop follows another their numbers do not go on; those of one loop that runs
+    a program now and another then, as that of two networks does, do.
+    """
+    inside = (
+        placed.filter("held")
+        .group_by("marker", "program")
+        .agg(ps=(pl.col("end_ps") - pl.col("start_ps")).sum())
+        .sort("ps", "program", descending=[True, False])
+    )
+    main = inside.group_by("marker", maintain_order=True).first().sort("marker")
+    of_markers = markers.select("host", "step")[main["marker"].to_list()]
+    changes = of_markers.with_columns(
+        is_change=(pl.Series(main["program"]).diff() != 0),
+        goes_on=(pl.col("step").diff() == 1),
+    ).filter(pl.col("is_change") & (pl.col("host") == pl.col("host").shift(1)))
+    if changes.is_empty() or 2 * changes["goes_on"].sum() > len(changes):
+        return
+    loops = main.group_by("program", maintain_order=True).agg("marker", pl.col("ps").sum())
+    for program, rows, took in loops.rows():
+        runs_in = inside.filter(pl.col("program") == program)["marker"]
+        alone = placed.filter((pl.col("program") == program) & (pl.col("marker") >= 0))["held"]
+        if len(rows) > 1 and runs_in.is_in(rows).all() and alone.all():
+            yield MarkedLoop(name, program, markers[rows], len(markers)), took
 
 
 def _within(markers: pl.DataFrame, others: pl.DataFrame) -> bool:
@@ -175,7 +212,7 @@ def match_markers(
 
     `of_program` are those of `runs` that make steps, with `index`.
     """
-    own, marks = numbered(markers.filter(pl.col("name") == loop.name), loop.name)
+    own, marks = numbered(loop.markers, loop.name)
     marker, held = _marker_of(of_program, own, host_of_device)
     steps = np.where(held, own["step"].to_numpy()[marker], _NO_STEP)
     index = pl.Series(steps, dtype=pl.Int64)
@@ -184,6 +221,8 @@ def match_markers(
     outside = placed.filter(pl.col("index").is_null())
     in_each = inside.group_by("device", "index").len()["len"]
     rule = f"{marks}, {_span(in_each)} of {program} in each"
+    if len(loop.markers) < loop.of:
+        rule += f"; the {loop.of - len(loop.markers):,} others of that name are of another loop"
     notes = (_left_out(outside, program, loop.name),) if len(outside) else ()
     notes += _overlap(own, loop.name)
     hosts = pl.col("device").replace_strict(dict(enumerate(host_of_device)), return_dtype=pl.UInt16)
@@ -197,7 +236,7 @@ def match_markers(
     starts = [
         outside.select("device", "start_ps"),
         _other_work(runs, own, of_program, host_of_device),
-        _other_markers(markers, loop.name, own, of_program["device"], host_of_device),
+        _other_markers(markers, own, of_program["device"], host_of_device),
     ]
     return MarkedRuns(inside, pl.concat(starts), rule, notes, marked)
 
@@ -233,13 +272,12 @@ def _other_work(
 
 def _other_markers(
     markers: pl.DataFrame,
-    name: str,
     own: pl.DataFrame,
     devices: pl.Series,
     host_of_device: Sequence[int],
 ) -> pl.DataFrame:
-    """Return the starts of markers of another name after a step, as of an evaluation."""
-    others = markers.filter(pl.col("name") != name).select("host", "start_ps")
+    """Return the starts of other markers after a step, as of an evaluation."""
+    others = markers.select("host", "start_ps").join(own, on=["host", "start_ps"], how="anti")
     around = others.sort("start_ps").join_asof(
         own.select("host", "start_ps", end_ps="end_ps").sort("start_ps"),
         on="start_ps",

@@ -7,7 +7,7 @@ with the same result, as are steps that are cut out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -24,6 +24,8 @@ from counterpoint.timeline.xplane.planes import (
     LATEST_PS,
     MEMORY_STATS,
     PRODUCER,
+    ROOT_STAT,
+    STEP_STAT,
     USED_STAT,
     PlaneLine,
     base_ps,
@@ -70,6 +72,7 @@ class StepMarkers:
     start_ps: Longs
     duration_ps: Longs
     step: Longs
+    numbered: bool = True  # else `step` says nothing
 
 
 @frozen(eq=False)
@@ -193,12 +196,18 @@ def _late_ends(
 def _markers(
     events: Events, others: NDArray[np.bool_], line: PlaneLine, origin_ns: int
 ) -> StepMarkers:
-    marked = events.known("step_num") & ~others
+    stat = _marker_stat(events.stats)
+    marked = events.known(stat) & ~others
     if not marked.any():
         return StepMarkers(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS)
-    found = events.select(marked, ("step_num",))
-    start, step = starts(line, found, origin_ns), found.stats["step_num"].value
-    return StepMarkers(found.metadata, start, found.duration_ps, step)
+    found = events.select(marked, (stat,))
+    start, step = starts(line, found, origin_ns), found.stats[stat].value
+    return StepMarkers(found.metadata, start, found.duration_ps, step, stat == STEP_STAT)
+
+
+def _marker_stat(names: Container[str]) -> str:
+    """Return which of the stats that were read tells markers."""
+    return STEP_STAT if STEP_STAT in names else ROOT_STAT
 
 
 def compiled_spans(
@@ -241,7 +250,7 @@ def _roles(wanted: EventSelection, *, all_work: bool) -> native.Roles:
         run=column("run_id"),
         graph=column(GRAPH_STAT),
         device=column("device_ordinal"),
-        step=column("step_num"),
+        step=column(_marker_stat(names)),
         producer=column(PRODUCER),
         consumer=column(CONSUMER),
         memory=column(USED_STAT),
@@ -286,6 +295,7 @@ def _host(found: native.ArrangedColumns, names: Sequence[str]) -> ArrangedHost:
             longs["marker_start"],
             longs["marker_duration"],
             longs["marker_step"],
+            _marker_stat(names) == STEP_STAT,
         ),
         memory=_NO_EVENTS,
         memory_start_ps=_NO_ROWS,

@@ -88,7 +88,10 @@ class Collector:
     @property
     def markers(self) -> pl.DataFrame:
         """The markers added so far."""
-        return pl.DataFrame(self._markers, schema=MARKERS, orient="row")
+        found = pl.DataFrame(self._markers, schema=MARKERS, orient="row")
+        # Those without a number are numbered in order, each name for itself.
+        turn = pl.col("start_ps").rank("ordinal").over("name").cast(pl.Int64) - 1
+        return found.with_columns(pl.coalesce("step", turn))
 
     @property
     def size(self) -> int:
@@ -342,6 +345,11 @@ class Collector:
                 "XLA ran without command buffers (CUDA graphs) because the profiler was on:"
                 " steps may be shorter without it"
             )
+        unnumbered = dict.fromkeys(name for _, step, name, *_ in self._markers if step is None)
+        notes += [
+            f"markers '{name}' have no step_num: their steps are numbered from 0, in order"
+            for name in unnumbered
+        ]
         return notes
 
     def _add_spans(
@@ -381,7 +389,8 @@ class Collector:
     def _add_markers(self, plane: Plane, markers: StepMarkers) -> None:
         columns = (markers.metadata, markers.step, markers.start_ps, markers.duration_ps)
         for kind, step, start, duration in zip(*(c.tolist() for c in columns), strict=True):
-            self._markers.append((None, step, plane.event_name(kind).name, start, duration))
+            number = step if markers.numbered else None
+            self._markers.append((None, number, plane.event_name(kind).name, start, duration))
 
 
 class _Ops:

@@ -23,7 +23,6 @@ from counterpoint.timeline.xplane.planes import (
     MODULE_LINE,
     OP_STATS,
     STEP_LINE,
-    STEP_STAT,
     Plane,
     PlaneLine,
     describe_device,
@@ -80,17 +79,17 @@ def _add_lines(data: memoryview, plane: Plane, device: int, collector: Collector
 def _add_host_markers(data: memoryview, planes: Sequence[Plane], collector: Collector) -> None:
     left = _SOUGHT_IN * len(data)
     for plane in (plane for plane in planes if plane.name == HOST):
-        wanted = plane.selection((STEP_STAT, *OP_STATS, "device_ordinal"))
+        wanted = plane.selection((plane.marker_stat, *OP_STATS, "device_ordinal"))
         for line in sorted(plane.lines, key=lambda line: line.end - line.start):
             left -= line.end - line.start
             if left < 0:
                 break
             where = (data, line.start, line.end, wanted, plane.strings)
-            arrange = partial(_only_marks, line, collector.origin_ns)
+            arrange = partial(_only_marks, plane, line, collector.origin_ns)
             for arranged, _ in read_arranged(*where, arrange):
                 collector.add_host_events(plane, arranged)
 
 
-def _only_marks(line: PlaneLine, origin_ns: int, events: Events) -> ArrangedHost:
-    marks = events.select(events.known(STEP_STAT), events.stats)
+def _only_marks(plane: Plane, line: PlaneLine, origin_ns: int, events: Events) -> ArrangedHost:
+    marks = events.select(events.known(plane.marker_stat), events.stats)
     return arrange_host(marks, line, origin_ns, {})

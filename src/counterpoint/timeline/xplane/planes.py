@@ -38,6 +38,8 @@ HOST: Final = "/host:CPU"
 MODULE_LINE: Final = "XLA Modules"
 STEP_LINE: Final = "Steps"
 STEP_STAT: Final = "step_num"
+ROOT_STAT: Final = "_r"
+"""Marks an event as a step, with its number or without: all that has a `step_num` has it, too."""
 OP_STATS: Final = ("hlo_op", "hlo_module", "program_id", "run_id")
 PRODUCER, CONSUMER = "_p", "_c"
 """Stats of an event that another one follows from, and of that one: they have the same value."""
@@ -166,6 +168,11 @@ class Plane:
         """Return the properties of events with this id, also if the file does not name it."""
         known = self.event_names.get(metadata)
         return known or EventName(name=f"event {metadata}", display="", stats={})
+
+    @property
+    def marker_stat(self) -> str:
+        """The stat that tells markers of steps: their number, unless no marker has one."""
+        return STEP_STAT if STEP_STAT in self.stat_ids else ROOT_STAT
 
     def selection(self, stats: Sequence[str]) -> EventSelection:
         """Return what to read of the plane's events: these stats, without book-keeping marks."""

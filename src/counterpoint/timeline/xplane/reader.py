@@ -54,7 +54,6 @@ from counterpoint.timeline.xplane.planes import (
     OP_STATS,
     PRODUCER,
     STEP_LINE,
-    STEP_STAT,
     Plane,
     PlaneLine,
     SpaceTexts,
@@ -77,7 +76,7 @@ _TASK: Final = "Task Environment"
 
 _DEVICE_STATS: Final = (*OP_STATS, "prefix", "name", GRAPH_STAT)
 _HOST_STATS: Final = (
-    *(*OP_STATS, "device_ordinal", STEP_STAT, PRODUCER, CONSUMER),
+    *(*OP_STATS, "device_ordinal", PRODUCER, CONSUMER),
     *sorted(MEMORY_STATS),
 )
 _PROTO_STATS: Final = ("Hlo Proto", "HLO Proto")
@@ -300,7 +299,7 @@ class _Capture:
                     (plane.name, module.value[work]),
                     run.value[work] if run and known else None,
                 )
-            mask = window.overlaps(start, end) | events.known(STEP_STAT)
+            mask = window.overlaps(start, end) | events.known(plane.marker_stat)
             mask |= np.isin(events.metadata, kept)
             return replace(events.select(mask, events.stats), summaries=events.summaries)
 
@@ -397,7 +396,7 @@ def _read_host(
     data: memoryview, plane: Plane, collector: Collector, reached: Reached, cut: Cut | None
 ) -> int:
     """Read a host's plane; return how many book-keeping marks were skipped."""
-    wanted, messages = plane.selection(_HOST_STATS), Messages(plane)
+    wanted, messages = plane.selection((*_HOST_STATS, plane.marker_stat)), Messages(plane)
     modules = {
         key: found[1]
         for key, event in plane.event_names.items()
