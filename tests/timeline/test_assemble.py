@@ -295,6 +295,24 @@ class TestMarkersAndRunsThatDoNotMatch:
         assert made.runs["step"].to_list() == [*range(16)]
         assert any("each run" in note for note in made.notes)
 
+    def test_what_the_host_does_in_a_marker_is_in_that_step_though_devices_run_behind(self) -> None:
+        """The host is a step ahead, and waits in the marker of step 4: what it calls then is 4."""
+        us = 1000
+        starts = [0, 100, 200, 300, 900, 1000, 1100]
+        begun = [-10, -5, 95, 195, 295, 895, 995]
+        spans = [Span("fusion", at * us, 100 * us, run=k) for k, at in enumerate(starts)]
+        lasts = [4 if k != 4 else 600 for k in range(7)]
+        markers = [
+            (None, k, (at + 20) * us, length * us)
+            for k, (at, length) in enumerate(zip(begun, lasts, strict=True))
+        ]
+        made = timeline(
+            recording([replace(it, start=it.start + 20 * us) for it in spans], markers=markers)
+        )
+        lengths = made.steps.select("step", us=(pl.col("end_ps") - pl.col("start_ps")) // (NS * us))
+        assert dict(lengths.rows())[4] == 600
+        assert dict(lengths.rows())[3] == 100
+
     def test_one_that_runs_behind_may_lack_its_first_and_last(self) -> None:
         late = marked("tttttttt", behind=50)
         cut = timeline(replace(late, spans=late.spans[1:-1]))

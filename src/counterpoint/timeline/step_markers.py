@@ -225,20 +225,27 @@ def match_markers(
         rule += f"; the {loop.of - len(loop.markers):,} others of that name are of another loop"
     notes = (_left_out(outside, program, loop.name),) if len(outside) else ()
     notes += _overlap(own, loop.name)
-    hosts = pl.col("device").replace_strict(dict(enumerate(host_of_device)), return_dtype=pl.UInt16)
-    marked = (
-        inside.select("device", "index")
-        .unique()
-        .with_columns(host=hosts)
-        .join(own.select("host", "start_ps", index="step"), on=["host", "index"])
-        .drop("host")
-    )
+    marked = _marks(inside, own, host_of_device)
     starts = [
         outside.select("device", "start_ps"),
         _other_work(runs, own, of_program, host_of_device),
         _other_markers(markers, own, of_program["device"], host_of_device),
     ]
     return MarkedRuns(inside, pl.concat(starts), rule, notes, marked)
+
+
+def _marks(
+    runs: pl.DataFrame, markers: pl.DataFrame, host_of_device: Sequence[int]
+) -> pl.DataFrame:
+    """Return the start of the marker of each step, by device and `index`."""
+    hosts = pl.col("device").replace_strict(dict(enumerate(host_of_device)), return_dtype=pl.UInt16)
+    return (
+        runs.select("device", "index")
+        .unique()
+        .with_columns(host=hosts)
+        .join(markers.select("host", "start_ps", index="step"), on=["host", "index"])
+        .drop("host")
+    )
 
 
 def _other_work(
@@ -384,7 +391,9 @@ def _by_number(
         turn = turn.replace_strict(dict(enumerate(steps)), return_dtype=pl.Int64)
     else:
         rule += "; runs cannot be assigned to markers: steps are numbered from 0"
-    return MarkedRuns(runs.with_columns(index=turn), none, rule)
+        return MarkedRuns(runs.with_columns(index=turn), none, rule)
+    indexed = runs.with_columns(index=turn)
+    return MarkedRuns(indexed, none, rule, marks=_marks(indexed, markers, host_of_device))
 
 
 def _called_before(
