@@ -233,7 +233,8 @@ class Explanation:
         if self.steps.window is WindowKind.STEP and seen:
             where = "nothing within a step is" if outside else "nothing"
             return f"{where} worth your time: {loss}{largest}{outside}"
-        lacks = "HLO" if self.steps.window is WindowKind.STEP else "steps"
+        lacks = "HLO" if self.programs else "programs"
+        lacks = lacks if self.steps.window is WindowKind.STEP else "steps"
         return (
             f"{loss} was found, but without {lacks} in the profile many rules cannot tell{largest}"
             f"{outside}"

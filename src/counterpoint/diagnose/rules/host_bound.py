@@ -116,6 +116,10 @@ _COMPILES: Final = (
 _CALL_FIRST: Final = (
     "; or call the next step before you wait for this one's results: what follows then overlaps it"
 )
+_EAGER: Final = (
+    "move out of the loop what of this Python launches nothing; where it launches kernels one by"
+    " one, compile it, or capture it in a CUDA or HIP graph, so that one call launches many"
+)
 _COLLECTOR: Final = re.compile(r"\$gc collect|_xla_gc_callback")
 _COLLECT_LESS: Final = (
     "this is Python's garbage collector: call gc.freeze() once everything is set up and"
@@ -235,7 +239,9 @@ def _remedy(data: StepData, idle: IdleTime, cause: IdleCause) -> Remedy:
     if cause is IdleCause.PYTHON and _COLLECTOR.search(idle.top(cause, count=1)[0][0]):
         return advise(data, _COLLECT_LESS)
     text = _of_calls(data) if cause is IdleCause.DISPATCH else _REMEDIES[cause]
-    if cause is IdleCause.PYTHON and 2 * idle.ms(cause, held=True) > idle.ms(cause):
+    if cause is IdleCause.PYTHON and is_foreign(data):
+        text = _EAGER
+    elif cause is IdleCause.PYTHON and 2 * idle.ms(cause, held=True) > idle.ms(cause):
         text += _CALL_FIRST
     return advise(data, text)
 

@@ -161,8 +161,8 @@ WORK_KEYS: Final = ("name", "thunk", "module", "hint", "bytes")
 """Two pieces of work with equal values in these columns are the same op."""
 
 _NO_RANGES: Final = (
-    "no NVTX ranges of XLA: HLO ops and module executions are unknown (record them"
-    " with nsys profile --trace=cuda,nvtx)"
+    "no NVTX ranges of XLA: HLO ops and module executions are unknown (of a JAX"
+    " program, nsys profile --trace=cuda,nvtx records them)"
 )
 _SEE_OPS: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer= shows each op"
 
