@@ -16,6 +16,7 @@ from xspace_builder import US, Plane, xspace
 
 from counterpoint.diagnose.host.causes import IdleCause, causes_of
 from counterpoint.diagnose.host.idle import idle_of
+from counterpoint.diagnose.host.threads import is_frame
 from counterpoint.diagnose.selection import select
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.reading import read
@@ -404,3 +405,18 @@ def test_a_thread_that_only_hands_on_is_followed_to_the_one_that_works() -> None
     ]
     idle = idle_of(case(loop([*waiting, *hands_on, *worker])))
     assert idle.others_did(IdleCause.INPUT, count=1)[0][0] == "$train.py:7 decode"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_named"),
+    [
+        ("$train.py:7 loop", True),
+        ("$profiler.py:417 wrapper", False),  # what it calls is meant
+        ("$traceback_util.py:191 reraise_with_filtered_traceback", False),
+        ("$profiler.py:12 start", True),  # the program may have a file of that name
+        ("$queue.py:154 get", False),
+        ("$time sleep", False),
+    ],
+)
+def test_frames_that_name_idle_time(name: str, *, is_named: bool) -> None:
+    assert is_frame(name) is is_named

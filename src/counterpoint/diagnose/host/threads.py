@@ -71,10 +71,16 @@ _STANDARD: Final = sys.stdlib_module_names | {
 """Files of Python's own library; the tracer names them without their directory."""
 
 
+_WRAPPER: Final = re.compile(
+    r"^\$(?:profiler\.py:\d+ wrapper|traceback_util\.py:\d+ reraise_with_filtered_traceback)$"
+)
+"""JAX's decorators: what they call is what was meant."""
+
+
 def is_frame(name: str) -> bool:
     """Return whether an event is a frame of the program or of a package, by its name."""
     file = _FRAME.match(name)
-    return file is not None and file[1] not in _STANDARD
+    return file is not None and file[1] not in _STANDARD and not _WRAPPER.match(name)
 
 
 @frozen(eq=False)
