@@ -8,7 +8,7 @@ from itertools import accumulate
 from random import Random
 
 import pytest
-from host_side import Event, Run, case, made, most
+from host_side import PS, Event, Run, case, made, most
 from megascale_fixture import Scene
 from slices import case_of
 
@@ -235,6 +235,27 @@ def test_devices_that_work_longer_while_a_checkpoint_is_saved_are_part_of_it(sai
     (finding,) = found(loop(slow, busy=lambda n: BUSY + (300 if n in slow else 0)))
     assert SAVE in finding.detail
     assert most(finding) == pytest.approx(1.1 / 4, rel=0.05)
+    said(finding)
+
+
+def test_what_the_host_does_one_after_the_other_in_the_same_steps_is_one_finding(
+    said: Said,
+) -> None:
+    """A branch of the loop saves, and then writes a log."""
+    timeline = loop(dict.fromkeys((3, 7, 11), (SAVE, 800)), python=False)
+    starts = timeline.steps["start_ps"].to_list()
+    events = [
+        Event(name, starts[step] // PS + BUSY + at, length)
+        for step in (3, 7, 11)
+        for name, at, length in ((SAVE, 30, 500), (REFRESH, 540, 290))
+    ]
+    calls = [Event("PjitFunction(step)", start // PS - CALL, CALL) for start in starts[1:]]
+    runs = [Run(start // PS, BUSY) for start in starts]
+    lengths = (timeline.steps["end_ps"] - timeline.steps["start_ps"]).to_list()
+    steps = [(start // PS, length // PS) for start, length in zip(starts, lengths, strict=True)]
+    (finding,) = found(made(runs, [*calls, *events], steps))
+    assert f"{SAVE} (0.50 ms) and {REFRESH} (0.29 ms)" in finding.detail
+    assert most(finding) == pytest.approx(0.8 / 4, rel=0.05)
     said(finding)
 
 

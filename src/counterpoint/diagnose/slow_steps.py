@@ -109,7 +109,7 @@ class SlowSteps:
     by_host: bool  # devices are idle longer, else they work longer
     state: str = IDLE  # what devices do longer
     cause: IdleCause | None = None
-    function: str | None = None  # an event of the host that the others lack
+    functions: tuple[tuple[str, float], ...] = ()  # of the host, which the others lack: excess
     named: tuple[tuple[str, float], ...] = ()  # what the host does more of, with its excess
     gaps: tuple[Gap, ...] = ()  # the worst of them
     programs: tuple[str, ...] = ()  # programs that only these run
@@ -132,7 +132,7 @@ class SlowSteps:
         """Whether something is known that these steps do, and that the others do not."""
         if not self.by_host:
             return bool(self.programs)
-        return self.function is not None or self.cause not in (*_RUNTIMES, IdleCause.PYTHON)
+        return bool(self.functions) or self.cause not in (*_RUNTIMES, IdleCause.PYTHON)
 
 
 def slow_steps(data: StepData) -> tuple[SlowSteps, ...]:
@@ -162,25 +162,27 @@ def _by_cause(data: StepData, found: Sequence[SlowSteps]) -> list[SlowSteps]:
 
 
 def _have_one_cause(data: StepData, first: SlowSteps, slow: SlowSteps) -> bool:
-    """Return whether nothing else is known of `slow`, or its function calls the other's programs.
+    """Return whether `slow` belongs to `first`, which is explained, or loses more.
 
-    `first` is explained, or loses more.
+    It does if nothing else is known of it, if the host runs functions of both in the same steps,
+    one after the other, or if a function of one calls the programs of the other.
     """
     mine, others = set(slow.longer_ms), set(first.longer_ms)
     if not slow.is_explained:
         return mine <= others
+    if first.by_host and slow.by_host:
+        return mine == others and bool(first.functions and slow.functions)
     if first.by_host == slow.by_host or not (mine <= others or others <= mine):
         return False
     host, devices = (first, slow) if first.by_host else (slow, first)
-    return bool(devices.programs) and _calls(data, host.function, devices)
+    return bool(devices.programs) and _calls(data, host, devices)
 
 
-def _calls(data: StepData, function: str | None, devices: SlowSteps) -> bool:
-    """Return whether most programs that only slow steps run begin within this event of the host."""
+def _calls(data: StepData, host: SlowSteps, devices: SlowSteps) -> bool:
+    """Return whether most programs that only slow steps run begin within the host's functions."""
     timeline = data.timeline
-    if function is None:
-        return False
-    events = timeline.host_events.filter(pl.col("name") == timeline.host_names.index(function))
+    names = [timeline.host_names.index(name) for name, _ in host.functions]
+    events = timeline.host_events.filter(pl.col("name").is_in(names))
     start = events["start_ps"].to_numpy()
     times = union(start, start + events["dur_ps"].to_numpy())
     own = [at for at, it in enumerate(timeline.programs) if it.name in devices.programs]
@@ -204,6 +206,7 @@ def _joined(first: SlowSteps, other: SlowSteps) -> SlowSteps:
         period=more.period,
         other_part_ms=first.other_part_ms + apart,
         gaps=first.gaps or other.gaps,
+        functions=(*first.functions, *other.functions),
         named=first.named or other.named,
     )
 
@@ -314,7 +317,7 @@ def _by_host(
         period=_period([*parts.length], longer_ms),
         by_host=True,
         cause=cause,
-        function=function,
+        functions=() if function is None else ((function, mean(longer_ms.values())),),
         named=_named(idle, usually, cause, _WORTH_NAMING * mean(longer_ms.values())),
         gaps=idle.gaps(cause),
     )

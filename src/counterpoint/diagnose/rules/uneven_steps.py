@@ -19,12 +19,13 @@ distance between the shortest and the longest of the short ones, of which there 
 in ten. Since that can be noise, the slow steps must have something that the others lack, a function
 of the host or a program, or come at a fixed distance, or be far apart: by four times the scatter of
 the others, and by more on CPU devices, whose cores other programs use. The saving is the excess of
-the slow steps, spread over all. Slow steps of different causes are different findings; what the
-host does around an evaluation, and what devices do longer during a checkpoint, has the same cause.
-The steps that differ are left out of a typical step, so no other finding counts their time. If half
-of the steps are slow, a typical one is, too: then the findings on the host count what it does, and
-this one has no saving. Steps that compile are STEP303's. Steps grow if nine of ten pairs of steps
-are in order and the last third is a fifth longer than the first.
+the slow steps, spread over all. Slow steps of different causes are different findings; one cause is
+what the host does one after the other in the same steps, an evaluation with what the host does
+around it, and a checkpoint with what devices do longer meanwhile. The steps that differ are left
+out of a typical step, so no other finding counts their time. If half of the steps are slow, a
+typical one is, too: then the findings on the host count what it does, and this one has no saving.
+Steps that compile are STEP303's. Steps grow if nine of ten pairs of steps are in order and the last
+third is a fifth longer than the first.
 
 ## Example
 
@@ -232,8 +233,8 @@ def _detail(slow: SlowSteps) -> str:
         did = f"{where} {_DEVICES.get(slow.state, _WORK).format(ms=own_ms)}"
         did += f", as they also run {_listed(slow.programs)}" if slow.programs else ""
         also = f", and are idle {other} longer"
-    elif slow.function is not None:
-        did, also = f"{where} {idle} while the host runs {slow.function}", _ALSO_WORK
+    elif slow.functions:
+        did, also = f"{where} {idle} while the host runs {_functions(slow)}", _ALSO_WORK
     elif slow.cause is not None and slow.cause in _DOES:
         did, also = f"{where} {idle} while the host {_DOES[slow.cause]}", _ALSO_WORK
         did += f", most in {slow.named[0][0]}" if slow.named else ""
@@ -246,10 +247,17 @@ def _detail(slow: SlowSteps) -> str:
     return f"{did}; the {len(slow.usual):,} other steps take {usual} each"
 
 
-def _listed(programs: Sequence[str]) -> str:
+def _functions(slow: SlowSteps) -> str:
+    """Return the functions of the host, each with its time if there are several."""
+    if len(slow.functions) == 1:
+        return slow.functions[0][0]
+    return _listed([f"{name} ({ms_text(ms)})" for name, ms in slow.functions])
+
+
+def _listed(found: Sequence[str]) -> str:
     """Return the first names, and how many more there are."""
-    more = len(programs) - _NAMED
-    names = [*programs[:_NAMED], *([f"{more} more"] if more > 0 else [])]
+    more = len(found) - _NAMED
+    names = [*found[:_NAMED], *([f"{more} more"] if more > 0 else [])]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -266,7 +274,7 @@ def _remedy(data: StepData, slow: SlowSteps) -> Remedy:
         )
     elif slow.cause is not None and slow.cause in _REMEDIES:
         text = _REMEDIES[slow.cause]
-    elif slow.function is not None:
+    elif slow.functions:
         text = _REMEDIES[IdleCause.PYTHON]
     else:
         text = (
