@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from compute_step import made, priced, where
 
-from counterpoint.core.basis import Basis
-from counterpoint.diagnose.finding import bytes_text
+from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.finding import bytes_text, range_text
 from counterpoint.diagnose.ops import utilization
 from counterpoint.diagnose.rules.exposed_copy import both_ways_ms, check
 from counterpoint.diagnose.selection import select
@@ -211,3 +211,9 @@ def test_copies_in_both_directions_could_overlap_each_other(begins: int, beside:
 )
 def test_bytes_have_the_unit_that_shows_them(size: float, said: str) -> None:
     assert bytes_text(size) == said
+
+
+def test_a_range_whose_ends_look_alike_is_one_time() -> None:
+    assert range_text(Range(0.564, 0.619)) == "0.56 to 0.62 ms"
+    assert range_text(Range(0.998, 1.002)) == "1.00 ms"
+    assert range_text(Range(0.0, 0.02)) == "0.00 to 0.02 ms"

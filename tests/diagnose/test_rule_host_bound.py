@@ -36,7 +36,7 @@ def test_waiting_for_a_thread_is_no_python_to_be_moved_to_one(said: Said) -> Non
     (finding,) = found(
         loop([Event("$mine.py:7 main", 0, 50), Event("$threading.py:611 wait", 1, 48)])
     )
-    assert "waits 0.048 ms for another thread (a lock or an event)" in finding.detail
+    assert "waits 0.048 ms for a lock or an event of another thread" in finding.detail
     assert "input pipeline is too slow" in finding.remedy.text
     assert finding.doubt is None
     said(finding)

@@ -97,7 +97,7 @@ def traced(calls: int, *, idle: int = 50, name: str = "$train.py:1 f") -> list[F
 def test_recorded_calls_of_python_take_time_for_which_devices_wait(said: Said) -> None:
     (finding,) = traced(40)
     assert "40 calls per step" in finding.detail
-    assert "0.006 ms to 0.024 ms" in finding.title
+    assert "0.006 to 0.024 ms" in finding.title
     assert isinstance(finding.saves_ms, Unknown)
     said(finding)
 

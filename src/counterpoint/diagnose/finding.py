@@ -97,6 +97,12 @@ def ms_text(ms: float) -> str:
     return f"{ms:.{1 - math.floor(math.log10(abs(ms)))}f}".rstrip("0") + " ms"
 
 
+def range_text(reach: Range) -> str:
+    """Format a range of times: `0.56 to 0.62 ms`, or one time if both ends look alike."""
+    low, high = ms_text(reach.low), ms_text(reach.high)
+    return high if high == low else f"{low.removesuffix(' ms')} to {high}"
+
+
 _SIZES: Final = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3))
 
 

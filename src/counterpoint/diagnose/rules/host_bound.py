@@ -90,7 +90,7 @@ _CAUSES: Final = (
 )
 _SAID: Final = {
     IdleCause.PYTHON: "runs Python for {ms}",
-    IdleCause.THREAD: "waits {ms} for another thread",
+    IdleCause.THREAD: "waits {ms} for a lock or an event of another thread",
     IdleCause.DISPATCH: "calls jitted functions for {ms}",
     IdleCause.LAUNCHING: "launches kernels of a running program for {ms}",
     IdleCause.RUNTIME: "is blocked by the runtime for {ms}",
@@ -182,7 +182,7 @@ def _meanwhile(
     activities = [said[it].format(ms=ms_text(ms)) for it, ms in by_cause.items() if it in said]
     if IdleCause.THREAD in by_cause:
         at = [it for it in by_cause if it in said].index(IdleCause.THREAD)
-        activities[at] += f", which runs {did[0][0]}" if did else " (a lock or an event)"
+        activities[at] += f", which runs {did[0][0]}" if did else ""
     unknown = by_cause.get(IdleCause.UNKNOWN)
     if not activities:
         return "the profile does not show what the host does meanwhile"

@@ -68,7 +68,7 @@ from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.environment import advise, on_virtual_devices
 from counterpoint.diagnose.exposure.causes import evidence, shares_of
-from counterpoint.diagnose.finding import Finding, Remedy, ms_text
+from counterpoint.diagnose.finding import Finding, Remedy, ms_text, range_text
 from counterpoint.diagnose.host.stragglers import (
     Straggler,
     last_of_few_steps,
@@ -171,7 +171,7 @@ def _simulated(data: StepData, late: tuple[Straggler, ...], most: float) -> Rang
 def _without(gain: Range | None) -> str:
     if gain is None:
         return ""
-    return f". At their speed a step would be {gain.low:,.2f} to {gain.high:,.2f} ms shorter"
+    return f". At their speed a step would be {range_text(gain)} shorter"
 
 
 def _transfer(row: dict[str, Any]) -> float:

@@ -55,7 +55,7 @@ from statistics import median
 from typing import Final
 
 from counterpoint.core import Basis, Range, Unknown
-from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
+from counterpoint.diagnose.finding import Evidence, Finding, Remedy, range_text
 from counterpoint.diagnose.host.profiler import ProfilerKind, profiler_of, traces_python
 from counterpoint.diagnose.host.traced_calls import CALL_US, recorded_calls
 from counterpoint.diagnose.step_data import StepData
@@ -125,8 +125,7 @@ def _by_calls(data: StepData) -> Iterator[Finding]:
         return
     yield Finding(
         code=CODE,
-        title="recording Python makes steps longer, by about"
-        f" {ms_text(cost.low)} to {ms_text(cost.high)}",
+        title=f"recording Python makes steps longer, by about {range_text(cost)}",
         detail=f"the Python tracer recorded {calls:,.0f} calls per step on the launching thread,"
         f" at {CALL_US.low:g} to {CALL_US.high:g} us each, while devices wait for it: without a"
         " profile steps are shorter",
