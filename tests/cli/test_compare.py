@@ -12,6 +12,7 @@ from compare_pairs import program, reduce_done, reduce_start, sine, timeline
 from counterpoint.cli.app import Command, main
 from counterpoint.timeline.storage.parquet import write_parquet
 from golden_files import Golden
+from made_runs import LOST_NUMBERS, made_run
 from transcripts import Transcript
 
 COMPARE = Command("compare", "counterpoint.cli.compare:compare", "Compare.")
@@ -232,3 +233,70 @@ def test_what_it_says(golden: Golden, tmp_path: Path) -> None:
     ):
         told.run("compare", *words.split(), code=code)
     golden("compare.txt", told.text)
+
+
+def test_a_gate_says_first_what_failed(golden: Golden, tmp_path: Path) -> None:
+    losses = [2.0 - 0.01 * step for step in range(45)]
+    for at, side in enumerate("abbaab"):
+        scatter = 1 + 0.001 * (at % 3)
+        made_run(tmp_path / f"{side}{at}", 0.01 * scatter, at=at, losses=losses)
+        lost = [*losses[:30], float("nan")]
+        made_run(tmp_path / f"lost{at}", 0.006, at=10 + at, losses=lost, outcome=LOST_NUMBERS)
+        made_run(tmp_path / f"late{at}", 0.0105 * scatter, at=20 + at, losses=losses)
+    off = [1.009 * it for it in losses]
+    made_run(tmp_path / "short", 0.006, at=7, steps=12)
+    made_run(tmp_path / "off", 0.010, at=8, losses=off)
+    made_run(tmp_path / "silent", 0.010, at=9, steps=0)
+    made_run(tmp_path / "cpu", 0.01, platform="cpu")
+    made_run(tmp_path / "cpu19", 0.19, at=1, platform="cpu")
+    told = Transcript(tmp_path)
+    for code, words in (
+        (1, "a0 a3 a4 --with lost0 lost1 lost2 --fail-above 2%"),
+        (1, "a0 a4 --with b1 short --fail-above 2%"),
+        (0, "a0 a3 short --with b1 b2 b5 --fail-above 2%"),
+        (3, "lost0 lost1 --with b1 b2 --fail-above 2%"),
+        (0, "a0 a3 a4 --with b1 off --as digest"),
+        (0, "a0 a3 a4 --with b1 b2 silent --as digest"),
+        (1, "a0 a3 a4 --with late0 late1 late2 --fail-above 2%"),
+        (1, "cpu cpu19 --fail-above 2%"),
+    ):
+        told.run("compare", *words.split(), code=code)
+    golden("compare_failed_runs.txt", told.text)
+
+
+def test_json_holds_the_runs_that_do_not_count(run: Run, tmp_path: Path) -> None:
+    a, b = made_run(tmp_path / "a"), made_run(tmp_path / "b", at=1, steps=12)
+    data = json.loads(run(a, b, "--json")[1])
+    assert data["b"]["faults"] == [
+        {"name": str(b), "why": "it made 12 steps, where others made 45"}
+    ]
+    assert data["a"]["faults"] == []
+    assert data["losses"]["why_not"] == "A printed no losses"
+
+
+def test_variables_that_matter_are_compared_and_secrets_are_not_shown(
+    run: Run, tmp_path: Path
+) -> None:
+    a = {"NCCL_ALGO": "Ring", "TF_VAR_password": "one", "JAX_PROXY": "http://me:pass@host"}
+    b = {"NCCL_ALGO": "Tree", "TF_VAR_password": "two", "JAX_PROXY": "http://me:word@host"}
+    step = '#loc2 = loc("x.py":7:8)\nmodule @jit_step { %0 = add loc(callsite(#loc2 at #loc3)) }\n'
+    paths = [
+        made_run(
+            tmp_path / side,
+            at=at,
+            passed=passed,
+            modules={"jit_step": step.replace("x.py", f"{side}/x.py")},
+        )
+        for at, (side, passed) in enumerate((("a", a), ("b", b)))
+    ]
+    out = run(*paths)[1]
+    assert "NCCL_ALGO" in out
+    assert "password" not in out
+    assert "JAX_PROXY" not in out
+    assert "the same 1 module to XLA" in " ".join(out.split())
+    other = made_run(tmp_path / "c", at=2, passed=a, modules={"jit_step": step + "%1 = sub"})
+    out = " ".join(run(paths[0], other)[1].split())
+    assert "modules passed to XLA" in out
+    assert "NCCL_ALGO" not in out
+    same = made_run(tmp_path / "d", at=3, passed=a)
+    assert "none of those recorded differ" in run(paths[0], same)[1]

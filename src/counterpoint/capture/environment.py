@@ -20,7 +20,7 @@ from counterpoint.capture.agent import DIRECTORY, SETTINGS, WINDOW
 from counterpoint.capture.ranks import LocalRank
 from counterpoint.capture.request import RunRequest, agent_window
 from counterpoint.core.frozen import frozen
-from counterpoint.core.injection import NOTED, flags_in, injected
+from counterpoint.core.injection import NOTED, flags_in, injected, is_noted
 from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.lifecycle import unknown_hint
 from counterpoint.flags.text import render_xla_flags
@@ -64,7 +64,10 @@ class ChildEnvironment:
 
     @property
     def difference(self) -> dict[str, object]:
-        """The difference from the inherited environment; the user's variables are not recorded."""
+        """The difference from the inherited environment.
+
+        Of the user's own variables, the agent records those that can change the program.
+        """
         return {"set": dict(self.added), "changed": {k: list(v) for k, v in self.changed.items()}}
 
 
@@ -120,7 +123,7 @@ def _kept(
         "flags": {name: _written(pairs) for name, pairs in kept.items() if pairs},
         "optional": [name for name, _ in dump.xla],
         "variables": variables,
-        "passed": {name: value for name, value in passed.items() if name.startswith(NOTED)},
+        "passed": {name: value for name, value in passed.items() if is_noted(name, value)},
         "before": {name: inherited[name] for name in kept if name in inherited},
     }
 

@@ -23,6 +23,7 @@ from counterpoint.cli.progress import Progress
 from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.compare import Comparison
 from counterpoint.diagnose.compare import compare as compare_sides
 from counterpoint.report import printable
@@ -50,7 +51,8 @@ def compare(  # noqa: PLR0913 - the options of the command
         paths: A and B: Runs, profiles or stored predictions; with --with, several runs of A. Or two
             queries of a store: STORE?day=2026-11-26 STORE?day=2026-11-27
         with_: Several runs of B.
-        fail_above: Exit with 1 if B is slower by more than this, e.g. 2%, beyond noise.
+        fail_above: Exit with 1 if B is slower by more than this, e.g. 2%, beyond noise, or if a run
+            of B failed, computed NaN or made fewer steps.
         top: Rows in each table.
         json: Print everything as JSON.
         as_: Print a digest: the most important lines, for a program that reads text.
@@ -108,17 +110,18 @@ def _stored(
 
 
 def _gate(found: Comparison, limit: float) -> int:
-    """Return 1 if B is slower by more than the limit, and say so."""
-    slower = found.slower_by_more_than(limit)
-    verdict = f"B is {'' if slower else 'not '}slower than A by more than {limit:.3%}"
+    """Return 1 if a run of B failed, or B is slower by more than the limit, and say so."""
+    failures = found.failures(limit)
+    verdict = f"B is {'' if failures else 'not '}slower than A by more than {limit:.3%}"
+    if found.faults[1]:
+        verdict = f"{counted_noun(len(failures), 'run')} of B failed"
     add_step_summary(compare_digest(found).markdown(verdict))
-    if not slower:
-        return 0
-    say_line(f"B is slower than A by more than {limit:.3%} of the step")
-    for differs in found.other_experiment:
+    for failure in failures:
+        say_line(printable(failure))
+    for differs in found.other_experiment if failures else ():
         text = f"{differs.what}: {differs.a or 'none'} in A, {differs.b or 'none'} in B"
         say_line(f"different experiments: {printable(text)}")
-    return 1
+    return 1 if failures else 0
 
 
 def _sides(

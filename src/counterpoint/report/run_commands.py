@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -13,7 +13,7 @@ from counterpoint.core.notebook import as_typed
 from counterpoint.diagnose import Remedy
 from counterpoint.runs import OutcomeKind, Rank, Run
 
-__all__ = ["next_commands", "profiled_run_command", "trial_command"]
+__all__ = ["again_command", "next_commands", "profiled_run_command", "trial_command"]
 
 _ARM: Final = 90  # characters; longer commands are hard to read at a glance
 LOCAL: Final = "local"
@@ -76,7 +76,12 @@ def requested_window(rank: Rank) -> Mapping[str, object]:
 
 def profiled_run_command(run: Run, path: Path) -> str:
     """Return the command that repeats the run with a profile."""
-    words = ["counterpoint", "run", *_earlier(run), "-o", str(unused_path(path))]
+    return again_command(run, [*_earlier(run), "-o", str(unused_path(path))])
+
+
+def again_command(run: Run, options: Sequence[str]) -> str:
+    """Return the command that repeats the run with these options."""
+    words = ["counterpoint", "run", *options]
     if run.launcher == LOCAL and run.world_size > 1:
         words += option_words({"ranks": run.world_size})
     words += option_words(

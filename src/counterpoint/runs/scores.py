@@ -196,11 +196,11 @@ _BLOCKS: Final = 4
 _BLOCK: Final = 4  # minimum number of steps, if there are enough
 
 
-def student_t(freedom: int, comparisons: int = 1) -> float:
-    """Return Student's t for a two-sided `CONFIDENCE` interval, shared by this many comparisons."""
+def student_t(freedom: int, comparisons: int = 1, confidence: float = CONFIDENCE) -> float:
+    """Return Student's t for a two-sided interval, shared by this many comparisons."""
     from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
-    return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2 / max(comparisons, 1)))
+    return float(stdtrit(freedom, 1 - (1 - confidence) / 2 / max(comparisons, 1)))
 
 
 def assumed_noise(a: Sequence[float], b: Sequence[float]) -> float:

@@ -20,6 +20,7 @@ from counterpoint.core.injection.variables import NOTED as NOTED
 from counterpoint.core.injection.variables import KeptVariables as KeptVariables
 from counterpoint.core.injection.variables import flag_pairs as flag_pairs
 from counterpoint.core.injection.variables import flags_in as flags_in
+from counterpoint.core.injection.variables import is_noted as is_noted
 
 NAME: Final = "_counterpoint_agent"
 """The name of the package in a process that it was injected into."""

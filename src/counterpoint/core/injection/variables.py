@@ -23,6 +23,14 @@ FLAG_VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
 NOTED = ("XLA_", "JAX_", "LIBTPU_", "TPU_", "NCCL_", "CUDA_", "NVTE_", "NVSHMEM_", "TF_", "UCX_")
 """Beginnings of the names of variables whose writers are noted."""
 
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|CREDENTIAL|(?:API|ACCESS|PRIVATE|AUTH)_?KEY|^TF_(?:VAR|CLI|HTTP)_"
+)
+"""Names that may hold a secret; of those with `TF_`, some are Terraform's and not TensorFlow's."""
+_SECRET_VALUE = re.compile(
+    r"://[^/\s:@]+:[^/\s@]+@|-----BEGIN |\b(?:gh[opsu]_|github_pat_|hf_|sk-|xox[bp]-|AKIA|eyJ)\w{8}"
+)
+"""A password in a URL, a key, or the beginning of a well-known kind of token."""
 _MOST = 400  # notes kept; a program that writes a variable in each step adds no more
 _DELETIONS = 1000  # after so many, none is undone: a loop may go on until nothing is left
 _FLAG = re.compile(r"""\s*(?:--?(\w+)(?:=("(?:\\.|[^"\\])*"|'[^']*'|\S*))?(?!\S)|\S+)""")
@@ -54,6 +62,13 @@ def _plain(value: str) -> str:
     if value[:1] == "'":
         return value[1:-1]
     return re.sub(r"\\(.)", r"\1", value[1:-1]) if value[:1] == '"' else value
+
+
+def is_noted(name: str, value: str | None) -> bool:
+    """Return whether a Run records this variable: it can change a program, and is no secret."""
+    if not name.startswith(NOTED) or _SECRET_NAME.search(name):
+        return False
+    return value is None or _SECRET_VALUE.search(value) is None
 
 
 class KeptVariables:
@@ -168,7 +183,11 @@ class KeptVariables:
         """Return the noted variables that something changed before Python started."""
         names = {name for name in (*os.environ, *self._passed) if name.startswith(NOTED)}
         found = {name: os.environ.get(name) for name in sorted(names) if not self._is_hidden(name)}
-        return {name: value for name, value in found.items() if value != self._passed.get(name)}
+        return {
+            name: value
+            for name, value in found.items()
+            if value != self._passed.get(name) and is_noted(name, value)
+        }
 
     def _written(self, name: str, value: str) -> None:
         if self._busy:
@@ -220,7 +239,7 @@ class KeptVariables:
         return " ".join([*missing, text.strip()]) if lost else whole  # a stray word ends the flags
 
     def _note(self, name: str, value: str | None) -> None:
-        if len(self.writes) < _MOST and (name.startswith(NOTED) or name in self._variables):
+        if len(self.writes) < _MOST and (is_noted(name, value) or name in self._variables):
             self.writes.append({"name": name, "value": value, "where": _caller()})
 
 

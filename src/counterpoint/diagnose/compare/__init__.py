@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.compare.comparison import compare as compare
     from counterpoint.diagnose.compare.experiment import DifferenceKind as DifferenceKind
     from counterpoint.diagnose.compare.experiment import SideDifference as SideDifference
+    from counterpoint.diagnose.compare.losses import LossDifference as LossDifference
     from counterpoint.diagnose.compare.matching import MatchStage as MatchStage
     from counterpoint.diagnose.compare.op_changes import OpChange as OpChange
     from counterpoint.diagnose.compare.schedule_changes import (

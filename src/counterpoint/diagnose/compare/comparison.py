@@ -23,8 +23,11 @@ from counterpoint.diagnose.compare.experiment import (
     DifferenceKind,
     SideDifference,
     differences,
+    same_modules,
     step_hlo,
 )
+from counterpoint.diagnose.compare.faults import with_faults
+from counterpoint.diagnose.compare.losses import LossDifference, loss_difference
 from counterpoint.diagnose.compare.matching import OpMatch, match_items
 from counterpoint.diagnose.compare.op_changes import OpChange, rows_of
 from counterpoint.diagnose.compare.schedule_changes import ScheduleChanges, schedule_changes
@@ -35,7 +38,7 @@ from counterpoint.diagnose.compare.side import (
     side_of,
     with_alike_programs,
 )
-from counterpoint.diagnose.compare.step_time import StepChange, step_change
+from counterpoint.diagnose.compare.step_time import StepChange, StepVerdict, step_change
 from counterpoint.diagnose.selection import WindowKind
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE
@@ -88,13 +91,22 @@ class StepDifference:
 
 @frozen(kw_only=True)
 class Comparison:
-    """A against B. `a` and `b` are the representative runs; `runs` counts the runs of each side."""
+    """A against B. `a` and `b` are the representative runs; `runs` counts the runs of each side.
+
+    `same_modules` is the number of modules that JAX passed to XLA, if both sides have the same.
+    `timed` counts those whose step time counts. `faults` are the runs of each side that failed,
+    computed NaN or made fewer steps: where a side has other runs, theirs alone are compared.
+    """
 
     a: Side
     b: Side
     runs: tuple[int, int]
+    timed: tuple[int, int]
+    faults: tuple[tuple[Side, ...], tuple[Side, ...]]
+    losses: LossDifference | Unknown
     step: StepChange | Unknown
     differs: tuple[SideDifference, ...]
+    same_modules: int | None
     work: StepDifference | Unknown
     notes: tuple[str, ...]
 
@@ -145,9 +157,22 @@ class Comparison:
         if isinstance(self.step, Unknown):
             raise InputError(f"the step times cannot be compared: {self.step.reason}")
         more = "compare several runs of each: counterpoint compare A1 A2 --with B1 B2"
+        if self.timed[0] and len(self.faults[0]) == self.runs[0]:
+            more = "make other runs of A, and compare with those"
         if self.a.basis is not self.b.basis:
             more = "compare two measurements or two predictions"
         return self.step.slower_by_more_than(limit, more)
+
+    def failures(self, limit: float) -> tuple[str, ...]:
+        """Return why a gate fails: runs of B that failed, or a step slower by more than `limit`.
+
+        Raises an InputError if that can't be decided.
+        """
+        if faults := self.faults[1]:
+            return tuple(f"{side.name} does not count: {side.fault}" for side in faults)
+        if self.slower_by_more_than(limit):
+            return (f"B is slower than A by more than {limit:.3%} of the step",)
+        return ()
 
 
 def compare(
@@ -161,27 +186,58 @@ def compare(
     Several on a side are repeated runs: their medians give the step time and its noise, and the run
     with the median step represents the side in the tables.
     """
-    a_sides, b_sides = _sides(a, progress), _sides(b, progress)
+    every = with_faults(_sides(a, progress), _sides(b, progress))
+    faults = [tuple(side for side in sides if side.fault is not None) for sides in every]
+    a_sides, b_sides = (
+        [side for side in sides if side.fault is None] or list(sides) for sides in every
+    )
     unlike = None
     if len({side.timed_in_profile for side in (*a_sides, *b_sides)} - {None}) > 1:
         a_sides, b_sides, unlike = _timed_alike(a_sides, b_sides)
     first, second = _middle(a_sides), _middle(b_sides)
     alike = with_alike_programs(first, second)
-    step = step_change(
-        [side.times for side in a_sides if side.times],
-        [side.times for side in b_sides if side.times],
-    )
-    missing = (note for side in (*a_sides, *b_sides) for note in side.missing)
+    timed = [[side.times for side in sides if side.times] for sides in (a_sides, b_sides)]
+    step = _undecided(step_change(*timed), every)
+    untimed = [side.untimed for sides in every for side in sides]
+    notes = (*_mixed(first, second), *filter(None, [unlike, *untimed]), *_in_blocks(step))
+    notes = (*notes, *first.missing, *second.missing)
     differ = RUN_TO_RUN_NOISE if isinstance(step, Unknown) else step.runs_differ
     return Comparison(
         a=first,
         b=second,
-        runs=(len(a_sides), len(b_sides)),
+        runs=(len(every[0]), len(every[1])),
+        timed=(len(timed[0]), len(timed[1])),
+        faults=(faults[0], faults[1]),
+        losses=loss_difference(*([side.losses for side in it] for it in (a_sides, b_sides))),
         step=step,
         differs=differences(*alike),
+        same_modules=same_modules(first.run, second.run),
         work=_work(*alike, differ),
-        notes=tuple(dict.fromkeys((*_mixed(first, second), *filter(None, [unlike]), *missing))),
+        notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _undecided(
+    step: StepChange | Unknown, every: tuple[list[Side], list[Side]]
+) -> StepChange | Unknown:
+    """Return the change without a verdict if no run of a side counts."""
+    for name, sides in zip("AB", every, strict=True):
+        if isinstance(step, StepChange) and all(side.fault is not None for side in sides):
+            why = Unknown(f"no run of {name} counts: {sides[0].fault}")
+            return replace(
+                step, range=why, of_steps=why, surely_above=None, verdict=StepVerdict.OPEN
+            )
+    return step
+
+
+def _in_blocks(step: StepChange | Unknown) -> Iterator[str]:
+    if not isinstance(step, Unknown) and step.order is not None and step.order.in_blocks:
+        first, second = ("A", "B") if step.order.later > 0 else ("B", "A")
+        yield (
+            f"all runs of {first} were made before those of {second}: whatever else changed on the"
+            " machine meanwhile looks like a change of the program. Make them in the order ABBA:"
+            " counterpoint run --repeat N --against RUN"
+        )
 
 
 def _timed_alike(a: list[Side], b: list[Side]) -> tuple[list[Side], list[Side], str]:

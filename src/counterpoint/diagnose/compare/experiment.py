@@ -6,13 +6,18 @@ difference in time is expected. This is kept apart from changes made to speed up
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Final
 
 from counterpoint.core import Basis, CounterpointError
 from counterpoint.core.frozen import frozen
+from counterpoint.core.injection import is_noted
+from counterpoint.core.printable import some
 from counterpoint.diagnose.compare.side import Side, names_in_step
 from counterpoint.diagnose.step_programs import programs_in_step
 from counterpoint.flags import Settings, difference, valid_pairs
@@ -20,6 +25,7 @@ from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hardware import chip_label
 from counterpoint.hlo import Program
 from counterpoint.runs import Run
+from counterpoint.runs.origins import compiling, facts_of, texts_of
 from counterpoint.runs.reports import flags_by_module, variables_of
 from counterpoint.timeline import Timeline
 
@@ -32,6 +38,8 @@ _OWN: Final = (
 _OF_ITSELF: Final = ("profile_", "process_id", "EXPORT_")
 """Prefixes of entries that describe how the profile itself was made."""
 _SHOWN: Final = 3
+_LOCATION: Final = re.compile(r"^#loc.*\n| loc\((?:[^()]|\([^()]*\))*\)", re.MULTILINE)
+_LOWERED: Final = re.compile(r"^jax_ir\d+_|(?:_compile)?\.mlir$")
 
 
 class DifferenceKind(StrEnum):
@@ -179,9 +187,9 @@ def _inputs(program: Program) -> Counter[str]:
     )
 
 
-def _some(shapes: Counter[str]) -> str:
-    listed = [f"{count} x {shape}" for shape, count in shapes.most_common(_SHOWN)]
-    more = len(shapes) - len(listed)
+def _some(counted: Counter[str]) -> str:
+    listed = [f"{count} x {what}" for what, count in counted.most_common(_SHOWN)]
+    more = len(counted) - len(listed)
     return ", ".join(listed) + (f" and {more} more" if more > 0 else "") or "no others"
 
 
@@ -206,10 +214,47 @@ def _runs(a: Run, b: Run, step: tuple[str, ...]) -> Iterator[SideDifference]:
         yield SideDifference(
             DifferenceKind.PROGRAM, "command", " ".join(a.command), " ".join(b.command)
         )
+    if (modules := _other_modules(a, b)) is not None:
+        yield modules
     for changed in difference(*_settings_of(a, b, step)):
         yield SideDifference(DifferenceKind.SETTING, changed.name, changed.before, changed.after)
     for name, of_a, of_b in _unequal(a.versions, b.versions):
         yield SideDifference(DifferenceKind.VERSION, name, of_a, of_b)
+
+
+def same_modules(a: Run | None, b: Run | None) -> int | None:
+    """Return how many modules JAX passed to XLA, if they are the same on both sides; else None."""
+    if a is None or b is None:
+        return None
+    modules = _modules(a), _modules(b)
+    return sum(modules[0].values()) or None if modules[0] == modules[1] else None
+
+
+def _other_modules(a: Run, b: Run) -> SideDifference | None:
+    modules = _modules(a), _modules(b)
+    if modules[0] == modules[1] or not all(modules):
+        return None
+    gone, new = modules[0] - modules[1], modules[1] - modules[0]
+    return SideDifference(
+        DifferenceKind.PROGRAM,
+        "modules passed to XLA",
+        some([*gone], _SHOWN) or "no others",
+        some([*new], _SHOWN) or "no others",
+    )
+
+
+def _modules(run: Run) -> Counter[str]:
+    """Count the modules that the first rank passed to XLA, by name and hash, without locations."""
+    found: Counter[str] = Counter()
+    for path in run.ranks[0].lowered if run.ranks else ():
+        if path.is_relative_to(
+            run.path.absolute()
+        ):  # a directory of the user's has those of other runs, too
+            with suppress(OSError):
+                text = _LOCATION.sub("", path.read_text(encoding="utf-8", errors="replace"))
+                digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+                found[f"{_LOWERED.sub('', path.name)} {digest}"] += 1
+    return found
 
 
 def _count(run: Run) -> int | None:
@@ -246,7 +291,7 @@ def _unnumbered(module: str) -> str:
 
 
 def _settings(run: Run, flags: Mapping[str, str]) -> Settings:
-    variables = variables_of(run)
+    variables = _passed(run) | variables_of(run)
     if not flags:
         flags = _flags(variables.get("XLA_FLAGS", "")) or dict(run.settings.xla)
     return Settings(
@@ -257,6 +302,14 @@ def _settings(run: Run, flags: Mapping[str, str]) -> Settings:
             if not name.startswith(_OWN)
         ),
     )
+
+
+def _passed(run: Run) -> dict[str, str]:
+    """Return the variables that were passed to the program, as far as a Run records them."""
+    processes = run.ranks[0].processes if run.ranks else ()
+    process = next(compiling(run.ranks[:1]), processes[0] if processes else None)
+    passed = {} if process is None else texts_of(facts_of(process).get("passed"))
+    return {name: value for name, value in passed.items() if value and is_noted(name, value)}
 
 
 def _unequal(

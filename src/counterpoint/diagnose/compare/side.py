@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 import polars as pl
 
+from counterpoint.capture.losses import Losses, read_losses
 from counterpoint.core import Basis, InputError, Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare.step_time import RunSteps
@@ -51,7 +52,10 @@ class Side:
     timeline: Timeline | None
     times: RunSteps | None
     profiled: RunSteps | None = None  # the steps of its profile, with the profiler's overhead
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # why it has no profile, or no device in it
+    untimed: str | None = None  # why it has no step time
+    losses: Losses = Losses()
+    fault: str | None = None  # why its step time does not count: `faults.py`
 
     @property
     def timed_in_profile(self) -> bool | None:
@@ -95,10 +99,11 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
     times = profiled
     if found is not None:
         times = RunSteps(found.each_s, found.source, Basis.MEASURED, on_host=_on_host(run))
-    if times is None:
-        missing.append(
-            f"{run.path}: no step time: neither the Run nor its profile has enough steps"
+    if times is not None:
+        times, profiled = (
+            it and replace(it, started=run.started.timestamp()) for it in (times, profiled)
         )
+    untimed = f"{run.path}: no step time: neither the Run nor its profile has enough steps"
     if timeline is not None and not timeline.devices:
         missing.append(f"{run.path}: no device activity in its profile")
         timeline = None
@@ -109,15 +114,17 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
         times=times,
         profiled=profiled,
         missing=tuple(missing),
+        untimed=untimed if times is None else None,
+        losses=read_losses(run),
     )
 
 
 def _of_timeline(timeline: Timeline, name: str) -> Side:
     require_devices(timeline)
     times = _times(timeline)
-    missing = () if times else (f"{name}: no whole step, so no step time",)
+    untimed = None if times else f"{name}: no whole step, so no step time"
     return Side(
-        name=name, run=None, timeline=timeline, times=times, profiled=times, missing=missing
+        name=name, run=None, timeline=timeline, times=times, profiled=times, untimed=untimed
     )
 
 

@@ -4,7 +4,7 @@ The unit is the run. With one run on a side, its steps show how well its own med
 moving-block bootstrap that respects that a slow step has slow neighbors. How much identical runs
 differ is assumed from how much the steps scatter and drift (`runs/scores.py`), and added in
 quadrature. With several runs on a side, their medians show both: Student's t on their logarithms,
-with one spread for both.
+with one spread for both, and what a drift of the machine can add in the order of the runs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core import Basis, InputError, Range, Unknown
 from counterpoint.core.frozen import frozen
+from counterpoint.diagnose.compare.order import RunOrder, order_of
 from counterpoint.runs.scores import (
     CONFIDENCE,
     NEGLIGIBLE_CHANGE,
@@ -31,6 +32,10 @@ from counterpoint.runs.scores import (
 PREDICTIONS_TIE: Final = 0.015
 """Predictions of two settings closer than this count as equal (rule of thumb)."""
 SHARED: Final = "one run on a noisy machine is inconclusive; give several runs per side"
+GATE_ALARMS: Final = 0.01
+"""The share of equal pairs that may look slower to a gate, if the noise of runs is normal."""
+HOST_RUNS_DIFFER: Final = 10.0
+"""Runs on a shared host differ by less than this many times (rule of thumb)."""
 _FEWEST: Final = 3
 _DRAWS: Final = 2000
 _AT_ONCE: Final = 2_000_000  # steps drawn at a time, to limit memory
@@ -59,6 +64,7 @@ class RunSteps:
     on_host: bool = False  # virtual devices, which share the host's processors with everything else
     range_s: Range | None = None  # of a prediction, by its model
     target: str = ""  # of a prediction: the machine it was made for
+    started: float | None = None  # of a Run, in seconds: tells the order of the runs
 
     @property
     def median_s(self) -> float:
@@ -71,7 +77,9 @@ class StepChange:
 
     `range` contains the true value with 95% confidence, run-to-run noise included; `of_steps` is
     the range from the steps of single runs alone. `runs_differ` is the assumed difference of two
-    identical runs: 0.0 for predictions, infinite if there is no estimate.
+    identical runs: 0.0 for predictions, infinite if there is no estimate. `assumed`: no repeated
+    run shows that difference, so `range` holds only where the assumption does. Equal pairs of
+    several runs have `surely_above` over zero in `GATE_ALARMS` of all cases. `order`: of the runs.
     """
 
     a_s: float
@@ -82,17 +90,22 @@ class StepChange:
     verdict: StepVerdict
     how: str
     runs_differ: float = RUN_TO_RUN_NOISE
+    assumed: bool = False
+    surely_above: float | None = None
+    order: RunOrder | None = None
 
     def slower_by_more_than(self, limit: float, advice: str) -> bool:
         """Return whether B is slower by more than `limit` (0.02: 2%) and certainly slower at all.
 
-        True if the likely change exceeds the limit and the whole range of the change is above zero.
-        The advice is for a range that is unknown.
+        True if the likely change exceeds the limit, and noise or a drift of the machine would make
+        equal runs look so in one of a hundred pairs at most (`GATE_ALARMS`). The advice is for
+        a range that is unknown.
         """
         if isinstance(self.range, Unknown):
             noise = f"the difference cannot be separated from noise: {self.range.reason}"
             raise InputError(noise, next=advice)
-        return self.change > limit and self.range.low > 0
+        surely = self.range.low if self.surely_above is None else self.surely_above
+        return self.change > limit and surely > 0
 
 
 def step_change(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> StepChange | Unknown:
@@ -103,12 +116,15 @@ def step_change(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> StepChange | Un
     logs = [[math.log(times.median_s) for times in side] for side in (a, b)]
     moved = fmean(logs[1]) - fmean(logs[0])
     kinds = {times.basis for times in (*a, *b)}
+    alone = len(a) + len(b) == 2
+    surely, order = None, None
     if len(kinds) > 1:
         interval, steps, how = _mixed()
     elif kinds == {Basis.PREDICTED}:
         interval, steps, how = _predicted(a, b, moved)
-    elif len(a) + len(b) > 2:
-        interval, how = _of_runs(logs[0], logs[1])
+    elif not alone:
+        order = order_of([times.started for times in a], [times.started for times in b])
+        interval, surely, how = _of_runs(logs[0], logs[1], order)
         steps: Range | Unknown = Unknown("not used: several runs are compared")
     else:
         interval, steps, how = _of_steps(a[0], b[0], moved)
@@ -122,11 +138,14 @@ def step_change(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> StepChange | Un
             math.expm1(moved),
             interval,
             kinds,
-            alone=len(a) + len(b) == 2,
+            alone=alone,
             one_target=_one_target(a, b),
         ),
         how=how,
         runs_differ=0.0 if Basis.MEASURED not in kinds else _runs_differ(a, b, logs),
+        assumed=alone and kinds == {Basis.MEASURED} and a[0].each_s != b[0].each_s,
+        surely_above=surely,
+        order=order,
     )
 
 
@@ -187,11 +206,21 @@ def _one_target(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> bool:
     return len({times.target for times in (*a, *b)}) == 1
 
 
-def _of_runs(a: Sequence[float], b: Sequence[float]) -> tuple[Range, str]:
+def _of_runs(
+    a: Sequence[float], b: Sequence[float], order: RunOrder | None
+) -> tuple[Range, float, str]:
+    """Return the range, what the change surely exceeds, and how both were found."""
     moved, spread, freedom = _spread_of(a, b)
     error = spread * math.sqrt(1 / len(a) + 1 / len(b))
     how = f"95%, by Student's t on the logarithms of the medians of {len(a)} and {len(b)} runs"
-    return _around(moved, student_t(freedom) * error), how
+    drift = 0.0
+    if order is not None:
+        drift = order.drift_added(a, b)
+        how = f"{how}, in the order {order.text}"
+        if drift:
+            how = f"{how}: wider by {drift:.1%}, which a drift of the machine may add in this order"
+    surely = moved - student_t(freedom, confidence=1 - 2 * GATE_ALARMS) * error - drift
+    return _around(moved, student_t(freedom) * error + drift), math.expm1(surely), how
 
 
 def _spread_of(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, int]:
@@ -216,17 +245,23 @@ def _of_steps(first: RunSteps, second: RunSteps, moved: float) -> _Ranges:
     low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     low, high = min(float(low), moved), max(float(high), moved)
     of_steps = Range(math.expm1(low), math.expm1(high))
-    seen = f"95%, by {len(a)} and {len(b)} steps of one run each, without run-to-run noise"
-    if first.on_host or second.on_host:
-        shared = f"virtual devices share the host's processors: {SHARED}"
-        return Unknown(shared), of_steps, seen
+    seen = f"by {len(a)} and {len(b)} steps of one run each"
     apart = assumed_noise(a, b)
+    if first.on_host or second.on_host:
+        reach = math.hypot(apart, math.log(HOST_RUNS_DIFFER), high - low)
+        if abs(moved) <= reach:
+            shared = f"virtual devices share the host's processors: {SHARED}"
+            return Unknown(shared), of_steps, seen
+        added = f"runs on a shared host differ by less than {HOST_RUNS_DIFFER:g} times"
+        how = f"assumed, not measured: {added} (rule of thumb); {seen}"
+        return _around(moved, reach), of_steps, how
     down, up = math.hypot(moved - low, apart), math.hypot(high - moved, apart)
     if apart > 2 * RUN_TO_RUN_NOISE:
         added = f"by their scatter and drift, identical runs may differ by {apart:.1%}; {SHARED}"
     elif apart > RUN_TO_RUN_NOISE:
         added = f"{added}, here by {apart:.1%} because of scatter and drift"
-    return Range(math.expm1(moved - down), math.expm1(moved + up)), of_steps, f"{seen}; {added}"
+    interval = Range(math.expm1(moved - down), math.expm1(moved + up))
+    return interval, of_steps, f"assumed, not measured: {added}; {seen}"
 
 
 def _medians(steps: Sequence[float], chance: np.random.Generator) -> NDArray[np.float64]:

@@ -18,7 +18,11 @@ from counterpoint.diagnose.compare import (
 )
 from counterpoint.report import units
 from counterpoint.report.digest import Digest, DigestLine, notes, short_name
-from counterpoint.report.explain.compare_document import SOURCES, next_after_compare
+from counterpoint.report.explain.compare_document import (
+    SOURCES,
+    losses_answer,
+    next_after_compare,
+)
 
 _TOP: Final = 5
 _RARELY: Final = 90
@@ -30,6 +34,16 @@ def compare_digest(found: Comparison) -> Digest:
     work = found.work
     lines: list[DigestLine] = [
         DigestLine(f"compare A {short_name(found.a.name)} with B {short_name(found.b.name)}", 0),
+        *(
+            DigestLine(f"{name} failed: {short_name(side.name)}: {side.fault}", 0, "fault")
+            for name, faults in zip("BA", reversed(found.faults), strict=True)
+            for side in faults
+        ),
+        *(
+            [DigestLine(f"losses: {losses_answer(found.losses)}", 0)]
+            if not isinstance(found.losses, Unknown) and found.losses.differ
+            else []
+        ),
         *_step_change(found),
         *(
             DigestLine(
@@ -59,10 +73,10 @@ def _step_change(found: Comparison) -> Iterator[DigestLine]:
         yield DigestLine(f"why: {step.reason}", 1)
         return
     a, b = (
-        _side_step(seconds, side, runs)
-        for seconds, side, runs in (
-            (step.a_s, found.a, found.runs[0]),
-            (step.b_s, found.b, found.runs[1]),
+        _side_step(seconds, side, timed, runs)
+        for seconds, side, timed, runs in (
+            (step.a_s, found.a, found.timed[0], found.runs[0]),
+            (step.b_s, found.b, found.timed[1], found.runs[1]),
         )
     )
     yield DigestLine(f"step: A {a}; B {b}", 0)
@@ -71,11 +85,13 @@ def _step_change(found: Comparison) -> Iterator[DigestLine]:
         yield DigestLine(f"contradiction: {found.contradicted}", 1)
 
 
-def _side_step(seconds: float, side: Side, runs: int) -> str:
+def _side_step(seconds: float, side: Side, timed: int, runs: int) -> str:
     times = side.times
     if times is None:
         return units.milliseconds(seconds * 1e3)
-    counted = f"{runs} runs" if runs > 1 else counted_noun(len(times.each_s), "step")
+    counted = f"{timed} runs" if timed > 1 else counted_noun(len(times.each_s), "step")
+    if timed < runs:
+        counted = f"{counted}, {runs - timed} of {runs} runs not counted"
     by = SOURCES.get(times.source, times.source)
     return f"{units.milliseconds(seconds * 1e3)} [{times.basis}, {counted}, by {by}]"
 
@@ -84,7 +100,8 @@ def _change(step: StepChange) -> str:
     text = f"{step.change:+.2%} of A's step"
     if isinstance(step.range, Unknown):
         return f"{text}, range unknown: {step.verdict}"
-    return f"{text}, 95% range {step.range.low:+.2%} to {step.range.high:+.2%}: {step.verdict}"
+    which = "assumed" if step.assumed else "95%"
+    return f"{text}, {which} range {step.range.low:+.2%} to {step.range.high:+.2%}: {step.verdict}"
 
 
 def _work(found: Comparison, work: StepDifference) -> Iterator[DigestLine]:

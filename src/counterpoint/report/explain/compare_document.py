@@ -6,7 +6,10 @@ JSON holds everything.
 
 from __future__ import annotations
 
+import math
 import shlex
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from counterpoint.core import Basis, Unknown
@@ -15,6 +18,7 @@ from counterpoint.diagnose import WindowKind
 from counterpoint.diagnose.compare import (
     Comparison,
     DifferenceKind,
+    LossDifference,
     Side,
     SideDifference,
     StepChange,
@@ -39,10 +43,17 @@ from counterpoint.report.explain.compare_tables import (
     ops_section,
     schedule_section,
 )
+from counterpoint.report.run_commands import (
+    again_command,
+    next_commands,
+    profiled_run_command,
+)
 from counterpoint.timeline import Timeline
 
 _MS: Final = 1e3
 _NOTES: Final = 6
+_RUNS: Final = 3
+_SMALL_LOSS: Final = 1e-4
 _MANY: Final = 2.0  # from here on a multiple is clearer than a percentage
 _OF: Final = {
     WindowKind.STEP: "a median step",
@@ -81,7 +92,8 @@ def compare_document(found: Comparison, top: int = 10) -> Document:
 
 
 def _head(found: Comparison) -> Section:
-    rows = [Fact("A", _side(found.a, found.runs[0])), Fact("B", _side(found.b, found.runs[1]))]
+    rows = [*_faults(found), *_losses(found)]
+    rows += [Fact("A", _side(found.a, found.runs[0])), Fact("B", _side(found.b, found.runs[1]))]
     others = [differs for differs in found.differs if differs.about is DifferenceKind.EXPERIMENT]
     rows += [Fact("DIFFERENT", _differs(differs), Tone.WARNING) for differs in others]
     rows += [Fact("note", note, Tone.WARNING) for note in found.notes[:_NOTES]]
@@ -89,7 +101,53 @@ def _head(found: Comparison) -> Section:
     if more > 0:
         rows.append(Fact("", f"and {more} more notes: `json=`", Tone.QUIET))
     summary = "" if found.same_experiment else "different experiments: a difference proves little"
-    return Section("Compared", summary, (FactList(tuple(rows)),))
+    return Section("Compared", _failed(found) or summary, (FactList(tuple(rows)),))
+
+
+def _failed(found: Comparison) -> str:
+    """Return which runs do not count, in one sentence."""
+    parts = [
+        f"{len(faults)} of {counted_noun(runs, 'run')} of {name}"
+        for name, faults, runs in zip("AB", found.faults, found.runs, strict=True)
+        if faults
+    ]
+    only_one = sum(map(len, found.faults)) == 1
+    return f"{' and '.join(parts)} {'does' if only_one else 'do'} not count" if parts else ""
+
+
+def _faults(found: Comparison) -> Iterator[Fact]:
+    for name, faults in zip("BA", reversed(found.faults), strict=True):
+        for side in faults[:_NOTES]:
+            yield Fact(f"{name} FAILED", f"{side.name}: {side.fault}", Tone.WARNING)
+        if len(faults) > _NOTES:
+            yield Fact("", f"and {len(faults) - _NOTES} more runs of {name}: `json=`", Tone.QUIET)
+
+
+def _losses(found: Comparison) -> Iterator[Fact]:
+    losses = found.losses
+    if not isinstance(losses, Unknown):
+        tone = Tone.WARNING if losses.differ else Tone.QUIET
+        yield Fact("LOSSES" if losses.differ else "losses", losses_answer(losses), tone)
+
+
+def losses_answer(losses: LossDifference) -> str:
+    """Return in words whether both sides printed the same losses."""
+    among = f"{losses.steps} common steps" if losses.steps > 1 else "the only common step"
+    if not losses.share:
+        return f"equal in {among}"
+    if math.isinf(losses.share):
+        return f"those of one side are not finite at step {losses.step}"
+    by = f"B's differ from A's by up to {_loss_share(losses.share)}, at step {losses.step}"
+    if losses.own is None:
+        return f"{by}; one run of A does not tell by how much equal runs differ"
+    if not losses.own:
+        return f"{by}, where those of A's runs are equal: B does not compute the same numbers"
+    own = f"those of A's runs by up to {_loss_share(losses.own)}"
+    return f"{by}, {own}" + (": B does not compute the same numbers" if losses.differ else "")
+
+
+def _loss_share(share: float) -> str:
+    return f"{share:.2%}" if share >= _SMALL_LOSS else f"{share:.1e}"
 
 
 def _side(side: Side, runs: int) -> str:
@@ -119,8 +177,8 @@ def _step(found: Comparison) -> Section:
     if isinstance(step, Unknown):
         return Section("Step time", f"unknown: {step.reason}")
     rows = [
-        Fact("A", _time(step.a_s, found.a, found.runs[0])),
-        Fact("B", _time(step.b_s, found.b, found.runs[1])),
+        Fact("A", _time(step.a_s, found.a, found.timed[0], found.runs[0])),
+        Fact("B", _time(step.b_s, found.b, found.timed[1], found.runs[1])),
         Fact("B against A", _change(step)),
     ]
     if not isinstance(step.of_steps, Unknown):
@@ -132,19 +190,34 @@ def _step(found: Comparison) -> Section:
     return Section("Step time", step_answer(step), (FactList(tuple(rows)),))
 
 
-def _time(seconds: float, side: Side, runs: int) -> str:
+def _time(seconds: float, side: Side, timed: int, runs: int) -> str:
     source = side.times.source if side.times else ""
     count = len(side.times.each_s) if side.times else 0
-    counted = counted_noun(count, "step")
-    if runs > 1:
-        counted = f"mean of the medians of {runs} runs"
-    return f"{units.milliseconds(seconds * _MS)}   ({counted}, by {SOURCES.get(source, source)})"
+    by = f"by {SOURCES.get(source, source)}"
+    return f"{units.milliseconds(seconds * _MS)}   ({counted_runs(timed, runs, count)}, {by})"
+
+
+def counted_runs(timed: int, runs: int, steps: int) -> str:
+    """Return the steps of the one run, or the number of those of which the step time is."""
+    counted = counted_noun(steps, "step")
+    if timed > 1:
+        counted = f"mean of the medians of {timed} runs"
+    if timed == runs:
+        return counted
+    rest = f"{runs - timed} other{'s' * (runs - timed > 1)} not counted"
+    return f"{counted}{' of one run' if timed == 1 else ''}, {rest}"
 
 
 def _change(step: StepChange) -> str:
     if isinstance(step.range, Unknown):
         return f"{step.change:+.2%}, range unknown: {step.range.reason}"
-    return f"{step.change:+.2%}, range {step.range.low:+.2%} to {step.range.high:+.2%}"
+    low, high = step.range.low, step.range.high
+    return f"{step.change:+.2%}, {range_name(step)} {low:+.2%} to {high:+.2%}"
+
+
+def range_name(step: StepChange) -> str:
+    """Return what the range is: only repeated runs show by how much runs differ."""
+    return "assumed range" if step.assumed else "range"
 
 
 def step_answer(step: StepChange) -> str:
@@ -193,8 +266,29 @@ def _own_step(side: Side) -> str:
 
 
 def next_after_compare(found: Comparison) -> str:
-    """Return the command that explains the slower side, or lists its runs if it has no profile."""
+    """Return the command that helps most: to look at a failed run, to decide, or to explain."""
+    for side in (*found.faults[1], *found.faults[0]):
+        if side.run is not None and not side.run.outcome.ok:
+            return (next_commands(side.run, Path(side.name)) or [_listed(side)])[0]
     step = found.step
     slower = found.a if isinstance(step, StepChange) and step.change < 0 else found.b
-    command = "explain" if slower.timeline is not None else "runs"
-    return shlex.join(["counterpoint", command, slower.name])
+    if slower.timeline is not None:
+        return shlex.join(["counterpoint", "explain", slower.name])
+    again = repeated_command(found)
+    if again is not None and not isinstance(step, Unknown) and step.verdict is StepVerdict.OPEN:
+        return again
+    if slower.run is None:
+        return _listed(slower)
+    return profiled_run_command(slower.run, Path(slower.name))
+
+
+def repeated_command(found: Comparison) -> str | None:
+    """Return the command that makes runs of both in the order ABBA; None if it is not known."""
+    run = found.b.run
+    if run is None or found.a.run is None or not shlex.join(run.command).isprintable():
+        return None
+    return again_command(run, ["--repeat", str(_RUNS), "--against", found.a.name])
+
+
+def _listed(side: Side) -> str:
+    return shlex.join(["counterpoint", "runs", str(Path(side.name).parent)])

@@ -17,11 +17,31 @@ from counterpoint.diagnose.compare import (
 from counterpoint.report.json import At, CountOf, Pair, ReasonUnknown, Result, fill, json_text
 
 
+class FaultJson(Result):
+    """A run that does not count, and why."""
+
+    name: str
+    why: Annotated[str, At("fault")]
+
+
+class LossesJson(Result):
+    """The largest difference between losses of B and those of the nearest run of A, as a share."""
+
+    share: float | None
+    step: int | None
+    steps: int | None
+    own: float | None
+    differ: bool | None
+    why_not: Annotated[str | None, ReasonUnknown()]
+
+
 class SideJson(Result):
     """A side; of several runs, the median one."""
 
     name: str
     runs: int
+    timed: int
+    faults: tuple[FaultJson, ...]
     run: Annotated[str | None, At("run.path")]
     basis: Annotated[str | None, At("timeline.basis")]
     devices: Annotated[int | None, CountOf("timeline.devices")]
@@ -40,6 +60,9 @@ class StepChangeJson(Result):
     range_of_steps: Annotated[Pair | None, At("of_steps")]
     verdict: str
     how: str
+    assumed: bool | None
+    surely_above: float | None
+    order: Annotated[str | None, At("order.text")]
 
 
 class ChangeJson(Result):
@@ -127,7 +150,9 @@ class Compare(Result, tag_field="schema", tag="counterpoint.compare/1"):
     same_experiment: bool
     notes: tuple[str, ...]
     step: StepChangeJson
+    losses: LossesJson
     differs: tuple[SideDifference, ...]
+    same_modules: int | None
     work: StepDifferenceJson
     parts: Annotated[tuple[PartJson, ...], At("work.parts")]
     phases: Annotated[tuple[PhaseJson, ...], At("work.phases")]
@@ -144,13 +169,19 @@ def compare_json(found: Comparison) -> str:
         fill(
             Compare,
             found,
-            a=fill(SideJson, found.a, runs=found.runs[0]),
-            b=fill(SideJson, found.b, runs=found.runs[1]),
+            a=_side(found, 0),
+            b=_side(found, 1),
             notes=[*found.notes, *filter(None, (found.contradicted,))],
             step=_step(found.step),
             work=fill(StepDifferenceJson, found.work, known=known),
         )
     )
+
+
+def _side(found: Comparison, number: int) -> SideJson:
+    side = (found.a, found.b)[number]
+    runs, timed, faults = (it[number] for it in (found.runs, found.timed, found.faults))
+    return fill(SideJson, side, runs=runs, timed=timed, faults=faults)
 
 
 def _step(step: StepChange | Unknown) -> StepChangeJson:

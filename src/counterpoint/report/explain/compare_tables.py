@@ -303,13 +303,25 @@ def _moves(moves: Sequence[CollectiveMove]) -> TextTable:
     )
 
 
+_RECORDED: Final = "none known to differ; a Run records more than a profile"
+_WHAT_IS_RECORDED: Final = (
+    "a Run records the variables of JAX, XLA, libtpu, NCCL, CUDA and TensorFlow, and those that"
+    " `run` sets; others, which a program may read, are not compared, nor is its source"
+)
+
+
 def differs_section(found: Comparison, top: int) -> Section:
     """Return the settings, versions and other facts that differ between the sides."""
     rows = [differs for differs in found.differs if differs.about is not DifferenceKind.EXPERIMENT]
     known = found.a.run is not None and found.b.run is not None
+    blocks = (Prose(_WHAT_IS_RECORDED, Tone.QUIET),) if known else ()
+    same = ""
+    if found.same_modules is not None:
+        passed = counted_noun(found.same_modules, "module")
+        same = f"; JAX passed the same {passed} to XLA on both sides"
     if not rows:
-        text = "none differ" if known else "none known to differ; a Run records more than a profile"
-        return Section("Settings and versions", text)
+        text = "none of those recorded differ" if known else _RECORDED
+        return Section("Settings and versions", f"{text}{same}", blocks)
     shown = rows[: 2 * top]
     values = table(
         words("about", [str(differs.about) for differs in shown]),
@@ -320,7 +332,7 @@ def differs_section(found: Comparison, top: int) -> Section:
     summary = f"{len(rows):,} differ{'s' * (len(rows) == 1)}" + (
         "" if len(rows) <= 2 * top else f", {2 * top} shown"
     )
-    return Section("Settings and versions", summary, (values,))
+    return Section("Settings and versions", f"{summary}{same}", (values, *blocks))
 
 
 def _value(text: str | None) -> str:
