@@ -16,7 +16,7 @@ from counterpoint.capture.launch import launch
 from counterpoint.capture.ranks import local_world
 from counterpoint.capture.request import RunRequest
 from counterpoint.core import parse_json
-from counterpoint.core.injection import KeptVariables, flags_in
+from counterpoint.core.injection import KeptVariables, flags_in, is_noted
 from counterpoint.flags import Settings
 from counterpoint.report.flags.settings_document import counting
 from counterpoint.runs import Run, RunSettings
@@ -363,3 +363,22 @@ def test_effective_flags_say_who_set_them(overridden: Run) -> None:
     shown = in_process("flags", "effective", str(overridden.path)).stdout
     assert "Set more than" in shown
     assert "easydel/__init__.py:4" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "noted"),
+    [
+        ("NCCL_ALGO", "Ring", True),
+        ("JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY", "1", True),
+        ("TF_CPP_MIN_LOG_LEVEL", "1", True),
+        ("TF_VAR_db", "x", False),  # Terraform's
+        ("TPU_API_KEY", "x", False),
+        ("NCCL_TOKEN", None, False),
+        ("JAX_COORDINATOR", "http://me:word@host:7", False),
+        ("JAX_COORDINATOR", "http://host:7", True),
+        ("XLA_NOTE", "ghp_0123456789abcdef", False),
+        ("HOME", "/me", False),
+    ],
+)
+def test_secrets_are_not_noted(name: str, value: str | None, noted: bool) -> None:
+    assert is_noted(name, value) is noted

@@ -14,6 +14,8 @@ from counterpoint.core import parse_json
 from counterpoint.core.frozen import frozen
 from counterpoint.runs import Run
 
+__all__ = ["MOST", "LoggedValues", "Losses", "logged_values", "read_losses"]
+
 
 def _set(text: str) -> frozenset[str]:
     return frozenset(text.split())

@@ -12,15 +12,18 @@ from typing import Annotated, Final, TextIO
 
 from cyclopts import Parameter
 
-from counterpoint.capture import launch, without_errors
+from counterpoint.capture import RunRequest, launch, without_errors
 from counterpoint.capture.ranks import find_world
 from counterpoint.cli.digest import digest_lines
 from counterpoint.cli.notebooks import with_notebook
-from counterpoint.cli.output import check_page
+from counterpoint.cli.numbers import MaybeWholeNumber
+from counterpoint.cli.output import check_number, check_page
 from counterpoint.cli.printing import add_step_summary, print_report, say_line, write_result
+from counterpoint.cli.repeated_runs import run_repeated
 from counterpoint.cli.wording import in_options
 from counterpoint.cli.workload import ProfileOptions, WorkloadOptions, make_request
-from counterpoint.core import InputError
+from counterpoint.core import InputError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.report.digest import lines_markdown
 from counterpoint.report.runs import run_lines, runs_document, runs_json
 from counterpoint.runs import Run, find_runs, read_run
@@ -30,10 +33,12 @@ NO_PROFILE: Final = 3
 """Exit code, the same as for a missing file."""
 
 
-def run(
+def run(  # noqa: PLR0913 - the options of the command
     *command: Annotated[str, Parameter(name="COMMAND...", negative=())],
     workload: WorkloadOptions | None = None,
     profile: ProfileOptions | None = None,
+    repeat: MaybeWholeNumber = None,
+    against: Path | None = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
     html: Path | None = None,
     log: TrackerName | None = None,
@@ -48,6 +53,9 @@ def run(
         command: Command to run, after `--`.
         workload: Options for running it.
         profile: Options for the profile.
+        repeat: Make this many runs, one after the other, in directories below --out.
+        against: Repeat this Run (A), too, in the order A B B A, in which a drift of the machine
+            cancels: --repeat runs of each, by default 3. Then compare them with `compare`.
         json: Print the run as JSON to stdout, and the workload's output to stderr.
         html: Explain the run when it has ended, as one page in this file (.html).
         log: Log the run to this tracker when it has ended, as `counterpoint log` does.
@@ -61,6 +69,13 @@ def run(
         profile,
         echo="stderr" if json else True,
     )
+    if repeat is not None or against is not None:
+        if html is not None or log is not None:
+            raise UsageError(
+                "--repeat and --against make several runs; --html and --log are of one",
+                next=Retry(without=("html", "log")),
+            )
+        return _run_repeated(request, repeat, against, json=json)
     world = find_world(os.environ)
     own_rank = world.seats[0].rank if world else None
     if log is not None and not own_rank:
@@ -81,6 +96,16 @@ def run(
         _drop_unwritten(sys.stdout)
     status = (finished.outcome if own_rank is None else finished.rank(own_rank).outcome).status
     return NO_PROFILE if missing and not own_rank else status
+
+
+def _run_repeated(
+    request: RunRequest, repeat: int | None, against: Path | None, *, json: bool
+) -> int:
+    check_number("--repeat", repeat, 1)
+    made, status = run_repeated(request, repeat, against, _say)
+    if json:
+        write_result(runs_json(made))
+    return status
 
 
 def _close(run: Run, *, needs_profile: bool, digest: Iterable[str]) -> None:

@@ -26,9 +26,9 @@ nccl_table no_before no_browser no_predict no_probe no_profile no_tries nodes ns
 out output params patch per percentile perfetto_link pgle pgle_out plugin port predict print_only
 processes profile profile_after_quiet profile_in_pieces profile_python profile_seconds
 profile_start_step profile_steps profiling program project python rank ranks ranks_per_node
-ray_address recipe repeats root run_id runs schedule_only seed select set settings shortlist since
-skip slurm source space step steps stop_after_steps store strict study target target_gain timeout
-timings to top topology
+ray_address recipe repeat repeats root run_id runs schedule_only seed select set settings shortlist
+since skip slurm source space step steps stop_after_steps store strict study target target_gain
+timeout timings to top topology
 total_params trips trips_from until what_if with workload
 """
 ARGUMENTS: Final = frozenset(_ARGUMENTS.split())

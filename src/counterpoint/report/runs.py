@@ -40,6 +40,7 @@ __all__ = [
     "run_lines",
     "runs_document",
     "runs_json",
+    "steps_line",
     "tokens_in_step",
 ]
 

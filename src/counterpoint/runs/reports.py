@@ -14,7 +14,9 @@ from typing import Final, cast
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
+from counterpoint.core.injection import is_noted
 from counterpoint.runs.layout import is_run
+from counterpoint.runs.origins import compiling, facts_of, texts_of
 from counterpoint.runs.reader import read_run
 from counterpoint.runs.run import Rank, Run
 
@@ -25,6 +27,7 @@ __all__ = [
     "flags_by_module",
     "jaxlib_of",
     "parse_debug_options",
+    "passed_variables",
     "read_compiler_report",
     "variables_of",
 ]
@@ -220,6 +223,17 @@ def variables_of(run: Run) -> dict[str, str]:
     )
     read = next((flags for flags in _flags_read(rank) if flags), None)
     return found | ({"XLA_FLAGS": read} if read else {})
+
+
+def passed_variables(run: Run) -> dict[str, str]:
+    """Return the variables with which the first rank's program started, inherited ones included.
+
+    Only those that can change a program (`core.injection.NOTED`), without secrets.
+    """
+    processes = run.ranks[0].processes if run.ranks else ()
+    process = next(compiling(run.ranks[:1]), processes[0] if processes else None)
+    passed = {} if process is None else texts_of(facts_of(process).get("passed"))
+    return {name: value for name, value in passed.items() if value and is_noted(name, value)}
 
 
 def jaxlib_of(run: Run) -> str | None:

@@ -16,7 +16,6 @@ from typing import Final
 
 from counterpoint.core import Basis, CounterpointError
 from counterpoint.core.frozen import frozen
-from counterpoint.core.injection import is_noted
 from counterpoint.core.printable import some
 from counterpoint.diagnose.compare.side import Side, names_in_step
 from counterpoint.diagnose.step_programs import programs_in_step
@@ -25,8 +24,7 @@ from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hardware import chip_label
 from counterpoint.hlo import Program
 from counterpoint.runs import Run
-from counterpoint.runs.origins import compiling, facts_of, texts_of
-from counterpoint.runs.reports import flags_by_module, variables_of
+from counterpoint.runs.reports import flags_by_module, passed_variables, variables_of
 from counterpoint.timeline import Timeline
 
 _OURS: Final = ("xla_dump_", "xla_log_")
@@ -38,7 +36,9 @@ _OWN: Final = (
 _OF_ITSELF: Final = ("profile_", "process_id", "EXPORT_")
 """Prefixes of entries that describe how the profile itself was made."""
 _SHOWN: Final = 3
-_LOCATION: Final = re.compile(r"^#loc.*\n| loc\((?:[^()]|\([^()]*\))*\)", re.MULTILINE)
+_LOCATION: Final = re.compile(
+    r'^#loc.*\n| loc\((?:"[^"]*"(?:\([^()]*\))?|callsite\([^()]*\)|[^()"]*)\)', re.MULTILINE
+)
 _LOWERED: Final = re.compile(r"^jax_ir\d+_|(?:_compile)?\.mlir$")
 
 
@@ -291,7 +291,7 @@ def _unnumbered(module: str) -> str:
 
 
 def _settings(run: Run, flags: Mapping[str, str]) -> Settings:
-    variables = _passed(run) | variables_of(run)
+    variables = passed_variables(run) | variables_of(run)
     if not flags:
         flags = _flags(variables.get("XLA_FLAGS", "")) or dict(run.settings.xla)
     return Settings(
@@ -302,14 +302,6 @@ def _settings(run: Run, flags: Mapping[str, str]) -> Settings:
             if not name.startswith(_OWN)
         ),
     )
-
-
-def _passed(run: Run) -> dict[str, str]:
-    """Return the variables that were passed to the program, as far as a Run records them."""
-    processes = run.ranks[0].processes if run.ranks else ()
-    process = next(compiling(run.ranks[:1]), processes[0] if processes else None)
-    passed = {} if process is None else texts_of(facts_of(process).get("passed"))
-    return {name: value for name, value in passed.items() if value and is_noted(name, value)}
 
 
 def _unequal(

@@ -25,5 +25,6 @@ from counterpoint.workflow.feedback.nsys import NsysSource as NsysSource
 from counterpoint.workflow.feedback.nsys import nsys as nsys
 from counterpoint.workflow.feedback.nsys import nsys_script as nsys_script
 from counterpoint.workflow.feedback.run_comparison import RunComparison as RunComparison
+from counterpoint.workflow.feedback.run_comparison import abba_order as abba_order
 from counterpoint.workflow.feedback.task import NO_CACHE as NO_CACHE
 from counterpoint.workflow.feedback.task import FeedbackTask as FeedbackTask
