@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from compare_pairs import program, reduce_done, reduce_start, sine, timeline
 
-from counterpoint.cli.app import Command, main
+from counterpoint.cli.app import Command, main, parse
 from counterpoint.timeline.storage.parquet import write_parquet
 from golden_files import Golden
-from made_runs import LOST_NUMBERS, made_run
+from made_runs import LOST_NUMBERS, OK, made_run
 from transcripts import Transcript
 
 COMPARE = Command("compare", "counterpoint.cli.compare:compare", "Compare.")
@@ -262,6 +263,33 @@ def test_a_gate_says_first_what_failed(golden: Golden, tmp_path: Path) -> None:
     ):
         told.run("compare", *words.split(), code=code)
     golden("compare_failed_runs.txt", told.text)
+
+
+def test_the_next_line_of_runs_leads_on(run: Run, tmp_path: Path) -> None:
+    def next_of(*arguments: str | Path) -> str:
+        told = "".join(run(*arguments)[1:])
+        return told.rpartition("next: ")[2].splitlines()[0]
+
+    a, b, late, lost = (
+        made_run(tmp_path / name, step_s, at=at, outcome=outcome)
+        for at, (name, step_s, outcome) in enumerate(
+            (
+                ("a", 0.01, OK),
+                ("b", 0.0101, OK),
+                ("late", 0.012, OK),
+                ("lost", 0.01, LOST_NUMBERS),
+            )
+        )
+    )
+    undecided = next_of(a, b)
+    assert undecided == f"counterpoint run --repeat 3 --against {a} -- python train.py"
+    decided = next_of(a, late)
+    assert decided.startswith("counterpoint run ")
+    assert f" -o {late}-2 " in decided  # with a profile, which explains it
+    for line in (undecided, decided):
+        parse(shlex.split(line)[1:])
+    (lost / "rank0" / "stderr.log").write_text("loss is NaN")
+    assert next_of(a, lost) == f"less {lost}/rank0/stderr.log"
 
 
 def test_json_holds_the_runs_that_do_not_count(run: Run, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def test_failed_runs_of_b_are_no_faster_ones_and_fail_the_gate(
     assert isinstance(found.step.range, Unknown)
     assert len(found.failures(0.02)) == 3
     assert len(found.faults[1]) == 3
+    assert "3 of 3 runs of B not counted" in repr(found)
 
 
 def test_one_failed_run_of_b_fails_the_gate_and_the_others_are_compared(make: Make) -> None:

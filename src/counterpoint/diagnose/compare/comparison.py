@@ -15,7 +15,7 @@ import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown, UsageError, as_html, shorten_names
 from counterpoint.core.frozen import frozen
-from counterpoint.core.printable import some
+from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose.attribution import PHASES
 from counterpoint.diagnose.compare.collective_changes import CollectiveChange, networks_of
 from counterpoint.diagnose.compare.compared_op import items_of
@@ -117,7 +117,12 @@ class Comparison:
             if isinstance(step, Unknown)
             else f"step {step.a_s * 1e3:,.2f} and {step.b_s * 1e3:,.2f} ms ({step.change:+.1%})"
         )
-        return f"<Comparison of {shorten_names((self.a.name, self.b.name))}: {result}>"
+        failed = "".join(
+            f"; {len(faults)} of {counted_noun(runs, 'run')} of {name} not counted"
+            for name, faults, runs in zip("AB", self.faults, self.runs, strict=True)
+            if faults
+        )
+        return f"<Comparison of {shorten_names((self.a.name, self.b.name))}: {result}{failed}>"
 
     def _repr_html_(self) -> str | None:
         return as_html(self)
@@ -225,7 +230,12 @@ def _undecided(
         if isinstance(step, StepChange) and all(side.fault is not None for side in sides):
             why = Unknown(f"no run of {name} counts: {sides[0].fault}")
             return replace(
-                step, range=why, of_steps=why, surely_above=None, verdict=StepVerdict.OPEN
+                step,
+                range=why,
+                of_steps=why,
+                assumed=False,
+                surely_above=None,
+                verdict=StepVerdict.OPEN,
             )
     return step
 

@@ -143,7 +143,10 @@ def step_change(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> StepChange | Un
         ),
         how=how,
         runs_differ=0.0 if Basis.MEASURED not in kinds else _runs_differ(a, b, logs),
-        assumed=alone and kinds == {Basis.MEASURED} and a[0].each_s != b[0].each_s,
+        assumed=alone
+        and kinds == {Basis.MEASURED}
+        and isinstance(interval, Range)
+        and a[0].each_s != b[0].each_s,
         surely_above=surely,
         order=order,
     )

@@ -53,6 +53,8 @@ from counterpoint.timeline import Timeline
 _MS: Final = 1e3
 _NOTES: Final = 6
 _RUNS: Final = 3
+_OPEN: Final = (StepVerdict.OPEN, StepVerdict.WITHIN)
+"""Verdicts that runs of both sides would change."""
 _SMALL_LOSS: Final = 1e-4
 _MANY: Final = 2.0  # from here on a multiple is clearer than a percentage
 _OF: Final = {
@@ -275,7 +277,7 @@ def next_after_compare(found: Comparison) -> str:
     if slower.timeline is not None:
         return shlex.join(["counterpoint", "explain", slower.name])
     again = repeated_command(found)
-    if again is not None and not isinstance(step, Unknown) and step.verdict is StepVerdict.OPEN:
+    if again is not None and isinstance(step, StepChange) and step.verdict in _OPEN:
         return again
     if slower.run is None:
         return _listed(slower)
