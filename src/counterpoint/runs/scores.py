@@ -24,6 +24,7 @@ __all__ = [
     "Score",
     "assumed_noise",
     "disturbances",
+    "median_error",
     "profiled_steps",
     "score",
     "score_of_steps",
@@ -231,6 +232,15 @@ def spread(steps: Sequence[float]) -> float:
     scatter = _TO_SPREAD * median(abs(value - middle) for value in logs)
     blocks = [median(block) for block in _blocks(logs)]
     return max(scatter, stdev(blocks) if len(blocks) > 1 else 0.0)
+
+
+def median_error(steps: Sequence[float]) -> float:
+    """Return sigma of the median of a run's steps, as a share: by the medians of long blocks.
+
+    Steps that change between two paces have no sure median, however near two runs' medians are.
+    """
+    blocks = [median(block) for block in _blocks([math.log(value) for value in steps])]
+    return stdev(blocks) / math.sqrt(len(blocks)) if len(blocks) > 1 else 0.0
 
 
 def _blocks(steps: Sequence[float]) -> list[Sequence[float]]:

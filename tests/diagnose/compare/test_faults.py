@@ -155,3 +155,13 @@ def test_losses_that_differ_no_more_than_those_of_a_are_alike(tmp_path: Path) ->
 
 def test_without_losses_nothing_is_said_of_them(make: Make) -> None:
     assert isinstance(compared(make("a", 0.01), make("b", 0.01)).losses, Unknown)
+
+
+def test_a_run_whose_lines_came_together_says_so_and_is_not_counted_as_timed(make: Make) -> None:
+    a = make("a", 0.01)
+    log = a[0] / "rank0" / "agent" / "steps-log.jsonl"
+    lines = [f'{{"source": "log", "start_s": {step // 9}.0, "step": {step}}}' for step in range(45)]
+    log.write_text("\n".join(lines))
+    found = compared(a, make("b", 0.01))
+    assert (found.runs, found.timed) == ((3, 3), (2, 3))
+    assert f"{a[0]}: no step time: many lines came together" in " ".join(found.notes)

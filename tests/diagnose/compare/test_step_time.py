@@ -201,3 +201,11 @@ def test_predictions_for_other_targets_have_no_range_where_theirs_are_not_known(
     found = changed([predicted_for("8xH100", 1.0)], [predicted_for("8xA100", 2.0)])
     assert isinstance(found.range, Unknown)
     assert found.verdict is StepVerdict.OPEN
+
+
+def test_medians_that_agree_by_chance_are_not_surer_than_the_steps_they_are_of() -> None:
+    two_paces = [1.0] * 12 + [1.4] * 12
+    a = [run(*two_paces, 1.0), run(*two_paces[::-1], 1.0)]
+    b = [run(*two_paces, 1.4), run(*two_paces[::-1], 1.4)]
+    assert changed(a, b).verdict is StepVerdict.OPEN
+    assert changed([scaled(1.0), scaled(1.0)], [scaled(1.4)] * 2).verdict is StepVerdict.SLOWER

@@ -30,7 +30,7 @@ from counterpoint.diagnose.selection import (
 )
 from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.diagnose.step_programs import main_programs, programs_in_step
-from counterpoint.runs import Run, is_run, read_run
+from counterpoint.runs import BURSTS, Run, is_run, read_run
 from counterpoint.runs.scores import score_of_steps
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Progress, Timeline
@@ -104,6 +104,8 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
             it and replace(it, started=run.started.timestamp()) for it in (times, profiled)
         )
     untimed = f"{run.path}: no step time: neither the Run nor its profile has enough steps"
+    if any(rank.steps_in_bursts for rank in run.ranks):
+        untimed = f"{run.path}: no step time: {BURSTS}"
     if timeline is not None and not timeline.devices:
         missing.append(f"{run.path}: no device activity in its profile")
         timeline = None

@@ -26,6 +26,7 @@ from counterpoint.runs.scores import (
     NEGLIGIBLE_CHANGE,
     RUN_TO_RUN_NOISE,
     assumed_noise,
+    median_error,
     student_t,
 )
 
@@ -124,7 +125,8 @@ def step_change(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> StepChange | Un
         interval, steps, how = _predicted(a, b, moved)
     elif not alone:
         order = order_of([times.started for times in a], [times.started for times in b])
-        interval, surely, how = _of_runs(logs[0], logs[1], order)
+        errors = [median_error(times.each_s) for times in (*a, *b)]
+        interval, surely, how = _of_runs(logs[0], logs[1], order, errors)
         steps: Range | Unknown = Unknown("not used: several runs are compared")
     else:
         interval, steps, how = _of_steps(a[0], b[0], moved)
@@ -210,10 +212,14 @@ def _one_target(a: Sequence[RunSteps], b: Sequence[RunSteps]) -> bool:
 
 
 def _of_runs(
-    a: Sequence[float], b: Sequence[float], order: RunOrder | None
+    a: Sequence[float], b: Sequence[float], order: RunOrder | None, errors: Sequence[float]
 ) -> tuple[Range, float, str]:
-    """Return the range, what the change surely exceeds, and how both were found."""
+    """Return the range, what the change surely exceeds, and how both were found.
+
+    Few medians may agree by chance, so they are never taken to differ less than their own errors.
+    """
     moved, spread, freedom = _spread_of(a, b)
+    spread = max(spread, math.sqrt(fmean(error**2 for error in errors)))
     error = spread * math.sqrt(1 / len(a) + 1 / len(b))
     how = f"95%, by Student's t on the logarithms of the medians of {len(a)} and {len(b)} runs"
     drift = 0.0
