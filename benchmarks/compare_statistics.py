@@ -143,7 +143,7 @@ def of_single_runs(sigma: float, pairs: int, seed: int) -> list[str]:
     rng = np.random.default_rng((seed, round(sigma * 1e5)))
     equal = [judged(machine, "AB", 0.0, rng) for _ in range(pairs)]
     return [
-        f"{sigma:.1%}",
+        f"{sigma:.2%}",
         share([it.fails(0.0) for it in equal]),
         share([it.fails(0.02) for it in equal]),
         share([it.called for it in equal]),
