@@ -50,11 +50,13 @@ class _Bench:
 
     noise: Allocation
     gains: Sequence[float]
+    seed: int
     taken: int = 0
     seen: list[Observation] = field(default_factory=list[Observation])
 
-    def row(self, order: Sequence[str], row: int) -> None:
-        for name in order:
+    def row(self, arms: Sequence[str], row: int) -> None:
+        """Run the base and these arms, in the order of `tune`."""
+        for name in row_order(arms, row, self.seed):
             steps = self.steps(name)
             self.seen.append(Observation(name, row, float(np.median(steps))))
 
@@ -76,12 +78,12 @@ def study(
     raced = _race(first, rule)
     finalist = _finalist(raced, rule)
     rows = _rows_due(first, raced, finalist, rule, confirm_rows)
-    second = _Bench(allocation(machine, rows * 2, rng), gains)
+    second = _Bench(allocation(machine, rows * 2, rng), gains, int(rng.integers(2**32)))
     final = None
     if finalist is not None:
         for row in range(rows):
-            second.row(row_order([finalist], row), row)
-        final = confirmed(second.seen, rule)[0]
+            second.row([finalist], row)
+        final = confirmed(second.seen, rule, noise_of=first.seen)[0]
     won = final is not None and final.verdict is ArmVerdict.FASTER
     return Outcome(
         claimed=finalist if won else None,
@@ -95,8 +97,9 @@ def study(
 def _first(
     machine: Machine, gains: Sequence[float], rule: DecisionRule, rng: np.random.Generator
 ) -> _Bench:
-    bench = _Bench(allocation(machine, 1 + rule.cap * (len(gains) + 1), rng), gains)
-    bench.row([BASE], 0)  # with the row's own base: the pair that tells of noise
+    runs = 1 + rule.cap * (len(gains) + 1)
+    bench = _Bench(allocation(machine, runs, rng), gains, int(rng.integers(2**32)))
+    bench.row([], 0)  # with the row's own base: the pair that tells of noise
     return bench
 
 
@@ -107,7 +110,7 @@ def _race(bench: _Bench, rule: DecisionRule) -> dict[str, GainEstimate]:
     done = 0
     for look in looks(rule):
         for row in range(done, look):
-            bench.row(row_order(left, row), row)
+            bench.row(left, row)
         done = look
         found = {it.arm: it for it in estimates(bench.seen, rule)}
         said.update({it: found[it] for it in left})
@@ -154,7 +157,7 @@ def full_rows(
     names = [str(number + 1) for number in range(len(gains))]
     steps: dict[str, list[Floats]] = {BASE: [], **{it: [] for it in names}}
     for row in range(ROWS):
-        for name in row_order(names, row):
+        for name in row_order(names, row, bench.seed):
             steps[name].append(np.log(bench.steps(name)))
     return np.stack([np.stack(it) for it in steps.values()])
 

@@ -91,11 +91,15 @@ def test_the_base_runs_twice_before_anything_else() -> None:
     assert next_move(made.study, PLAN) == RunTrial("a", Purpose.SCREEN, 1, 1)
 
 
-def test_rows_are_mirrored() -> None:
-    race = Race(Made(A, B, C), PLAN, gains={"a": 0.02})
-    race.run()
-    screened = rows_for(race, Purpose.SCREEN)
-    assert screened[:2] == [["c", "b", "a", BASE], [BASE, "a", "b", "c"]]
+def test_rows_have_orders_of_their_own_which_the_seed_makes() -> None:
+    def orders(seed: int) -> list[list[str]]:
+        race = Race(Made(A, B, C), StudyPlan(seed=seed), gains={"a": 0.02})
+        race.run()
+        return list(race.rows.values())
+
+    assert orders(1) == orders(1)
+    assert len(set(map(tuple, orders(1)))) > 3
+    assert orders(1)[1:] != orders(2)[1:]
 
 
 def test_a_faster_arm_is_found_and_confirmed_in_a_fresh_allocation() -> None:
@@ -293,8 +297,10 @@ def test_blameless_failures_are_made_again_then_elsewhere_then_not_for_now() -> 
     assert next_move(made.study, PLAN) == OpenAllocation(2, fresh=False)
     made.opened()
     for _ in range(PLAN.retries + 1):
-        assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.SCREEN, 2, 2)
-        made.ran(BASE, report(failure=TrialFailure.PREEMPTED), Purpose.SCREEN, 2)
+        move = next_move(made.study, PLAN)
+        assert isinstance(move, RunTrial)
+        assert move == RunTrial(move.arm, Purpose.SCREEN, 2, 2)
+        made.ran(move.arm, report(failure=TrialFailure.PREEMPTED), Purpose.SCREEN, 2)
     end = next_move(made.study, PLAN)
     assert isinstance(end, Pause)
     assert "preempted" in end.why
@@ -470,7 +476,6 @@ def test_the_winner_is_taken_apart_if_asked() -> None:
     rows = rows_for(race, Purpose.ABLATE)
     assert len(rows) == 4
     assert all(set(it) == {"both", "both-without-x", "both-without-y"} for it in rows)
-    assert rows[0] == rows[1][::-1]
 
 
 def test_without_a_confirmation_the_race_decides() -> None:
@@ -490,6 +495,8 @@ def test_the_next_best_is_confirmed_where_the_best_fails_there() -> None:
     made.ran("one", report(failure=TrialFailure.OUT_OF_MEMORY), Purpose.CONFIRM, 3)
     assert isinstance(next_move(made.study, plan), Drop)
     made.dropped("one", "out of memory")
+    assert next_move(made.study, plan) == RunTrial(BASE, Purpose.CONFIRM, 3, 2)
+    made.ran(BASE, report(1.0), Purpose.CONFIRM, 3)
     assert next_move(made.study, plan) == RunTrial("other", Purpose.CONFIRM, 3, 2)
 
 
@@ -605,7 +612,7 @@ def test_who_comes_back_and_is_no_better_changes_nothing() -> None:
     told = conclude(race.study, race.plan)
     assert told.winner is not None
     assert told.winner.name == "a"
-    assert {it.arm.name: it.status for it in told.rows}["b"] == "no effect"
+    assert {it.arm.name: it.status for it in told.rows}["b"] in ("no effect", "can't win")
     assert len(rows_for(race, Purpose.CONFIRM)) == confirmed
 
 

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from counterpoint.tune.arm import BASE, Acts
+from counterpoint.tune.arm import Acts
 from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.race.budget import ONE_ARM
 from counterpoint.tune.race.drop_rules import rows_to_next_look
@@ -132,12 +132,10 @@ def check_allocations(race: Race) -> None:
 
 
 def check_order(race: Race) -> None:
-    """Every second row goes backwards, whoever is in it."""
+    """Each row has the order of its seed, whoever is in it."""
     for number, row in race.rows.items():
         ran = tuple(dict.fromkeys(row))
-        arms = [it.name for it in race.study.arms if it.name in ran and it.name != BASE]
-        arms.sort(key=lambda it: "-without-" in it)  # a winner stands before its parts
-        assert ran == tuple(it for it in row_order(arms, number) if it in ran)
+        assert ran == tuple(it for it in row_order(ran, number, race.plan.seed) if it in ran)
 
 
 @pytest.mark.parametrize("seed", range(0, RACES, 4))

@@ -97,14 +97,14 @@ def _missing(state: RaceState, row: RaceRow) -> tuple[str, ...]:
     else:
         roster = state.at(row.number).race_roster
     present = [name for name in roster if state.study.entered[name] <= row.before]
-    missing = [name for name in _ordered(present, row.number) if not row.counted(name)]
+    missing = [name for name in _ordered(state, present, row.number) if not row.counted(name)]
     excused = state.study.excused
     late = {it.started.arm for it in row.trials if it.started.number in excused} - {BASE}
     return tuple(sorted(missing, key=lambda name: name in late))
 
 
-def _ordered(roster: Sequence[str], row: int) -> tuple[str, ...]:
-    return tuple(name for name in row_order(roster, row) if name in roster)
+def _ordered(state: RaceState, roster: Sequence[str], row: int) -> tuple[str, ...]:
+    return tuple(name for name in row_order(roster, row, state.plan.seed) if name in roster)
 
 
 def _noise(state: RaceState) -> Move | None:
@@ -210,7 +210,7 @@ def _begin(
     if (move := _profile(state, roster)) is not None:
         return move
     number = max((row.number for row in state.rows), default=-1) + 1
-    return _trial(state, _ordered(roster, number)[0], purpose, number)
+    return _trial(state, _ordered(state, roster, number)[0], purpose, number)
 
 
 def _profile(state: RaceState, roster: Sequence[str]) -> Move | None:

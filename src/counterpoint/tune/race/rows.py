@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Final
@@ -87,11 +88,16 @@ class Rows:
         return any(row.purpose is Purpose.NOISE and row.counted(BASE) > 1 for row in self)
 
 
-def row_order(arms: Sequence[str], row: int) -> tuple[str, ...]:
-    """Return the base, then the arms; every second row in reverse.
+def row_order(arms: Sequence[str], row: int, seed: int) -> tuple[str, ...]:
+    """Return the base and the arms in the random order of this row.
 
-    For one arm two rows are ABBA. For several they are a palindrome: each arm is as far from the
-    base before it in one row as it is after it in the next, so a steady drift cancels.
+    Any fixed order is a rhythm, and the arm that shares it with a load of the machine looks faster
+    or slower than it is. The order follows from the plan's seed, which the journal has, so that a
+    study that is continued runs as it would have run. An arm that leaves does not change the order
+    of the others.
     """
-    forwards = (BASE, *(arm for arm in arms if arm != BASE))
-    return forwards[::-1] if row % 2 else forwards
+
+    def place(name: str) -> float:
+        return random.Random(f"{seed} {row} {name}").random()  # noqa: S311  nothing secret
+
+    return tuple(sorted({BASE, *arms}, key=place))

@@ -117,13 +117,15 @@ class RaceState:
 
     @cached_property
     def confirmed(self) -> Mapping[str, GainEstimate]:
-        """Estimates from the fresh runs alone, without any run of the race.
+        """Estimates from the fresh runs alone; of the race, only the noise of its runs is used.
 
         A user who asks for more of them after a verdict looks twice, so the looks share the rate.
         """
         rate = (1 - self.plan.rule.confidence) / max(map(self.looks, self.fresh_starts), default=1)
         rule = replace(self.plan.rule, confidence=1 - rate)
-        return _estimated_once(self.rows.observations(CONFIRM), rule, BASE)
+        first = min(self.fresh_starts.values(), default=None)
+        raced = () if first is None else self.at(first).rows.observations(RACE)
+        return _estimated_once(self.rows.observations(CONFIRM), rule, BASE, raced)
 
     def looks(self, name: str) -> int:
         """Return how often an arm's fresh runs were judged: now, and before each continuation."""
@@ -416,11 +418,14 @@ def _by_arm(estimates: Iterable[GainEstimate]) -> dict[str, GainEstimate]:
 
 
 def _estimated_once(
-    found: tuple[Observation, ...], rule: DecisionRule, base: str
+    found: tuple[Observation, ...],
+    rule: DecisionRule,
+    base: str,
+    noise_of: tuple[Observation, ...] = (),
 ) -> dict[str, GainEstimate]:
     from counterpoint.tune.statistics.fit import confirmed
 
-    return _by_arm(confirmed(found, rule, base)) if _are_compared(found, base) else {}
+    return _by_arm(confirmed(found, rule, base, noise_of)) if _are_compared(found, base) else {}
 
 
 def _are_compared(found: tuple[Observation, ...], base: str) -> bool:

@@ -45,7 +45,7 @@ def _drift(fit: Blocks) -> tuple[str, ...]:
         return ()
     word = "slower" if over > 0 else "faster"
     note = f"the machine became {abs(over):.1%} {word} over {len(fit.rows)} rows"
-    return (f"{note}; arms and base alternate, so all are affected alike",)
+    return (f"{note}; each row runs the base and all arms, so all are affected alike",)
 
 
 def _outliers(fit: Blocks, observations: Sequence[Observation]) -> tuple[str, ...]:

@@ -82,6 +82,7 @@ class Blocks:
     inverse: Floats
     residuals: Floats
     leverages: Floats
+    squares: float  # of the residuals, and of those of other fits: `with_noise_of`
     freedom: int
 
     @property
@@ -89,7 +90,13 @@ class Blocks:
         """The variance of the noise of one run, estimated from all runs."""
         if self.freedom < 1:
             return Unknown("no run was repeated, so the noise is unknown")
-        return max(float(self.residuals @ self.residuals) / self.freedom, _LEAST**2)
+        return max(self.squares / self.freedom, _LEAST**2)
+
+    def with_noise_of(self, other: Blocks) -> Blocks:
+        """Return the same effects, with noise that is estimated from the runs of both."""
+        return replace(
+            self, squares=self.squares + other.squares, freedom=self.freedom + other.freedom
+        )
 
     def contrast(self, arm: str, base: str) -> Contrast | Unknown:
         """Compare the arm with the base, in the rows in which both ran.
@@ -155,6 +162,7 @@ def blocks(observations: Sequence[Observation]) -> Blocks:
     row_effects = means.sum(axis=1) / in_row - shares @ effects
     apart = np.eye(len(arms))[which] - shares[at]
     leverages = 1 / in_row[at] + np.einsum("ij,jk,ik->i", apart, inverse, apart)
+    residuals = logs - row_effects[at] - effects[which]
     return Blocks(
         arms=arms,
         rows=rows,
@@ -163,22 +171,30 @@ def blocks(observations: Sequence[Observation]) -> Blocks:
         effects=effects,
         row_effects=row_effects,
         inverse=inverse,
-        residuals=logs - row_effects[at] - effects[which],
+        residuals=residuals,
         leverages=leverages / counts[at, which],
+        squares=float(residuals @ residuals),
         freedom=len(observations) - len(rows) - int(used.sum()),
     )
 
 
 def estimates(
-    observations: Sequence[Observation], rule: DecisionRule, base: str = BASE
+    observations: Sequence[Observation],
+    rule: DecisionRule,
+    base: str = BASE,
+    noise_of: Sequence[Observation] = (),
 ) -> tuple[GainEstimate, ...]:
     """Compare each arm with the base, in the order of first appearance.
+
+    `noise_of` are other runs of the same machine, which show its noise and nothing else.
 
     If the range is Unknown, so are the values that depend on it: the gain is NaN if the arm has no
     row in common with the base. Dropped arms are included: their runs show the noise, and they
     share the rate of false positives.
     """
     fit = blocks(observations)
+    if noise_of:
+        fit = fit.with_noise_of(blocks(noise_of))
     arms = [arm for arm in fit.arms if arm != base]
     contrasts = [fit.contrast(arm, base) for arm in arms]
     pairs = [fit.pairs(arm, base) for arm in arms]
@@ -223,15 +239,23 @@ def estimates(
 
 
 def confirmed(
-    observations: Sequence[Observation], rule: DecisionRule, base: str = BASE
+    observations: Sequence[Observation],
+    rule: DecisionRule,
+    base: str = BASE,
+    noise_of: Sequence[Observation] = (),
 ) -> tuple[GainEstimate, ...]:
     """Estimate the finalists from the rows of a fresh allocation alone: the claim of the study.
 
     Finalists were selected partly by luck; these rows are independent of it. There is one look, so
     the whole rate is spent on it, shared among finalists only. All are decided.
+
+    How much identical runs differ was seen in the race, too (`noise_of`), and four rows alone say
+    little about it. They may even all be wrong by the same amount, as under a load that comes every
+    second trial if chance puts the base first in each: they then seem to have no noise at all.
     """
     finalists = len({run.arm for run in observations} - {base})
-    return estimates(observations, replace(rule, looks=(), cap=1, arms=max(finalists, 1)), base)
+    once = replace(rule, looks=(), cap=1, arms=max(finalists, 1))
+    return estimates(observations, once, base, noise_of)
 
 
 def noise(
