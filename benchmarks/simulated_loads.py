@@ -6,14 +6,15 @@ but for the carry-over, which is what a run inherits from the arm that ran befor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.floating[Any]]
 Draw: TypeAlias = Callable[[int, np.random.Generator], Floats]
 PERIODS: Final = range(2, 10)
 
@@ -44,7 +45,7 @@ def _wandering(sigma: float, correlation: float) -> Draw:
         found = np.empty(trials)
         found[0] = rng.normal(0, sigma)
         for at in range(1, trials):
-            fresh = rng.normal(0, sigma * np.sqrt(1 - correlation**2))
+            fresh = rng.normal(0, sigma * math.sqrt(1 - correlation**2))
             found[at] = correlation * found[at - 1] + fresh
         return found
 

@@ -13,6 +13,7 @@ from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.race.moves import Drop, Finish
+from counterpoint.tune.race.race import next_move
 from counterpoint.tune.statistics.estimate import ArmVerdict, DecisionRule, estimate_text
 from counterpoint.tune.study.records import (
     Ablated,
@@ -87,6 +88,47 @@ def test_no_effect_is_a_result() -> None:
     assert not said.confirmed
     assert said.sentence.startswith("no effect: 3 settings")
     assert {it.status for it in said.rows} == {"base", "no effect"}
+
+
+def four_good_rows() -> Made:
+    """An arm that is a third faster, in rows without a doubt."""
+    made = Made(arm("a")).entered(arm("a")).noise()
+    for number in (1, 2, 3, 4):
+        made.row(Purpose.SCREEN, number, {BASE: 1.0 + number / 500, "a": 0.67})
+    return made
+
+
+def a_base_that_fails_at_last() -> Conclusion:
+    """After the race, when the base was timed six times."""
+    made = four_good_rows()
+    for _ in range(3):
+        made.ran(BASE, report(failure=TrialFailure.UNSTEADY), Purpose.RACE, 5)
+    move = next_move(made.study, PLAN)
+    assert isinstance(move, Finish)
+    made.add(StudyEnded(why=move.why, at=AT))
+    return conclude(made.study, PLAN)
+
+
+def test_a_base_that_fails_at_last_leaves_what_was_measured() -> None:
+    said = a_base_that_fails_at_last()
+    assert said.sentence.startswith("+33.")
+    assert "nothing could be measured" not in said.sentence
+    assert "the study ended early: the base itself fails: unsteady" in said.sentence
+    assert said.winner is not None
+
+
+def an_arm_that_fails_at_last() -> Conclusion:
+    """It was far ahead when it could no longer be timed."""
+    made = four_good_rows().dropped("a", str(TrialFailure.UNSTEADY), "planted unsteady (3 times)")
+    made.add(StudyEnded(why="no arm is left", at=AT))
+    return conclude(made.study, PLAN)
+
+
+def test_an_arm_that_fails_at_last_is_no_missing_gain() -> None:
+    said = an_arm_that_fails_at_last()
+    assert said.winner is None
+    assert said.sentence.startswith("not decided: a saved +33.")
+    assert "its later runs failed (unsteady)" in said.sentence
 
 
 def the_same_program() -> Conclusion:
@@ -184,9 +226,11 @@ def test_fresh_runs_that_leave_it_open_say_how_many_more_would_decide() -> None:
     assert "+0.8% [-0.5%, +2.0%]" in said.sentence
     (rows,) = re.findall(r"`confirm_rows=(\d+)` continues", said.sentence)
     ended, plan = race.study, replace(race.plan, confirm_rows=int(rows))
-    assert int(rows) > 2 * 4
+    had = said.rows[1].confirmed or said.rows[0].confirmed
+    assert had is not None
+    assert int(rows) > 2 * had.rows
     limited = replace(PLAN, budget=Budget(trials=len(ended.trials) + 3))
-    budget = len(ended.trials) + 2 * (int(rows) - 4)
+    budget = len(ended.trials) + 2 * (int(rows) - had.rows)
     assert f" `budget='{budget} trials'` continues" in conclude(ended, limited).sentence
     race.made.resumed()
     race.plan = plan
@@ -661,6 +705,8 @@ def test_how_conclusions_read(golden: Golden) -> None:
         "the same program": the_same_program(),
         "failures": failures(),
         "a base that fails": a_base_that_fails(),
+        "a base that fails at last": a_base_that_fails_at_last(),
+        "an arm that fails at last": an_arm_that_fails_at_last(),
         "without confirmation": without_confirmation(),
         "without room for a confirmation": without_room(),
         "luck": luck(),

@@ -26,6 +26,7 @@ from counterpoint.tune.race.moves import (
     RunTrial,
 )
 from counterpoint.tune.race.race import next_move
+from counterpoint.tune.race.rows import row_order
 from counterpoint.tune.race.state import RaceState
 from counterpoint.tune.statistics.estimate import DecisionRule
 from counterpoint.tune.study.records import ArmEntered, CandidateSeen, StudyEnded
@@ -230,6 +231,29 @@ def test_two_such_trials_with_timed_ones_between_drop_no_arm(failure: TrialFailu
     assert made.study.charged == 6
 
 
+def timed_six_times() -> Made:
+    made = Made(A).entered(A).noise()
+    for row in (1, 2, 3, 4):
+        made.row(Purpose.SCREEN, row, {BASE: 1.0 + row / 1000, "a": 0.9})
+    return made
+
+
+@pytest.mark.parametrize("failure", LATE)
+@pytest.mark.parametrize("name", [BASE, "a"])
+def test_two_failures_among_many_timed_runs_are_chance_and_three_in_a_row_are_none(
+    failure: TrialFailure, name: str
+) -> None:
+    made = timed_six_times()
+    charged = made.study.charged
+    for _ in range(2):
+        made.ran(name, report(failure=failure), Purpose.RACE, 6)
+        assert fault(RaceState(made.study, PLAN)) is None
+    assert made.study.charged == charged
+    made.ran(name, report(failure=failure), Purpose.RACE, 6)
+    said = fault(RaceState(made.study, PLAN))
+    assert isinstance(said, Finish if name == BASE else Drop)
+
+
 def test_a_base_that_was_timed_before_may_have_met_a_busy_machine() -> None:
     made = Made(A).entered(A).noise()
     for _ in range(2):
@@ -321,9 +345,9 @@ def test_a_row_is_begun_anew_where_its_allocation_is_gone() -> None:
     made.ran("b", report(1.0), Purpose.SCREEN, 1).closed()
     assert next_move(made.study, PLAN) == OpenAllocation(2, fresh=False)
     made.opened()
-    assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.SCREEN, 2, 2)
-    made.row(Purpose.SCREEN, 2, {BASE: 1.0})
-    assert next_move(made.study, PLAN) == RunTrial("a", Purpose.SCREEN, 2, 2)
+    for name in row_order(["a", "b"], 2, PLAN.seed):
+        assert next_move(made.study, PLAN) == RunTrial(name, Purpose.SCREEN, 2, 2)
+        made.row(Purpose.SCREEN, 2, {name: 1.0})
 
 
 def test_the_noise_row_is_begun_anew_too() -> None:

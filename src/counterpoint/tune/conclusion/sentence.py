@@ -37,9 +37,10 @@ from counterpoint.tune.statistics.estimate import (
     rows_needed,
 )
 from counterpoint.tune.study.records import StudyEnded
-from counterpoint.tune.study.study import NO_BUDGET
+from counterpoint.tune.study.study import BASE_FAILS, NO_BUDGET
 from counterpoint.tune.trial.report import TrialFailure
 
+OTHER_NUMBERS = str(TrialFailure.OTHER_NUMBERS)
 FAILURES = frozenset(map(str, TrialFailure)) | {"no profile"}
 _SAME = frozenset({"no effect", "same program"})
 _UNTRIED = frozenset({NO_BUDGET, NOT_TRIED})
@@ -51,8 +52,16 @@ def measured_sentence(
 ) -> str:
     """Return the verdict of a study with trials."""
     ended = state.study.ended.why if state.study.ended is not None else ""
-    if "the base itself fails" in ended:
-        return f"nothing could be measured: {ended}"
+    if ended.startswith(BASE_FAILS):
+        if not any(estimate.rows for estimate in found.raced.values()):
+            return f"nothing could be measured: {ended}"
+        return f"{_of_the_arms(state, found, rows, noise)}; the study ended early: {ended}"
+    return _of_the_arms(state, found, rows, noise)
+
+
+def _of_the_arms(
+    state: RaceState, found: StudyResults, rows: tuple[ArmRow, ...], noise: RunNoise | None
+) -> str:
     others = [*_others(rows, found.winner or found.refuted), *_not_run(state, rows)]
     claim = found.claimed
     if found.winner is not None and claim is not None:
@@ -60,7 +69,27 @@ def measured_sentence(
         return "; ".join([f"{head} ({_how(state, found)})", *others])
     if found.refuted is not None:
         return "; ".join([_refuted(state, found, found.refuted, noise), *others])
+    if (lost := _faster_until_it_failed(rows)) is not None:
+        return "; ".join([_lost(lost), *_others(rows, lost.arm), *_not_run(state, rows)])
     return _without_a_winner(state, found, rows, noise)
+
+
+def _faster_until_it_failed(rows: tuple[ArmRow, ...]) -> ArmRow | None:
+    """Return the arm that was fastest before its runs failed, if any was faster than the base."""
+    lost = [
+        row
+        for row in _settings(rows)
+        if row.status in FAILURES - {OTHER_NUMBERS}
+        and row.raced is not None
+        and row.raced.verdict is ArmVerdict.FASTER
+    ]
+    return max(lost, key=lambda row: row.raced.gain if row.raced else 0.0, default=None)
+
+
+def _lost(row: ArmRow) -> str:
+    gain = estimate_text(row.raced) if row.raced is not None else ""
+    head = f"not decided: {changes_text(row.arm)} saved {gain} in the race"
+    return f"{head}, but its later runs failed ({row.status})"
 
 
 def _how(state: RaceState, found: StudyResults) -> str:
@@ -72,6 +101,8 @@ def _how(state: RaceState, found: StudyResults) -> str:
     why = "the budget had no room for fresh runs"
     if state.study.ended is None:
         why = "fresh runs are still to come"
+    elif state.study.ended.why.startswith(BASE_FAILS):
+        why = "the study ended before fresh runs"
     return f"faster in the race, not confirmed: {why}"
 
 

@@ -9,7 +9,7 @@ from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin
 from counterpoint.tune.executors.choose import executor_kind
 from counterpoint.tune.race.moves import CloseAllocation, Drop, Finish, Move, Pause
 from counterpoint.tune.race.state import SAME_PROGRAM, RaceState
-from counterpoint.tune.study.study import BASE_FAILS, Study, Trial
+from counterpoint.tune.study.study import BASE_FAILS, Study, Trial, is_no_chance
 from counterpoint.tune.trial.applied_settings import changed_settings, is_reported
 from counterpoint.tune.trial.loss_check import check_losses
 from counterpoint.tune.trial.measure import NONE_SEEN
@@ -64,18 +64,17 @@ def _base_fault(study: Study) -> Finish | None:
     at_once = failure.is_certain or (streak == len(trials) and failure not in _AGAIN)
     if streak < _CHANCES and not at_once:
         return None
+    timed = sum(trial.counts for trial in trials)
+    if failure.may_be_chance and not is_no_chance(streak, len(trials) - timed, timed):
+        return None
     detail = trials[-1].report.detail if trials[-1].report else ""
     why = f"{BASE_FAILS}: {failure}" + (f", {detail}" if detail else "")
     mend = _FIXES.get(failure, "" if "see " in detail else f"see {trials[-1].started.directory}")
     if failure is TrialFailure.NO_STEPS and not detail.startswith(NONE_SEEN):
         mend = "make it print each step immediately, or train longer"
-    if failure.may_be_chance and any(trial.counts for trial in trials):
+    if failure.may_be_chance and timed:
         mend = "it was timed before: the machine may be busy, so repeat the command when it is free"
     return Finish(f"{why}; {mend}" if mend else why)
-
-
-def _may_be_chance(trial: Trial) -> bool:
-    return trial.failure is not None and trial.failure.may_be_chance
 
 
 def _arm_faults(study: Study) -> Iterator[Drop]:
@@ -88,8 +87,8 @@ def _arm_faults(study: Study) -> Iterator[Drop]:
         certain = next(
             (trial for trial in bad if trial.failure is not None and trial.failure.is_certain), None
         )
-        # What may be chance had its other chance, which is not among these.
-        if certain is None and len(bad) + any(map(_may_be_chance, bad)) < _CHANCES:
+        # What may be chance had its other chances, which are not among these.
+        if certain is None and len(bad) + any(it.may_be_chance for it in bad) < _CHANCES:
             continue
         last = certain or bad[-1]
         detail = last.report.detail if last.report else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from functools import singledispatch
@@ -73,6 +74,19 @@ class Trial:
         profiled = self.started.purpose is Purpose.PROFILE
         return not (profiled and self.failure in NO_MATTER_WHEN_PROFILING)
 
+    @property
+    def may_be_chance(self) -> bool:
+        """True if it failed through what may be the arm's fault or a busy machine's."""
+        return self.failure is not None and self.may_blame_arm and self.failure.may_be_chance
+
+
+def is_no_chance(in_a_row: int, failed: int, timed: int) -> bool:
+    """Return whether trials that may fail by chance did so too often for that.
+
+    Three in a row are too many; two are, unless more trials were timed than failed.
+    """
+    return in_a_row > 2 or (in_a_row == 2 and failed >= timed)
+
 
 @frozen(kw_only=True)
 class Study:
@@ -142,20 +156,24 @@ class Study:
     def excused(self) -> frozenset[int]:
         """The numbers of trials that a busy machine may have kept from being timed.
 
-        An arm is excused once, until it is timed again. If the base can't be timed either, the
-        machine is the likely cause, so every arm gets another chance.
+        An arm is excused until it fails so in a row that chance no longer explains it. If the base
+        can't be timed either, the machine is the likely cause, so the rows of the others end.
         """
+        timed, failed, in_a_row = Counter[str](), Counter[str](), Counter[str]()
         numbers: set[int] = set()
-        warned: set[str] = set()
         for trial in self.trials:
             name = trial.started.arm
             if trial.counts:
-                warned.discard(name)
-            if trial.failure is None or not trial.may_blame_arm or not trial.failure.may_be_chance:
+                timed[name] += 1
+                in_a_row[name] = 0
+            if not trial.may_be_chance:
                 continue
-            if name not in warned:
+            if name == BASE:
+                in_a_row = Counter({BASE: in_a_row[BASE]})
+            failed[name] += 1
+            in_a_row[name] += 1
+            if not is_no_chance(in_a_row[name], failed[name], timed[name]):
                 numbers.add(trial.started.number)
-            warned = {name} if name == BASE else {*warned, name}
         return frozenset(numbers)
 
     @property
