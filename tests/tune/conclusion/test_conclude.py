@@ -635,16 +635,6 @@ def test_settings_by_hand_are_named_by_their_name() -> None:
     assert BASE_ARM.is_base
 
 
-@pytest.mark.parametrize(("seen", "told"), [(8, True), (19, False), (None, False)])
-def test_an_arm_that_ends_early_is_told(seen: int | None, *, told: bool) -> None:
-    made = Made(arm("early")).entered(arm("early")).opened()
-    for at in range(2):
-        made.ran(BASE, report(1.0, steps_seen=20), Purpose.SCREEN, at)
-        made.ran("early", report(1.0, steps_seen=seen), Purpose.SCREEN, at)
-    notes = conclude(made.study, PLAN).notes
-    assert any("early ran 8 steps" in it and " 20:" in it for it in notes) is told
-
-
 def test_an_arm_that_is_out_keeps_the_figures_with_which_it_went() -> None:
     race = Race(Made(*map(arm, "abc")), PLAN, gains={"a": -0.03, "b": 0.01}, noise=0.002, seed=2)
     said = concluded(race)
@@ -734,3 +724,38 @@ def written(said: Conclusion) -> str:
     return "".join(
         f"{line}\n" for line in (said.sentence, *rows, *(f"- {it}" for it in said.notes))
     )
+
+
+def with_losses(off: float, tolerance: float | None = None) -> Conclusion:
+    """A win of an arm whose losses are off by this share."""
+    made = Made(arm("a")).entered(arm("a")).opened()
+    for number in range(4):
+        losses = [3.0 - 0.01 * at for at in range(30)]
+        made.ran(BASE, report(1.0 + number / 900, losses=losses), Purpose.SCREEN, number)
+        told = report(0.9, losses=[it * (1 + off) for it in losses])
+        made.ran("a", told, Purpose.SCREEN, number)
+    made.add(StudyEnded(why="every arm is decided", at=AT))
+    return conclude(made.study, replace(PLAN, confirm_rows=0, loss_tolerance=tolerance))
+
+
+@pytest.mark.parametrize(
+    ("off", "tolerance", "note"),
+    [
+        (
+            0.0004,
+            None,
+            (
+                "the losses of a are up to 0.04% off the base's; 0.1% is allowed: the base's own runs"
+                " agree to the last digit, and rounding in another order may do this much"
+            ),
+        ),
+        (0.009, 0.02, "are up to 0.9% off the base's; 2.0% is allowed: by `loss_tolerance=`"),
+        (0.0, None, "the losses of a are those of the base to the last digit; 0.1% is allowed"),
+    ],
+)
+def test_the_tolerance_of_losses_is_always_stated(
+    off: float, tolerance: float | None, note: str
+) -> None:
+    said = with_losses(off, tolerance)
+    assert said.winner is not None
+    assert any(note in it for it in said.notes), said.notes

@@ -190,6 +190,37 @@ def test_an_uncertain_failure_gets_one_more_try(failure: TrialFailure) -> None:
     assert "a" not in once.drops
 
 
+def of_so_many_steps(
+    seen: int | None, seconds: float = 0.9, base: tuple[int, ...] = (20, 20)
+) -> Made:
+    made = Made(A).entered(A).opened()
+    for row, steps in enumerate(base):
+        made.ran(BASE, report(1.0, steps_seen=steps), Purpose.SCREEN, row)
+        made.ran("a", report(seconds, steps_seen=seen), Purpose.SCREEN, row)
+    return made
+
+
+def test_an_arm_that_ends_before_the_base_does_is_no_faster_program() -> None:
+    said = fault(RaceState(of_so_many_steps(8).study, PLAN))
+    assert isinstance(said, Drop)
+    assert (said.arm, said.kind) == ("a", "fewer steps")
+    assert said.why.startswith("it ran 8 steps, and the base 20: see runs/")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        of_so_many_steps(19),  # a line may be missed
+        of_so_many_steps(None),  # `steps=` ended it
+        of_so_many_steps(16, 1.25),  # both train for a fixed time
+        of_so_many_steps(17, base=(20, 18)),  # as the base's own runs
+    ],
+    ids=["one", "stopped", "fixed time", "base differs"],
+)
+def test_an_arm_that_trains_as_long_as_the_base_goes_on(made: Made) -> None:
+    assert fault(RaceState(made.study, PLAN)) is None
+
+
 LATE = [TrialFailure.NO_STEPS, TrialFailure.UNSTEADY, TrialFailure.TIMEOUT]
 
 

@@ -26,6 +26,7 @@ from counterpoint.tune.statistics.estimate import (
     estimate_text,
 )
 from counterpoint.tune.study.study import NO_BUDGET, Study
+from counterpoint.tune.trial.loss_check import check_losses, loss_text
 from counterpoint.tune.trial.report import TrialReport
 
 WITHOUT_PGLE = (
@@ -34,8 +35,6 @@ WITHOUT_PGLE = (
 )
 _CPU: Final = "cpu"  # as JAX calls it
 _NEAR_THE_LIMIT = 0.95
-_AS_FAR = 0.9
-"""Share of the base's steps: an arm may fall a bit short if the program trains for a fixed time."""
 
 
 def lacks_profile(arm: Arm) -> bool:
@@ -81,8 +80,7 @@ def caveats(state: RaceState, found: StudyResults, noise: RunNoise | None) -> tu
     notes = [
         *_remat(study, found),
         *_memory(study, found),
-        *_uncompared_losses(study),
-        *_fewer_steps(study),
+        *_losses(state, found),
         *_excused(study),
         *_noise(state.plan.rule.indifferent, noise),
         *_alarms(state),
@@ -148,25 +146,35 @@ def _memory(study: Study, found: StudyResults) -> Iterator[str]:
             return
 
 
-def _uncompared_losses(study: Study) -> Iterator[str]:
-    base = _reports(study, BASE)
-    if base and not any(report.losses and report.losses.values for report in base):
+def _losses(state: RaceState, found: StudyResults) -> Iterator[str]:
+    """Report how far losses are apart, and how far they may be: of the winner, or of the worst."""
+    study = state.study
+    reports = _reports(study, BASE)
+    base = [report.losses for report in reports if report.losses and report.losses.values]
+    if reports and not base:
         yield "the program prints no losses, so the results of the arms are not compared"
-
-
-def _fewer_steps(study: Study) -> Iterator[str]:
-    """Report arms that ended successfully but ran fewer steps than the base."""
-    base = [report.steps_seen for report in _reports(study, BASE) if report.steps_seen is not None]
     if not base:
         return
-    for arm in study.arms:
-        own = [
-            report.steps_seen
-            for report in _reports(study, arm.name)
-            if report.steps_seen is not None
-        ]
-        if not arm.is_base and own and min(own) < _AS_FAR * min(base):
-            yield f"{arm.name} ran {min(own)} steps, and the base {min(base)}: see its logs"
+    arms = [found.winner] if found.winner is not None else state.racers
+    checks = [
+        (arm.name, check_losses(base, report.losses, state.plan.loss_tolerance))
+        for arm in arms
+        for report in _reports(study, arm.name)
+    ]
+    unchecked = next((check.why for _, check in checks if check.kind == "unchecked"), None)
+    if unchecked is not None:
+        yield f"the losses of the arms are not compared: {unchecked}"
+        return
+    if not checks:
+        return
+    name, worst = max(checks, key=lambda pair: pair[1].deviation or 0.0)
+    apart = loss_text(worst.deviation or 0.0)
+    facts = (
+        f"the losses of {name} are up to {apart} off the base's"
+        if worst.deviation
+        else (f"the losses of {name} are those of the base to the last digit")
+    )
+    yield f"{facts}; {loss_text(worst.tolerance or 0.0)} is allowed: {worst.allowed_by}"
 
 
 def _excused(study: Study) -> Iterator[str]:

@@ -40,7 +40,7 @@ from counterpoint.tune.study.records import StudyEnded
 from counterpoint.tune.study.study import BASE_FAILS, NO_BUDGET
 from counterpoint.tune.trial.report import TrialFailure
 
-OTHER_NUMBERS = str(TrialFailure.OTHER_NUMBERS)
+_ANOTHER_PROGRAM = {str(TrialFailure.OTHER_NUMBERS), str(TrialFailure.FEWER_STEPS)}
 FAILURES = frozenset(map(str, TrialFailure)) | {"no profile"}
 _SAME = frozenset({"no effect", "same program"})
 _UNTRIED = frozenset({NO_BUDGET, NOT_TRIED})
@@ -79,7 +79,7 @@ def _faster_until_it_failed(rows: tuple[ArmRow, ...]) -> ArmRow | None:
     lost = [
         row
         for row in _settings(rows)
-        if row.status in FAILURES - {OTHER_NUMBERS}
+        if row.status in FAILURES - _ANOTHER_PROGRAM
         and row.raced is not None
         and row.raced.verdict is ArmVerdict.FASTER
     ]

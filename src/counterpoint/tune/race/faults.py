@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin
 from counterpoint.tune.executors.choose import executor_kind
 from counterpoint.tune.race.moves import CloseAllocation, Drop, Finish, Move, Pause
@@ -16,7 +17,10 @@ from counterpoint.tune.trial.measure import NONE_SEEN
 from counterpoint.tune.trial.report import Losses, Purpose, TrialFailure
 
 _SAME_OPTIONS: Final = "XLA compiles it to the base's program with the base's options"
-OTHER_NUMBERS: Final = "other numbers"
+_COUNTED_WRONG: Final = 1
+"""Steps by which a run may be short: its first or last line may be missed."""
+_AS_LONG: Final = 0.9
+"""Share of the base's time: what trains for a fixed time makes fewer steps if it is slower."""
 _CHANCES: Final = 2
 _AGAIN: Final = frozenset({TrialFailure.UNSTEADY, TrialFailure.HANG, TrialFailure.NO_STEPS})
 """Failures that may be chance even in the first run, or that a profile may resolve."""
@@ -42,6 +46,7 @@ def fault(state: RaceState) -> Move | None:
         _base_fault(study)
         or next(_arm_faults(study), None)
         or next(_other_numbers(study, state.plan.loss_tolerance), None)
+        or next(_fewer_steps(study), None)
         or next(_same_settings(study), None)
         or next(_equal_programs(state), None)
         or _node_faults(study, state.plan.retries)
@@ -106,7 +111,45 @@ def _other_numbers(study: Study, tolerance: float | None) -> Iterator[Drop]:
         for losses in _losses(study.trials_of(arm.name)):
             found = check_losses(base, losses, tolerance)
             if found.kind == "other":
-                yield Drop(arm.name, OTHER_NUMBERS, found.why)
+                yield Drop(arm.name, str(TrialFailure.OTHER_NUMBERS), found.why)
+
+
+def _fewer_steps(study: Study) -> Iterator[Drop]:
+    """Drop arms that ended well, but before the base does: that is no faster program.
+
+    What the base's own runs differ by is allowed.
+    """
+    base = _ends(study.trials_of(BASE))
+    if len(base) < _CHANCES:
+        return
+    counts = [end.steps for end in base]
+    fewest, most = min(counts), max(counts)
+    shortest_s = min(end.seconds for end in base)
+    for arm in study.arms:
+        if arm.is_base or arm.name in study.dropped:
+            continue
+        for end in _ends(study.trials_of(arm.name)):
+            short = end.steps < fewest - (most - fewest) - _COUNTED_WRONG
+            if short and end.seconds < _AS_LONG * shortest_s:
+                why = f"it ran {end.steps} steps, and the base {fewest}: see {end.directory}"
+                yield Drop(arm.name, str(TrialFailure.FEWER_STEPS), why)
+
+
+@frozen
+class _RunEnd:
+    """The steps of a run that ended by itself, and what they take at its pace."""
+
+    steps: int
+    seconds: float
+    directory: str
+
+
+def _ends(trials: tuple[Trial, ...]) -> tuple[_RunEnd, ...]:
+    return tuple(
+        _RunEnd(it.steps_seen, it.steps_seen * it.steady.median_s, trial.started.directory)
+        for trial in trials
+        if (it := trial.report) is not None and it.steady is not None and it.steps_seen is not None
+    )
 
 
 def _losses(trials: tuple[Trial, ...]) -> tuple[Losses, ...]:

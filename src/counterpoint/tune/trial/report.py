@@ -26,6 +26,7 @@ class TrialFailure(StrEnum):
     OUT_OF_MEMORY = "out of memory"
     NAN = "NaN"
     OTHER_NUMBERS = "other numbers"  # its losses are not the base's
+    FEWER_STEPS = "fewer steps"  # it ended by itself before the base does
     HANG = "hang"
     TIMEOUT = "timeout"
     CRASH = "crash"
