@@ -20,6 +20,7 @@ from counterpoint.flags import Settings
 from counterpoint.flags.probe import XLA_ABORTS
 from counterpoint.runs import layout
 from counterpoint.tune.executors.executor import GangEnd, GangEndKind
+from counterpoint.tune.executors.exit_report import exit_report, launcher_log
 from counterpoint.tune.trial.measure import measure
 from counterpoint.tune.trial.report import TrialFailure, TrialReport
 
@@ -201,6 +202,26 @@ def test_time_limits_and_hangs(tmp_path: Path) -> None:
     sleeps = steps(3, "import time; time.sleep(600)")
     assert run(tmp_path / "a", sleeps, timeout_s=1).failure is TrialFailure.TIMEOUT
     assert run(tmp_path / "b", sleeps, hang_after_s=1.5).failure is TrialFailure.HANG
+
+
+def test_what_made_no_step_in_time_may_have_been_compiling(tmp_path: Path) -> None:
+    told = run(tmp_path / "a", "import time; time.sleep(600)", timeout_s=1)
+    assert told.failure is TrialFailure.TIMEOUT
+    assert told.detail.startswith("it made no step within `timeout=`, so it may still have been")
+    late = run(tmp_path / "b", steps(9, "import time; time.sleep(600)"), timeout_s=3)
+    assert late.failure is TrialFailure.TIMEOUT
+    assert "compiling" not in late.detail
+
+
+def test_a_log_that_the_disk_had_no_room_for_is_no_program_without_steps(tmp_path: Path) -> None:
+    line = "counterpoint: stdout.log is incomplete: No space left on device"
+    assert run(tmp_path, "print('hello')").failure is TrialFailure.NO_STEPS
+    place = tmp_path / "run"
+    launcher_log(place).write_text(f"starting\n{line}\n")
+    ended = exit_report(place, 0)
+    assert launcher_log(place).exists()
+    told = measure(place, ended)
+    assert (told.failure, told.detail) == (TrialFailure.DISK_FULL, line)
 
 
 @pytest.mark.parametrize(

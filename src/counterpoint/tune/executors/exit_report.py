@@ -19,6 +19,7 @@ from counterpoint.runs import OutcomeKind, is_run, layout, read_run
 from counterpoint.tune.executors.executor import GangEnd, GangEndKind
 
 _TAIL: Final = 1 << 14
+NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded")
 _LINES: Final = 6
 _PATIENCE_S: Final = 90.0
 """Network file systems cache for up to a minute that a file does not exist."""
@@ -34,6 +35,8 @@ def launcher_log(directory: Path) -> Path:
 def exit_report(directory: Path, code: int) -> GangEnd:
     """Report the end of a gang that was not killed; its log is deleted after a success.
 
+    It is kept if the disk was full: a program may end well where its output could not be written.
+
     The Run records which rank was the first to fail, and so the relevant exit code; a launcher has
     only the codes of all, some of which are consequences of the first failure.
     """
@@ -48,7 +51,7 @@ def exit_report(directory: Path, code: int) -> GangEnd:
         detail = detail or last_words(log)
     elif outcome.kind not in (OutcomeKind.RUNNING, OutcomeKind.LOST):
         exit_code, detail = outcome.status, outcome.detail
-    if exit_code == 0 and code == 0:
+    if exit_code == 0 and code == 0 and no_space_line(log) is None:
         log.unlink(missing_ok=True)
     return GangEnd(
         kind=GangEndKind.EXITED, exit_code=exit_code or code, detail=detail if code else ""
@@ -63,6 +66,12 @@ def last_words(log: Path) -> str:
         return "\n".join(lines[-_LINES:])
     first, *more = lines[errors[-1] :]
     return "\n".join([first, *takewhile(lambda line: line.startswith("  "), more)])
+
+
+def no_space_line(log: Path) -> str | None:
+    """Return the last line in a log which says that the disk was full."""
+    lines = tail(log, _TAIL).splitlines()
+    return next((line.strip() for line in reversed(lines) if NO_SPACE.search(line)), None)
 
 
 def _first_code(log: Path) -> int | None:

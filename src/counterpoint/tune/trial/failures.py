@@ -13,11 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from counterpoint.capture.output import is_full
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.probe import XLA_ABORTS
 from counterpoint.runs import Outcome, OutcomeKind, Run
 from counterpoint.runs.outcomes import TIMED_OUT, outcome_of_ranks
 from counterpoint.tune.executors.executor import GangEnd, GangEndKind
+from counterpoint.tune.executors.exit_report import NO_SPACE, launcher_log, no_space_line
 from counterpoint.tune.trial.report import TrialFailure
 
 _XIDS: Final = "48|63|64|74|79|94|95|119|120"
@@ -87,9 +89,9 @@ _OF_RUN: Final[Mapping[OutcomeKind, TrialFailure]] = {
     OutcomeKind.DISK_FULL: TrialFailure.DISK_FULL,
     OutcomeKind.INTERRUPTED: TrialFailure.INTERRUPTED,
 }
+_LIMITS: Final = {OutcomeKind.TIMEOUT: "timeout", OutcomeKind.HANG: "hang_after"}
 _OPEN: Final = (OutcomeKind.RUNNING, OutcomeKind.LOST)
 _REFUSED_FLAGS: Final = re.compile(rf"{XLA_ABORTS}|\bunknown flags?\b", re.IGNORECASE)
-_NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded")
 _ERROR: Final = "error: "
 _SIGNALS: Final = 128
 _TAIL: Final = 1 << 18
@@ -109,7 +111,7 @@ def why_no_run(directory: Path, ended: GangEnd, damage: str) -> FailureCause:
     message = _what_and_why(ended.detail) or damage
     if ended.kind is not GangEndKind.EXITED:
         return FailureCause(_ended_from_outside(ended), message)
-    if _NO_SPACE.search(ended.detail):
+    if NO_SPACE.search(ended.detail):
         return FailureCause(TrialFailure.DISK_FULL, message)
     if _REFUSED_FLAGS.search(ended.detail):
         return FailureCause(TrialFailure.UNKNOWN_FLAG, message)
@@ -140,12 +142,26 @@ def _reported_cause(run: Run, ended: GangEnd, outcome: Outcome, *, lost_rank: bo
     place = _log_to_read(run, outcome)
     detail = f"{_in_words(outcome)}; see {place}"
     if outcome.kind in _OF_RUN:
+        limit = _LIMITS.get(outcome.kind)
+        if limit is not None and not any(rank.steps for rank in run.ranks):
+            compiles = f"it made no step within `{limit}=`, so it may still have been compiling"
+            detail = f"{compiles}; {detail}"
         return FailureCause(_OF_RUN[outcome.kind], detail)
     if line := _machine_line(run, lost_rank=lost_rank):
         return FailureCause(TrialFailure.NODE_FAULT, line)
     if outcome.kind is OutcomeKind.SIGNAL and ended.kind is GangEndKind.KILLED:
         return FailureCause(_ended_from_outside(ended), _what_and_why(ended.detail) or detail)
     return FailureCause(TrialFailure.CRASH, detail)
+
+
+def disk_full_line(run: Run) -> str | None:
+    """Return what says that the disk was too full for the run's output, if it was.
+
+    The program itself may have ended well, and its steps are missing all the same.
+    """
+    if (line := no_space_line(launcher_log(run.path))) is not None:
+        return line
+    return f"no space is left on the disk of {run.path}" if is_full(run.path) else None
 
 
 def _outcome_of_closed(run: Run) -> Outcome | None:

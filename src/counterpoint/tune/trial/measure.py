@@ -29,7 +29,7 @@ from counterpoint.runs.scores import disturbances, score, undisturbed
 from counterpoint.tune.executors.executor import GangEnd
 from counterpoint.tune.schedule_hash import schedule_hash
 from counterpoint.tune.trial.applied_settings import why_not_applied
-from counterpoint.tune.trial.failures import FailureCause, why_failed, why_no_run
+from counterpoint.tune.trial.failures import FailureCause, disk_full_line, why_failed, why_no_run
 from counterpoint.tune.trial.losses import read_losses
 from counterpoint.tune.trial.report import Losses, Steady, TrialFailure, TrialReport
 from counterpoint.tune.trial.steady import FEWEST, steady
@@ -165,14 +165,10 @@ def _steady_or_cause(
         return FailureCause(TrialFailure.NAN, f"{fact}; see {run.path}")
     times = step_times(run)
     if isinstance(times, Unknown):
-        return FailureCause(TrialFailure.NO_STEPS, f"{times.reason}; see {run.path}")
+        return _untimed(run, times.reason, few=True)
     found = steady(times.seconds, times.source)
     if isinstance(found, Unknown):
-        few = len(times.seconds) < FEWEST
-        return FailureCause(
-            TrialFailure.NO_STEPS if few else TrialFailure.UNSTEADY,
-            f"{found.reason}; see {run.path}",
-        )
+        return _untimed(run, found.reason, few=len(times.seconds) < FEWEST)
     return Steady(
         median_s=found.median_s,
         steps=found.steps,
@@ -181,6 +177,14 @@ def _steady_or_cause(
         source=found.source,
         notes=(*times.notes, *found.notes),
     )
+
+
+def _untimed(run: Run, reason: str, *, few: bool) -> FailureCause:
+    """Return why a run that ended well has no step time."""
+    if (full := disk_full_line(run)) is not None:
+        return FailureCause(TrialFailure.DISK_FULL, full)
+    failure = TrialFailure.NO_STEPS if few else TrialFailure.UNSTEADY
+    return FailureCause(failure, f"{reason}; see {run.path}")
 
 
 def _program(run: Run) -> tuple[Program | None, tuple[str, ...]]:
