@@ -344,18 +344,17 @@ def test_a_base_that_fails_once_later_is_tried_again() -> None:
 
 def test_blameless_failures_are_made_again_then_elsewhere_then_not_for_now() -> None:
     made = Made(A).entered(A).noise()
+    first = row_order("a", 1, PLAN.seed)[0]
     for _ in range(PLAN.retries + 1):
-        assert next_move(made.study, PLAN) == RunTrial("a", Purpose.SCREEN, 1, 1)
-        made.ran("a", report(failure=TrialFailure.NODE_FAULT), Purpose.SCREEN, 1)
+        assert next_move(made.study, PLAN) == RunTrial(first, Purpose.SCREEN, 1, 1)
+        made.ran(first, report(failure=TrialFailure.NODE_FAULT), Purpose.SCREEN, 1)
     assert next_move(made.study, PLAN) == CloseAllocation(1)
     made.closed()
     assert next_move(made.study, PLAN) == OpenAllocation(2, fresh=False)
     made.opened()
     for _ in range(PLAN.retries + 1):
-        move = next_move(made.study, PLAN)
-        assert isinstance(move, RunTrial)
-        assert move == RunTrial(move.arm, Purpose.SCREEN, 2, 2)
-        made.ran(move.arm, report(failure=TrialFailure.PREEMPTED), Purpose.SCREEN, 2)
+        assert next_move(made.study, PLAN) == RunTrial(first, Purpose.SCREEN, 1, 2)
+        made.ran(first, report(failure=TrialFailure.PREEMPTED), Purpose.SCREEN, 1)
     end = next_move(made.study, PLAN)
     assert isinstance(end, Pause)
     assert "preempted" in end.why
@@ -371,19 +370,48 @@ def test_what_a_user_stopped_is_made_again_as_often_as_it_takes(failure: TrialFa
         assert next_move(made.study, PLAN) == RunTrial("a", Purpose.SCREEN, 1, 1)
 
 
-def test_a_row_is_begun_anew_where_its_allocation_is_gone() -> None:
-    made = Made(A, B).entered(A, B).noise()
-    made.ran("b", report(1.0), Purpose.SCREEN, 1).closed()
+@pytest.mark.parametrize("cut_off", [True, False])
+def test_a_row_on_this_machine_goes_on_after_a_tuner_died(*, cut_off: bool) -> None:
+    made = Made(A, B, C).entered(A, B, C).noise()
+    first, second, *rest = row_order("abc", 1, PLAN.seed)
+    made.row(Purpose.SCREEN, 1, {first: 1.0})
+    if cut_off:
+        made.ran(second, report(failure=TrialFailure.INTERRUPTED), Purpose.SCREEN, 1)
+    made.closed()
     assert next_move(made.study, PLAN) == OpenAllocation(2, fresh=False)
     made.opened()
+    for name in (second, *rest):
+        assert next_move(made.study, PLAN) == RunTrial(name, Purpose.SCREEN, 1, 2)
+        made.row(Purpose.SCREEN, 1, {name: 1.0})
+    assert RaceState(made.study, PLAN).raced["a"].rows == 1
+
+
+def test_fresh_runs_go_on_apart_from_the_race() -> None:
+    made = Made(A).entered(A).noise()
+    for row in (1, 2):
+        made.row(Purpose.SCREEN, row, {BASE: 1.0 + row / 5000, "a": 0.9})
+    made.closed().opened()
+    first, second = row_order("a", 3, PLAN.seed)
+    made.row(Purpose.CONFIRM, 3, {first: 1.0}).closed()
+    assert next_move(made.study, PLAN) == OpenAllocation(3, fresh=True)
+    made.opened()
+    assert next_move(made.study, PLAN) == RunTrial(second, Purpose.CONFIRM, 3, 3)
+
+
+def test_a_row_is_begun_anew_where_its_nodes_are_gone() -> None:
+    made = Made(A, B).entered(A, B).opened("slurm")
+    made.row(Purpose.NOISE, 0, {BASE: 1.0}).row(Purpose.NOISE, 0, {BASE: 1.001})
+    made.ran("b", report(1.0), Purpose.SCREEN, 1).closed()
+    assert next_move(made.study, PLAN) == OpenAllocation(2, fresh=False)
+    made.opened("slurm")
     for name in row_order(["a", "b"], 2, PLAN.seed):
         assert next_move(made.study, PLAN) == RunTrial(name, Purpose.SCREEN, 2, 2)
         made.row(Purpose.SCREEN, 2, {name: 1.0})
 
 
 def test_the_noise_row_is_begun_anew_too() -> None:
-    made = Made(A).entered(A).opened()
-    made.ran(BASE, report(1.0), Purpose.NOISE, 0).closed().opened()
+    made = Made(A).entered(A).opened("slurm")
+    made.ran(BASE, report(1.0), Purpose.NOISE, 0).closed().opened("slurm")
     assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.NOISE, 1, 2)
     made.ran(BASE, report(1.0), Purpose.NOISE, 1)
     assert next_move(made.study, PLAN) == RunTrial(BASE, Purpose.NOISE, 1, 2)
@@ -495,6 +523,30 @@ def test_budget_of_hours_goes_by_the_median_trial() -> None:
     race.run()
     assert len(race.trials) <= 20
     assert rows_for(race, Purpose.CONFIRM)
+
+
+def test_a_budget_of_time_that_is_too_small_is_known_after_one_trial() -> None:
+    plan = StudyPlan(budget=Budget(seconds=40))
+    race = Race(Made(A, B), plan, gains={"a": 0.03}, wall_s=10.0)
+    end = race.run()
+    assert len(race.trials) == 1
+    assert isinstance(end, Finish)
+    assert end.why == (
+        "the budget is too small: a trial takes 10 s, and a study takes 14 of them or more:"
+        " `budget='3m'`"
+    )
+    enough = Race(Made(A, B), plan, gains={"a": 0.03}, wall_s=6.0)
+    enough.run()
+    assert len(enough.trials) == 6
+
+
+def test_what_noise_hides_is_dropped_as_too_noisy_and_not_as_without_effect() -> None:
+    loud = Race(Made(A, B), PLAN, gains={"a": -0.1}, noise=0.15)
+    loud.run()
+    assert set(loud.drops.values()) == {"too noisy"}
+    quiet = Race(Made(A, B), PLAN, noise=0.0005)
+    quiet.run()
+    assert set(quiet.drops.values()) == {"no effect"}
 
 
 def test_a_doubtful_best_is_left_to_the_confirmation() -> None:

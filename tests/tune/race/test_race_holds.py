@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from counterpoint.tune.arm import Acts
+from counterpoint.tune.arm import BASE, Acts
 from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.race.budget import ONE_ARM
 from counterpoint.tune.race.drop_rules import rows_to_next_look
 from counterpoint.tune.race.moves import Drop, Enter, Finish, Move, Pause, RunTrial
 from counterpoint.tune.race.race import SPENT, next_move
-from counterpoint.tune.race.rows import row_order
+from counterpoint.tune.race.rows import Rows, row_order
 from counterpoint.tune.race.state import RaceState
 from counterpoint.tune.statistics.estimate import DecisionRule
 from counterpoint.tune.study.records import AllocationClosed, TrialEnded
@@ -121,11 +122,8 @@ def check_drops(race: Race) -> None:
 
 
 def check_allocations(race: Race) -> None:
-    """A row is of one allocation, and a confirmation's has nothing of the race."""
+    """A confirmation's allocations have nothing of the race."""
     said = [it.started for it in race.study.trials]
-    places: dict[int, int] = {}
-    for it in said:
-        assert it.row < 0 or places.setdefault(it.row, it.allocation) == it.allocation
     fresh = {it.allocation for it in said if it.purpose is Purpose.CONFIRM}
     of_race = (Purpose.NOISE, Purpose.SCREEN, Purpose.RACE)
     assert fresh.isdisjoint({it.allocation for it in said if it.purpose in of_race})
@@ -175,3 +173,8 @@ def test_a_tuner_that_dies_now_and_then_comes_to_an_end(seed: int) -> None:
         race.follow(move)
     assert end is not None
     check(race)
+    *rows, last = Rows(race.study)
+    for row in (*rows, last):  # what it had measured of a row is not measured again
+        timed = Counter(it.started.arm for it in row.trials if it.counts)
+        assert max(timed.values(), default=0) <= (2 if row.purpose is Purpose.NOISE else 1)
+        assert timed[BASE] or row.purpose is Purpose.ABLATE or row is last

@@ -21,12 +21,11 @@ from counterpoint.tune.race.state import SAME_PROGRAM, RaceState, simplest_best
 from counterpoint.tune.statistics.estimate import (
     ArmVerdict,
     GainEstimate,
+    shows_no_effect,
 )
 from counterpoint.tune.study.records import Ablated
 from counterpoint.tune.study.study import Study
 
-WIDEST_NO_EFFECT: Final = 0.05
-"""Rule of thumb: if an effect this large can't be ruled out, "no effect" is not claimed."""
 NOISY: Final = "too noisy to tell"
 
 
@@ -143,8 +142,7 @@ def without_unproven_no_effect(found: StudyResults) -> StudyResults:
 def _without_unproven_no_effect(estimate: GainEstimate) -> GainEstimate:
     if estimate.verdict is not ArmVerdict.SAME or not isinstance(estimate.range, Range):
         return estimate
-    most = max(abs(estimate.range.low), abs(estimate.range.high))
-    if most <= WIDEST_NO_EFFECT:
+    if shows_no_effect(estimate):
         return estimate
     why = f"{NOISY}: {possible_effects_text([estimate.range])} can't be seen here"
     return replace(estimate, verdict=ArmVerdict.OPEN, why=why)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import Final
 
 from counterpoint.core import Range
 from counterpoint.core.printable import counted_noun
 from counterpoint.tune.arm import Arm, ArmOrigin
-from counterpoint.tune.race.budget import NOISE_TRIALS, SCREEN_ROWS, RemainingBudget
-from counterpoint.tune.race.moves import Drop
+from counterpoint.tune.race.budget import LEAST, NOISE_TRIALS, SCREEN_ROWS, RemainingBudget
+from counterpoint.tune.race.moves import Drop, Finish
 from counterpoint.tune.race.rows import RACE
 from counterpoint.tune.race.state import RaceState, overlap
 from counterpoint.tune.statistics.estimate import (
@@ -16,14 +18,20 @@ from counterpoint.tune.statistics.estimate import (
     GainEstimate,
     estimate_text,
     looks,
+    shows_no_effect,
 )
 from counterpoint.tune.study.study import NO_BUDGET
+from counterpoint.tune.trial.report import Purpose
 
 SLOWER = "slower"
 NO_EFFECT = "no effect"
 BELOW_TARGET = "below target"
 BEHIND = "behind"
 HOPELESS = "can't win"
+TOO_NOISY = "too noisy"
+_SPARE: Final = 1.1
+"""Trials differ in length, so a budget that is advised has this much more than they need."""
+_MINUTE_S: Final = 60
 
 
 def look(state: RaceState) -> Drop | None:
@@ -61,6 +69,21 @@ def drop_unaffordable(state: RaceState) -> Drop | None:
     return Drop(out.name, NO_BUDGET, why)
 
 
+def too_small(state: RaceState) -> Finish | None:
+    """End a study whose budget of time is too small for any arm, as the first trial shows."""
+    seconds, trial_s = state.plan.budget.seconds, state.trial_s
+    begun = any(row.purpose is not Purpose.NOISE for row in state.rows)
+    if seconds is None or not trial_s or begun or seconds / trial_s >= LEAST:
+        return None
+    trials = LEAST + 2 * state.plan.confirm_rows
+    enough = math.ceil(_SPARE * trials * trial_s)
+    text = f"{enough}s" if enough < 2 * _MINUTE_S else f"{math.ceil(enough / _MINUTE_S)}m"
+    return Finish(
+        f"the budget is too small: a trial takes {trial_s:.3g} s, and a study takes {trials} of"
+        f" them or more: `budget='{text}'`"
+    )
+
+
 def rows_to_next_look(state: RaceState) -> int:
     """Return the number of rows until something can be decided; 0 if no arm needs any."""
     arms = state.undecided
@@ -81,7 +104,9 @@ def _by_verdict(state: RaceState) -> Iterator[Drop]:
         estimate = state.raced.get(arm.name)
         if estimate is None or not estimate.decided:
             continue
-        if estimate.verdict in kinds:
+        if estimate.verdict is ArmVerdict.SAME and not shows_no_effect(estimate):
+            yield Drop(arm.name, TOO_NOISY, f"{_after(estimate)}: runs differ too much")
+        elif estimate.verdict in kinds:
             yield Drop(arm.name, kinds[estimate.verdict], _after(estimate))
         elif estimate.futile:
             yield Drop(arm.name, HOPELESS, f"{_after(estimate)}: {estimate.why}")

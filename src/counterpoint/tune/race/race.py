@@ -15,10 +15,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin
+from counterpoint.tune.executors.choose import executor_kind
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.budget import NOISE_TRIALS, ONE_ARM, SCREEN_ROWS
 from counterpoint.tune.race.combinations import combined, without_each
-from counterpoint.tune.race.drop_rules import drop_unaffordable, look, rows_to_next_look
+from counterpoint.tune.race.drop_rules import (
+    drop_unaffordable,
+    look,
+    rows_to_next_look,
+    too_small,
+)
 from counterpoint.tune.race.faults import fault
 from counterpoint.tune.race.moves import (
     CloseAllocation,
@@ -49,6 +55,7 @@ def next_move(study: Study, plan: StudyPlan) -> Move:
     return (
         _enter(state)
         or fault(state)
+        or too_small(state)
         or _go_on_with_row(state)
         or _noise(state)
         or _race(state)
@@ -72,14 +79,29 @@ def _enter(state: RaceState) -> Enter | None:
 
 
 def _go_on_with_row(state: RaceState) -> Move | None:
-    """Complete a row that has begun, unless its allocation is closed."""
+    """Complete a row that has begun, unless its nodes are gone.
+
+    This machine is there again after a tuner ended, so only the trial that it cut off is repeated.
+    """
     latest = state.rows.last
-    if latest is None or latest.allocation not in state.study.open_allocations:
+    missing = () if latest is None else _missing(state, latest)
+    if latest is None or not missing:
         return None
-    missing = _missing(state, latest)
-    if not missing:
-        return None
-    return _trial(state, missing[0], latest.purpose, latest.number)
+    open_now, here = state.study.open_allocations, _was_here(state.study, latest)
+    if here and not open_now:
+        return OpenAllocation(len(state.study.allocations) + 1, latest.purpose in CONFIRM)
+    if here or (open_now and open_now[-1] in latest.allocations):
+        return _trial(state, missing[0], latest.purpose, latest.number)
+    return None
+
+
+def _was_here(study: Study, row: RaceRow) -> bool:
+    """Return whether a row's trials ran on this machine."""
+    return all(
+        executor_kind(allocation.executor).is_here
+        for allocation in study.allocations
+        if allocation.number in row.allocations
+    )
 
 
 def _missing(state: RaceState, row: RaceRow) -> tuple[str, ...]:
@@ -205,7 +227,7 @@ def _begin(
         return OpenAllocation(len(state.study.allocations) + 1, fresh)
     allocation = state.study.open_allocations[-1]
     apart = RACE if fresh else CONFIRM if purpose in RACE else frozenset[Purpose]()
-    if any(row.allocation == allocation and row.purpose in apart for row in state.rows):
+    if any(allocation in row.allocations and row.purpose in apart for row in state.rows):
         return CloseAllocation(allocation)
     if (move := _profile(state, roster)) is not None:
         return move

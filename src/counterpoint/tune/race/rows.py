@@ -21,11 +21,14 @@ ABLATE: Final = frozenset({Purpose.ABLATE})
 
 @frozen
 class RaceRow:
-    """One pass, complete or not. All its trials belong to one allocation."""
+    """One pass, complete or not.
+
+    All its trials belong to one allocation, or to several of this machine, if a tuner ended in it.
+    """
 
     number: int
     purpose: Purpose
-    allocation: int
+    allocations: tuple[int, ...]
     before: int  # number of trials before it
     trials: tuple[Trial, ...]
 
@@ -51,9 +54,9 @@ class Rows:
             row = found.get(number)
             first, trials = (at, ()) if row is None else (row.before, row.trials)
             started = trials[0].started if trials else trial.started
-            found[number] = RaceRow(
-                number, started.purpose, started.allocation, first, (*trials, trial)
-            )
+            trials = (*trials, trial)
+            places = tuple(dict.fromkeys(it.started.allocation for it in trials))
+            found[number] = RaceRow(number, started.purpose, places, first, trials)
         return tuple(found[number] for number in sorted(found))
 
     def __iter__(self) -> Iterator[RaceRow]:
@@ -89,15 +92,18 @@ class Rows:
 
 
 def row_order(arms: Sequence[str], row: int, seed: int) -> tuple[str, ...]:
-    """Return the base and the arms in the random order of this row.
+    """Return the base and the arms in the order of this row: random, and every second row back.
 
     Any fixed order is a rhythm, and the arm that shares it with a load of the machine looks faster
-    or slower than it is. The order follows from the plan's seed, which the journal has, so that a
-    study that is continued runs as it would have run. An arm that leaves does not change the order
-    of the others.
+    or slower than it is. The way back cancels a steady drift, and most of what each arm leaves
+    behind for the run after it.
+
+    The order follows from the plan's seed, which the journal has, so that a study that is continued
+    runs as it would have run. An arm that leaves does not change the order of the others.
     """
+    pair, way_back = divmod(row + 1, 2)
 
     def place(name: str) -> float:
-        return random.Random(f"{seed} {row} {name}").random()  # noqa: S311  nothing secret
+        return random.Random(f"{seed} {pair} {name}").random()  # noqa: S311  nothing secret
 
-    return tuple(sorted({BASE, *arms}, key=place))
+    return tuple(sorted({BASE, *arms}, key=place, reverse=bool(way_back)))

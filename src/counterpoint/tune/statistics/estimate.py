@@ -25,6 +25,8 @@ from counterpoint.tune.arm import gain_text
 _SPENDING_EXPONENT: Final = 2
 """After a share t of the rows, t**2 of the error rate is spent: little on the first looks."""
 _TIE: Final = 1e-9
+WIDEST_NO_EFFECT: Final = 0.05
+"""Rule of thumb: if an effect this large can't be ruled out, "no effect" is not claimed."""
 WANTED_POWER: Final = 0.9
 _MOST: Final = 1000
 
@@ -92,6 +94,12 @@ class GainEstimate:
     def base_s(self) -> float | None:
         """The base's step in the same rows."""
         return geometric_mean(pair.base_seconds for pair in self.pairs) if self.pairs else None
+
+
+def shows_no_effect(estimate: GainEstimate) -> bool:
+    """Return whether the range is narrow enough to call an arm without effect."""
+    reach = estimate.range
+    return isinstance(reach, Range) and max(-reach.low, reach.high) <= WIDEST_NO_EFFECT
 
 
 @frozen(kw_only=True)
