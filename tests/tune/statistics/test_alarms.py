@@ -40,7 +40,7 @@ def test_a_run_that_stands_out_is_named() -> None:
     seen = runs(6, 3)
     seen[9] = replace(seen[9], seconds=seen[9].seconds * 1.05)
     (note,) = alarms(seen)
-    assert note.startswith(f"row {seen[9].row}: the run of {seen[9].arm} took ")
+    assert note.startswith(f"row {seen[9].row + 1}: the run of {seen[9].arm} took ")
     assert "still included" in note
 
 
@@ -48,7 +48,7 @@ def test_of_two_runs_nobody_knows_which_stands_out() -> None:
     seen = runs(8, 1)
     seen[5] = replace(seen[5], seconds=seen[5].seconds * 1.05)
     (note,) = alarms(seen)
-    assert note.startswith("row 2: 1 and base ")
+    assert note.startswith("row 3: 1 and base ")
 
 
 def test_figures_that_were_rounded_are_said() -> None:

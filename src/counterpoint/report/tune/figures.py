@@ -38,7 +38,7 @@ def plain(text: str) -> str:
 
 def end_text(why: str) -> str:
     """Describe why a study ended; the race calls an arm decided even if its rows show nothing."""
-    texts = {DECIDED: "no arm is worth more runs", SPENT: "the budget has no room for more runs"}
+    texts = {DECIDED: "no arm is due for more runs", SPENT: "the budget has no room for more runs"}
     return texts.get(why, why)
 
 

@@ -99,7 +99,9 @@ def _noise(conclusion: Conclusion) -> Iterator[DigestLine]:
     if noise is None:
         return
     least = share_text(noise.floor).replace(" ", "")
-    floor = f"differences below {least} of the step can't be shown here"
+    floor = (
+        f"one pair of runs shows differences above {least} of the step, several rows smaller ones"
+    )
     if isinstance(noise.sigma, Unknown):
         yield DigestLine(f"noise [measured]: unknown, {noise.sigma.reason}; {floor}", 2)
         return

@@ -113,7 +113,7 @@ def _noise(noise: RunNoise | None) -> Iterator[Section]:
     if noise is None:
         return
     least = share_text(noise.floor).replace(" ", "")  # rounded as in its note
-    floor = f"differences below {least} can't be shown here"
+    floor = f"one pair of runs shows differences above {least}, several rows smaller ones"
     if isinstance(noise.sigma, Unknown):
         yield Section("Noise", f"unknown ({noise.sigma.reason}); {floor}")
         return

@@ -192,7 +192,7 @@ def _noise(indifferent: float, noise: RunNoise | None) -> Iterator[str]:
     if noise is None or isinstance(noise.sigma, Unknown) or noise.floor <= indifferent:
         return
     floor = share_text(noise.floor)
-    yield f"identical runs differ by up to {floor} here: smaller effects can't be seen"
+    yield f"two identical runs differ by up to {floor} here: only several rows show less"
 
 
 def _alarms(state: RaceState) -> Iterator[str]:
@@ -210,7 +210,8 @@ def _also_faster(study: Study, found: StudyResults) -> Iterator[str]:
         if estimate.verdict is ArmVerdict.FASTER and (
             found.winner is None or name != found.winner.name
         ):
-            yield f"{name} was also faster: {estimate_text(estimate)} in the race"
+            also = "also " if found.winner is not None else ""
+            yield f"{name} was {also}faster: {estimate_text(estimate)} in the race"
 
 
 def _without_budget(study: Study) -> Iterator[str]:

@@ -268,7 +268,7 @@ def _why_left(state: RaceState) -> str | None:
     if study.ended is None:
         return None
     if study.ended.why != SPENT:
-        return "no arm is worth more runs" if study.ended.why == DECIDED else study.ended.why
+        return "no arm is due for more runs" if study.ended.why == DECIDED else study.ended.why
     going = state.race_roster
     if going:
         need = max(rows_to_next_look(state), 1) * len(going)

@@ -69,15 +69,16 @@ def _outliers(fit: Blocks, observations: Sequence[Observation]) -> tuple[str, ..
 
 
 def _outlier_note(run: Observation, log: float, fit: Blocks) -> str:
+    """Return the note on a run; rows have the numbers that the progress display gives them."""
     in_row = fit.counts[fit.rows.index(run.row)]
     others = [arm for arm, count in zip(fit.arms, in_row, strict=True) if count and arm != run.arm]
     if len(others) == 1 and in_row.sum() == 2:  # it is one of the two, and which one is unknown
         pair = " and ".join(sorted((run.arm, others[0])))
-        return f"row {run.row}: {pair} differ unusually; the row is still included"
+        return f"row {run.row + 1}: {pair} differ unusually; the row is still included"
     word = "longer" if log > 0 else "shorter"
     by = abs(math.expm1(log))
     return (
-        f"row {run.row}: the run of {run.arm} took {by:.1%} {word} than expected; "
+        f"row {run.row + 1}: the run of {run.arm} took {by:.1%} {word} than expected; "
         "it is still included"
     )
 
