@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from counterpoint.capture.output import is_full
+from counterpoint.capture import is_full
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.probe import XLA_ABORTS
 from counterpoint.runs import Outcome, OutcomeKind, Run
