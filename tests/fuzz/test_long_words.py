@@ -17,12 +17,12 @@ from types import FrameType
 
 import pytest
 
+from counterpoint.capture.losses import logged_values
 from counterpoint.capture.steps import step_of
 from counterpoint.core import CounterpointError
 from counterpoint.runs.compiler_lines import compiler_lines
 from counterpoint.runs.outcomes import classify
 from counterpoint.timeline import read
-from counterpoint.tune.trial.losses import logged_values
 from fuzz.parsers import parser_of
 from fuzz.seeds import logs, lowered, programs, scripts, tables
 

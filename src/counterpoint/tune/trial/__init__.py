@@ -2,7 +2,7 @@
 
 report.py has the results; measure.py evaluates a Run, and asks steady.py (its step time),
 failures.py (why it has none), applied_settings.py (whether the arm's settings took effect) and
-losses.py. loss_check.py compares the losses of an arm with the base's.
+capture/losses.py. loss_check.py compares the losses of an arm with the base's.
 """
 
 from counterpoint.tune.trial.report import TrialFailure as TrialFailure

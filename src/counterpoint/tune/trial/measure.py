@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, cast
 
+from counterpoint.capture.losses import read_losses
 from counterpoint.core import CounterpointError, Unknown
 from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
@@ -30,7 +31,6 @@ from counterpoint.tune.executors.executor import GangEnd
 from counterpoint.tune.schedule_hash import schedule_hash
 from counterpoint.tune.trial.applied_settings import why_not_applied
 from counterpoint.tune.trial.failures import FailureCause, disk_full_line, why_failed, why_no_run
-from counterpoint.tune.trial.losses import read_losses
 from counterpoint.tune.trial.report import Losses, Steady, TrialFailure, TrialReport
 from counterpoint.tune.trial.steady import FEWEST, steady
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from counterpoint.capture.losses import Losses
 from counterpoint.core.frozen import frozen
 
 
@@ -84,19 +85,6 @@ class Steady:
     spread: float  # within the run, as a share; not a measure of differences between runs
     source: str  # the source of the steps: annotation, api, log or profile
     notes: tuple[str, ...] = ()
-
-
-@frozen(kw_only=True)
-class Losses:
-    """The losses that the program printed, by step; empty if it prints none.
-
-    Norms of the gradient are included if they are printed.
-    """
-
-    steps: tuple[int, ...] = ()
-    values: tuple[float, ...] = ()
-    norm_steps: tuple[int, ...] = ()
-    norms: tuple[float, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from counterpoint.capture.losses import MOST, Losses, read_losses
 from counterpoint.runs import Outcome, OutcomeKind, Rank, Run, layout
 from counterpoint.runs.run import RunSettings
-from counterpoint.tune.trial.losses import MOST, read_losses
-from counterpoint.tune.trial.report import Losses
 
 
 def run(path: Path, stdout: str = "", stderr: str = "", *command: str) -> Run:
