@@ -1,4 +1,4 @@
-"""Two rows run there and back in a random order, so that no load has their rhythm."""
+"""Rows run in random orders, some of them there and back, so that no load has their rhythm."""
 
 from __future__ import annotations
 
@@ -25,9 +25,13 @@ def test_the_seed_and_the_row_make_the_order() -> None:
     assert len(set(orders.values())) > 20  # of 24
 
 
-def test_a_row_runs_back_what_the_one_before_it_ran() -> None:
-    for row in (1, 3, 5):
-        assert row_order(NAMES, row + 1, seed=4) == row_order(NAMES, row, seed=4)[::-1]
+def test_half_of_the_even_rows_run_back() -> None:
+    back = [
+        row_order(NAMES, row + 1, seed=4) == row_order(NAMES, row, seed=4)[::-1]
+        for row in range(200)
+    ]
+    assert 40 < sum(back[1::2]) < 65
+    assert sum(back[::2]) < 12  # by chance
 
 
 def test_all_places_are_as_likely() -> None:
@@ -61,7 +65,7 @@ def test_no_rhythm_makes_a_gain(period: int) -> None:
     assert abs(sum(gains) / len(gains)) < 0.006
 
 
-def test_no_arm_gains_by_a_drift() -> None:
+def test_no_arm_gains_by_a_drift_on_average() -> None:
     load = [0.01 * trial for trial in range(12)]
-    for seed in range(9):
-        assert estimates(seen(load, seed), DecisionRule())[0].gain == pytest.approx(0, abs=1e-9)
+    gains = [estimates(seen(load, seed), DecisionRule())[0].gain for seed in range(60)]
+    assert abs(sum(gains) / len(gains)) < 0.003
