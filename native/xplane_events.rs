@@ -17,6 +17,12 @@ const LAYOUT: u32 = 4;
 
 const EVENT: u8 = 0x22;
 const METADATA: u8 = 0x08;
+const DOUBLE_VALUE: u8 = 0x11;
+const UINT_VALUE: u8 = 0x18;
+const INT_VALUE: u8 = 0x20;
+const TEXT_VALUE: u8 = 0x2A;
+const BYTES_VALUE: u8 = 0x32;
+const REF_VALUE: u8 = 0x38;
 
 const VARINT: u8 = 0;
 const FIXED64: u8 = 1;
@@ -155,20 +161,28 @@ fn decode_stat(
         match tag & 7 {
             VARINT => {
                 let (value, after) = varint(data, at + 1, end)?;
-                if tag == METADATA {
-                    stat = value;
-                } else {
-                    found = Some((value as i64, if tag >> 3 == 7 { NAMED } else { NUMBER }));
+                match tag {
+                    METADATA => stat = value,
+                    UINT_VALUE | INT_VALUE => found = Some((value as i64, NUMBER)),
+                    REF_VALUE => found = Some((value as i64, NAMED)),
+                    _ => {} // of a later version
                 }
                 at = after;
             }
             LENGTH => {
                 let (_, finish) = delimited(data, at + 1, end)?;
-                found = Some((i64::try_from(at + 1).ok()?, SPELLED));
+                if tag == TEXT_VALUE || tag == BYTES_VALUE {
+                    found = Some((i64::try_from(at + 1).ok()?, SPELLED));
+                }
                 at = finish;
             }
-            FIXED64 => (found, at) = (None, fixed(at + 1, 8, end)?),
-            FIXED32 => (found, at) = (None, fixed(at + 1, 4, end)?),
+            FIXED64 => {
+                if tag == DOUBLE_VALUE {
+                    found = None;
+                }
+                at = fixed(at + 1, 8, end)?;
+            }
+            FIXED32 => at = fixed(at + 1, 4, end)?,
             _ => return None,
         }
     }

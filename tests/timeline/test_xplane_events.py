@@ -231,6 +231,19 @@ def test_damaged_events_are_read_or_refused(events: list[bytes], draw: st.DataOb
         return
 
 
+@pytest.mark.parametrize("unknown", [(8, 1), (9, b"text")], ids=["number", "text"])
+@pytest.mark.parametrize("first", [(4, 7), None], ids=["beside a value", "alone"])
+def test_a_field_of_a_later_version_is_no_value(
+    unknown: tuple[int, Value], first: tuple[int, Value] | None
+) -> None:
+    """In whichever of its ways a decoder reads the event: these have few fields, or one too many."""
+    stat = message((1, 9), *([first] if first else []), unknown)
+    kept = {"program_id": 7} if first else {}
+    for more in ((), ((6, 1),)):
+        event = message((1, 1), (2, 0), (3, 5), *more, (4, stat))
+        assert by_column(field_bytes(4, event)) == ([(1, 0, 5, kept)], 0)
+
+
 @pytest.mark.parametrize("size", [1 << 40, 1 << 60, (1 << 63) - 1])
 def test_a_length_that_claims_exabytes_is_refused(size: int) -> None:
     claims = [

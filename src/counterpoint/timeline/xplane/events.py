@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core.frozen import frozen
-from counterpoint.core.wire import FIXED32, FIXED64, LENGTH, VARINT, Malformed, fields, varint
+from counterpoint.core.wire import FIXED64, LENGTH, VARINT, Malformed, fields, varint
 from counterpoint.timeline.xplane.wire import Positions, WireBlock, signed, text_at
 
 T = TypeVar("T")
@@ -38,6 +38,8 @@ _TIMED: Final = 3  # index in `values` of the slow path: whether the event has a
 _ID, _OFFSET, _DURATION = 0x08, 0x10, 0x18
 _REF_VALUE, _INT_VALUE, _UINT_VALUE = 0x38, 0x20, 0x18
 _TEXT_VALUE, _BYTES_VALUE = 0x2A, 0x32
+_DOUBLE, _NUMBERS, _TEXTS = 2, (3, 4, 7), (5, 6)
+"""The fields of a stat that are values; of others a later version may have made use."""
 
 # A stat under 128 bytes with an id under 128: one load of eight bytes holds all but its value.
 _SHORT_MASK: Final = np.uint64(0x80FF80FF)
@@ -375,10 +377,10 @@ def _one_stat(data: memoryview, start: int, end: int) -> tuple[int, int, int | s
     for number, wire, begin, finish in fields(data, start, end):
         if number == 1 and wire == VARINT:
             stat = varint(data, begin)[0]
-        elif wire == VARINT:
+        elif number in _NUMBERS and wire == VARINT:
             kind, value = number, signed(varint(data, begin)[0])
-        elif wire == LENGTH:
+        elif number in _TEXTS and wire == LENGTH:
             kind, value = number, bytes(data[begin:finish]).decode("utf-8", "replace")
-        elif wire in (FIXED32, FIXED64):
+        elif number == _DOUBLE and wire == FIXED64:
             kind, value = number, None
     return stat, kind, value
