@@ -41,11 +41,11 @@ def test_a_helper_does_what_the_event_around_it_does() -> None:
 
 
 def test_a_wait_for_another_thread_names_the_programs_own_frame() -> None:
-    """The innermost frame is a lock of Python's library, which no reader of a loop ever wrote."""
+    """With what it calls: the lock within is one of the library, which no reader of a loop wrote."""
     lock = [Event("$threading.py:295 wait", 6, 28), Event("$<unknown> acquire", 7, 26)]
     own = Event("$mine.py:18 main", 1, 48)
     queue = idle_of(case(loop([own, Event("$queue.py:154 get", 5, 30), *lock])))
-    assert queue.top(IdleCause.INPUT)[0][0] == "$<unknown> acquire in $mine.py:18 main"
+    assert queue.top(IdleCause.INPUT)[0][0] == "$queue.py:154 get in $mine.py:18 main"
     assert queue.ms(IdleCause.INPUT) == pytest.approx(0.030)
     event = idle_of(case(loop([own, *lock])))
     assert event.top(IdleCause.THREAD)[0][0] == "$<unknown> acquire in $mine.py:18 main"

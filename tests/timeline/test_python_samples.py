@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from xspace_builder import MS, NS, Plane, Ref, host, step_marker, xspace
 
 from counterpoint.timeline import PYTHON_SAMPLED, WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
+from counterpoint.timeline.xplane.missed_samples import with_missed
 from counterpoint.timeline.xplane.python_samples import (
     SAMPLE,
     THREAD,
@@ -50,6 +51,37 @@ def test_what_the_thread_recorded_bounds_what_samples_show() -> None:
 def test_a_function_is_around_an_event_in_which_it_was_seen() -> None:
     stacks = {0: (MAIN,), 10: (MAIN, LOADER), 20: (MAIN, LOADER), 30: (MAIN,)}
     assert Frame(LOADER, 4, 26) in frames(stacks, [(4, 12), (18, 26)])
+
+
+def steps_with(sampled: dict[int, tuple[str, ...]], last_ms: int = 7) -> list[Sample]:
+    """Return what is added to samples of five steps, with 6 or `last_ms` ms between calls."""
+    took = [6, 6, 6, 6, last_ms]
+    start = np.array([10 * step + ms for step, ms in enumerate(took)], np.int64) * MS
+    end = np.array([10 * (step + 1) for step in range(5)], np.int64) * MS
+    samples = [Sample(at, stack) for at, stack in sampled.items()]
+    found = with_missed(samples, start, end, np.zeros(5, np.int64))
+    return [it for it in found if it not in samples]
+
+
+def test_what_no_sample_hit_is_what_the_same_place_of_other_steps_shows() -> None:
+    """Python code that holds the interpreter's lock is over before the sampler gets it."""
+    hit = {13 * MS: (MAIN, LOADER), 33 * MS: (MAIN, LOADER), 28 * MS: (MAIN,)}
+    assert steps_with(hit) == [
+        Sample(23 * MS, (MAIN, LOADER)),
+        Sample(43 * MS + MS // 2, (MAIN, LOADER)),
+    ]
+
+
+def test_samples_that_differ_show_only_what_they_have_in_common() -> None:
+    hit = {13 * MS: (MAIN, LOADER), 33 * MS: (MAIN, "$log.py:3 write")}
+    assert {it.stack for it in steps_with(hit)} == {(MAIN,)}
+
+
+def test_one_sample_or_a_step_of_another_length_shows_nothing_of_others() -> None:
+    assert not steps_with({13 * MS: (MAIN, LOADER)})
+    hit = {13 * MS: (MAIN, LOADER), 23 * MS: (MAIN, LOADER), 33 * MS: (MAIN, LOADER)}
+    assert steps_with(hit)
+    assert not steps_with(hit, last_ms=2)
 
 
 def test_a_function_within_an_event_stays_within() -> None:

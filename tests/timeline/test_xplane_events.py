@@ -236,7 +236,7 @@ def test_damaged_events_are_read_or_refused(events: list[bytes], draw: st.DataOb
 def test_a_field_of_a_later_version_is_no_value(
     unknown: tuple[int, Value], first: tuple[int, Value] | None
 ) -> None:
-    """In whichever of its ways a decoder reads the event: these have few fields, or one too many."""
+    """In whichever way a decoder reads the event: these have few fields, or one too many."""
     stat = message((1, 9), *([first] if first else []), unknown)
     kept = {"program_id": 7} if first else {}
     for more in ((), ((6, 1),)):

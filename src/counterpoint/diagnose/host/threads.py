@@ -25,6 +25,7 @@ _SWALLOWED: Final = (CAUSES.index(IdleCause.INPUT), CAUSES.index(IdleCause.PYTHO
 _SWALLOWS: Final = (CAUSES.index(IdleCause.DISPATCH), CAUSES.index(IdleCause.COMPILE))
 """Tracing and dispatch call `next` thousands of times; within them it is not input."""
 
+_INPUT: Final = CAUSES.index(IdleCause.INPUT)
 _THREAD: Final = CAUSES.index(IdleCause.THREAD)
 _DISPATCH: Final = CAUSES.index(IdleCause.DISPATCH)
 _TRANSFER: Final = CAUSES.index(IdleCause.TRANSFER)
@@ -50,8 +51,8 @@ _COLLECTS: Final = re.compile(r"^\$\S+ _xla_gc_callback$")
 _COLLECTS_FOR_JAX: Final = re.compile(r"^PythonRefManager::CollectGarbage$")
 
 _RESTS: Final = re.compile(
-    r"^\$(?:time sleep|select\b.*|\S+ (?:acquire|wait\w*|join|get|put|poll|select|accept|recv\w*"
-    r"|read\w*|write\w*|flush|fsync|sleep|run_forever|_run_once))$"
+    r"^\$(?:time sleep|select\b.*|\S+ (?:acquire|wait\w*|join|get|result|put|poll|select|accept"
+    r"|recv\w*|read\w*|write\w*|flush|fsync|sleep|run_forever|_run_once))$"
 )
 _FOR_THREAD: Final = re.compile(
     r"^\$\S+ (?:acquire|wait|wait_for|join|_wait_for_tstate_lock|get|result|recv\w*|poll)$"
@@ -89,7 +90,7 @@ class Thread:
 
     start: Longs
     end: Longs
-    name: Longs  # of the innermost event, an index into Timeline.host_names
+    name: Longs  # of the innermost event that tells what it does, an index into host_names
     cause: Longs  # an index into CAUSES
     giver: Longs  # of the event that determined the cause, an index into Timeline.host_names
     only_waits: Intervals  # for results of which it reads nothing
@@ -169,15 +170,17 @@ def thread(events: pl.DataFrame, names: Named) -> Thread:
     own = _copies_of_loop(own, names.numpy_copy[name], parent, depth)
     for_copies = _waits_for_copies(start, end, own, parent)
     own[np.isin(name, _around_calls(name, own, parent, depth)) & ~names.traced[name]] = _UNKNOWN
-    cause, giver = _inherit(own, parent, depth)
-    giver = _callers(giver, cause, name, names, parent, depth)
+    cause, gave = _inherit(own, parent, depth)
+    giver = _callers(gave, cause, name, names, parent, depth)
+    # What the program calls tells more than what that waits for: `get` of a queue, not its lock.
+    shown = np.where((giver != gave) & (cause == _INPUT), gave, np.arange(len(name)))
     times, state = _moments(start, end, parent, depth)
     kept = (state[:-1] != _NONE) & (times[1:] > times[:-1])
     inner = state[:-1][kept]
     return Thread(
         times[:-1][kept],
         times[1:][kept],
-        name[inner],
+        name[shown[inner]],
         cause[inner],
         name[giver[inner]],
         union(start[names.only_wait[name]], end[names.only_wait[name]]),

@@ -31,6 +31,7 @@ from counterpoint.timeline.xplane import transfers
 from counterpoint.timeline.xplane.arrange import ArrangedHost, ArrangedSpans, StepMarkers
 from counterpoint.timeline.xplane.events import Events
 from counterpoint.timeline.xplane.growing import KNOWN, Coded, Column, GrowingTable
+from counterpoint.timeline.xplane.missed_samples import with_missed
 from counterpoint.timeline.xplane.planes import (
     LATEST_PS,
     EventName,
@@ -308,7 +309,9 @@ class Collector:
             line = self._threads.get(key, len(self._lines))
             if line == len(self._lines):
                 self._lines.append(f"{key[0]}/python")
-            frames = [*frames_of(samples, *self._host.events_of(line)), *work_of(samples)]
+            start, end, named = self._host.events_of(line)
+            known = with_missed(samples, start, end, named)
+            frames = [*frames_of(known, start, end), *work_of(samples)]
             name = [self._names.setdefault(it.name, len(self._names)) for it in frames]
             self._host.append(
                 len(frames),

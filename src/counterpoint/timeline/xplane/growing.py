@@ -93,13 +93,17 @@ class GrowingTable:
             start, duration = self._columns["start_ps"], self._columns["dur_ps"]
             duration[rows] = np.maximum(duration[rows], end_ps - start[rows].astype(np.int64))
 
-    def events_of(self, line: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the starts and the ends of the rows of a line."""
+    def events_of(
+        self, line: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the starts, the ends and the names of the rows of a line."""
         while self._pending:
             self._pending.popleft().result()
         own = np.flatnonzero(self._columns["line"][: self._rows] == line)
-        start, took = (self._columns[name][own].astype(np.int64) for name in ("start_ps", "dur_ps"))
-        return start, start + took
+        start, took, name = (
+            self._columns[column][own].astype(np.int64) for column in ("start_ps", "dur_ps", "name")
+        )
+        return start, start + took, name
 
     def expect(self, rows: int) -> None:
         """Make room for about so many more rows."""

@@ -128,7 +128,7 @@ def _found(samples: Sequence[Sample], recorded: _Recorded) -> Iterator[_Found]:
         if before is not None:
             rare = sample.at_ps - before.at_ps > _RARE * usual
             if not (rare and recorded.between(before.at_ps, sample.at_ps)):
-                same = _in_common(before.stack, sample.stack)
+                same = in_common(before.stack, sample.stack)
             over, since = recorded.change(before.at_ps, sample.at_ps, usual)
             for depth, (name, began, first) in enumerate(opened[same:], start=same):
                 yield _Found(name, depth, began, over, first, before.at_ps)
@@ -140,7 +140,7 @@ def _found(samples: Sequence[Sample], recorded: _Recorded) -> Iterator[_Found]:
             yield _Found(name, depth, began, before.at_ps + usual // 2, first, before.at_ps)
 
 
-def _in_common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
+def in_common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
     """Return how many of the outermost functions are the same."""
     unlike = (
         depth for depth, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]
