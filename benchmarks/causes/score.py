@@ -177,11 +177,14 @@ def judge(case: Case, way: str, out: Path) -> Row:
     truth = json.loads((out / way / "truth.json").read_text())
     window = slice(*(_RUN if way.startswith("run") else truth["profiled"]))
     true_step = _true_step(case, truth["steps"][window], truth["lost"][window])
-    size = _true_size(case, out, truth["lost"][window])
+    size = _true_size(case, out, truth["lost"][window], true_step)
     expected = "/".join(case.expects) or "nothing"
     told = expected if size is None else f"{expected} {size:.1f}"
     try:
-        explanation = counterpoint.explain(counterpoint.read(*profiles_of(case, way, out / way)))
+        first, *others = profiles_of(case, way, out / way)
+        explanation = counterpoint.explain(
+            counterpoint.read(first, *others) if others else first  # of a Run, more is known
+        )
     except CounterpointError as error:
         return Row(case.program, way, Verdict.MISSED, told, f"error: {error}", None, true_step)
     step = explanation.steps.median_ms
@@ -240,29 +243,34 @@ def _true_step(case: Case, steps: Sequence[float], lost: Sequence[float]) -> flo
     return statistics.mean(steps) - statistics.mean(lost)
 
 
-def _true_size(case: Case, out: Path, lost: Sequence[float]) -> float | None:
+def _true_size(case: Case, out: Path, lost: Sequence[float], step_ms: float) -> float | None:
     if case.size is Size.LOST:
         return statistics.mean(lost)
     if case.size is Size.GAIN:
-        with_it, without = (_steps_ms(case, out, fixed=fixed) for fixed in (False, True))
-        return with_it - without
+        return step_ms * statistics.mean(_gain(case, out, turn) for turn in range(_TURNS))
     return None
 
 
-def _steps_ms(case: Case, out: Path, *, fixed: bool) -> float:
-    """Return how long a step is without a profile: the mean, without the tenths at the ends.
+def _gain(case: Case, out: Path, turn: int) -> float:
+    """Return the share of a step that the trouble takes, without a profile.
 
-    The median would be one of two lengths where a step has two, and the mean is not steady where
-    the machine does other things.
+    A share, since a machine that other programs use is not as fast when the profile is recorded.
     """
-    steps: list[float] = []
-    for turn in range(_TURNS):
-        place = out / f"none-{'fixed' if fixed else 'as-is'}-{turn}"
-        run(case, "none", place, fixed=fixed)
-        truth = json.loads((place / "truth.json").read_text())
-        steps += truth["steps"][slice(*truth["profiled"])]
+    as_is, fixed = (_mean_step_ms(case, out, turn, fixed=fixed) for fixed in (False, True))
+    return 1 - fixed / as_is
+
+
+def _mean_step_ms(case: Case, out: Path, turn: int, *, fixed: bool) -> float:
+    """Return the mean of the steps, without the tenths at the ends.
+
+    The median would be one of two lengths where a step has two, and the mean of all is not steady.
+    """
+    place = out / f"none-{'fixed' if fixed else 'as-is'}-{turn}"
+    run(case, "none", place, fixed=fixed)
+    truth = json.loads((place / "truth.json").read_text())
+    steps = sorted(truth["steps"][slice(*truth["profiled"])])
     cut = round(_CUT * len(steps))
-    return statistics.mean(sorted(steps)[cut : len(steps) - cut])
+    return statistics.mean(steps[cut : len(steps) - cut])
 
 
 def lines(found: Sequence[Row]) -> Iterator[str]:

@@ -420,6 +420,16 @@ def test_it_is_quiet_when_nothing_is_under_way_or_just_ended() -> None:
     assert lines[1]["where"] is not None
 
 
+def test_a_loop_that_compiles_again_and_again_is_not_waited_for() -> None:
+    """As `jit` with a new static argument in each step; what a program compiles first has names."""
+    compiles = CompileCounter(lambda _: None, "/nowhere/jax/")
+    for name in [*"abcdefgh", *7 * ["step"]]:
+        compiles.ended(BACKEND, 0.1, f"jit({name})")
+        assert not compiles.goes_on
+    compiles.ended(BACKEND, 0.1, "jit(step)")
+    assert compiles.goes_on
+
+
 @pytest.mark.parametrize("file", ["/me/jax/_src/stages.py", "/me/threading.py"])
 def test_a_file_named_like_one_of_jax_or_python_is_the_programs_own(file: str) -> None:
     lines: list[dict[str, object]] = []

@@ -25,7 +25,7 @@ ALWAYS = {
     ("host.checkpoint_every_fourth", "plain"),
     ("transfers.big_device_put", "markers"),
     ("compiles.another_shape", "nopython"),
-    ("compiles.static_learning_rate", "markers"),
+    ("compiles.static_learning_rate", "run-plain"),
     ("devices.slow_device", "markers"),
     ("devices.devices_in_turn", "markers"),
     ("eager.eager_update", "nopython"),

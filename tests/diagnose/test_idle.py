@@ -18,6 +18,7 @@ from counterpoint.diagnose.host.causes import IdleCause, causes_of
 from counterpoint.diagnose.host.idle import idle_of
 from counterpoint.diagnose.host.threads import is_frame
 from counterpoint.diagnose.selection import select
+from counterpoint.timeline import WORKS_IN_PYTHON
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.reading import read
 from counterpoint.timeline.storage import write_parquet
@@ -41,7 +42,7 @@ def test_a_helper_does_what_the_event_around_it_does() -> None:
 
 
 def test_a_wait_for_another_thread_names_the_programs_own_frame() -> None:
-    """With what it calls: the lock within is one of the library, which no reader of a loop wrote."""
+    """With what it calls: the lock within is of the library, which no reader of a loop wrote."""
     lock = [Event("$threading.py:295 wait", 6, 28), Event("$<unknown> acquire", 7, 26)]
     own = Event("$mine.py:18 main", 1, 48)
     queue = idle_of(case(loop([own, Event("$queue.py:154 get", 5, 30), *lock])))
@@ -50,6 +51,17 @@ def test_a_wait_for_another_thread_names_the_programs_own_frame() -> None:
     event = idle_of(case(loop([own, *lock])))
     assert event.top(IdleCause.THREAD)[0][0] == "$<unknown> acquire in $mine.py:18 main"
     assert event.ms(IdleCause.THREAD) == pytest.approx(0.028)
+
+
+@pytest.mark.parametrize("works", [False, True])
+def test_a_sampled_frame_from_which_a_copy_is_awaited_is_the_copy(works: bool) -> None:
+    """`device_put(x).block_until_ready()`: the method is native code, so samples show its caller."""
+    main = Event("$train.py:1 main", 0, 48)
+    put = [Event("DevicePutWithSharding", 2, 4)]
+    copy = Event("TransferToDevice", 5, 40, thread="transfers")
+    work = Event(WORKS_IN_PYTHON, 6, 42) if works else Event(WORKS_IN_PYTHON, -40, 30)
+    found = parts(loop([main, *put, copy, work]))
+    assert found["transfer"] == (4 if works else 43)
 
 
 def test_python_is_named_with_the_function_that_the_loop_calls() -> None:

@@ -127,6 +127,24 @@ def test_without_python_a_period_or_a_wide_gap_tells(said: Said) -> None:
     assert finding.title.startswith("step 6")
 
 
+def test_a_few_short_steps_that_noise_makes_are_not_those_that_all_others_exceed() -> None:
+    """Steps 0, 4, 8 and 12 are a little shorter, as the machine happens to be; three are slow."""
+    busy = {0: 840, 4: 842, 8: 841, 12: 843, 2: 2900, 7: 2905, 10: 2898}
+    timeline = loop({}, busy=lambda n: busy.get(n, BUSY + 20 + n))
+    (finding,) = found(timeline)
+    assert "3 of 12 steps (2, 7 and 10)" in finding.title
+
+
+def test_two_slow_steps_of_a_machine_that_others_use_have_no_period() -> None:
+    noisy = loop({}, idle=lambda n: 800 if n in (4, 9) else SHORT, kind="cpu", python=False)
+    assert not found(noisy)
+    often = loop(
+        {}, idle=lambda n: 800 if n % 5 == 4 else SHORT, kind="cpu", python=False, count=24
+    )
+    (finding,) = found(often)
+    assert "every fifth step" in finding.title
+
+
 def test_devices_that_wait_for_the_network_in_two_steps(said: Said) -> None:
     """As a network that is slow for a moment: nothing of the host, on devices of their own."""
     scene = Scene(steps=14, extra_network_ms=lambda n: 60 if n in (5, 9) else 0)

@@ -37,8 +37,8 @@ def never_blocked(recorder: Recorder) -> None:
 
 def scanned(recorder: Recorder) -> None:
     """Layers in a scan."""
-    stacked = jnp.stack(weights(768, 6))
-    batch = jnp.asarray(rows(256, 768))
+    stacked = jnp.stack(weights(512, 6))
+    batch = jnp.asarray(rows(1024, 512))
 
     @jax.jit
     def train_step(stacked: Array, x: Array) -> tuple[Array, Array]:
@@ -183,7 +183,7 @@ def nested_markers(recorder: Recorder) -> None:
 def several_updates(recorder: Recorder) -> None:
     """One call of a jitted function takes eight training steps in a scan."""
     params = weights(256, 3)
-    batches = jnp.asarray(rows(8 * 64, 256)).reshape(8, 64, 256)
+    batches = jnp.asarray(rows(8 * 512, 256)).reshape(8, 512, 256)
 
     @jax.jit
     def train_steps(params: Params, batches: Array) -> tuple[Params, Array]:
@@ -253,11 +253,11 @@ def logged_every_fourth(recorder: Recorder) -> None:
 def shuffled_on_the_device(recorder: Recorder) -> None:
     """Batches are gathered on the device from data that lies there."""
     _, params, _ = mlp(512, batch=1024)
-    data = jnp.asarray(rows(4096, 1024))
+    data = jnp.asarray(rows(4096, 512))
 
     @jax.jit
     def train_step(params: Params, data: Array, key: Array) -> tuple[Params, Array]:
-        batch = data[jax.random.randint(key, (256,), 0, 4096)]
+        batch = data[jax.random.randint(key, (1024,), 0, 4096)]
         loss, grads = jax.value_and_grad(loss_of)(params, batch)
         return [w - 0.01 * g for w, g in zip(params, grads, strict=True)], loss
 

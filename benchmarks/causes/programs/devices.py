@@ -272,7 +272,7 @@ def equal_devices(recorder: Recorder) -> None:
             y = y + 1e-6 * lax.psum(y.mean(), "d")
         return y[None]
 
-    x = _split(jnp.ones((4, 192, 192)), own)
+    x = _split(jnp.ones((4, 288, 288)), own)
     for step in recorder:
         with recorder.marker(step):
             x = train_step(x).block_until_ready()

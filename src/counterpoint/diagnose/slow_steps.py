@@ -235,7 +235,7 @@ def _candidates(values: Mapping[int, float], step_ms: float) -> _Candidates | No
     """Return the steps beyond the widest gap in these values, if it is wide enough.
 
     Then it is looked whether a gap among the short ones divides them, too: slow steps may be of
-    several kinds.
+    several kinds. But most steps stay short then, since noise divides a few of them at any rate.
     """
     ordered = sorted(values.values())
     fewest = max(2, round(_SHORT * len(ordered)))
@@ -247,6 +247,7 @@ def _candidates(values: Mapping[int, float], step_ms: float) -> _Candidates | No
         if gaps[count - 1] <= max(_GAP_OF_STEP * step_ms, _GAP_OF_SCATTER * (near[-1] - near[0])):
             break
         short, gap, found = near, gaps[count - 1], True
+        fewest = max(fewest, (len(ordered) + 1) // 2)
     if not found:
         return None
     usual = median(short)
@@ -424,8 +425,7 @@ def _is_far(
     if not on_virtual_devices(data.timeline):
         return far or often or explained
     very_far = found.gap_ms >= _VERY_FAR * found.scatter_ms
-    lasting = period is not None or found.gap_ms >= _STEPS_LONG * step_ms
-    return often or (very_far and lasting)
+    return often or (very_far and found.gap_ms >= _STEPS_LONG * step_ms)
 
 
 def _slow_by_devices(data: StepData) -> Iterator[SlowSteps]:

@@ -14,7 +14,7 @@ import re
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -29,6 +29,8 @@ _COUNTED = {
     _CACHE + "cache_misses": "misses",
     _CACHE + "compile_requests_use_cache": "requests",
 }
+_ON_AND_ON, _NAMES = 8, 2
+"""After so many compiles in a row of so few functions, more of them will come in each step."""
 _WORTH_A_LINE_S = 0.01  # minimum for tracing and lowering; every jnp function traces a little
 
 
@@ -43,6 +45,7 @@ class CompileCounter:
         self.last_name: str | None = None
         self.last_was_aot = False
         self.times: Counter[str] = Counter()
+        self._latest: deque[str | None] = deque(maxlen=_ON_AND_ON)
         self.cache = {"hits": 0, "misses": 0, "requests": 0}
         self._write = write
         self._jax_directory = jax_directory
@@ -54,6 +57,11 @@ class CompileCounter:
     def busy(self) -> bool:
         """True while something is being traced, lowered or compiled."""
         return self._under_way > 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a few functions are compiled again and again: that is the loop, no beginning."""
+        return len(self._latest) == _ON_AND_ON and len({*self._latest}) <= _NAMES
 
     def quiet(self, now_s: float, for_s: float) -> bool:
         """Return whether something has been compiled, and nothing for this long."""
@@ -99,6 +107,7 @@ class CompileCounter:
             self.ahead_of_time += compile_caller.aot
             self.seconds += seconds
             self.last_name, self.last_was_aot = name, compile_caller.aot
+            self._latest.append(name)
             self.times[name or ""] += 1
         line = _line("cache_hit" if hit else "backend", seconds, name, now_s)
         self._write({**line, "aot": compile_caller.aot, "where": compile_caller.where})

@@ -175,7 +175,7 @@ class Observer:
         self._safely(self._began_stage, event)
 
     def _began_stage(self, event: str) -> None:
-        if self._compiles.began(event):
+        if self._compiles.began(event) and not self._compiles.goes_on:
             self.recorder.compile_begins()
 
     def _lasted(self, event: str, seconds: float, **about: object) -> None:
@@ -191,6 +191,8 @@ class Observer:
             self._running = True
             self._first_compile()
         self._record_what_was_compiled(seconds, aot=aot)
+        if self._compiles.goes_on:  # the thread that looks at times finds it compiling, mostly
+            self.recorder.tick()
 
     def _record_what_was_compiled(self, seconds: float, *, aot: bool) -> None:
         """Record its first execution, if requested, or record again if a heavier one compiled."""
@@ -298,7 +300,8 @@ class Observer:
             self._attentive = True
 
     def _quiet(self) -> bool:
-        return self._compiles.quiet(time.monotonic(), self.recorder.window.quiet_s)
+        quiet = self._compiles.quiet(time.monotonic(), self.recorder.window.quiet_s)
+        return quiet or self._compiles.goes_on
 
     def _long_quiet(self) -> bool:
         """Return whether a program that annotates steps would have begun one by now."""

@@ -32,8 +32,9 @@ class WindowRequest(NamedTuple):
     """A window from step `start_step` on, for `steps` steps: counted in this process, from 0.
 
     The program's own step numbers count, too, if they begin at or below that. Without `start_step`:
-    after `calm_steps` in a row without a compile, or once nothing has been compiled for `quiet_s`.
-    Then the next whole steps; if there are none, `seconds`, and no more than `longest_s`.
+    after `calm_steps` in a row without a compile, once nothing has been compiled for `quiet_s`, or
+    where the loop compiles again and again. Then the next whole steps; if there are none,
+    `seconds`, and no more than `longest_s`.
     `in_pieces`: written piece by piece, if possible. `python`: with the calls of Python.
     `processes`: only on these (jax.process_index). `instead`: why the program's own profile is
     waited for, and none recorded.

@@ -152,6 +152,11 @@ class HostActivity:
         for cause in _WAITS:
             found[cause] = left & self.during(cause)
         found[IdleCause.UNKNOWN] = left - waiting
+        # A method that waits for a copy is no function of Python: samples show who called it.
+        called = found[IdleCause.PYTHON] & self.stands & self.calling.since_copies
+        copying = called & self.beside.get(IdleCause.TRANSFER, EMPTY)
+        found[IdleCause.TRANSFER] = found[IdleCause.TRANSFER] | copying
+        found[IdleCause.PYTHON] = found[IdleCause.PYTHON] - copying
         for_threads, _ = self.wakes.in_silence(found[IdleCause.UNKNOWN])
         found[IdleCause.THREAD] = found[IdleCause.THREAD] | for_threads
         found[IdleCause.UNKNOWN] = found[IdleCause.UNKNOWN] - for_threads

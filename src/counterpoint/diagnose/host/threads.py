@@ -95,6 +95,7 @@ class Thread:
     giver: Longs  # of the event that determined the cause, an index into Timeline.host_names
     only_waits: Intervals  # for results of which it reads nothing
     for_copies: Intervals  # for results, after it began a copy and called nothing since
+    since_copies: Intervals  # from the beginning of a copy to the next call
 
     def during(self, *causes: IdleCause) -> Intervals:
         """Return when the thread does any of these."""
@@ -185,6 +186,7 @@ def thread(events: pl.DataFrame, names: Named) -> Thread:
         name[giver[inner]],
         union(start[names.only_wait[name]], end[names.only_wait[name]]),
         for_copies,
+        _since_copies(start, end, own, parent),
     )
 
 
@@ -244,6 +246,15 @@ def _waits_for_copies(start: Longs, end: Longs, own: Longs, parent: Longs) -> In
     )
     found = waits[last_copy > last_call]
     return union(start[found], end[found])
+
+
+def _since_copies(start: Longs, end: Longs, own: Longs, parent: Longs) -> Intervals:
+    """Return the times after the thread began a copy until it calls a program."""
+    around = np.where(parent == _NONE, _NONE, own[np.maximum(parent, 0)])
+    copied = end[(own == _TRANSFER) & (around != _DISPATCH)]
+    called = np.append(np.sort(start[own == _DISPATCH]), max(end.max(initial=0), 0))
+    following = np.minimum(np.searchsorted(called, copied), len(called) - 1)
+    return union(copied, np.maximum(copied, called[following]))
 
 
 def _outer_first(events: pl.DataFrame) -> tuple[Longs, Longs, Longs]:
