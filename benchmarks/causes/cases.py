@@ -3,7 +3,8 @@
 `expects` are the codes of which one has to be the first finding; none: nothing may cost more than
 3% of the step. `says` is what that finding must name: the function, the op, the kind of work.
 `size` tells where the true size comes from: LOST, the program's own stopwatch around the trouble,
-or GAIN, the share that steps without it are shorter, both without a profile. `also` are codes that are true, too.
+or GAIN, the share by which steps without it are shorter, both without a profile. `also` are codes
+that are true, too.
 """
 
 from __future__ import annotations

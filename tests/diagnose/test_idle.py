@@ -55,7 +55,7 @@ def test_a_wait_for_another_thread_names_the_programs_own_frame() -> None:
 
 @pytest.mark.parametrize("works", [False, True])
 def test_a_sampled_frame_from_which_a_copy_is_awaited_is_the_copy(works: bool) -> None:
-    """`device_put(x).block_until_ready()`: the method is native code, so samples show its caller."""
+    """`device_put(x).block_until_ready()`: that is native code, so samples show its caller."""
     main = Event("$train.py:1 main", 0, 48)
     put = [Event("DevicePutWithSharding", 2, 4)]
     copy = Event("TransferToDevice", 5, 40, thread="transfers")
