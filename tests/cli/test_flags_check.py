@@ -295,6 +295,21 @@ def test_everything_is_there_as_json(job: Path, capsys: Captured) -> None:
     }
 
 
+def test_each_setting_is_listed_as_json(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text(
+        "setup() {\n  export NCCL_DEBUG=${NCCL_DEBUG:-INFO}\n}\n"
+        'export XLA_FLAGS="--xla_dump_to=$OUT --xla_gpu_autotune_level=0"\n'
+    )
+    assert checked(path, "--json", "--no-probe", "--jaxlib", "0.10.2") == 0
+    listed = json.loads(capsys.readouterr().out)["settings"]
+    assert [tuple(one.values()) for one in listed] == [
+        ("NCCL_DEBUG", "NCCL_DEBUG", "INFO", 2, "default", True),
+        ("XLA_FLAGS", "xla_dump_to", None, 4, "computed", False),
+        ("XLA_FLAGS", "xla_gpu_autotune_level", "0", 4, "literal", False),
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "code", "said"),
     [
@@ -476,7 +491,7 @@ def test_each_program_of_a_source_is_checked_and_fixed(
 
     assert main(["flags", "check", str(script), "--no-probe", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
-    assert (told["programs"], told["settings"]) == (2, 2)
+    assert (told["programs"], len(told["settings"])) == (2, 2)
     assert [(one["code"], one["place"]["line"]) for one in told["remarks"]] == [("FLAG101", 1)]
 
     assert main(["flags", "check", str(script), "--no-probe", "--fix"]) == 0
@@ -661,8 +676,8 @@ def test_prose_that_looks_like_a_script_is_offered_as_text(tmp_path: Path) -> No
     assert "next: counterpoint flags check page.txt --no-probe --form text" in told.stderr
 
 
-def test_options_of_a_trainer_in_prose_are_read(tmp_path: Path, capsys: Captured) -> None:
-    path = tmp_path / "page.md"
+def test_options_of_a_trainer_in_a_text_are_read(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "page.txt"
     path.write_text(
         "Add `--trainer.profiler true` and\n`--trainer.profilr_num_steps 3`.\n"
         "| `--trainer.profiler_start_step` | the first step |\n"

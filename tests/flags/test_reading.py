@@ -264,18 +264,18 @@ def test_an_env_file_is_read_to_the_letter(tmp_path: Path) -> None:
 
 
 def test_any_other_text_is_searched_for_flags(tmp_path: Path) -> None:
-    path = tmp_path / "README.md"
+    path = tmp_path / "train.log"
     path.write_text(
         "Set `--xla_gpu_enable_triton_gemm=false`, and --xla_gpu_autotune_level=0.\n"
         "| `--xla_tpu_scoped_vmem_limit_kib=98304` | TPUs |\n"
-        "```\nexport NCCL_DEBUG=INFO\n--xla_gpu_autotune_level=0\n```\n"
+        "> export NCCL_DEBUG=INFO\n"
     )
     written = read_source(path)
     assert [(it.channel, it.name, it.value, it.place.line) for it in written.given] == [
+        (Channel.ENVIRONMENT, "NCCL_DEBUG", "INFO", 3),
         (Channel.XLA_FLAGS, "xla_gpu_enable_triton_gemm", "false", 1),
         (Channel.XLA_FLAGS, "xla_gpu_autotune_level", "0", 1),
         (Channel.LIBTPU_INIT_ARGS, "xla_tpu_scoped_vmem_limit_kib", "98304", 2),
-        (Channel.ENVIRONMENT, "NCCL_DEBUG", "INFO", 4),
     ]
     assert "not interpreted" in written.notes[0]
 

@@ -1,6 +1,8 @@
-"""Documents and other texts: flags and variables with their values, line by line."""
+"""Documents: their code blocks set something, their sentences nothing; notebooks; other texts."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
@@ -18,86 +20,30 @@ def document(*text: str) -> ParsedSource:
     return read_text("\n".join([*text, ""]), "README.md")
 
 
-def test_a_flag_that_is_only_mentioned_is_no_setting() -> None:
-    written = document(
-        "Mind `--xla_gpu_memory_limit_slop_factor`, and --xla_b=.",
-        "    --xla_gpu_memory_limit_slop_factor=70",
-    )
-    assert flags(written) == [("xla_gpu_memory_limit_slop_factor", "70")]
-    assert "not checked: --xla_b" in written.notes[1]
-    assert not check(written, version="0.10.2")
-
-
-def test_all_that_is_only_mentioned_is_named() -> None:
-    names = [f"--xla_gpu_{letter}" for letter in "abcdefghi"]
-    (note,) = document(*(f"Set {name}=<> for this." for name in names)).notes
-    assert [name for name in names if name not in note] == []
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("try xla_gpu_graph_level and `xla_gpu_autotune_level` here", 2),
-        ("xla_gpu_graph_level: level 0 turns CUDA graphs off.", 0),  # a key with a value
-        ("see xla_gpu_graph_level.md, a/xla_gpu_graph_level and xla_gpu_graph_level(1)", 0),
-        ("the modules xla_bridge and xla_client", 0),
-        ("- **xla_gpu_graph_level**, or xla_gpu_autotune_level.", 2),
-        ("xla_gpu_graph_level = 0", 0),
-    ],
-)
-def test_a_flag_is_named_without_dashes_too(text: str, named: int) -> None:
-    written = document(text)
-    assert not written.given
-    names = [name for note in written.notes for name in note.split() if name.startswith("--xla_")]
-    assert len(names) == named
-
-
-def test_in_the_value_of_a_variable_a_bare_name_is_a_flag() -> None:
-    assert flags(document('    XLA_FLAGS="--xla_a --xla_b=2"')) == [
-        ("xla_a", "true"),
-        ("xla_b", "2"),
-    ]
+def log(*text: str) -> ParsedSource:
+    return read_text("\n".join([*text, ""]), "train.log")
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        'export LIBTPU_INIT_ARGS="--xla_a=1 --xla_b=2"',
-        'LIBTPU_INIT_ARGS="--xla_a=1\n  --xla_b=2"',
-        "LIBTPU_INIT_ARGS=--xla_a=1 \\\n  --xla_b=2",
-        '```\nexport LIBTPU_INIT_ARGS="--xla_a=1 --xla_b=2"\n```',
+        "Set `--xla_gpu_autotune_level=0`, or `XLA_FLAGS=--xla_gpu_autotune_level=0 python x`.",
+        "| `--xla_gpu_autotune_level` | `0` |",
+        "- NCCL_PROTO: SIMPLE",
+        "> NCCL_PROTO=LL is slow",
+        "# JAX_PLATFORMS=cpu",
+        "1. one\n    more of it: NCCL_PROTO=LL",
     ],
-    ids=lambda text: " ".join(text.split()),
 )
-def test_the_variable_says_where_a_flag_is_read(text: str) -> None:
-    written = document(text, "", "--xla_c=3")
-    assert [(it.channel, it.name) for it in written.given] == [
-        (Channel.LIBTPU_INIT_ARGS, "xla_a"),
-        (Channel.LIBTPU_INIT_ARGS, "xla_b"),
-        (Channel.XLA_FLAGS, "xla_c"),
-    ]
+def test_a_sentence_sets_nothing(text: str) -> None:
+    written = document("# Title", text, "```bash", "export NCCL_DEBUG=INFO", "```")
+    assert [one.name for one in written.given] == ["NCCL_DEBUG"]
+    assert not [it for it in check(written, version="0.10.2") if it.code == "FLAG503"]
 
 
-def test_a_link_is_no_part_of_a_value() -> None:
-    written = document("See [`NCCL_LAUNCH_MODE`=GROUP](https://x), [NCCL_ALGO=Ring](https://y).")
-    assert written.settings.variables["NCCL_ALGO"] == "Ring"
-
-
-def test_lists_of_variables_are_read() -> None:
-    written = document("- NCCL_PROTO: SIMPLE,LL", "- `NCCL_NVLS_ENABLE`:1 ", "NCCL_DEBUG: for logs")
-    assert written.settings.variables == {"NCCL_PROTO": "SIMPLE,LL", "NCCL_NVLS_ENABLE": "1"}
-
-
-def test_rows_of_a_table_are_read() -> None:
-    written = document("| Flag | Value |", "|---|---|", "| `--xla_a` | `1` | x |", "| xla_b | 2 |")
-    assert flags(written) == BOTH
-    assert not flags(document("| `--xla_a` | Makes it faster | 1.5 |"))
-
-
-@pytest.mark.parametrize("value", [".XX", "$SHARE", "{share}"])
-def test_a_placeholder_is_not_known(value: str) -> None:
-    (one,) = document(f"Set XLA_PYTHON_CLIENT_MEM_FRACTION={value} to some share").given
-    assert not one.known
+def test_what_a_sentence_seems_to_set_is_named() -> None:
+    (named,) = document("Try `--xla_gpu_autotune_level=0` and `NCCL_PROTO=LL`, not xla_a.").unread
+    assert named.startswith("xla_gpu_autotune_level, NCCL_PROTO: named")
 
 
 @pytest.mark.parametrize(
@@ -109,9 +55,15 @@ def test_a_placeholder_is_not_known(value: str) -> None:
         '  ```py\n  >>> os.environ["XLA_FLAGS"] = "--xla_a=1 --xla_b=2"\n  ```',
         "```yaml\nenv:\n- name: XLA_FLAGS\n  value: >-\n    --xla_a=1\n    --xla_b=2\n```",
         '> ```sh\n> export XLA_FLAGS="--xla_a=1 --xla_b=2"\n> ```',
+        '- ```sh\n  export XLA_FLAGS="--xla_a=1 --xla_b=2"\n  ```',
         '.. code-block:: bash\n   :caption: x\n\n   export XLA_FLAGS="--xla_a=1 --xla_b=2"\n',
+        'Then::\n\n   export XLA_FLAGS="--xla_a=1 --xla_b=2"\n',
+        '\n    export XLA_FLAGS="--xla_a=1 --xla_b=2"\n',
         '```python\ndef (:\n  "--xla_a=1 --xla_b=2"\n```',
         "```\n--xla_a=1\n--xla_b=2\n```",
+        "```shell\nXLA_FLAGS=--xla_a=1 --xla_b=2\nMINE=1\n```",
+        'Text\n```bash\nXLA_FLAGS="--xla_a=1 --xla_b=2"\npython x.py\n```',
+        '```Dockerfile\nFROM x\nENV XLA_FLAGS="--xla_a=1 --xla_b=2"\n```',
     ],
     ids=lambda text: " ".join(text.split()),
 )
@@ -119,28 +71,114 @@ def test_flags_of_a_code_block_are_found(block: str) -> None:
     written = document("# Title", block, "The end.")
     assert flags(written) == BOTH
     assert all((one.place.line or 0) >= 3 for one in written.given)
+    assert not any(one.conditional for one in written.given)
 
 
-def test_variables_of_a_dict_in_a_code_block_are_read() -> None:
-    written = document("```python", "os.environ.update({", '  "NCCL_PROTO": "SIMPLE",', "})", "```")
-    assert lines(written) == [("NCCL_PROTO", 3)]
+def test_a_backslash_of_a_value_is_kept() -> None:
+    assert flags(document("```bash", 'export XLA_FLAGS="--xla_a=to\\a\\file"', "```")) == [
+        ("xla_a", "to\\a\\file")
+    ]
 
 
-def test_two_code_blocks_give_nothing_twice() -> None:
-    block = ("```bash", 'export XLA_FLAGS="--xla_gpu_autotune_level={}"', "```")
-    text = "\n".join(block)
-    written = document(text.format(0), text.format(4), "With --xla_gpu_autotune_level=2 ...")
-    assert [value for _, value in flags(written)] == ["0", "4", "2"]
+def test_each_block_is_a_program_of_its_own() -> None:
+    block = "```bash\nexport XLA_FLAGS=--xla_gpu_autotune_level={0} NCCL_DEBUG={1}\n```\n"
+    written = document(block.format(0, "INFO"), block.format(4, "WARN"))
+    assert [flags(one) for one in written.programs] == [
+        [("xla_gpu_autotune_level", "4")],
+        [("xla_gpu_autotune_level", "0")],
+    ]
+    assert [one.settings.variables for one in written.programs] == [
+        {"NCCL_DEBUG": "WARN"},
+        {"NCCL_DEBUG": "INFO"},
+    ]
+    assert not written.issues
     assert not [it for it in check(written, version="0.10.2") if it.code == "FLAG205"]
 
 
-def test_comments_and_names_that_stand_for_any_are_no_settings_of_a_code_block() -> None:
-    assert flags(
-        document("```sh", "# --xla_c=1", 'export XLA_FLAGS="--flag1=x --xla_a=1"', "```")
-    ) == [("xla_a", "1")]
+def test_comments_are_no_settings_of_a_code_block() -> None:
+    written = document("```sh", "# --xla_c=1", 'export XLA_FLAGS="--xla_a=1"', "```")
+    assert flags(written) == [("xla_a", "1")]
+    assert not written.unread
 
 
-def test_a_notebook_is_refused_with_what_to_do() -> None:
-    with pytest.raises(InputError, match=r"x\.ipynb") as raised:
-        read_text('{"cells": []}', "x.ipynb")
-    assert raised.value.next == "jupyter nbconvert --to=script x.ipynb"
+def notebook(*cells: str, kind: str = "code") -> str:
+    found = [{"cell_type": kind, "source": cell.splitlines(keepends=True)} for cell in cells]
+    return json.dumps({"cells": found}, indent=1)
+
+
+def test_the_cells_of_a_notebook_are_one_program() -> None:
+    text = notebook(
+        "%pip install jax\nimport os\n",
+        'flags = "--xla_a=1"\nos.environ["XLA_FLAGS"] = flags\n',
+        "!nvidia-smi\nif x:\n    %time f()\n",
+        'os.environ["XLA_FLAGS"] += " --xla_b=2"\nimport jax\njax.devices()\n',
+        'os.environ["XLA_FLAGS"] = "--xla_c=3"',
+    )
+    written = read_text(text, "x.ipynb")
+    assert written.form == "notebook"
+    assert flags(written) == BOTH
+    rows = text.splitlines()
+    assert all("xla_" in rows[(one.place.line or 0) - 1] for one in written.given)
+    assert [issue.kind.name for issue in written.issues] == ["TOO_LATE"]
+
+
+def test_a_notebook_has_cells_for_a_shell_and_variables_of_its_own() -> None:
+    text = notebook(
+        "%env JAX_PLATFORMS=cpu",
+        "%%bash\nexport NCCL_DEBUG=INFO\n./x\n",
+        "!XLA_FLAGS=--xla_a=1 python x.py",
+        "%%writefile x.sh\nexport NCCL_PROTO=LL\n",
+        "this is (no Python: NCCL_ALGO=Ring",
+    )
+    written = read_text(text, "x.ipynb")
+    names = {one.name for program in written.programs for one in program.given}
+    assert names == {"JAX_PLATFORMS", "NCCL_DEBUG", "xla_a"}
+    assert "NCCL_ALGO" in " ".join(written.unread)
+    assert not read_text(notebook("NCCL_DEBUG=INFO", kind="markdown"), "x.ipynb").given
+
+
+def test_what_is_no_notebook_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"x\.ipynb: not a notebook"):
+        read_text("{", "x.ipynb")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'LIBTPU_INIT_ARGS="--xla_a=1 --xla_b=2"',
+        'LIBTPU_INIT_ARGS="--xla_a=1\n  --xla_b=2"',
+        "LIBTPU_INIT_ARGS=--xla_a=1 \\\n  --xla_b=2",
+    ],
+    ids=lambda text: " ".join(text.split()),
+)
+def test_in_a_log_the_variable_says_where_a_flag_is_read(text: str) -> None:
+    written = log(text, "", "--xla_c=3")
+    assert [(it.channel, it.name) for it in written.given] == [
+        (Channel.LIBTPU_INIT_ARGS, "xla_a"),
+        (Channel.LIBTPU_INIT_ARGS, "xla_b"),
+        (Channel.XLA_FLAGS, "xla_c"),
+    ]
+
+
+def test_lines_of_a_log_are_read_one_by_one() -> None:
+    written = log(
+        "I0301 --xla_gpu_autotune_level=0, and --xla_b",
+        "NCCL_PROTO: SIMPLE,LL",
+        '  - name: "NCCL_NVLS_ENABLE"',
+        '    value: "1"',
+        "See [NCCL_ALGO=Ring](https://y).",
+        "NCCL_DEBUG: for logs",
+    )
+    assert written.settings.variables == {
+        "NCCL_PROTO": "SIMPLE,LL",
+        "NCCL_NVLS_ENABLE": "1",
+        "NCCL_ALGO": "Ring",
+    }
+    assert flags(written) == [("xla_gpu_autotune_level", "0")]
+    assert lines(written)[0] == ("NCCL_PROTO", 2)
+
+
+@pytest.mark.parametrize("value", [".XX", "$SHARE", "{share}"])
+def test_a_placeholder_is_not_known(value: str) -> None:
+    (one,) = log(f"Set XLA_PYTHON_CLIENT_MEM_FRACTION={value} to some share").given
+    assert not one.known

@@ -133,15 +133,11 @@ def test_each_program_of_a_script_has_its_own_flags() -> None:
     assert [flags(one) for one in again.programs] == [[("xla_b", "1")], [("xla_a", "1")]]
 
 
-def test_what_nothing_runs_is_not_read_and_said() -> None:
+def test_what_is_not_read_is_said() -> None:
     written = script(
         "cat <<'EOF' > job.sh",
         'export XLA_FLAGS="--xla_heredoc',
         "EOF",
-        "setup() {",
-        "  export NCCL_PROTO=LL",
-        "}",
-        "harmless() { echo $XLA_FLAGS; }",
         "source ./more.env",
         "source venv/bin/activate",
         'eval "$(more)"',
@@ -151,17 +147,17 @@ def test_what_nothing_runs_is_not_read_and_said() -> None:
         "export XLA_FLAGS=--xla_a=1",
     )
     assert flags(written) == [("xla_a", "1")]
-    heredoc, *others = written.unread
+    heredoc, *others, named = written.unread
     assert heredoc.startswith("line 1: ")
+    assert named.startswith("xla_heredoc: ")
     assert others == [
-        "line 4: the function setup",
-        "line 8: source ./more.env",
-        "line 9: source venv/bin/activate",
-        "line 10: eval $(more)",
+        "line 4: source ./more.env",
+        "line 5: source venv/bin/activate",
+        "line 6: eval $(more)",
     ]
 
 
-def test_a_function_is_not_read_and_what_it_may_change_is_not_known_behind_a_call() -> None:
+def test_a_function_is_read_in_its_place_and_what_it_sets_is_conditional() -> None:
     written = script(
         "run() {",
         "  local plugin=$1",
@@ -171,11 +167,15 @@ def test_a_function_is_not_read_and_what_it_may_change_is_not_known_behind_a_cal
         "LEVEL=1",
         "export NCCL_A=$LEVEL",
         "JAX_ENABLE_PGLE=true run libx.so",
-        "export NCCL_B=$LEVEL",
     )
-    assert written.unread == ("line 1: the function run",)
-    assert written.settings.variables == {"NCCL_A": "1", "JAX_ENABLE_PGLE": "true"}
-    assert issue(written).text == "NCCL_B=$LEVEL"
+    assert not written.unread
+    assert [(one.name, one.value, one.conditional) for one in written.given] == [
+        ("xla_a", "1", True),
+        ("NCCL_DEBUG", "INFO", True),
+        ("LEVEL", "1", False),
+        ("NCCL_A", "1", False),
+        ("JAX_ENABLE_PGLE", "true", False),
+    ]
 
 
 def test_arrays_and_bare_references_are_several_words() -> None:
@@ -204,21 +204,32 @@ def test_a_variable_that_is_passed_on_is_no_riddle() -> None:
     assert not script("mpirun -x NCCL_PROTO=$NCCL_PROTO -x NCCL_ALGO=${NCCL_ALGO} x").issues
 
 
-def test_a_heredoc_is_not_read_whatever_runs_it() -> None:
+def test_a_heredoc_that_goes_somewhere_is_read_and_what_it_sets_is_conditional() -> None:
     written = script(
         "cat > $DIR/each.sh <<'EOL'",
         "export NCCL_PROTO=$PROTO",
         "EOL",
         "ssh host bash <<-EOF",
-        "\texport NCCL_ALGO=Ring A=\\$B",
+        "\texport NCCL_ALGO=Ring",
         "\tEOF",
         "cat <<A > notes",
         "nothing is set here",
         "A",
+        ": <<COMMENT",
+        "export NCCL_NTHREADS=1",
+        "COMMENT",
+        "cat <<HELP",
+        "  NCCL_MAX_NCHANNELS=4 makes it slow",
+        "HELP",
         "export NCCL_DEBUG=INFO",
     )
-    assert lines(written) == [("NCCL_DEBUG", 10)]
-    assert [part.partition(":")[0] for part in written.unread] == ["line 1", "line 4"]
+    assert [(one.name, one.place.line, one.conditional) for one in written.given] == [
+        ("NCCL_PROTO", 2, True),
+        ("NCCL_ALGO", 5, True),
+        ("NCCL_DEBUG", 16, False),
+    ]
+    assert not written.given[0].known
+    assert written.unread[0] == "line 13: the text of a heredoc"
 
 
 def test_a_shift_to_the_left_is_no_heredoc() -> None:
@@ -247,7 +258,7 @@ def test_flags_that_are_handed_to_libtpu_are_its_own() -> None:
         'xpk workload create --command="$CMD"',
     )
     (one,) = written.given
-    assert (one.channel, one.name, one.via) == (Channel.LIBTPU_INIT_ARGS, "xla_tpu_a", "$XLA_FLAGS")
+    assert (one.channel, one.name) == (Channel.LIBTPU_INIT_ARGS, "xla_tpu_a")
     (note,) = written.notes
     assert note.startswith("line 2: XLA_FLAGS ")
     assert "LIBTPU_INIT_ARGS" in note

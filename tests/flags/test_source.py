@@ -98,7 +98,7 @@ def test_toml_takes_plain_values_and_reasons(tmp_path: Path) -> None:
         ("export A=${B:+1}", r"`\$\{B:\+1\}` needs a shell"),
         ("python train.py", "no settings found"),
         ("source more.sh\nA=1", r"not read: line 1: source more\.sh"),
-        ("f() { export XLA_FLAGS=--xla_a=$1; }\nf 1", "not read: line 1: the function f"),
+        ("f() { export XLA_FLAGS=--xla_a=$1; }\nf 1", r":1: `\$1` needs a shell"),
         ("cat <<E\nXLA_FLAGS=--xla_a=1\nE\n", "not read: line 1: "),
         ('export XLA_FLAGS="--xla_a=$((3-2))"', r":1: `\$\(\(3-2\)\)` needs a shell"),
         ("if x; then export NCCL_A=1; fi", "NCCL_A is set within `if`"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from typing import Final
 
 from counterpoint.core.frozen import frozen
@@ -37,6 +37,10 @@ class Location:
 
 Branch = tuple[tuple[str, str], ...]
 """The position of a setting among alternatives: each choice on the way to it, and its branch."""
+PROGRAM: Final = "program"
+"""The choice between programs of their own: containers of a manifest, code blocks of a document."""
+LINE: Final = "line"
+"""The choice between lines of a text that nobody runs. Neither is a condition."""
 
 
 def exclusive(one: Branch, other: Branch) -> bool:
@@ -45,14 +49,22 @@ def exclusive(one: Branch, other: Branch) -> bool:
     return any(arms.get(choice, arm) != arm for choice, arm in other)
 
 
+class Origin(StrEnum):
+    """Where a value comes from."""
+
+    LITERAL = "literal"  # written in the source
+    DEFAULT = "default"  # what the source says for a variable that is not set: ${X:-default}
+    COMPUTED = "computed"  # known only when the program runs
+
+
 @frozen(kw_only=True)
 class Occurrence:
     """One setting. `value` is None for a flag without `=`; `text` is how it was written.
 
     `via` names what passes it on, if that is not the channel itself: `MaxText compile_xla_flags`,
-    `srun --export`. If it is not `known`, a part of the value is known only when the program runs:
-    the name can be checked, the value (as written) can't. `branch` distinguishes independent
-    blocks: functions, constants of a library, code blocks of a document, branches of an `if`.
+    `srun --export`. Of a computed value, the name can be checked, the value (as written) can't.
+    `branch` distinguishes what excludes each other: branches of an `if`, functions, containers of
+    a manifest, code blocks of a document.
     """
 
     channel: Channel
@@ -61,8 +73,22 @@ class Occurrence:
     place: Location
     text: str
     via: str = ""
-    known: bool = True
+    origin: Origin = Origin.LITERAL
     branch: Branch = ()
+
+    @property
+    def known(self) -> bool:
+        return self.origin is not Origin.COMPUTED
+
+    @property
+    def conditional(self) -> bool:
+        """Return whether a branch, a loop, a function or a heredoc has it, which may not run."""
+        return any(choice not in (PROGRAM, LINE) for choice, _ in self.branch)
+
+    @property
+    def variable(self) -> str:
+        """The variable that holds it: a flag's is XLA_FLAGS, or another channel of flags."""
+        return self.name if self.channel is Channel.ENVIRONMENT else str(self.channel)
 
     @property
     def meant(self) -> str:

@@ -14,10 +14,10 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.flags.jaxlib import installed_version
 from counterpoint.flags.lines.known import refuse_bare_flag
 from counterpoint.flags.named_files import LARGEST_SOURCE, beside, read_regular
-from counterpoint.flags.parse.shell import ShellReader
-from counterpoint.flags.parse.shell_state import ShellState
-from counterpoint.flags.parse.source import named_recipe, read_text, sniff
-from counterpoint.flags.parse.traced import TextBudget
+from counterpoint.flags.parse.any_form import new_scan, scan_form
+from counterpoint.flags.parse.form import sniff
+from counterpoint.flags.parse.source import named_recipe, read_text
+from counterpoint.flags.parse.traced import known
 from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.recipe import read_recipe
 from counterpoint.flags.settings import Settings
@@ -65,9 +65,10 @@ def _refuse_bare_flags(settings: Settings, path: Path) -> None:
 
 def read_shell_settings(text: str, where: str) -> Settings:
     """Read the settings of a script, all of them known; without exports, all assignments count."""
-    script = ShellState(where, TextBudget(where), certain=True)
-    ShellReader(script).read(text)
-    assigned = list(script.assigned(every=True))
+    script = new_scan(where)
+    script.certain = True
+    scan_form(known(text, 1), script, "shell")
+    assigned = list(script.assigned())
     for variable in assigned:
         for piece in variable.value.pieces:
             if not piece.known:
@@ -137,12 +138,12 @@ def _certain(written: ParsedSource) -> Settings:
     """Return the settings of a tolerant reader, if they are certain and complete."""
     for issue in written.issues:
         raise InputError(f"{issue.place}: {issue.text}: {issue.why}", next=_WRITE_OUT)
-    doubtful = [*written.notes, *(f"not read: {text}" for text in written.unread)]
-    doubtful += [
+    doubtful = [
         f"{occurrence.name} is set within an `if`"
         for occurrence in written.given
-        if occurrence.branch
+        if occurrence.conditional
     ]
+    doubtful += [*written.notes, *(f"not read: {text}" for text in written.unread)]
     doubtful += [
         f"{occurrence.name} is not certain" for occurrence in written.given if not occurrence.known
     ]

@@ -1,8 +1,8 @@
 """Files that only list settings: env files, TOML (also a recipe's form), and Dockerfiles.
 
-An env file is read literally, as `docker run --env-file` does. The `ENV` and `ARG` of a Dockerfile
-are read as the exports and assignments of a shell script; what `RUN` exports ends with its step,
-which a note says.
+An env file is read literally, as `docker run --env-file` does. The `ENV`, `ARG` and `CMD` of a
+Dockerfile are read as the exports, assignments and commands of a shell script; what `RUN` exports
+ends with its step, which a note says.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Final, cast
 
-from counterpoint.flags.parse.flag_values import Assignment, may_set, parse_assignments
-from counterpoint.flags.parse.launcher import TELLING
-from counterpoint.flags.parse.shell import read_shell
+from counterpoint.flags.parse.flag_values import may_set
+from counterpoint.flags.parse.scan import Scan
+from counterpoint.flags.parse.shell import ShellScanner
 from counterpoint.flags.parse.traced import known
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.recipe import Recipe
@@ -33,27 +33,23 @@ _OPERATOR: Final = re.compile(r"[;&|<>()`]")
 """Plain characters in a Dockerfile, and operators of a shell."""
 
 
-def read_env_file(text: str, where: str) -> ParsedSource:
+def scan_env(text: str, scan: Scan) -> None:
     """Read all lines; malformed ones are skipped with a note. The last value of a name counts."""
-    assigned: dict[str, Assignment] = {}
-    notes: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        bare = line.lstrip("\ufeff").rstrip("\r")
+    for number, row in enumerate(text.splitlines(), 1):
+        bare = row.lstrip("\ufeff").rstrip("\r")
         if not bare.strip() or bare.lstrip().startswith("#"):
             continue
         match = _ENTRY.fullmatch(bare)
         if not match:
-            notes.append(f"line {number}: not NAME=value, not read: {bare.strip()[:40]}")
+            note = f"line {number}: not NAME=value, not read: {bare.strip()[:40]}"
+            scan.notes[note] = None
             continue
         value = match[2]
         if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
             value = value[1:-1]
-            notes.append(f"line {number}: quotes removed; docker would keep them")
-        assigned.pop(match[1], None)
-        assigned[match[1]] = Assignment(match[1], known(value, number), line=number)
-    found = parse_assignments(assigned.values(), where)
-    given, issues = tuple(found.given), tuple(found.issues)
-    return ParsedSource(where=where, form="env", given=given, issues=issues, notes=tuple(notes))
+            scan.notes[f"line {number}: quotes removed; docker would keep them"] = None
+        scan.given.pop(match[1], None)
+        scan.give(match[1], known(value, number), number)
 
 
 def read_toml(text: str, where: str) -> ParsedSource:
@@ -99,66 +95,49 @@ def _of_settings(settings: Settings, where: str, form: str, text: str) -> Parsed
     return ParsedSource(where=where, form=form, given=tuple(occurrences), layout=settings.layout)
 
 
-def read_docker(text: str, where: str) -> ParsedSource:
-    """Read `ENV` with its `ARG`s; all stages count as one image, with a note if there are more."""
+def scan_docker(text: str, scan: Scan) -> None:
+    """Read the instructions as lines of a shell, each in its place; all stages are one image."""
     rows = [""] * (text.count("\n") + 1)
-    notes: list[str] = []
-    unread: list[str] = []
-    exported: set[str] = set()
     stages = 0
-    for name, body, line in _instructions(text):
+    for name, body, at in _instructions(text):
+        statement = ""
         if name == "FROM":
             stages += 1
             if stages == 2:
-                notes.append(f"line {line}: all stages are read as one image")
-        elif name in ("ENV", "ARG"):
-            statement = _statement(name, body, exported)
+                scan.notes[f"line {at}: all stages are read as one image"] = None
+        elif name == "ENV":
+            statement = _exported(body)
             if statement is None:
-                unread.append(f"line {line}: {name} {' '.join(body.split())}")
-            else:
-                new = statement.split("\n")
-                rows[line - 1 : line - 1 + len(new)] = new
+                scan.leave(at, f"ENV {body}")
+        elif name == "ARG":
+            argument = _SET_NAME.match(body)
+            statement = body if argument and not is_setting(argument[1]) else ""
         elif name == "RUN" and may_set(body):
-            notes.append(f"line {line}: what RUN sets ends with its step")
-        elif name in ("CMD", "ENTRYPOINT", "ONBUILD", "SHELL") and may_set(body):
-            unread.append(f"line {line}: {name} {' '.join(body.split())}")
-        elif name in ("CMD", "ENTRYPOINT") and TELLING.search(command := _command(body)):
-            new = command.split("\n")
-            rows[line - 1 : line - 1 + len(new)] = new
-    found = read_shell("\n".join(rows), where)
-    return replace(
-        found,
-        form="docker",
-        notes=(*notes, *found.notes),
-        unread=(*unread, *found.unread),
-        source="",
-    )
+            scan.notes[f"line {at}: what RUN sets ends with its step"] = None
+            scan.aside.append(body)
+        elif name in ("CMD", "ENTRYPOINT"):
+            statement = _command(body)
+        elif name in ("ONBUILD", "SHELL") and may_set(body):
+            scan.leave(at, f"{name} {body}")
+        new = (statement or "").split("\n")
+        rows[at - 1 : at - 1 + len(new)] = new
+    ShellScanner(scan, known("\n".join(rows), 1)).read()
 
 
-def _statement(name: str, body: str, exported: set[str]) -> str | None:
-    """Return an instruction as a statement of a shell; None if a shell would read it differently.
+def _exported(body: str) -> str | None:
+    """Return an ENV as an export of a shell; None if its quotes are not closed."""
+    if _SET_NAME.match(body):
+        return f"export {_quoted_operators(body)}"
+    old = _WITHOUT_SIGN.fullmatch(body)
+    value = _as_word(old[2].rstrip()) if old is not None else None
+    return None if old is None or value is None else f"export {old[1]}={value}"
 
-    All variables of one ENV are set at once, so none may refer to one set before it there.
-    """
-    names = [*_SET_NAME.finditer(body)]
-    if name == "ARG":
-        wanted = names and not is_setting(names[0][1]) and names[0][1] not in exported
-        return body if wanted else ""
-    if not names or names[0].start():
-        old = _WITHOUT_SIGN.fullmatch(body)
-        value = _as_word(old[2].rstrip()) if old is not None else None
-        if old is None or value is None:
-            return None
-        exported.add(old[1])
-        return f"export {old[1]}={value}"
-    refers = any(
-        re.search(rf"\$\{{?{name[1]}\b", body[following.start() :])
-        for name, following in pairwise(names)
-    )
-    if refers or _OPERATOR.search(_QUOTED.sub("", body)):
-        return None
-    exported |= {name[1] for name in names}
-    return f"export {body}"
+
+def _quoted_operators(body: str) -> str:
+    """Return the text with what a shell reads as operators, and Docker does not, escaped."""
+    parts, quoted = _QUOTED.split(body), [*_QUOTED.findall(body), ""]
+    plain = [_OPERATOR.sub(r"\\\g<0>", part) for part in parts]
+    return "".join(chain.from_iterable(zip(plain, quoted, strict=True)))
 
 
 def _command(body: str) -> str:

@@ -18,12 +18,14 @@ from typing import Final
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.named_files import ANYWHERE, AllowedFiles, read_regular
-from counterpoint.flags.parse.traced import HOLE, TracedText, known
+from counterpoint.flags.parse.traced import HOLE, Piece, TracedText, known
 from counterpoint.flags.parsed import (
     COMMAND_LINE,
+    Branch,
     IssueKind,
     Location,
     Occurrence,
+    Origin,
     ParsedSource,
     SyntaxIssue,
 )
@@ -140,6 +142,7 @@ def _read_word(
     shown = value.shown_between(word.at, word.end)
     place = value.place_at(word.at, variable.where)
     name, equals, inner = word.text.partition("=")
+    pieces = value.pieces_between(word.at, word.end)
     if issue := _issue(name, shown, place, variable):
         found.issues.append(issue)
         return
@@ -155,9 +158,20 @@ def _read_word(
             place=place,
             text=shown,
             via=variable.via,
-            known=whole,
+            origin=origin_of(pieces),
+            branch=next((piece.branch for piece in pieces if piece.branch), ()),
         )
     )
+
+
+def origin_of(pieces: Iterable[Piece]) -> Origin:
+    """Return where a value of these pieces comes from."""
+    found = Origin.LITERAL
+    for piece in pieces:
+        if not piece.known:
+            return Origin.COMPUTED
+        found = Origin.DEFAULT if piece.default else found
+    return found
 
 
 def _issue(name: str, shown: str, place: Location, variable: ValueSource) -> SyntaxIssue | None:
@@ -182,7 +196,7 @@ def _needs_shell(shown: str, place: Location, variable: ValueSource) -> SyntaxIs
         kind=IssueKind.UNKNOWABLE,
         channel=variable.channel,
         text=shown,
-        why="its value is known only when the program starts",
+        why="its value is known only when the program runs",
         place=place,
     )
 
@@ -278,6 +292,8 @@ class Assignment:
     value: TracedText
     via: str = ""
     line: int | None = None  # used if the value is empty
+    branch: Branch = ()
+    program: int = 0  # how many programs were started before
 
 
 def may_set(text: str, *, colon: bool = True) -> bool:
@@ -315,24 +331,6 @@ def _inherited(one: tuple[str, int | None]) -> str:
     return f"{place}the previous value of {name}"
 
 
-def other_programs(
-    superseded: Iterable[Assignment], where: str, form: str
-) -> tuple[ParsedSource, ...]:
-    """Return the flags of programs of the source other than the last one."""
-    found = (parse_assignments([variable], where) for variable in superseded)
-    return tuple(
-        ParsedSource(
-            where=where,
-            form=form,
-            given=tuple(program.given),
-            issues=tuple(program.issues),
-            inherited=tuple(dict.fromkeys(program.inherited)),
-        )
-        for program in found
-        if program.given or program.issues
-    )
-
-
 def _variable(one: Assignment, where: str) -> Occurrence:
     shown = one.value.shown
     return Occurrence(
@@ -342,7 +340,8 @@ def _variable(one: Assignment, where: str) -> Occurrence:
         place=_place(one, where),
         text=f"{one.name}={shown}",
         via=one.via,
-        known=one.value.known,
+        origin=origin_of(one.value.pieces),
+        branch=one.branch or next((piece.branch for piece in one.value.pieces), ()),
     )
 
 
@@ -351,7 +350,7 @@ def _known_later(one: Assignment, where: str) -> SyntaxIssue:
         kind=IssueKind.UNKNOWABLE,
         channel=Channel.ENVIRONMENT,
         text=f"{one.name}={one.value.shown}",
-        why="its value is known only when the program starts",
+        why="its value is known only when the program runs",
         place=_place(one, where),
     )
 
@@ -459,26 +458,3 @@ def _beyond(issue: SyntaxIssue, reach: AllowedFiles) -> str:
     line = "" if issue.place.line is None else f" (line {issue.place.line})"
     parent = reach.to_allow(issue.text)
     return f"{issue.text}{line}: outside the source's directory; `allow={parent}` includes it"
-
-
-def overwritten(
-    name: str, before: TracedText, value: TracedText, origin: str, place: Location, suggestion: str
-) -> SyntaxIssue | None:
-    """Return the issue with an assignment that drops flags; `{start}` in it is its start."""
-    variable = ValueSource(place.where, FLAG_VARIABLES[name])
-    if not before.text.lstrip().startswith("-") or value.text.startswith(before.text):
-        return None
-    after = {flag.name for flag in read_flags(value, variable).given}
-    lost = [flag.name for flag in read_flags(before, variable).given if flag.name not in after]
-    if not lost:
-        return None
-    start = " ".join(value.shown.split(maxsplit=1)[:1])
-    flags = ", ".join(f"--{flag}" for flag in lost[:3]) + (", ..." if len(lost) > 3 else "")
-    return SyntaxIssue(
-        kind=IssueKind.OVERWRITTEN,
-        channel=FLAG_VARIABLES[name],
-        text=f"{name}={start}",
-        why=f"it discards {origin}: {flags}",
-        place=place,
-        suggestion=suggestion.replace("{start}", start),
-    )

@@ -10,7 +10,7 @@ from typing import Final
 
 from counterpoint.flags.parse.python_values import Entries, Value, dotted
 from counterpoint.flags.parse.traced import TracedText
-from counterpoint.flags.parsed import IssueKind, Location, Occurrence, SyntaxIssue
+from counterpoint.flags.parsed import Branch, IssueKind, Location, Occurrence, SyntaxIssue
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel
 from counterpoint.flags.text import LIBTPU
 
@@ -34,6 +34,7 @@ class JaxUse:
     imported: int = 0
     used: int = 0
     used_as: str = ""
+    used_in: Branch = ()
     names: dict[str, str] = field(default_factory=dict[str, str])
 
     def see_import(self, node: ast.Import | ast.ImportFrom) -> None:
@@ -45,18 +46,24 @@ class JaxUse:
                 renamed = alias.asname or (alias.name if module else "")
                 self.names[renamed or "jax"] = whole if renamed else "jax"
 
-    def see_call(self, node: ast.Call) -> None:
+    def see_call(self, node: ast.Call, branch: Branch) -> None:
         name = self.full_name(node.func)
         harmless = name.rpartition(".")[2] in _NEEDS_NO_DEVICE
         if not self.used and not harmless and _USES_DEVICE.fullmatch(name):
-            self.used, self.used_as = node.lineno, ast.unparse(node.func)
+            self.used, self.used_as, self.used_in = node.lineno, ast.unparse(node.func), branch
 
-    def too_late(self, name: str, value: TracedText, place: Location) -> SyntaxIssue | None:
-        """Return the issue with a variable that was already read, so that it has no effect."""
+    def too_late(
+        self, name: str, value: TracedText, place: Location, branch: Branch
+    ) -> SyntaxIssue | None:
+        """Return the issue with a variable that was already read, so that it has no effect.
+
+        A use in a branch that the variable is not in may not have come first.
+        """
         instead = None
-        if self.used and name in FLAG_VARIABLES:
+        used = self.used and branch[: len(self.used_in)] == self.used_in
+        if used and name in FLAG_VARIABLES:
             why = f"XLA has already read it in line {self.used} (`{self.used_as}`)"
-        elif self.imported and name.startswith(("JAX_", "JAXLIB_")):
+        elif self.imported and name.startswith("JAX_") and is_config(name):
             why = f"JAX has already read it in line {self.imported}, on import"
             instead = f'jax.config.update("{name.lower()}", ...)'
         else:

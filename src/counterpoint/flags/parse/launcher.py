@@ -13,22 +13,23 @@ from typing import Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.variable import meant_option
-from counterpoint.flags.parse.flag_values import is_foreign_name, may_set
+from counterpoint.flags.parse.flag_values import is_foreign_name
 from counterpoint.flags.parse.traced import HOLE, TracedText
-from counterpoint.flags.settings import Layout
+from counterpoint.flags.settings import Channel, Layout, is_setting
 
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
 _SLURM: Final = ("srun", "sbatch", "salloc")
 _MPI: Final = ("mpirun", "mpiexec", "orterun", "prterun")
 _SHELLS: Final = ("bash", "sh", "zsh", "dash", "ksh")
-_PASS_ON: Final = {
-    **dict.fromkeys(_MPI, ("-x", "--env", "-genv")),
-    **dict.fromkeys(
-        ("docker", "podman", "singularity", "apptainer", "enroot", "kubectl"), ("-e", "--env")
-    ),
-    **dict.fromkeys(("bazel", "bazelisk", "blaze"), ("--test_env", "--action_env")),
-}
-"""The options by which a launcher passes variables on."""
+_LAUNCHERS: Final = (
+    *("env", *_SLURM, *_MPI, "docker", "podman", "singularity", "apptainer", "enroot", "kubectl"),
+    *("bazel", "bazelisk", "blaze", "xpk", "gcloud"),
+)
+_RUNS: Final = re.compile(r"-[a-z]*c")
+_OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*=")
+_SET: Final = re.compile(r"(?:^|[\s;&|(])(?:export\s+|env\s+)?([A-Z][A-Z0-9_]*)\+?=", re.MULTILINE)
+_PASS_ON: Final = re.compile(r"-x|-e|-env|-genv|--?(?:[a-z]+[-_])*envs?")
+"""Options of launchers that pass a variable on: `-x`, `-e`, `--env`, `--test_env`."""
 MAXTEXT: Final = "compile_xla_flags"
 _HARMLESS: Final = frozenset(
     (
@@ -64,18 +65,19 @@ Numbers = tuple[tuple[str, int], ...]
 class PassedWord:
     """The setting that one word of a command passes on: to the program, or elsewhere.
 
-    `via` is what passes it on. Without a name, the value is a script for another shell (`bash -c`),
-    a whole `srun --export`, or MaxText's argument.
+    `via` is what passes it on. Without a name, the value is that of a `channel`, or the variable
+    that `-x` exports, or a whole `srun --export`.
     """
 
     at: int
     value: TracedText
     via: str
     name: str = ""
+    channel: Channel | None = None
 
 
 @frozen
-class LaunchCommand:
+class Command:
     """The words of one command."""
 
     words: Sequence[tuple[TracedText, int]]
@@ -83,25 +85,27 @@ class LaunchCommand:
 
     def passed(self) -> Iterator[PassedWord]:
         """Yield what its words pass on, in order."""
+        launcher = self.texts[0].rpartition("/")[2]
         for index, text in enumerate(self.texts):
             name = text.rpartition("/")[2]
+            launcher = name if name in _LAUNCHERS else launcher
             if name == "env" and (index == 0 or self.texts[index - 1] not in _HARMLESS):
                 yield from self._env(index + 1)
-            elif name in _SLURM:
-                yield from self._exports(index + 1)
-            elif name in _PASS_ON:
-                yield from self._options(index + 1, name)
-            elif name in _SHELLS:
-                yield from self._script(index + 1)
             elif text.startswith(f"{MAXTEXT}="):
-                yield PassedWord(index, self.words[index][0].cut(len(MAXTEXT) + 1), MAXTEXT)
+                value = self.words[index][0].cut(len(MAXTEXT) + 1)
+                yield PassedWord(
+                    index, value, f"MaxText {MAXTEXT}", channel=Channel.COMPILER_OPTIONS
+                )
+            elif text.startswith("--export="):
+                yield from self._exports(index)
+            elif text.startswith("-"):
+                yield from self._option(index, launcher)
 
     @property
     def work(self) -> int:
         """The cost in units of a budget: each launcher looks at all words after it."""
-        launchers = ("env", *_SLURM, *_PASS_ON)
         names = [text.rpartition("/")[2] for text in self.texts]
-        return sum(10 * (len(names) - at) for at, name in enumerate(names) if name in launchers)
+        return sum(10 * (len(names) - at) for at, name in enumerate(names) if name in _LAUNCHERS)
 
     @property
     def records(self) -> bool:
@@ -125,29 +129,32 @@ class LaunchCommand:
                 found += tuple(("ntasks-per-node", int(match[1])) for match in per_node)
         return found
 
-    def trainer_options(self) -> Iterator[PassedWord]:
+    def trainer_options(self) -> Iterator[tuple[Channel, str, TracedText, int]]:
         """Yield the trainer's own options that are known here, or nearly: `--name value`."""
         for index, text in enumerate(self.texts):
             name, equals, _ = text.removeprefix("--").partition("=")
             if not text.startswith("--") or meant_option(name) is None:
                 continue
-            word = self.words[index][0]
+            word, line = self.words[index]
             if equals:
-                yield PassedWord(index, word.cut(len(name) + 3), "", name)
+                yield Channel.TRAINER, name, word.cut(len(name) + 3), line
             elif index + 1 < len(self.words):
-                yield PassedWord(index, self.words[index + 1][0], "", name)
+                yield Channel.TRAINER, name, self.words[index + 1][0], line
 
-    def unread(self, taken: set[int]) -> Iterator[str]:
-        """Yield other words that look as if they set something."""
-        for index, text in enumerate(self.texts):
-            if index not in taken and may_set(text, colon=False):
-                yield text
+    def scripts(self, taken: set[int]) -> Iterator[tuple[TracedText, int, bool]]:
+        """Yield the words that are scripts, with their lines, and whether they inherit variables.
 
-    def _script(self, start: int) -> Iterator[PassedWord]:
-        for at in range(start, min(start + 3, len(self.texts) - 1)):
-            if re.fullmatch(r"-[a-z]*c", self.texts[at]):
-                yield PassedWord(at + 1, self.words[at + 1][0], "bash -c")
-                return
+        An option's script is the text after its equals sign. `taken`: words that pass on variables.
+        """
+        shell = False
+        for index, (value, line) in enumerate(self.words):
+            text = value.text
+            option = _OPTION.match(text)
+            script = value.cut(option.end()) if option else value
+            runs = shell and bool(_RUNS.fullmatch(self.texts[index - 1]))
+            if index not in taken and (runs or is_script(script.text)):
+                yield script, line, runs
+            shell = shell or text.rpartition("/")[2] in _SHELLS
 
     def _env(self, start: int) -> Iterator[PassedWord]:
         """Process `env -u NAME NAME=value ...`, up to the program."""
@@ -164,33 +171,38 @@ class LaunchCommand:
             elif not is_foreign_name(name):  # an assignment for `env`, whatever the name
                 yield PassedWord(index, value.cut(len(name) + 1), "env", name)
 
-    def _options(self, start: int, via: str) -> Iterator[PassedWord]:
-        """Process `-e NAME=value`, `--env=NAME=value`, `-x NAME=value`."""
-        before = ""
-        for index in range(start, len(self.words)):
-            value, _ = self.words[index]
-            option, _, rest = value.text.partition("=")
-            if before in _PASS_ON[via] and (match := _ASSIGNMENT.match(value.text)):
-                yield PassedWord(index, value.cut(match.end()), f"{via} {before}", match[1])
-            elif option in _PASS_ON[via] and (match := _ASSIGNMENT.match(rest)):
-                inner = value.cut(len(option) + 1 + match.end())
-                yield PassedWord(index, inner, f"{via} {option}", match[1])
-            before = value.text
+    def _option(self, index: int, launcher: str) -> Iterator[PassedWord]:
+        """Process `-e NAME=value`, `--env=NAME=value`, `-x NAME=value`, `-x NAME`."""
+        option, equals, _ = self.texts[index].partition("=")
+        if not _PASS_ON.fullmatch(option):
+            return
+        at = index if equals else index + 1
+        if at >= len(self.words):
+            return
+        start = len(option) + 1 if equals else 0
+        value = self.words[at][0].cut(start)
+        via = f"{launcher} {option}"
+        if match := _ASSIGNMENT.match(value.text):
+            yield PassedWord(at, value.cut(match.end()), via, match[1])
+        elif option == "-x" and launcher in _MPI and is_setting(value.text):
+            yield PassedWord(at, value, option)
 
-    def _exports(self, start: int) -> Iterator[PassedWord]:
+    def _exports(self, index: int) -> Iterator[PassedWord]:
         """Process Slurm's `--export=ALL,NAME=value`."""
-        for index in range(start, len(self.words)):
-            value, _ = self.words[index]
-            option, equals, rest = value.text.partition("=")
-            if option != "--export" or not equals:
-                continue
-            at = len(option) + 1
-            for item in rest.split(","):
-                if match := _ASSIGNMENT.match(item):
-                    inner = value.cut(at + match.end(), at + len(item))
-                    yield PassedWord(index, inner, "srun --export", match[1])
-                at += len(item) + 1
-            yield PassedWord(index, value, "srun --export")
+        value = self.words[index][0]
+        at = len("--export=")
+        for item in value.text[at:].split(","):
+            if match := _ASSIGNMENT.match(item):
+                inner = value.cut(at + match.end(), at + len(item))
+                yield PassedWord(index, inner, "srun --export", match[1])
+            at += len(item) + 1
+        yield PassedWord(index, value, "srun --export")
+
+
+def is_script(text: str) -> bool:
+    """Return whether a text sets variables for a shell, and is more than one word."""
+    several = any(character.isspace() or character == ";" for character in text.strip())
+    return several and any(is_setting(match[1]) for match in _SET.finditer(text))
 
 
 def is_harmless(texts: Sequence[str]) -> bool:

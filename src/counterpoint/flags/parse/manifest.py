@@ -5,21 +5,24 @@ What is read, at any depth:
     - name: NCCL_DEBUG          a container's variable, `valueFrom` can't be known
       value: INFO
     env: {NCCL_DEBUG: INFO}     under env, env_vars, environment; elsewhere, known names only
+    - NCCL_DEBUG=INFO           an item of a list of variables
     compile_xla_flags: "--..."  MaxText's compiler options;  `xla_flags:` text, list or mapping
     xla-flags: >- --xla_...     a text of flags under any key, as in a ConfigMap
     jax_config: {...}           Levanter's jax.config
-    command: [bash, -c, "..."]  a command that sets such variables, starts nsys, or has options of a
-                                trainer is read as a shell script, and so is any text that sets some
+    command: [bash, -c, "..."]  a command is read as a line of a shell, and a text that sets
+                                variables as a script
 
-In a template, each `{{ }}` is a hole; a template that is still not YAML is read as plain text.
+A mapping that has an environment is a program of its own, with what the mappings around it set. In
+a template, each `{{ }}` is a hole; a template that is still not YAML is read line by line.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
@@ -27,22 +30,13 @@ import yaml
 
 from counterpoint.core import InputError
 from counterpoint.flags.catalogue.variable import meant_option
-from counterpoint.flags.parse.any_text import read_any_text
-from counterpoint.flags.parse.flag_values import (
-    AS_TEXT,
-    Assignment,
-    ParsedValues,
-    ValueSource,
-    is_foreign_name,
-    other_programs,
-    parse_assignments,
-    read_flags,
-)
-from counterpoint.flags.parse.launcher import TELLING
-from counterpoint.flags.parse.shell import read_shell
+from counterpoint.flags.parse.flag_values import AS_TEXT, is_foreign_name
+from counterpoint.flags.parse.launcher import TELLING, is_script
+from counterpoint.flags.parse.lines import scan_lines
+from counterpoint.flags.parse.scan import Scan
+from counterpoint.flags.parse.shell import ShellScanner
 from counterpoint.flags.parse.traced import (
     HOLE,
-    TextBudget,
     TooMuchError,
     TracedText,
     joined,
@@ -50,11 +44,11 @@ from counterpoint.flags.parse.traced import (
     located,
     unknown,
 )
-from counterpoint.flags.parsed import Location, Occurrence, ParsedSource, SyntaxIssue
+from counterpoint.flags.parsed import PROGRAM
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 
 _ENVIRONMENTS: Final = ("env", "envs", "env_vars", "envVars", "environment", "extraEnv")
-_TEMPLATE: Final = re.compile(r"\{\{((?:(?!\{\{).)*?)\}\}", re.DOTALL)
+_TEMPLATE: Final = re.compile(r"\$?\{\{((?:(?!\{\{).)*?)\}\}", re.DOTALL)
 _TEMPLATE_LINE: Final = re.compile(r"^[ \t-]*\{\{[^\n]*\}\}[ \t]*$", re.MULTILINE)
 _MAPPED: Final = {
     "jax_config": (Channel.JAX_CONFIG, "Levanter jax_config"),
@@ -65,27 +59,32 @@ _TRAINER: Final = "trainer"
 _NULL: Final = "tag:yaml.org,2002:null"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_]\w*)\)")
+"""`$(NAME)` of Kubernetes."""
+_COMPOSE: Final = "environment"
+_OF_COMPOSE: Final = re.compile(r"\$\$|\$\{?([A-Za-z_]\w*)(?:(:?[-?+])([^{}]*))?\}?", re.ASCII)
+"""`$NAME` and `${NAME:-default}` of docker compose, from the environment of whoever starts it."""
 _COMMANDS: Final = ("entrypoint", "command", "args")
 _ELSEWHERE: Final = ("env_file", "envFrom")
 """Keys that take variables from other files."""
 _DEEPEST: Final = 100
 _FLAGS: Final = re.compile(rf"[\s{HOLE}]*--(?:xla|megascale)_\w+")
-_ENV_LINE: Final = re.compile(r"[A-Za-z_]\w*=(?!=)(.*)")
-_COMMAND: Final = re.compile(r"\s(?:[\w./-]+\s|\S*[;&|])")
-_SET: Final = re.compile(r"(?:^|[\s;&|])(?:export\s+|env\s+)?([A-Z][A-Z0-9_]*)\+?=", re.MULTILINE)
 _FLAG_KEYS: Final = re.compile(r"(?:\w+[_-])?xla[_-]?flags", re.IGNORECASE)
+_ITEM: Final = re.compile(r"([A-Z][A-Z0-9_]*)=")
+_ASSIGNED: Final = re.compile(r"[ \t]*(?:#.*|[A-Za-z_]\w*=(?!=)[^\"'`\\$\s;&|]*[ \t;]*)?")
+"""A line that sets a variable, for a shell as for anything else."""
 
 
-def read_yaml(text: str, where: str) -> ParsedSource:
-    """Read all documents of a text."""
-    nodes = _documents(text, where)
+def scan_yaml(text: str, scan: Scan) -> str:
+    """Read all documents, or the lines of a template that becomes YAML only later."""
+    nodes = _documents(text, scan.where)
     if nodes is None:
-        return read_any_text(text, where)
-    manifest = _Manifest(where, text.split("\n"), TextBudget(where))
+        scan_lines(text, scan)
+        return "text"
+    manifest = _Manifest(scan, text.split("\n"))
     for node in nodes:
         manifest.visit(node, "")
-    kubernetes = re.search(r"^apiVersion:", text, re.MULTILINE)
-    return replace(manifest.parsed("kubernetes" if kubernetes else "yaml"), source=text)
+    scan.in_place = True
+    return "kubernetes" if re.search(r"^apiVersion:", text, re.MULTILINE) else "yaml"
 
 
 def _documents(text: str, where: str) -> list[yaml.Node] | None:
@@ -124,19 +123,10 @@ def _check_depth(events: Iterable[object]) -> None:
 
 @dataclass(slots=True)
 class _Manifest:
-    """The content found in a source so far."""
+    """The lines of a source, and what was found in it."""
 
-    where: str
+    scan: Scan
     lines: list[str]
-    budget: TextBudget
-    assigned: dict[str, Assignment] = field(default_factory=dict[str, Assignment])
-    superseded: list[Assignment] = field(default_factory=list[Assignment])
-    scripts: list[tuple[str, int, bool]] = field(default_factory=list[tuple[str, int, bool]])
-    """Texts for a shell with their lines, and whether they may inherit variables set here."""
-    given: list[Occurrence] = field(default_factory=list[Occurrence])
-    found: ParsedValues = field(default_factory=ParsedValues)
-    notes: dict[str, None] = field(default_factory=dict[str, None])  # in order, each once
-    unread: dict[str, None] = field(default_factory=dict[str, None])
     visited: set[tuple[int, bool]] = field(default_factory=set[tuple[int, bool]])
 
     def visit(self, node: yaml.Node | None, key: str) -> None:
@@ -147,61 +137,99 @@ class _Manifest:
                 return
             self.visited.add(mark)
         if isinstance(node, yaml.MappingNode):
-            self._mapping(_fields(node), key)
+            self._mapping(node, key)
         elif isinstance(node, yaml.SequenceNode):
             for item in node.value:
-                if key not in _ENVIRONMENTS or not self._listed(item):
+                if not self._listed(item, key):
                     self.visit(item, key)
         elif isinstance(node, yaml.ScalarNode):
             self._script(node, started=key in _COMMANDS and bool(TELLING.search(node.value)))
 
-    def _mapping(self, fields: dict[str, yaml.Node], key: str) -> None:
+    def _mapping(self, node: yaml.MappingNode, key: str) -> None:
+        fields = _fields(node)
         if self._container_variable(fields, listed=False):
             return
-        started = self._start(fields)
-        for name, value in fields.items():
-            if not (started and name in _COMMANDS):
-                self._entry(name, value, key)
+        with self._program(node, fields, key):
+            # Variables first: the scripts of a container find them, wherever they are written.
+            names = sorted(fields, key=lambda name: name not in _ENVIRONMENTS)
+            started = False
+            for name in names:
+                if name in _COMMANDS and not started:
+                    started = self._start(fields)
+                if not (started and name in _COMMANDS):
+                    self._entry(name, fields[name], key)
+
+    @contextmanager
+    def _program(self, node: yaml.Node, fields: dict[str, yaml.Node], key: str) -> Generator[None]:
+        """Read a mapping; one with an environment or a script is a program of its own."""
+        own = fields.keys() & {*_ENVIRONMENTS, *_COMMANDS, "run", "script"}
+        if not own or key in _ENVIRONMENTS:
+            yield
+            return
+        scan = self.scan
+        outer = scan.branch
+        if "jobs" not in fields and "services" not in fields and "steps" not in fields:
+            arms = [choice for choice in scan.branch if choice[0] != PROGRAM]
+            scan.branch = (*arms, (PROGRAM, str(_line(node))))
+        try:
+            with scan.another_shell(dict(scan.values)):
+                yield
+        finally:
+            scan.branch = outer
 
     def _start(self, fields: dict[str, yaml.Node]) -> bool:
-        """Keep the command of a container, given in words on one line or several."""
+        """Read the command of a container, given in words on one line or several."""
         words = _words(fields)
-        texts = [word.value for word in words]
+        texts = [word.value.replace(HOLE, "$TEMPLATE") for word in words]
         whole = " ".join(texts)
-        sets = any(is_setting(match[1]) for match in _SET.finditer(whole))
-        if not (sets or TELLING.search(whole)) or HOLE in whole or "\n" in whole:
+        sets = is_script(whole) or any(map(_ITEM.match, texts))
+        if not words or not (sets or TELLING.search(whole)):
             return False
         lines = [_line(word) for word in words]
-        breaks = ["\\\n" * (line - before) for before, line in pairwise(lines)]
-        text = " ".join(
-            f"{gap}{shlex.quote(it)}" for gap, it in zip(["", *breaks], texts, strict=True)
-        )
-        self.scripts.append((text, lines[0], bool(fields.keys() & {*_ENVIRONMENTS})))
+        breaks = ["\\\n" * max(line - before, 0) for before, line in pairwise(lines)]
+        text = known("", lines[0])
+        for gap, word, it in zip(["", *breaks], words, texts, strict=True):
+            block = word.style in ("|", ">")
+            text += known(gap, _line(word)) + known(f"{shlex.quote(it)} ", _line(word) + block)
+        self._shell(text)
         return True
 
     def _script(self, node: yaml.ScalarNode, *, started: bool) -> None:
-        """Keep a text that sets variables for a shell; a block begins after its key's line."""
+        """Read a text that sets variables for a shell; a block begins after its key's line."""
         text, line, block = node.value, _line(node), node.style in ("|", ">")
-        self.budget.spend_on(len(text) // 16, line)
-        sets = started or any(is_setting(match[1]) for match in _SET.finditer(text))
-        if not sets or _FLAGS.match(text):
+        self.scan.budget.spend_on(len(text) // 16, line)
+        if not (started or is_script(text)) or _FLAGS.match(text):
             return
-        if all(map(_is_literal, text.splitlines())):
-            self.unread[f"line {line}: lines of NAME=value in a text"] = None
-        else:
-            self.scripts.append((text.replace(HOLE, "$TEMPLATE"), line + block, True))
+        if node.style != "|" or not all(map(_ASSIGNED.fullmatch, text.splitlines())):
+            with self.scan.another_shell(dict(self.scan.values)):
+                self._shell(known(text.replace(HOLE, "$TEMPLATE"), line + block))
+        elif any(map(_ITEM.match, text.split())):
+            self.scan.leave(line, "lines of NAME=value in a text")
+            self.scan.aside += [row.strip() for row in self.lines[line : node.end_mark.line]]
 
-    def _listed(self, item: yaml.Node) -> bool:
+    def _shell(self, text: TracedText) -> None:
+        line = text.line or 0
+        try:
+            ShellScanner(self.scan, text).read()
+        except TooMuchError:
+            raise
+        except InputError as failure:
+            self.scan.leave(line, f"a script can't be read: {failure.what}")
+
+    def _listed(self, item: yaml.Node, key: str) -> bool:
         """Read an item of a list of variables: `NAME=value`, or a mapping with a name."""
+        in_environment = key in _ENVIRONMENTS
         if isinstance(item, yaml.MappingNode):
-            return self._container_variable(_fields(item), listed=True)
+            return in_environment and self._container_variable(_fields(item), listed=True)
         if not isinstance(item, yaml.ScalarNode):
             return False
-        name, equals, _ = item.value.partition("=")
-        if equals:
-            value = self._text(item)
-            self._set(name, value.cut(len(name) + 1), _line(item))
-        return bool(equals)
+        name, equals, rest = item.value.partition("=")
+        own = in_environment or (is_setting(name) and name.isupper() and "\n" not in rest)
+        if not equals or not own or not name.isidentifier():
+            return False
+        value = self._text(item).cut(len(name) + 1)
+        self._set(name, self._interpolated(value) if key == _COMPOSE else value, _line(item))
+        return True
 
     def _container_variable(self, fields: dict[str, yaml.Node], *, listed: bool) -> bool:
         """Read `name:` with `value:` or `valueFrom:`; in a list, also one that has neither."""
@@ -232,7 +260,7 @@ class _Manifest:
         line, flags = _line(value), _is_flag_key(name)
         if name in _ELSEWHERE:
             what = value.value if isinstance(value, yaml.ScalarNode) else name
-            self.unread[f"{what} (line {line})"] = None
+            self.scan.left[f"{what} (line {line})"] = line
             return
         self._trainer(name, value, under)
         if isinstance(value, yaml.ScalarNode):
@@ -245,7 +273,7 @@ class _Manifest:
         elif isinstance(value, yaml.SequenceNode) and flags:
             for item in value.value:
                 if isinstance(item, yaml.ScalarNode):
-                    self._take(item, Channel.XLA_FLAGS, "xla_flags")
+                    self.scan.take(self._text(item), Channel.XLA_FLAGS, "xla_flags")
         else:
             self.visit(value, name)
 
@@ -255,7 +283,7 @@ class _Manifest:
             self._options(value, name)
         elif name == "profiler" and under != _TRAINER and value.value not in ("", "false", "null"):
             line = _line(value)
-            self.notes[f"line {line}: the profiler is also configured here; not read"] = None
+            self.scan.notes[f"line {line}: the profiler is also configured here; not read"] = None
 
     def _options(self, node: yaml.MappingNode, path: str) -> None:
         """Read the trainer's own options that are known here, or nearly, by their dotted names."""
@@ -267,42 +295,29 @@ class _Manifest:
                 self._give(Channel.TRAINER, dotted, value, "")
 
     def _scalar(self, name: str, value: yaml.ScalarNode, under: str) -> None:
-        self.budget.spend_on(len(value.value) // 16, _line(value))
+        self.scan.budget.spend_on(len(value.value) // 16, _line(value))
         flags = _is_flag_key(name) or _FLAGS.match(value.value)
-        if name == "compile_xla_flags":
-            self._take(value, Channel.COMPILER_OPTIONS, f"MaxText {name}")
-        elif name not in FLAG_VARIABLES and flags:
-            self._take(value, Channel.XLA_FLAGS, name)
-        elif value.tag == _NULL:  # unset, or inherited, as in docker compose
+        if value.tag == _NULL:  # unset, or inherited, as in docker compose
             return
+        if name == "compile_xla_flags":
+            self.scan.take(self._text(value), Channel.COMPILER_OPTIONS, f"MaxText {name}")
+        elif name not in FLAG_VARIABLES and flags:
+            self.scan.take(self._text(value), Channel.XLA_FLAGS, name)
         elif is_setting(name) or (under in _ENVIRONMENTS and name.isidentifier()):
-            self._set(name, self._text(value), _line(value))
+            text = self._text(value)
+            text = self._interpolated(text) if under == _COMPOSE else text
+            self._set(name, text, _line(value))
         else:
             self.visit(value, name)
 
     def _give(self, channel: Channel, name: str, value: yaml.ScalarNode, via: str) -> None:
-        text, place = self._text(value), Location(self.where, _line(value))
-        self.given.append(
-            Occurrence(
-                channel=channel,
-                name=name,
-                value=text.shown,
-                place=place,
-                text=f"{name}: {text.shown}",
-                via=via,
-                known=text.known,
-            )
-        )
-
-    def _take(self, value: yaml.ScalarNode, channel: Channel, via: str) -> None:
-        found = read_flags(self._text(value), ValueSource(self.where, channel, via))
-        self.given += found.given
-        self.found.issues += found.issues
+        text = self._text(value)
+        self.scan.option(channel, name, text, _line(value), text=f"{name}: {text.shown}", via=via)
 
     def _text(self, node: yaml.ScalarNode) -> TracedText:
         """Return a scalar with the lines of its words, and its templates as holes."""
         line = node.start_mark.line + 1
-        self.budget.spend_on(len(node.value) // 16, line)
+        self.scan.budget.spend_on(len(node.value) // 16, line)
         value = located(node.value, self.lines, line, node.end_mark.line + 1)
         if HOLE not in value.text:
             return value
@@ -320,83 +335,30 @@ class _Manifest:
         for match in _REFERENCE.finditer(value.text):
             line = value.line_at(match.start())
             parts.append(value.cut(at, match.start()))
-            earlier = self.assigned.get(match[1] or "")
-            found = earlier.value if earlier else unknown(match[0], line)
-            parts.append(found if match[1] else known("$", line))
+            earlier = self.scan.values.get(match[1] or "") or unknown(match[0], line)
+            parts.append(earlier if match[1] else known("$", line))
             at = match.end()
-        return self.budget.spend(joined([*parts, value.cut(at)]) if parts else value, value.line)
+        whole = joined([*parts, value.cut(at)]) if parts else value
+        return self.scan.budget.spend(whole, value.line)
+
+    def _interpolated(self, value: TracedText) -> TracedText:
+        """Put in the defaults of variables, as docker compose does; other values are unknown."""
+        parts: list[TracedText] = []
+        at = 0
+        for match in _OF_COMPOSE.finditer(value.text):
+            line = value.line_at(match.start())
+            parts.append(value.cut(at, match.start()))
+            at = match.end()
+            if (match[2] or "").endswith("-"):
+                parts.append(known(match[3], line).as_default())
+            else:
+                parts.append(unknown(match[0], line) if match[1] else known("$", line))
+        return joined([*parts, value.cut(at)]) if parts else value
 
     def _set(self, name: str, value: TracedText, line: int) -> None:
-        earlier = self.assigned.pop(name, None)
-        if earlier and name in FLAG_VARIABLES:
-            self.superseded.append(earlier)
-            if earlier.value.text.split() != value.text.split():
-                self.notes[
-                    f"line {line}: a different program's {name} than in line {earlier.line};"
-                    " each is checked separately"
-                ] = None
-        self.assigned[name] = Assignment(name, value, line=line)
-
-    def parsed(self, form: str) -> ParsedSource:
-        """Build the result; variables are set first, since a container's script inherits them."""
-        found = parse_assignments(self.assigned.values(), self.where)
-        before = {name: variable.value for name, variable in self.assigned.items()}
-        read: list[ParsedSource] = []
-        for script, line, inherits in self.scripts:
-            own = before if inherits else {}
-            try:
-                one = read_shell(script, self.where, line=line, before=own, budget=self.budget)
-            except TooMuchError:
-                raise
-            except InputError as failure:
-                self.unread[f"line {line}: a script can't be read: {failure.what}"] = None
-                continue
-            read.append(one)
-            self.notes |= dict.fromkeys(one.notes)
-            found.inherited += one.inherited
-        if read:
-            given, issues = _of_scripts(read, set(found.given))
-            if any(inherits for _, _, inherits in self.scripts):
-                found.given, found.issues = given, issues
-            else:
-                found.given, found.issues = [*found.given, *given], [*found.issues, *issues]
-        issues = [*found.issues, *self.found.issues]
-        others = other_programs(self.superseded, self.where, form)
-        return ParsedSource(
-            where=self.where,
-            form=form,
-            given=(*found.given, *self.given),
-            issues=tuple(sorted(issues, key=lambda issue: issue.place.line or 0)),
-            layout=next((one.layout for one in reversed(read) if one.layout), None),
-            nsys=any(one.nsys for one in read),
-            nsys_line=next((one.nsys_line for one in read if one.nsys), None),
-            notes=tuple(self.notes),
-            unread=tuple(dict.fromkeys([*self.unread, *(it for one in read for it in one.unread)])),
-            inherited=tuple(dict.fromkeys(found.inherited)),
-            others=(*others, *(another for one in read for another in one.others)),
-        )
-
-
-def _of_scripts(
-    read: list[ParsedSource], outer: set[Occurrence]
-) -> tuple[list[Occurrence], list[SyntaxIssue]]:
-    """Return what scripts set, and their issues; they are independent of each other."""
-    given: dict[Occurrence, None] = {}
-    for number, one in enumerate(read):
-        arm = (("script", str(number)),)
-        given |= dict.fromkeys(it if it in outer else replace(it, branch=arm) for it in one.given)
-    return list(given), list(dict.fromkeys(issue for one in read for issue in one.issues))
-
-
-def _is_literal(line: str) -> bool:
-    """Return whether an env file may have this line, with a value that needs no shell."""
-    bare = line.strip().strip(HOLE + " ")
-    if not bare or bare.startswith("#"):
-        return True
-    match = _ENV_LINE.fullmatch(bare)
-    if match is None or re.search(r"[\"'`\\]|\$[({A-Za-z]", match[1]):
-        return False
-    return match[1].startswith("--") or not _COMMAND.search(match[1] + " ")
+        self.scan.values[name] = value
+        self.scan.exported.add(name)
+        self.scan.give(name, value, line)
 
 
 def _fields(node: yaml.MappingNode) -> dict[str, yaml.Node]:

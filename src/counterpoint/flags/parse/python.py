@@ -1,8 +1,9 @@
-"""Settings that a Python program makes, read from its source; nothing is run.
+"""Settings that a Python program makes, read from its source by `ast`; nothing is run.
 
-Reads `os.environ` in its forms, `jax.config.update`, `compiler_options=`, and dicts whose keys are
-such variables or flags. What may set more and can't be read here (`load_dotenv()`, `exec`, an
-`env=` from elsewhere) is listed as not read.
+Statements are read in the order of their lines; branches, loops and functions are marked. Reads
+`os.environ` in its forms, `jax.config.update`, `compiler_options=`, and dicts whose keys are such
+variables or flags. What may set more and can't be read here (`load_dotenv()`, `exec`, an `env=`
+from elsewhere) is listed as not read.
 """
 
 from __future__ import annotations
@@ -10,19 +11,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
-from counterpoint.flags.parse.flag_values import (
-    AS_TEXT,
-    Assignment,
-    ParsedValues,
-    may_set,
-    overwritten,
-    parse_assignments,
-)
+from counterpoint.flags.parse.flag_values import AS_TEXT, may_set, origin_of
 from counterpoint.flags.parse.jax_use import (
     JaxUse,
     flag_entries,
@@ -41,14 +33,13 @@ from counterpoint.flags.parse.python_values import (
     segment,
     stands_for_environ,
 )
-from counterpoint.flags.parse.traced import TextBudget, TracedText, inherited, known
+from counterpoint.flags.parse.scan import Scan
+from counterpoint.flags.parse.traced import TracedText, inherited, known
 from counterpoint.flags.parsed import (
+    PROGRAM,
     Branch,
-    IssueKind,
     Location,
     Occurrence,
-    ParsedSource,
-    SyntaxIssue,
 )
 from counterpoint.flags.settings import FLAG_VARIABLES, Channel, is_setting
 
@@ -80,45 +71,32 @@ _SETS_BY_NAME: Final = re.compile(
     r"(?:(?:\w+_)?(?:env|environ\w*)(?:_vars)?|(?:(?:jax|gpu|tpu|libtpu)_)?flags)"
 )
 _SHOWN: Final = 60
+_APPENDING: Final = 'os.environ["{name}"] += " {start} ..."'
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@frozen
-class _Variable:
-    """A variable with its value, its line, and the function or the `if` that sets it."""
-
-    assigned: Assignment
-    line: int
-    branch: Branch
 
 
 class _Walker(ast.NodeVisitor):
     """Visits statement by statement, in the order of the source."""
 
-    def __init__(self, text: str, where: str, defined: frozenset[str]) -> None:
-        self.where = where
+    def __init__(self, text: str, scan: Scan, defined: frozenset[str]) -> None:
+        self.scan = scan
         self.defined = defined
-        self.environ: dict[str, TracedText] = {}
-        self.variables: dict[str, _Variable] = {}
-        self.apart: list[_Variable] = []  # of functions and branches other than the last
-        self.given: list[Occurrence] = []
+        self.earlier: dict[str, Branch] = {}  # where a variable was set
         self.dicts: list[Occurrence] = []  # flags in dicts of unknown use
-        self.issues: list[SyntaxIssue] = []
-        self.notes: dict[str, None] = {}  # in order, each once
-        self.unread: dict[str, None] = {}
-        self.evaluator = Evaluator(text.split("\n"), self.environ, TextBudget(where))
+        self.evaluator = Evaluator(text.split("\n"), scan.values, scan.budget)
         self.jax = JaxUse()
-        self.branch: Branch = ()
-        self.blocks = 0
         self.known_dicts: set[ast.expr] = set()  # dicts whose position defines their use
 
     # Statements.
 
-    def _body(self, statements: Sequence[ast.AST], *choice: tuple[str, str]) -> None:
-        outer, self.branch = self.branch, (*self.branch, *choice)
+    def _body(self, statements: Sequence[ast.AST], choice: str = "", arm: str = "") -> None:
+        outer, self.scan.branch = (
+            self.scan.branch,
+            (*self.scan.branch, *([(choice, arm)] if choice else ())),
+        )
         for statement in statements:
             self.visit(statement)
-        self.branch = outer
+        self.scan.branch = outer
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         self.jax.see_import(node)
@@ -130,8 +108,8 @@ class _Walker(ast.NodeVisitor):
         outer = self.evaluator, self.jax
         self.evaluator = self.evaluator.inside(node)
         self.jax = JaxUse(names=dict(self.jax.names))
-        inside = any(choice == "function" for choice, _ in self.branch)
-        self._body(node.body, *(() if inside else (("function", f"{node.name}:{node.lineno}"),)))
+        inside = any(choice == "function" for choice, _ in self.scan.branch)
+        self._body(node.body, *(() if inside else ("function", f"{node.name}:{node.lineno}")))
         self.evaluator, self.jax = outer
 
     visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
@@ -141,21 +119,24 @@ class _Walker(ast.NodeVisitor):
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
-        self.blocks += 1
-        self._body(node.body, (f"if {node.lineno}", "then"))
-        self._body(node.orelse, (f"if {node.lineno}", "else"))
-        self.blocks -= 1
+        main = ast.unparse(node.test).startswith("__name__ == ")
+        choice = "" if main else f"if {node.lineno}"
+        self._body(node.body, choice, "then")
+        self._body(node.orelse, choice, "else")
 
     def visit_For(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
         targets = () if isinstance(node, ast.While) else ast.walk(node.target)
         for name in targets:
             if isinstance(name, ast.Name):
                 self.evaluator.names.pop(name.id, None)
-        self.blocks += 1
-        self.generic_visit(node)
-        self.blocks -= 1
+        self.visit(node.test if isinstance(node, ast.While) else node.iter)
+        kind = "while" if isinstance(node, ast.While) else "for"
+        self._body([*node.body, *node.orelse], f"{kind} {node.lineno}")
 
     visit_AsyncFor = visit_While = visit_For  # noqa: N815
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        self._body(node.body, f"except {node.lineno}")
 
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
@@ -166,10 +147,8 @@ class _Walker(ast.NodeVisitor):
     visit_AsyncWith = visit_With  # noqa: N815
 
     def visit_Match(self, node: ast.Match) -> None:
-        self.blocks += 1
         for number, arm in enumerate(node.cases):
-            self._body(arm.body, (f"match {node.lineno}", str(number)))
-        self.blocks -= 1
+            self._body(arm.body, f"match {node.lineno}", str(number))
 
     def visit_Expr(self, node: ast.Expr) -> None:
         self.generic_visit(node)
@@ -215,20 +194,20 @@ class _Walker(ast.NodeVisitor):
             if name and isinstance(value, TracedText):
                 together = self._before(name, node.lineno) + value
                 self.evaluator.budget.spend(together, node.lineno)
-                self._set(name, together, node, target.value, adds=True)
+                self._set(name, together, node, target.value)
             elif self._environ_like(target.value):
                 self._leave(node)
 
     def _before(self, name: str, line: int) -> TracedText:
         """Return what is added to; if set by another function, with a space at its end."""
-        before = self.environ.get(name)
+        before = self.scan.values.get(name)
         if before is None:
-            return inherited(name, line) if name in FLAG_VARIABLES else TracedText()
-        functions = [
-            dict(branch).get("function") for branch in (self.variables[name].branch, self.branch)
-        ]
+            return self.scan.inherited(name, line)
+        earlier = self.earlier.get(name, ())
+        functions = [dict(branch).get("function") for branch in (earlier, self.scan.branch)]
         if before.text and functions[0] and functions[0] != functions[1]:
-            self.notes[f"line {line}: several functions append to {name}; read in order"] = None
+            note = f"line {line}: several functions append to {name}; read in order"
+            self.scan.notes[note] = None
             return before + known(" ", line)
         return before
 
@@ -276,7 +255,7 @@ class _Walker(ast.NodeVisitor):
 
     def _take_out(self, name: str, node: ast.expr | ast.stmt) -> None:
         """List a deletion as not read: it may precede or follow the program's start."""
-        if name in self.environ and is_setting(name):
+        if name in self.scan.values and is_setting(name):
             self._leave(node)
 
     def _key(self, target: ast.Subscript) -> str | None:
@@ -321,7 +300,7 @@ class _Walker(ast.NodeVisitor):
                 self._update(value, node, None)
         if unread or self._hands_over(node, name):
             self._leave(node)
-        self.jax.see_call(node)
+        self.jax.see_call(node, self.scan.branch)
 
     def _method(self, node: ast.Call, function: ast.Attribute) -> bool:
         """Process a method call; return True if it may set something unknown."""
@@ -350,12 +329,12 @@ class _Walker(ast.NodeVisitor):
         """Process `os.putenv(name, value)`, or `.setdefault`, which keeps the inherited value."""
         value = self.evaluator.value(node.args[1])
         keeps = function.attr == "setdefault"
-        if not isinstance(value, TracedText) or (keeps and name in self.environ):
+        if not isinstance(value, TracedText) or (keeps and name in self.scan.values):
             return
         if keeps and name in FLAG_VARIABLES:
             value = inherited(name, node.lineno) + value
         if is_environ(function.value) or is_setting(name):
-            self._set(name, value, node, function.value, always=False)
+            self._set(name, value, node, function.value)
 
     def _hands_over(self, node: ast.Call, name: str) -> bool:
         """Return whether a call passes unknown settings in `env=`, `compiler_options=` etc."""
@@ -380,17 +359,13 @@ class _Walker(ast.NodeVisitor):
         return True
 
     def _configure(self, name: str, argument: ast.expr, node: ast.Call) -> None:
-        value = self.evaluator.text(argument)
-        text = value.shown.lower() if value.shown in ("True", "False") else value.shown
-        channel, whole = Channel.JAX_CONFIG, segment(self.evaluator.lines, node)
-        self.given = [old for old in self.given if (old.channel, old.name) != (channel, name)]
-        place = Location(self.where, node.lineno)
-        self.given.append(
-            Occurrence(
-                channel=channel, name=name, value=text, place=place, text=whole,
-                known=value.known, branch=self.branch,
-            )
-        )  # fmt: skip
+        value, scan = self.evaluator.text(argument), self.scan
+        if value.shown in ("True", "False"):
+            value = known(value.shown.lower(), value.line)
+        whole = segment(self.evaluator.lines, node)
+        same = (Channel.JAX_CONFIG, name)
+        scan.options = [old for old in scan.options if (old.channel, old.name) != same]
+        scan.option(Channel.JAX_CONFIG, name, value, node.lineno, text=whole)
 
     def _context(self, node: ast.Call) -> None:
         """Process a value of JAX's configuration that holds in a block."""
@@ -400,15 +375,16 @@ class _Walker(ast.NodeVisitor):
             return
         if is_config(option):
             note = f"line {node.lineno}: {option} holds in its block; read as if everywhere"
-            self.notes[note] = None
+            self.scan.notes[note] = None
         elif not is_nearly_config(option):
             return
         self._configure(option, node.args[0], node)
 
     def _options(self, value: Value, line: int) -> None:
         if isinstance(value, Entries):
-            self.evaluator.budget.spend_on(len(self.given), line)
-            self.given += [one for one in self._entries(value, line) if one not in self.given]
+            self.scan.budget.spend_on(len(self.scan.options), line)
+            found = self._entries(value, line)
+            self.scan.options += [one for one in found if one not in self.scan.options]
 
     def _entries(self, value: Entries, line: int) -> list[Occurrence]:
         """Return the entries of a dict as compiler options."""
@@ -417,10 +393,10 @@ class _Walker(ast.NodeVisitor):
                 channel=Channel.COMPILER_OPTIONS,
                 name=name,
                 value=inner.shown,
-                place=Location(self.where, inner.line or line),
+                place=Location(self.scan.where, inner.line or line),
                 text=f'"{name}": {inner.shown}',
-                known=inner.known,
-                branch=self.branch,
+                origin=origin_of(inner.pieces),
+                branch=self.scan.branch,
             )
             for name, inner in value.entries.items()
             if isinstance(inner, TracedText)
@@ -440,7 +416,7 @@ class _Walker(ast.NodeVisitor):
             self.dicts += [one for one in found if one not in self.dicts]
         for name, inner in value.entries.items():
             if isinstance(inner, TracedText) and (own or is_setting(name)):
-                self._set(name, inner, node, target, line=inner.line, always=False)
+                self._set(name, inner, node, target, line=inner.line)
 
     def _set(
         self,
@@ -450,88 +426,45 @@ class _Walker(ast.NodeVisitor):
         target: ast.expr | None,
         *,
         line: int | None = None,
-        adds: bool = False,
-        always: bool = True,
     ) -> None:
-        """Set a variable; `always`: even if it was set before."""
-        here, place = node.lineno, Location(self.where, node.lineno)
-        if late := self.jax.too_late(name, value, place):
-            self.issues.append(late)
+        """Set a variable of this program, or of one that gets a dict as its environment."""
+        scan, what = self.scan, dotted(target) if target is not None else ""
+        if late := self.jax.too_late(name, value, Location(scan.where, node.lineno), scan.branch):
+            scan.issues.append(late)
             return
-        before = self.variables.pop(name, None)
-        if before and not adds and before.assigned.value.text != value.text:
-            if before.branch != self.branch[: len(before.branch)]:
-                self.apart.append(before)
-            elif name in FLAG_VARIABLES and always and not self.blocks:
-                origin = f"the flags of line {before.line}"
-                instead = f'os.environ["{name}"] += " {{start}} ..."'
-                old = before.assigned.value
-                issue = overwritten(name, old, value, origin, place, instead)
-                self.issues += [issue] if issue else []
-        what = dotted(target) if target is not None else ""
-        via = "" if (target is not None and is_environ(target)) or what == name else what
-        if target is None or not is_environ(target):
-            self.notes[f"`{what or 'a dict'}` is read as the environment of a program"] = None
-        if self.blocks and name in FLAG_VARIABLES:
-            self.notes[f"line {here}: {name} is set in a block; read as if it ran"] = None
-        self.environ[name] = value
-        at = line or here
-        self.variables[name] = _Variable(Assignment(name, value, via, at), at, self.branch)
+        value = value.within(scan.branch)
+        self.earlier[name] = scan.branch
+        if target is not None and is_environ(target):
+            scan.give(name, value, line or node.lineno)
+        else:
+            scan.notes[f"`{what or 'a dict'}` is read as the environment of a program"] = None
+            with scan.inside(PROGRAM, what or f"dict {node.lineno}"):
+                scan.give(name, value, line or node.lineno, "" if what == name else what)
+        scan.values[name] = value
 
     def _leave(self, node: ast.expr | ast.stmt) -> None:
         """List what may set something and was not read."""
         text = segment(self.evaluator.lines, node)
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        self.unread[f"line {node.lineno}: {shown}"] = None
-
-    # Results.
-
-    def found(self) -> ParsedValues:
-        """Collect the variables; each value that another may replace is a branch of its own."""
-        whole = ParsedValues()
-        several = {variable.assigned.name for variable in self.apart}
-        for variable in (*self.apart, *self.variables.values()):
-            name, branch = variable.assigned.name, variable.branch
-            if branch or name in several:
-                branch = (*branch, (f"value of {name}", str(variable.line)))
-            found = parse_assignments([variable.assigned], self.where)
-            whole.given += [replace(one, branch=branch) for one in found.given]
-            whole.issues += found.issues
-            whole.inherited += found.inherited
-        return whole
+        self.scan.left[f"line {node.lineno}: {shown}"] = node.lineno
 
 
-def read_python(text: str, where: str) -> ParsedSource:
-    """Read all settings of a source."""
+def scan_python(text: str, scan: Scan) -> None:
+    """Read all settings of a program."""
     try:
         module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as failure:
-        line = f":{failure.lineno}" if isinstance(failure, SyntaxError) else ""
+        place = f":{failure.lineno}" if isinstance(failure, SyntaxError) else ""
         reason = failure.msg if isinstance(failure, SyntaxError) else "it can't be parsed"
-        raise InputError(f"{where}{line}: not Python: {reason}", next=AS_TEXT) from None
+        raise InputError(f"{scan.where}{place}: not Python: {reason}", next=AS_TEXT) from None
     if not _MARKS.search(text):
-        return ParsedSource(where=where, form="python")
+        return
     defined = frozenset(node.name for node in ast.walk(module) if isinstance(node, _Function))
-    walker = _Walker(text, where, defined)
+    walker = _Walker(text, scan, defined)
+    scan.in_place, outer, scan.appending = True, scan.appending, _APPENDING
     walker.visit(module)
-    found = walker.found()
-    loose = list(for_their_chip(entry for entry in walker.dicts if entry not in walker.given))
+    scan.appending = outer
+    loose = list(for_their_chip(entry for entry in walker.dicts if entry not in scan.options))
     if loose:
-        walker.notes[f"dicts of flags are read as {loose[0].channel}"] = None
-    issues = sorted([*walker.issues, *found.issues], key=lambda issue: issue.place.line or 0)
-    return ParsedSource(
-        where=where,
-        form="python",
-        given=(*found.given, *walker.given, *loose),
-        issues=tuple(_when_it_runs(issue) for issue in issues),
-        notes=tuple(walker.notes),
-        unread=tuple(walker.unread),
-        inherited=tuple(dict.fromkeys(found.inherited)),
-        source=text,
-    )
-
-
-def _when_it_runs(issue: SyntaxIssue) -> SyntaxIssue:
-    if issue.kind is not IssueKind.UNKNOWABLE:
-        return issue
-    return replace(issue, why="its value is known only when the program runs")
+        scan.notes[f"dicts of flags are read as {loose[0].channel}"] = None
+        scan.options += loose

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +27,7 @@ from counterpoint.flags.named_files import (
     beside,
     read_regular,
 )
+from counterpoint.flags.parse.any_form import new_scan, scan_form
 from counterpoint.flags.parse.flag_values import (
     AS_TEXT,
     Assignment,
@@ -34,6 +35,7 @@ from counterpoint.flags.parse.flag_values import (
     read_flag_text,
     read_named_files,
 )
+from counterpoint.flags.parse.form import ALIASES, FORMS, SUFFIXES, sniff
 from counterpoint.flags.parse.traced import known
 from counterpoint.flags.parsed import (
     COMMAND_LINE,
@@ -54,50 +56,6 @@ _MEANT: Final = re.compile(
     r"\s*(?:-\S|[\N{HYPHEN}-\N{EM DASH}\N{MINUS SIGN}]|['\"]\s*--|(?:export\s+)?[A-Za-z_]\w*=)"
 )
 """The start of a literal text of settings; an existing file of that name takes precedence."""
-FORMS: Final = (*("flags", "shell", "slurm", "python", "yaml", "env", "toml", "docker", "text"),)
-"""The forms that a source can be declared to have."""
-ALIASES: Final = {"bash": "shell", "k8s": "yaml", "compiler_options": "python"}
-"""Alternative names of forms."""
-
-_SUFFIXES: Final = {
-    **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh"), "shell"),
-    **dict.fromkeys((".sbatch", ".slurm", ".sub", ".job"), "shell"),
-    **dict.fromkeys((".yaml", ".yml", ".tpl"), "yaml"),
-    **dict.fromkeys((".md", ".rst", ".log", ".html", ".adoc"), "text"),
-    ".py": "python",
-    ".toml": "toml",
-}
-_DOCKER_FILE: Final = re.compile(r"(?:docker|container)file(?:[.-][\w.-]+)?$", re.IGNORECASE)
-_DOCKER: Final = re.compile(r"\A(?:[ \t\r]*+(?:#[^\n]*+)?\n|ARG [^\n]*+\n)*+FROM[ \t]+[\w.${/-]")
-_SOURCED: Final = re.compile(
-    r"^[ \t]*(?:export|set|unset|source|\.|echo|if|declare)\s|\\[ \t]*$"
-    r"|^[ \t]*\w+=(?:\"[^\"\n]*|'[^'\n]*)$",
-    re.MULTILINE,
-)
-"""Lines that a shell accepts, but not a docker env file."""
-_COMMENTS: Final = re.compile(r"\A(?:[ \t]*+(?:#[^\n]*+)?\n)*+")
-_ALL_FLAGS: Final = re.compile(
-    r"\s*(?!---\s)(?:[-\N{HYPHEN}-\N{EM DASH}\N{MINUS SIGN}]+\w|['\"]\s*--|(?:xla|tf)_\w+)"
-)
-_ASSIGNED: Final = re.compile(r"^[ \t]*(?:#|export |[A-Z_]+=)", re.MULTILINE)
-_PROGRAM: Final = re.compile(
-    r"^[ \t]*(?:import \w|from [\w.]+ import |os\.environ|jax\.config|@|def \w+\(|class \w"
-    r"|(?=\w*compiler_options)\w++[ \t]*(?::[^=\n]+)?=|\w+[ \t]*=\s*\{\s*(['\"])[\w.-]+\1\s*:)",
-    re.MULTILINE,
-)
-_YAML: Final = re.compile(r"^(?:---|apiVersion:|kind:|[\w.-]+:(?:[ \t].*)?$)", re.MULTILINE)
-_TOML: Final = re.compile(r"^\[(?:xla_flags|env)\]\s*$", re.MULTILINE)
-_SCRIPT: Final = re.compile(
-    r"^[ \t]*(?:#!.*sh\b|#SBATCH|export |unset |set -"
-    r"|(?:\w++=\S*+[ \t]++)*+(?:srun|mpirun|mpiexec|python[\d.]*|env|uvx?|poetry|torchrun|nsys)\s)",
-    re.MULTILINE,
-)
-_BY_CONTENT: Final = (
-    *(("docker", _DOCKER), ("toml", _TOML)),
-    *(("shell", _SCRIPT), ("python", _PROGRAM)),
-)
-_SET_LINE: Final = re.compile(r"(?:export[ \t]+)?[A-Za-z_]\w*=")
-_SET_QUOTED: Final = re.compile(r"[A-Za-z_]\w*\+?=(?:['\"$(]|\S*$)")
 
 
 def read_source(
@@ -158,11 +116,11 @@ def read_text(
     if form == "python" and len(text) > LARGEST // 2:  # its parser takes 700 bytes for each
         raise InputError(f"{where}: more than {LARGEST >> 11} KiB of Python: no settings")
     try:
-        written = read_named_files(_reader(form)(text, where), reach)
+        written = read_named_files(_read(text, where, form), reach)
     except RecursionError:
         raise InputError(f"{where}: nested too deeply", next=AS_TEXT) from None
     except InputError as failure:
-        if not guessed or form != "shell" or Path(where).suffix.lower() in _SUFFIXES:
+        if not guessed or form != "shell" or Path(where).suffix.lower() in SUFFIXES:
             raise
         why = f"it was read as a shell script; {failure.next}, if it is one"
         raise InputError(failure.what, why=why, next=AS_TEXT) from None
@@ -179,11 +137,7 @@ def read_text(
             " (`form=flags` reads it that way)"
         )
         written = replace(written, notes=(*written.notes, note))
-    if written.given or written.issues or written.unread:
-        return written
-    from counterpoint.flags.parse.any_text import mentions
-
-    return replace(written, unread=mentions(text, prose=form == "text"))
+    return written
 
 
 def _comment_in_flags(text: str) -> int | None:
@@ -255,14 +209,17 @@ def read_command(
 
     A command that starts a shell script or a Slurm job is read with that script.
     """
-    from counterpoint.flags.parse.shell import read_words
+    from counterpoint.flags.parse.shell import scan_words
 
-    before = {
-        name: known(value, where=ENVIRONMENT)
-        for name, value in inherited.items()
-        if is_setting(name)
-    }
-    written = read_words(words, COMMAND_LINE, before, _script(words))
+    name, script = _script(words) or (COMMAND_LINE, None)
+    scan = new_scan(name)
+    scan.whole = True
+    for variable, value in inherited.items():
+        if is_setting(variable):
+            scan.exported.add(variable)
+            scan.assign(variable, known(value, where=ENVIRONMENT), 0)
+    form = scan_words(words, scan, None if script is None else known(script, 1))
+    written = scan.parsed(form, script or "")
     reach = beside(Path(written.where)).with_allowed(allowed)
     return read_named_files(written, reach, own=(COMMAND_LINE, ENVIRONMENT))
 
@@ -302,31 +259,16 @@ def _in_line(written: ParsedSource) -> ParsedSource:
     return replace(written, given=tuple(given), issues=tuple(issues))
 
 
-def _reader(form: str) -> Callable[[str, str], ParsedSource]:
-    """Return the reader of a form, imported on use: yaml and ast would slow down every start."""
-    match form:
-        case "shell" | "slurm":
-            from counterpoint.flags.parse.shell import read_shell
+def _read(text: str, where: str, form: str) -> ParsedSource:
+    if form == "flags":
+        return read_flag_text(text, where)
+    if form == "toml":
+        from counterpoint.flags.parse.files import read_toml
 
-            return read_shell
-        case "python":
-            from counterpoint.flags.parse.python import read_python
-
-            return read_python
-        case "yaml":
-            from counterpoint.flags.parse.manifest import read_yaml
-
-            return read_yaml
-        case "env" | "toml" | "docker":
-            from counterpoint.flags.parse.files import read_docker, read_env_file, read_toml
-
-            return {"env": read_env_file, "toml": read_toml, "docker": read_docker}[form]
-        case "flags":
-            return read_flag_text
-        case _:
-            from counterpoint.flags.parse.any_text import read_any_text
-
-            return read_any_text
+        return read_toml(text, where)
+    scan = new_scan(where)
+    label = scan_form(known(text, 1), scan, form)
+    return scan.parsed(label, text)
 
 
 def _check_form(form: str | None) -> None:
@@ -372,52 +314,3 @@ def _decoded(data: bytes, where: str) -> str:
             next="name the script that starts the program",
         )
     return text.replace("\r\n", "\n")
-
-
-def sniff(text: str, where: str) -> str:
-    """Recognize the form, one of FORMS."""
-    name = Path(where).name
-    suffix = Path(where).suffix.lower()
-    if suffix == ".ipynb":
-        raise InputError(
-            f"{where}: notebooks are not read", next=f"jupyter nbconvert --to=script {where}"
-        )
-    if name == ".env" or suffix == ".env":
-        return "shell" if _SOURCED.search(text) else "env"
-    if suffix == ".dockerfile" or (suffix not in _SUFFIXES and _DOCKER_FILE.search(name)):
-        return "docker"
-    if known := _SUFFIXES.get(suffix):
-        return known
-    return _by_content(text)
-
-
-def _by_content(text: str) -> str:
-    bare = _COMMENTS.sub("", text)
-    if _ALL_FLAGS.match(bare):
-        return "flags" if bare == text and not _ASSIGNED.search(text) else "shell"
-    if re.match(r"#!.*python", text):
-        return "python"
-    for form, pattern in _BY_CONTENT:
-        if pattern.search(text):
-            return form
-    lines = [line.strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not line.startswith("#")]
-    if lines and all(_SET_LINE.match(line) for line in lines):
-        return _assignments(lines)
-    if lines and _SET_LINE.match(lines[0]):
-        return "shell"
-    return "yaml" if _YAML.search(text) else "text"
-
-
-def _names_several(line: str) -> bool:
-    """Return whether a line sets several variables, as only a shell does: `A=1 B=2`."""
-    found = [match for match in map(_SET_LINE.match, line.split()) if match]
-    names = [match[0].removesuffix("=") for match in found]
-    return len(names) > 1 and len(names) == len(line.split()) and all(map(is_setting, names))
-
-
-def _assignments(lines: list[str]) -> str:
-    """Return the form of NAME=value lines: one XLA_FLAGS line is `flags`, more are an env file."""
-    if all(_SET_QUOTED.match(line) for line in lines) or any(map(_names_several, lines)):
-        return "shell"
-    return "flags" if len(lines) == 1 and "FLAGS=" in lines[0] else "env"

@@ -17,7 +17,7 @@ from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
-from counterpoint.flags.parsed import Location
+from counterpoint.flags.parsed import Branch, Location
 
 _WORDS: Final = re.compile(r"(\s*)(\S+|$)")
 _LINE_END: Final = re.compile(r"\n")
@@ -25,15 +25,6 @@ _MOST: Final = 1_000_000  # pieces, or sixteen characters each: hundreds of appe
 _MISSED: Final = 100  # after so many words not found in the source, the rest aren't searched for
 HOLE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Stands in `text` for what can't be known."""
-
-
-@frozen
-class Doubt:
-    """Why a value may be wrong: the number of the block that may not run, or 0; and the line."""
-
-    block: int
-    why: str
-    line: int
 
 
 @frozen
@@ -45,7 +36,8 @@ class Piece:
     known: bool = True
     where: str | None = None  # if it differs from the name of the whole source
     inherits: str = ""  # the variable whose earlier value belongs here, without a text
-    doubt: Doubt | None = None
+    branch: Branch = ()  # the block that it was written in, which may not run
+    default: bool = False  # what applies if a variable is not set
 
 
 @frozen
@@ -78,16 +70,25 @@ class TracedText:
         yield from ((piece.inherits, piece.line) for piece in self.pieces if piece.inherits)
 
     @property
-    def doubts(self) -> Iterator[Doubt]:
-        """Yield why parts of it may be wrong."""
-        yield from (piece.doubt for piece in self.pieces if piece.doubt)
+    def default(self) -> bool:
+        return any(piece.default for piece in self.pieces)
 
-    def doubted(self, doubt: Doubt) -> TracedText:
-        """Return the value with a doubt about the parts that have none yet."""
-        pieces = self.pieces or (Piece("", doubt.line),)
+    def within(self, branch: Branch) -> TracedText:
+        """Return the value as it is set in a branch; parts of other branches stay in theirs."""
+        if not branch:
+            return self
         return TracedText(
-            tuple(piece if piece.doubt else replace(piece, doubt=doubt) for piece in pieces)
+            tuple(piece if piece.branch else replace(piece, branch=branch) for piece in self.pieces)
         )
+
+    def as_default(self) -> TracedText:
+        """Return the value as what applies if nothing else is set."""
+        return TracedText(tuple(replace(piece, default=True) for piece in self.pieces))
+
+    def pieces_between(self, at: int, end: int) -> tuple[Piece, ...]:
+        """Return the pieces that a part of `text` is made of."""
+        first, last = bisect_right(self._starts, at) - 1, bisect_left(self._starts, end)
+        return self.pieces[max(first, 0) : last]
 
     @property
     def size(self) -> int:
@@ -130,17 +131,17 @@ class TracedText:
     def cut(self, start: int, end: int | None = None) -> TracedText:
         """Return a part of the value, with its lines."""
         pieces: list[Piece] = []
-        at = 0
         end = len(self.text) if end is None else end
-        for piece in self.pieces:
+        first, last = bisect_left(self._starts, start), bisect_right(self._starts, end)
+        for index in range(max(first - 1, 0), last):
+            piece, at = self.pieces[index], self._starts[index]
             size = len(piece.text) if piece.known else 1
             low, high = max(start - at, 0), min(end - at, size)
             if low < high and piece.known:
-                line = piece.line and piece.line + piece.text.count("\n", 0, low)
+                line = piece.line and piece.line + bisect_left(_line_ends(piece.text), low)
                 pieces.append(replace(piece, text=piece.text[low:high], line=line))
             elif low < high or (piece.inherits and start <= at <= end):
                 pieces.append(piece)
-            at += size
         return TracedText(tuple(pieces))
 
     def _holes(self, at: int, end: int) -> list[str]:

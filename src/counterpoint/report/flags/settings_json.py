@@ -46,6 +46,21 @@ class RemarkJson(Result):
     mend: Annotated[Fix | None, At("fix")]
 
 
+class SettingRead(Result):
+    """A setting of the source; the value is null if it is known only when the program runs.
+
+    `origin` is literal, default (what applies if a variable is not set) or computed. `conditional`:
+    a branch, a loop, a function or a heredoc has it.
+    """
+
+    variable: str
+    name: str
+    value: str | None
+    line: Annotated[int | None, At("place.line")]
+    origin: str
+    conditional: bool
+
+
 class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
     """The remarks on settings: `counterpoint flags check --json`."""
 
@@ -55,7 +70,7 @@ class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
     chip: str | None
     compiler: CompilerAnswerJson
     programs: Annotated[int, CountOf("written.programs")]
-    settings: int
+    settings: tuple[SettingRead, ...]
     notes: Annotated[tuple[str, ...], At("written.notes")]
     unread: Annotated[tuple[str, ...], At("written.not_read")]
     remarks: tuple[RemarkJson, ...]
@@ -66,7 +81,11 @@ def check_json(found: Examination) -> str:
     """Return `flags check` as text."""
     severities = [str(remark.severity) for remark in found.remarks]
     counts = {severity: severities.count(severity) for severity in ("error", "warning", "note")}
-    return json_text(fill(FlagsCheck, found, **_asked(found), counts=counts))
+    programs = reversed(found.written.programs)
+    given = dict.fromkeys(one for program in programs for one in program.given)
+    settings = [fill(SettingRead, one, value=one.meant if one.known else None) for one in given]
+    own = {"counts": counts, "settings": settings}
+    return json_text(fill(FlagsCheck, found, **_asked(found), **own))
 
 
 def _asked(found: Examination) -> dict[str, Any]:
