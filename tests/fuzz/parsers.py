@@ -143,6 +143,7 @@ _PARSERS: tuple[tuple[tuple[str, ...], Parse], ...] = (
     (("hlo-",), _program),
     (("pgle-", "profile"), _profile),
     (("a.sh", "a.sb", "a.yaml", "a.py", "a.env", "a.toml", "a.json", "Dockerfile"), _settings),
+    (("a.ipynb", "a.md", "a.rst", "a.log"), _settings),
     (("target",), _target),
     (("gemm",), _gemm),
     (("nccl",), _nccl),

@@ -214,7 +214,7 @@ def scripts() -> list[Seed]:
         ("flags", "render", "@", "--as", "k8s"),
     )
     texts = {
-        "a.sh": '#!/bin/bash\nBASE="--xla_gpu_graph_level=0 --xla_gpu_autotune_level=2"\nexport XLA_FLAGS="$BASE --xla_gpu_enable_latency_hiding_scheduler=true"\nexport NCCL_DEBUG=INFO\nfor i in 1 2; do\n  XLA_FLAGS="$XLA_FLAGS --xla_dump_to=/tmp/$i"\ndone\nif [ -n "$X" ]; then export NCCL_NVLS_ENABLE=0; fi\ncat <<EOF > job.yaml\nenv: $BASE\nEOF\npython train.py --steps 10 "$@"\n',
+        "a.sh": '#!/bin/bash\nBASE="--xla_gpu_graph_level=0 --xla_gpu_autotune_level=2"\nexport XLA_FLAGS="$BASE --xla_gpu_enable_latency_hiding_scheduler=true"\nexport NCCL_DEBUG=INFO\nfor i in 1 2; do\n  XLA_FLAGS="$XLA_FLAGS --xla_dump_to=/tmp/$i"\ndone\nif [ -n "$X" ]; then export NCCL_NVLS_ENABLE=0; fi\ncat <<EOF > job.yaml\nenv: $BASE\nEOF\nsetup() {\n  export NCCL_PROTO=${1:-LL}\n}\nssh host bash <<\'E\'\nexport NCCL_ALGO=Ring\nE\nCMD="export LIBTPU_INIT_ARGS=\'$XLA_FLAGS\' && python t.py"\nxpk run --command="$CMD" --env JAX_PLATFORMS=tpu\ncase $1 in a) eval "$CMD";; esac\npython train.py --steps 10 "$@"\n',
         "a.sbatch": "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --gpus-per-node=8\nexport XLA_PYTHON_CLIENT_MEM_FRACTION=.9\nsrun --container-image=x bash -c 'XLA_FLAGS=\"--xla_gpu_graph_level=0\" python train.py'\n",
         "a.yaml": 'apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n  - name: c\n    image: i\n    command: ["bash", "-c", "export XLA_FLAGS=--xla_gpu_graph_level=0; python t.py"]\n    env: &e\n    - {name: XLA_FLAGS, value: "--xla_gpu_graph_level=0 --xla_gpu_autotune_level=9"}\n    - name: NCCL_DEBUG\n      value: INFO\n',
         "a.py": 'import os\nBASE = "--xla_gpu_graph_level=0"\nflags = [BASE, "--xla_gpu_autotune_level=2"]\nos.environ["XLA_FLAGS"] = " ".join(flags) + f" --xla_dump_to={BASE}"\nos.environ["XLA_FLAGS"] += " --xla_x=1"\nos.environ.setdefault("NCCL_DEBUG", "INFO")\nimport jax\njax.config.update("jax_enable_x64", True)\n',
@@ -224,12 +224,17 @@ def scripts() -> list[Seed]:
         "a.json": json.dumps(
             {"env": {"XLA_FLAGS": "--xla_gpu_graph_level=0", "NCCL_DEBUG": "INFO"}}
         ),
+        "a.md": '# Title\n\nSet `--xla_gpu_graph_level=0`.\n\n```bash\n$ export XLA_FLAGS="--xla_gpu_graph_level=0 --xla_dump_to=/x"\nssh host \'NCCL_DEBUG=INFO python t.py\'\n```\n\n1. ~~~python\n   os.environ["XLA_FLAGS"] = "--xla_x=1"\n   ~~~\n\n    export NCCL_ALGO=Ring\n\n```yaml\nenv:\n- {name: NCCL_PROTO, value: LL}\n```\n',
+        "a.rst": "Title\n=====\n\n.. code-block:: bash\n   :caption: x\n\n   export XLA_FLAGS=--xla_gpu_graph_level=0\n\nThen::\n\n   NCCL_DEBUG=INFO python t.py\n",
+        "a.log": "I0301 XLA_FLAGS=--xla_gpu_graph_level=0 --xla_x\n- name: NCCL_DEBUG\n  value: INFO\nNCCL_PROTO: LL\n--trainer.profiler true\n",
         "a.ipynb": json.dumps(
             {
                 "cells": [
                     {
                         "cell_type": "code",
                         "source": [
+                            "%env NCCL_DEBUG=INFO\n",
+                            "!JAX_PLATFORMS=cpu python x.py\n",
                             "import os\n",
                             "os.environ['XLA_FLAGS']='--xla_gpu_graph_level=0'\n",
                         ],

@@ -15,13 +15,12 @@ from typing import Final, cast
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
-from counterpoint.flags.parse.flag_values import AS_TEXT, may_set
+from counterpoint.flags.parse.flag_values import AS_TEXT, may_set, names_any
 from counterpoint.flags.parse.form import by_content
 from counterpoint.flags.parse.lines import scan_lines
 from counterpoint.flags.parse.scan import Scan
 from counterpoint.flags.parse.traced import known
 from counterpoint.flags.parsed import PROGRAM
-from counterpoint.flags.settings import is_setting
 
 _FENCE: Final = re.compile(
     r"(?P<indent>[ \t>]*(?:[-*+]|\d+\.)?[ \t>]*)(?P<mark>`{3,}|~{3,})[ \t]*{?(?P<language>[\w+-]*)"
@@ -36,7 +35,6 @@ _LANGUAGES: Final = {
     **dict.fromkeys(("yaml", "yml", "json"), "yaml"),
     **dict.fromkeys(("dockerfile", "docker"), "docker"),
 }
-_NAMED: Final = re.compile(r"\b[A-Z][A-Z0-9]+_[A-Z0-9_]+|--(?:xla|megascale)_\w+")
 _INDENTED: Final = 4
 
 
@@ -61,7 +59,7 @@ def scan_markdown(text: str, scan: Scan) -> None:
 
 def _read_block(block: _Block, scan: Scan) -> None:
     text = _PROMPT.sub(r"\1", block.text)
-    if not any(name[0] == "-" or is_setting(name) for name in _NAMED.findall(text)):
+    if not names_any(text):
         return
     form = by_content(text)
     if form not in ("env", "flags"):  # which many call shell

@@ -45,6 +45,9 @@ def scan_env(text: str, scan: Scan) -> None:
             scan.notes[note] = None
             continue
         value = match[2]
+        if value.find(" #") > 0 and value[0] not in "'\"":
+            value = value[: value.find(" #")].rstrip()
+            scan.notes[f"line {number}: the comment is left out; docker would keep it"] = None
         if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
             value = value[1:-1]
             scan.notes[f"line {number}: quotes removed; docker would keep them"] = None

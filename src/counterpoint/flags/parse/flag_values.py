@@ -57,6 +57,7 @@ _OF_ONE_RUN: Final = re.compile(
 """Names of places, known only when a script runs; no remark is made on them."""
 
 _WITH_DOTS: Final = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
+_NAME: Final = re.compile(r"\b[A-Z][A-Z0-9]+_[A-Z0-9_]+|--(?:xla|megascale)_\w+")
 _LOOKS_ASSIGNED: Final = re.compile(r"\b([A-Z][A-Z0-9_]+)\+?=")
 _LOOKS_SET: Final = re.compile(r"\b([A-Z][A-Z0-9_]+)\+?[=:]|\bname: *[\"']?([A-Z][A-Z0-9_]+)")
 _HEAD: Final = re.compile(r"\s*(?:export\s+)?(XLA_FLAGS|LIBTPU_INIT_ARGS)\s*=\s*")
@@ -294,6 +295,11 @@ class Assignment:
     line: int | None = None  # used if the value is empty
     branch: Branch = ()
     program: int = 0  # how many programs were started before
+
+
+def names_any(text: str) -> bool:
+    """Return whether a text names a variable that is a setting, or a flag."""
+    return any(name[0] == "-" or is_setting(name) for name in _NAME.findall(text))
 
 
 def may_set(text: str, *, colon: bool = True) -> bool:

@@ -27,7 +27,7 @@ _LAUNCHERS: Final = (
 )
 _RUNS: Final = re.compile(r"-[a-z]*c")
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*=")
-_SET: Final = re.compile(r"(?:^|[\s;&|(])(?:export\s+|env\s+)?([A-Z][A-Z0-9_]*)\+?=", re.MULTILINE)
+_SET: Final = re.compile(r"(?:^|[\s;&|(=])(?:export\s+|env\s+)?([A-Z][A-Z0-9_]*)\+?=", re.MULTILINE)
 _PASS_ON: Final = re.compile(r"-x|-e|-env|-genv|--?(?:[a-z]+[-_])*envs?")
 """Options of launchers that pass a variable on: `-x`, `-e`, `--env`, `--test_env`."""
 MAXTEXT: Final = "compile_xla_flags"

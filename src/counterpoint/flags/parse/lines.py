@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.variable import meant_option
 from counterpoint.flags.parse.scan import Scan
 from counterpoint.flags.parse.traced import TracedText, known, unknown
@@ -33,16 +34,22 @@ _PUNCTUATION: Final = ".,;:)]}*"
 _PLACEHOLDER: Final = re.compile(r"\.{2,}|\N{HORIZONTAL ELLIPSIS}|[.\d]*X{1,}|N|[^{$\n]*+[{$].*")
 
 
+@frozen
+class _Held:
+    """The variable of flags whose value goes on in the next line, and the quote that ends it."""
+
+    name: str = ""
+    quote: str = ""
+
+
 def scan_lines(text: str, scan: Scan, line: int = 1) -> None:
-    """Read each line; a flag belongs to the last variable of flags named before it."""
-    held, name = "", ""
+    """Read each line; a value of flags may go on over several."""
+    held, name = _Held(), ""
     for number, row in enumerate(text.split("\n"), line):
-        if not row.strip():
-            held = ""
         if row.lstrip().startswith("#"):  # a comment discusses settings, and sets none
             continue
         with scan.inside(LINE, str(number)):
-            held = _flags(row, scan, number, held)
+            held = _flags(row, scan, number, held) if row.strip() else _Held()
             _variables(row, scan, number)
             if name and (value := _VALUE_LINE.match(row)):
                 _set(name, value[1].strip("\"'"), scan, number)
@@ -52,22 +59,26 @@ def scan_lines(text: str, scan: Scan, line: int = 1) -> None:
         scan.notes["flags found in text, in order; the text itself is not interpreted"] = None
 
 
-def _flags(row: str, scan: Scan, number: int, held: str) -> str:
+def _flags(row: str, scan: Scan, number: int, held: _Held) -> _Held:
     """Read the flags of a line; return the variable that those of the next line belong to."""
-    holds = _HOLDS.search(row)
-    held = holds[1] if holds else held
+    rest = row
+    if holds := _HOLDS.search(row):
+        rest = row[holds.end() :].strip()
+        quote = rest[:1] if rest[:1] in ("'", '"') else ""
+        held, rest = _Held(holds[1], quote), rest.removeprefix(quote)
     for match in _FLAG.finditer(row):
         value = _bare(match[2])
-        if value is None and not held:
+        if value is None and not held.name:
             continue
         own = "LIBTPU_INIT_ARGS" if match[1].startswith(LIBTPU) else "XLA_FLAGS"
         text = f"--{match[1]}" if value is None else f"--{match[1]}={value}"
-        scan.take(_traced(text, number), FLAG_VARIABLES[held or own], "")
+        scan.take(_traced(text, number), FLAG_VARIABLES[held.name or own], "")
     for match in _OPTION.finditer(row):
         if meant_option(match[1]) is not None and (value := _bare(match[2])):
             option = _traced(value, number)
             scan.option(Channel.TRAINER, match[1], option, number, text=f"--{match[1]}={value}")
-    return held
+    goes_on = held.quote not in rest if held.quote else rest.rstrip().endswith("\\")
+    return held if goes_on else _Held()
 
 
 def _variables(row: str, scan: Scan, number: int) -> None:

@@ -204,7 +204,8 @@ class _Manifest:
             with self.scan.another_shell(dict(self.scan.values)):
                 self._shell(known(text.replace(HOLE, "$TEMPLATE"), line + block))
         elif any(map(_ITEM.match, text.split())):
-            self.scan.leave(line, "lines of NAME=value in a text")
+            names = ", ".join(match[1] for match in map(_ITEM.match, text.split()) if match)
+            self.scan.leave(line, f"lines of NAME=value in a text: {names}")
             self.scan.aside += [row.strip() for row in self.lines[line : node.end_mark.line]]
 
     def _shell(self, text: TracedText) -> None:

@@ -8,7 +8,6 @@ from typing import Final
 
 from counterpoint.core.printable import some
 from counterpoint.flags.parsed import Occurrence, ParsedSource
-from counterpoint.flags.settings import FLAG_VARIABLES
 
 _SHOWN: Final = 8
 _COMMENT: Final = re.compile(r"^[ \t]*(?:#|//|;|--\s).*$", re.MULTILINE)
@@ -42,7 +41,8 @@ def mentions(text: str, written: ParsedSource, aside: Sequence[str]) -> tuple[st
     read |= {name.upper() for name in read} | {one.variable for one in written.given}
     read |= {one.name for issue in written.issues for one in issue.lost}
     read |= {str(issue.channel) for issue in written.issues}
-    left = [name for name in names if name not in read and name not in told and _is_known(name)]
+    names = [name for name in names if name not in read and name not in told]
+    left = [name for name in names if _is_known(name, program=written.form == "python")]
     sentence = f"{some(left, _SHOWN)}: named, but not set in a way this reader knows"
     return (sentence,) if left else ()
 
@@ -52,7 +52,11 @@ def _given(written: ParsedSource) -> Iterator[Occurrence]:
         yield from program.given
 
 
-def _is_known(name: str) -> bool:
-    from counterpoint.flags.catalogue.variable import variables  # rarely needed
+def _is_known(name: str, *, program: bool) -> bool:
+    """Return whether a name is a setting; in a program, others like it are its own constants."""
+    from counterpoint.flags.catalogue.variable import nccl_names, variables  # rarely needed
 
-    return name.startswith("xla_") or name in FLAG_VARIABLES or name in variables()
+    if name.startswith(("xla_", "XLA_FLAGS", "LIBTPU_INIT_ARGS")):
+        return True
+    family = not program and name.startswith(("XLA_", "JAX_", "NCCL_"))
+    return family or name in variables() or name in nccl_names()

@@ -342,7 +342,8 @@ class Scan:
             others=tuple(one for one in programs if one.given or one.issues),
             source=text if self.in_place else "",
         )
-        named = mentions(text, parsed, self.aside)
+        assigned = (one.name for one in (*self._all(), *self.plain.values()))
+        named = mentions(text, parsed, [*self.aside, *assigned])
         return replace(parsed, unread=(*parsed.unread, *named)) if named else parsed
 
     def _programs(self) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
-from counterpoint.flags.parse.flag_values import may_set
+from counterpoint.flags.parse.flag_values import may_set, names_any
 from counterpoint.flags.parse.launcher import Command, is_harmless, slurm_numbers
 from counterpoint.flags.parse.scan import Scan
 from counterpoint.flags.parse.traced import (
@@ -27,7 +27,7 @@ from counterpoint.flags.parse.traced import (
     unknown,
 )
 from counterpoint.flags.parsed import Branch, IssueKind
-from counterpoint.flags.settings import FLAG_VARIABLES, is_setting
+from counterpoint.flags.settings import FLAG_VARIABLES
 
 _OPERATOR: Final = re.compile(r"<<<|<<-?|;;&|;;|;&|&&|&>>?|\|\||\|&|>>|>\||[<>]&|\n|[;&|<>()]")
 _REDIRECTIONS: Final = (">", ">>", ">|", "&>", "&>>", "<", "<<<", "<&", ">&")
@@ -66,6 +66,8 @@ _BETWEEN: Final = ("then", "do", "!", "time", "elif", "else", "coproc")
 _ALL_EXPORTED: Final = re.compile(r"(?:^| )([-+])(?:[b-z]*+a[a-z]*+|o allexport)(?= |$)")
 _TESTS: Final = ("[", "[[", "test", "false", "grep", "command", "type", "which", "kill", "ls")
 """Commands that fail to say no."""
+_CAT: Final = re.compile(r"\$\(\s*cat\s*<<-?\s*(['\"]?)(\w+)\1[ \t]*\n")
+_AFTER_MARK: Final = re.compile(r"[ \t]*\n?\s*\)")
 _NOT_FOLLOWED: Final = re.compile(r"\bcase\s|<<(?!<)")
 _DEEPEST: Final = 4  # a script in a script in a script
 _SHELLS: Final = ("bash", "sh", "zsh", "dash", "ksh")
@@ -550,7 +552,7 @@ class ShellScanner:
                 if (row.lstrip("\t") if heredoc.dashed else row) == heredoc.mark:
                     end = begin
                     break
-            if may_set(self.text[start:end]):
+            if names_any(self.text[start:end]):
                 self._heredoc(heredoc, self.source.cut(start, end))
         self.heredocs = []
 
@@ -560,19 +562,36 @@ class ShellScanner:
         if name == ":":  # a comment
             self.scan.aside.append(body.text)
             return
-        printed = name in ("", "cat", "echo", "read") and not heredoc.goes_on
+        printed = name in ("", "cat", "echo") and not heredoc.goes_on
         if printed or self.scan.depth >= _DEEPEST:
             self.scan.leave(heredoc.line, "the text of a heredoc")
             return
-        if heredoc.expands:
-            inner = ShellScanner(self.scan, body, body.text)
-            body = joined(part.value for part in inner.parts(_HEREDOC))
+        body = self._expanded(body) if heredoc.expands else body
+        if name == "read":  # into the variable that the last word names
+            self.scan.values[words[-1]] = body
+            return
         form = "python" if name.startswith("python") else "shell" if name in _SHELLS else None
         self.scan.depth += 1
         with self.scan.inside(f"heredoc {heredoc.line}"), self.scan.another_shell({}):
             if not self.scan.embed(body, self.scan, form):
                 self.scan.leave(heredoc.line, "the text of a heredoc")
         self.scan.depth -= 1
+
+    def _expanded(self, body: TracedText) -> TracedText:
+        """Return the text of a heredoc as a shell passes it on."""
+        inner = ShellScanner(self.scan, body, body.text)
+        return joined(part.value for part in inner.parts(_HEREDOC))
+
+    def _printed(self, match: re.Match[str]) -> TracedText | None:
+        """Read `$(cat <<EOF ...)`, whose value is the text of the heredoc."""
+        start, end = match.end(), self.text.find(f"\n{match[2]}", match.end() - 1)
+        self.scan.budget.spend_on((len(self.text) - start) // 64, self._line())
+        after = _AFTER_MARK.match(self.text, end + 1 + len(match[2]))
+        if end < 0 or after is None:
+            return None
+        self.at = after.end()
+        body = self.source.cut(start, end)
+        return body if match[1] else self._expanded(body)
 
     # Words.
 
@@ -676,6 +695,9 @@ class ShellScanner:
         if two[0] == "`":
             self._until("`", self.at)
         elif two == "$(":
+            cat = _CAT.match(self.text, start)
+            if cat and (printed := self._printed(cat)) is not None:
+                return _Part(printed, quoted)
             self._bracket("(", ")")
             arithmetic = self.text.startswith("$((", start)
             if not arithmetic and _NOT_FOLLOWED.search(self.text, start, self.at):
@@ -751,8 +773,7 @@ class ShellScanner:
             return before if flags else hole
         if operator == "+":
             return before
-        if operand.text and not self.scan.whole and (is_setting(name) or "--xla" in operand.text):
-            operand = operand.as_default()
+        operand = operand if self.scan.whole else operand.as_default()
         if operator == "=":
             self.scan.values[name] = operand
         return before + operand
