@@ -54,7 +54,7 @@ def listed(written: ParsedSource) -> list[Setting]:
             one.conditional,
         ): None
         for program in written.programs
-        for one in program.given
+        for one in (*program.given, *(it for issue in program.issues for it in issue.lost))
     }
     return sorted(found, key=lambda one: (one[3], one[0]))
 

@@ -19,6 +19,7 @@ from counterpoint.flags.catalogue.libtpu import libtpu_flag
 from counterpoint.flags.lifecycle import FlagLifecycle, lifecycle_of, successors
 from counterpoint.flags.parsed import (
     NSYS_VARIABLES,
+    IssueKind,
     Location,
     Occurrence,
     ParsedSource,
@@ -269,7 +270,7 @@ _NAMED: Final = 6
 
 def lost_flags_text(issue: SyntaxIssue) -> str:
     """Return why an issue is wrong, with the flags lost behind it, which are not checked."""
-    if not issue.lost:
+    if not issue.lost or issue.kind is IssueKind.TOO_LATE:
         return issue.why
     return f"{issue.why} (not read: {some([f'--{flag.name}' for flag in issue.lost], _NAMED)})"
 

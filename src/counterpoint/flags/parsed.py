@@ -114,7 +114,8 @@ class IssueKind(Enum):
 class SyntaxIssue:
     """Something that does not do what it seems to do. `suggestion` is what to write instead.
 
-    `lost`: flags after a place where XLA stops. It does not read them, so they are not settings.
+    `lost`: what nobody reads, since it comes after a place where XLA stops, or too late: it is
+    written, but no setting.
     `otherwise`: the issues if no file of this name exists.
     """
 

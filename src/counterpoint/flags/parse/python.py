@@ -11,10 +11,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.flags.parse.flag_values import AS_TEXT, may_set, origin_of
+from counterpoint.flags.parse.flag_values import (
+    AS_TEXT,
+    Assignment,
+    may_set,
+    origin_of,
+    parse_assignments,
+)
 from counterpoint.flags.parse.jax_use import (
     JaxUse,
     flag_entries,
@@ -430,7 +437,9 @@ class _Walker(ast.NodeVisitor):
         """Set a variable of this program, or of one that gets a dict as its environment."""
         scan, what = self.scan, dotted(target) if target is not None else ""
         if late := self.jax.too_late(name, value, Location(scan.where, node.lineno), scan.branch):
-            scan.issues.append(late)
+            one = Assignment(name, value.within(scan.branch), "", node.lineno, scan.branch)
+            lost = parse_assignments([one], scan.where).given
+            scan.issues.append(replace(late, lost=tuple(lost)))
             return
         value = value.within(scan.branch)
         self.earlier[name] = scan.branch

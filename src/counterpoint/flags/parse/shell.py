@@ -453,10 +453,13 @@ class ShellScanner:
             self.scan.leave(line, " ".join(texts))
         elif name == "eval":
             self._eval(words, texts, line)
-        if name in (*_FILLS, "source", ".", "eval") or is_harmless(texts):
+        sources = name in ("source", ".")
+        if name in (*_FILLS, "eval") or (is_harmless(texts) and not sources):
             return name not in _TESTS
         for variable, value, at in own:
             self.scan.give(variable, value, at)
+        if sources:
+            return True
         self._launch(Command(words, texts), {variable: value for variable, value, _ in own})
         self.scan.programs += 1
         return False

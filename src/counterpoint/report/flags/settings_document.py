@@ -75,7 +75,8 @@ def left_out(written: ParsedSource) -> Iterator[tuple[Location, str, str]]:
     for issue in written.issues:
         if issue.kind in _LOST:
             yield issue.place, issue.text, _LOST[issue.kind]
-        yield from ((lost.place, lost.text, _BEHIND) for lost in issue.lost)
+        if issue.kind is not IssueKind.TOO_LATE:
+            yield from ((lost.place, lost.text, _BEHIND) for lost in issue.lost)
     yield from ((refused.place, refused.text, why) for refused, why in written.refused)
     if written.settings == Settings():  # then the options themselves are written
         return

@@ -50,7 +50,8 @@ class SettingRead(Result):
     """A setting of the source; the value is null if it is known only when the program runs.
 
     `origin` is literal, default (what applies if a variable is not set) or computed. `conditional`:
-    a branch, a loop, a function or a heredoc has it.
+    a branch, a loop, a function or a heredoc has it. What is written but has no effect (set too
+    late, or where XLA stops reading) is listed, too, and a remark says so.
     """
 
     variable: str
@@ -82,7 +83,11 @@ def check_json(found: Examination) -> str:
     severities = [str(remark.severity) for remark in found.remarks]
     counts = {severity: severities.count(severity) for severity in ("error", "warning", "note")}
     programs = reversed(found.written.programs)
-    given = dict.fromkeys(one for program in programs for one in program.given)
+    given = dict.fromkeys(
+        one
+        for program in programs
+        for one in (*program.given, *(it for issue in program.issues for it in issue.lost))
+    )
     settings = [fill(SettingRead, one, value=one.meant if one.known else None) for one in given]
     own = {"counts": counts, "settings": settings}
     return json_text(fill(FlagsCheck, found, **_asked(found), **own))
