@@ -110,7 +110,7 @@ def test_an_open_quote_is_an_error_with_its_line() -> None:
         ("Dockerfile.jax", "FROM x\n", "docker"),
         ("train.dockerfile", "FROM x\n", "docker"),
         ("stdin", "# mine\nARG A=1\nFROM x AS y\nENV A=1\n", "docker"),
-        ("dockerfile.md", "FROM x\n", "text"),
+        ("dockerfile.md", "FROM x\n", "markdown"),
         ("a.env", "XLA_FLAGS=--xla_a=1\nNCCL_DEBUG=INFO\n", "env"),
         ("a.env", "set -x\nexport XLA_FLAGS=--xla_a=1\n", "shell"),
         ("a.env", 'XLA_FLAGS="--xla_a=1 \\\n --xla_b=2"\n', "shell"),

@@ -43,7 +43,7 @@ def scan_form(text: TracedText, scan: Scan, form: str) -> str:
         from counterpoint.flags.parse.lines import scan_lines
 
         scan_lines(whole, scan)
-    return "text" if form == "markdown" else form
+    return form
 
 
 def read_embedded(text: TracedText, scan: Scan, form: str | None = None) -> bool:

@@ -55,6 +55,7 @@ def scan_markdown(text: str, scan: Scan) -> None:
     """Read all blocks of code."""
     for block in _blocks(text.split("\n")):
         _read_block(block, scan)
+    scan.in_place = True
 
 
 def _read_block(block: _Block, scan: Scan) -> None:
