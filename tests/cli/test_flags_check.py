@@ -528,7 +528,10 @@ OLD, NEW = "--xla_gpu_graph_level=0", "--xla_gpu_enable_command_buffer="
         ("values.yaml", "env:\n  XLA_FLAGS: '{0}'\n  NAME: {{{{ .Values.name }}}}\n"),
         (
             "page.md",
-            "Not `{0}`:\n\n```bash\nexport XLA_FLAGS={0}\n```\n\n- ```sh\n  XLA_FLAGS={0} python x\n",
+            (
+                "Not `{0}`:\n\n```bash\nexport XLA_FLAGS={0}\n```\n\n"
+                "- ```sh\n  XLA_FLAGS={0} python x\n"
+            ),
         ),
     ],
 )
@@ -544,6 +547,17 @@ def test_a_fix_leaves_each_program_its_own_settings(
     assert said.out == kept.format(NEW)
     assert said.err.count("fixed: ") == kept.count("{0}")
     assert "not fixed" not in said.err
+
+
+def test_a_default_is_not_fixed(tmp_path: Path, capsys: Captured) -> None:
+    """It is what applies if someone sets nothing, and not what the job gets."""
+    path = tmp_path / "two.sh"
+    default, literal = f"XLA_FLAGS=${{MINE:-{OLD}}} python a.py\n", "XLA_FLAGS={0} python b.py\n"
+    path.write_text(default + literal.format(OLD))
+    checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2")
+    said = capsys.readouterr()
+    assert said.out == default + literal.format(NEW)
+    assert said.err.count("fixed: ") == 2  # one of them is "not fixed"
 
 
 def test_a_variable_of_a_manifest_is_renamed_and_removed_in_its_place(

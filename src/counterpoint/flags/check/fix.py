@@ -12,7 +12,14 @@ from counterpoint.flags import settings
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.forms import SettingsForm, quoted, render
 from counterpoint.flags.lint import Fix, Remark, Severity
-from counterpoint.flags.parsed import IssueKind, Occurrence, ParsedSource, SyntaxIssue, as_issue
+from counterpoint.flags.parsed import (
+    IssueKind,
+    Occurrence,
+    Origin,
+    ParsedSource,
+    SyntaxIssue,
+    as_issue,
+)
 from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.text import join_xla_flags, render_xla_flags
 
@@ -273,7 +280,7 @@ def _chosen(written: ParsedSource, remarks: Iterable[Remark]) -> Iterator[tuple[
             continue
         taken.add(key)
         safe = [remark for remark in by_place.get(key, ()) if remark.fix and remark.fix.safe]
-        if safe and given.known:
+        if safe and given.origin is Origin.LITERAL:
             yield number, min(safe, key=lambda remark: _GRAVITY[remark.severity])
 
 

@@ -1,8 +1,9 @@
 """Readers of settings in scripts, programs, manifests and flag texts, with their places.
 
     source.py  recognizes the form of a source (form.py) and has it read (any_form.py)
-    shell.py, python.py, manifest.py (YAML), files.py (Dockerfiles, env files), documents.py
-    (Markdown, notebooks), lines.py (any other text)  read a form each, in the order of its lines
+    shell.py (with shell_words.py and launcher.py), python.py (with python_values.py and
+    jax_use.py), manifest.py (YAML), files.py (Dockerfiles, env files), documents.py (Markdown,
+    notebooks), lines.py (any other text)  read a form each, in the order of its lines
     scan.py    keeps what they find; flag_values.py makes settings of it
     mentions.py  names what a text search would find, and they did not
 

@@ -1,23 +1,22 @@
 """Settings in shell scripts, read in the order of their lines; nothing is run.
 
-Words are expanded from the variables seen so far; what only a shell can know is a hole. Branches,
-loops, functions and heredocs are read in their place and marked. A text that sets variables and is
-an argument of a command (`bash -c`, `--command=`, `ssh`) is a script, and so is a heredoc that goes
-to a file or a command.
+Branches, loops, functions and heredocs are read in their place and marked. A text that sets
+variables and is an argument of a command (`bash -c`, `--command=`, `ssh`) is a script, and so is a
+heredoc that goes to a file or a command.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.parse.flag_values import may_set, names_any
 from counterpoint.flags.parse.launcher import Command, is_harmless, slurm_numbers
 from counterpoint.flags.parse.scan import Scan
+from counterpoint.flags.parse.shell_words import ASSIGNMENT, OPERATOR, Part, ShellWords, Word
 from counterpoint.flags.parse.traced import (
     HOLE,
     TooMuchError,
@@ -29,32 +28,13 @@ from counterpoint.flags.parse.traced import (
 from counterpoint.flags.parsed import Branch, IssueKind
 from counterpoint.flags.settings import FLAG_VARIABLES
 
-_OPERATOR: Final = re.compile(r"<<<|<<-?|;;&|;;|;&|&&|&>>?|\|\||\|&|>>|>\||[<>]&|\n|[;&|<>()]")
 _REDIRECTIONS: Final = (">", ">>", ">|", "&>", "&>>", "<", "<<<", "<&", ">&")
-_SKIPPED: Final = re.compile(r"(?:[ \t]|\\\n)+|(?<=[\s;&|()])#[^\n]*|^#[^\n]*")
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _NAMED: Final = re.compile(r"([A-Za-z_]\w*)(?:\[.*|\+?=.*|[-+]*)", re.ASCII | re.DOTALL)
 """A word that may change the variable that it names."""
 _FUNCTION: Final = re.compile(
     r"(?:function[ \t]+)?([\w:.-]+)[ \t]*\([ \t]*\)|function[ \t]+([\w:.-]+)(?=\s*[{(])"
 )
-_TILDE: Final = re.compile(r"([A-Za-z_]\w*\+?=(?:[^'\"]*:)?)?~", re.ASCII)
-_BRACES: Final = re.compile(r"\{(?=[^{}]*(?:,|\.\.))[^{}]*+\}")
-_REFERENCE: Final = re.compile(
-    r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(\[[@*]\])?(?:(:?[-=+?])|(?=\})))", re.ASCII
-)
-_ANSI: Final = re.compile(
-    r"\$'((?:[^'\\]|\\[ntr\\'\"]|\\x[0-9a-fA-F]{1,2}|\\(?:[0-3][0-7]{2}|[0-7]{1,2}(?![0-7])))*)'"
-    r"|\$'(?:[^'\\]|\\.)*'",
-    re.DOTALL,
-)
-"""`$'...'`; the content is matched if all its escapes are known."""
-_ONE_DIGIT: Final = re.compile(r"(\\[^x])|\\x([0-9a-fA-F])(?![0-9a-fA-F])", re.DOTALL)
-"""`\\xa`, which Python writes as `\\x0a`; or another escape, such as the `\\\\` in `\\\\xa`."""
-_IN_BRACKETS: Final = re.compile(r"[^(){}'\"\\`#]+")
-_ESCAPED: Final = '$`"\\'
-"""Characters that a backslash escapes between double quotes."""
 _DECLARE: Final = ("export", "declare", "typeset", "readonly", "local")
 _ODD: Final = frozenset("inluc")
 """Options that make a variable's value differ from the assigned one."""
@@ -66,64 +46,8 @@ _BETWEEN: Final = ("then", "do", "!", "time", "elif", "else", "coproc")
 _ALL_EXPORTED: Final = re.compile(r"(?:^| )([-+])(?:[b-z]*+a[a-z]*+|o allexport)(?= |$)")
 _TESTS: Final = ("[", "[[", "test", "false", "grep", "command", "type", "which", "kill", "ls")
 """Commands that fail to say no."""
-_CAT: Final = re.compile(r"\$\(\s*cat\s*<<-?\s*(['\"]?)(\w+)\1[ \t]*\n")
-_AFTER_MARK: Final = re.compile(r"[ \t]*\n?\s*\)")
-_NOT_FOLLOWED: Final = re.compile(r"\bcase\s|<<(?!<)")
 _DEEPEST: Final = 4  # a script in a script in a script
 _SHELLS: Final = ("bash", "sh", "zsh", "dash", "ksh")
-
-
-@frozen
-class _Context:
-    """The context in which parts are read: `plain` characters are literal, `ends` end it."""
-
-    plain: re.Pattern[str]
-    ends: str
-    quoted: bool
-
-
-_WORD: Final = _Context(re.compile(r"[^ \t\n;&|<>()'\"\\$`]+"), " \t\n;&|<>()", quoted=False)
-_DOUBLE: Final = _Context(re.compile(r'[^"\\$`]+'), '"', quoted=True)
-_DEFAULT: Final = _Context(re.compile(r"[^}'\"\\$`]+"), "}", quoted=False)
-_DEFAULT_IN_DOUBLE: Final = _Context(re.compile(r'[^}"\\$`]+'), "}", quoted=True)
-_HEREDOC: Final = _Context(re.compile(r"[^\\$`]+"), "", quoted=True)
-
-
-@frozen
-class _Part:
-    """A part of a word, expanded; `several`: a shell makes words of it."""
-
-    value: TracedText
-    quoted: bool = False
-    literal: bool = False
-    several: tuple[TracedText, ...] | None = None
-
-
-@frozen
-class _Word:
-    """A word as written, with its parts."""
-
-    raw: str
-    line: int
-    parts: tuple[_Part, ...] = ()
-    elements: tuple[TracedText, ...] | None = None  # of an array
-
-    @property
-    def value(self) -> TracedText:
-        return joined(part.value for part in self.parts)
-
-    @property
-    def expanded(self) -> tuple[TracedText, ...]:
-        """The words that a command gets."""
-        if len(self.parts) == 1 and self.parts[0].several is not None:
-            return self.parts[0].several
-        return (unknown(self.raw, self.line),) if self.braces else (self.value,)
-
-    @property
-    def braces(self) -> bool:
-        """Return whether a shell makes words of `{a,b}` in it."""
-        plain = (part for part in self.parts if part.literal and not part.quoted)
-        return any(_BRACES.search(part.value.text) for part in plain)
 
 
 @dataclass(slots=True)
@@ -144,18 +68,14 @@ class _Heredoc:
     dashed: bool
     expands: bool
     line: int
-    words: list[_Word]
+    words: list[Word]
     goes_on: bool  # to a file or to another command, not to the terminal
 
 
 @dataclass(slots=True)
-class ShellScanner:
-    """A text and the position reached in it."""
+class ShellScanner(ShellWords):
+    """The statements of a text, in order."""
 
-    scan: Scan
-    source: TracedText
-    text: str = ""
-    at: int = 0
     blocks: list[_Block] = field(default_factory=list[_Block])
     function: str = ""  # whose body begins with the next bracket
     heredocs: list[_Heredoc] = field(default_factory=list[_Heredoc])
@@ -167,10 +87,10 @@ class ShellScanner:
     def read(self) -> None:
         """Read the text to its end."""
         self.text, self.outer = self.source.text, self.scan.branch
-        words, before = list[_Word](), "\n"
+        words, before = list[Word](), "\n"
         saved = dict[str, TracedText | None]()
         while self._skip():
-            match = _OPERATOR.match(self.text, self.at)
+            match = OPERATOR.match(self.text, self.at)
             if match is None or self.text.startswith(("((", "<(", ">("), self.at):
                 if not words and self._begins_function():
                     continue
@@ -183,7 +103,7 @@ class ShellScanner:
             if match[0] in ("<<", "<<-"):
                 self._see_heredoc(words, dashed=match[0] == "<<-")
             elif match[0] in _REDIRECTIONS:
-                if self._skip() and not _OPERATOR.match(self.text, self.at):
+                if self._skip() and not OPERATOR.match(self.text, self.at):
                     self._word()
             else:
                 before = self._end(words, saved, before, match[0])
@@ -195,9 +115,9 @@ class ShellScanner:
 
     def run(self, words: Sequence[TracedText]) -> None:
         """Read one command whose words are split already."""
-        statement = list[_Word]()
+        statement = list[Word]()
         for value in words:
-            statement.append(_Word(value.text, value.line or 0, (_Part(value, quoted=True),)))
+            statement.append(Word(value.text, value.line or 0, (Part(value, quoted=True),)))
         self._statement(statement, "")
 
     # Statements.
@@ -211,13 +131,13 @@ class ShellScanner:
         )
         self.scan.branch += ((f"{pipe} {line}", ""),) if pipe else ()
 
-    def _see_word(self, words: list[_Word], saved: dict[str, TracedText | None]) -> None:
+    def _see_word(self, words: list[Word], saved: dict[str, TracedText | None]) -> None:
         """Let an assignment hold for the rest of its statement, and find patterns of a `case`."""
         first = words[0].raw
         if len(words) > 2 and first == "case" and words[-1].raw == "in":
             self.blocks.append(_Block("case", words[0].line, pattern=True))
             words.clear()
-        match = _ASSIGNMENT.match(words[-1].raw) if words else None
+        match = ASSIGNMENT.match(words[-1].raw) if words else None
         if match is None or len(words) != self.leading + 1:
             return
         self.leading += 1
@@ -229,7 +149,7 @@ class ShellScanner:
 
     def _end(
         self,
-        words: list[_Word],
+        words: list[Word],
         saved: Mapping[str, TracedText | None],
         before: str,
         operator: str,
@@ -261,7 +181,7 @@ class ShellScanner:
             self._settle()
         return "\n" if operator == ")" or (operator == "&&" and certain) else operator
 
-    def _end_pattern(self, block: _Block, words: list[_Word], operator: str) -> None:
+    def _end_pattern(self, block: _Block, words: list[Word], operator: str) -> None:
         if words and words[0].raw == "esac":
             self._close(("case",))
             if operator == ")":
@@ -299,19 +219,19 @@ class ShellScanner:
             self.at += 1
         return True
 
-    def _statement(self, words: list[_Word], pipe: str) -> bool:
+    def _statement(self, words: list[Word], pipe: str) -> bool:
         """Process a statement; return whether it succeeds for certain."""
         words = self._past_keywords(words)
         if not words:
             return True
         first = words[0].raw
-        if first in _DECLARE or all(_ASSIGNMENT.match(word.raw) for word in words):
+        if first in _DECLARE or all(ASSIGNMENT.match(word.raw) for word in words):
             self._settle(pipe, words[0].line)
         certain = self._run(words, first)
         self._settle()
         return certain
 
-    def _past_keywords(self, words: list[_Word]) -> list[_Word]:
+    def _past_keywords(self, words: list[Word]) -> list[Word]:
         for index, word in enumerate(words):
             raw = word.raw
             if raw in ("for", "select", "case"):
@@ -334,7 +254,7 @@ class ShellScanner:
                 return words[index:]
         return []
 
-    def _run(self, words: list[_Word], first: str) -> bool:
+    def _run(self, words: list[Word], first: str) -> bool:
         if first.startswith("(("):
             for name in _NAME.findall(first):
                 self.scan.lose(name, words[0].line)
@@ -355,7 +275,7 @@ class ShellScanner:
             return self._command(words)
         return False
 
-    def _declare(self, words: list[_Word]) -> None:
+    def _declare(self, words: list[Word]) -> None:
         first, options = (
             words[0].raw,
             "".join(word.raw[1:] for word in words[1:] if re.match(r"[-+]\w", word.raw)),
@@ -366,7 +286,7 @@ class ShellScanner:
         taken_back = "n" in options or any(word.raw == "+x" for word in words)
         for word in words[1:]:
             text = word.value.text
-            match = _ASSIGNMENT.match(text)
+            match = ASSIGNMENT.match(text)
             if match and not match[2]:
                 self.odd |= {match[1]} if set(options) & _ODD else set()
                 self._assign(word, match)
@@ -384,7 +304,7 @@ class ShellScanner:
                 self.scan.exported.discard(text)
                 self.scan.given.pop(text, None)
 
-    def _assign(self, word: _Word, match: re.Match[str]) -> None:
+    def _assign(self, word: Word, match: re.Match[str]) -> None:
         name, adds, line = match[1], bool(match[3]), word.line
         if match[2]:  # one element of an array
             self.scan.lose(name, line)
@@ -405,7 +325,7 @@ class ShellScanner:
                 value = unknown(word.raw[match.end() :], line)
             self.scan.assign(name, value, line, adds=adds)
 
-    def _flags(self, words: list[_Word]) -> None:
+    def _flags(self, words: list[Word]) -> None:
         """Read flags on a line of their own, as in notes; XLA removes their quotes."""
         if not words[0].raw.startswith(("--xla", "--megascale")):
             return
@@ -420,14 +340,14 @@ class ShellScanner:
         value = joined([*between, joined(values, " ")])
         self.scan.assign("XLA_FLAGS", value, words[0].line, adds=adds)
 
-    def _outside_quotes(self, word: _Word) -> None:
+    def _outside_quotes(self, word: Word) -> None:
         """Report a flag after an unquoted space, at which the shell ends the value."""
         why = "not quoted: the shell ends the value at the space before it"
         self.scan.issue(IssueKind.STRAY, "XLA_FLAGS", word.raw, why, word.line)
 
-    def _command(self, words: list[_Word]) -> bool:
+    def _command(self, words: list[Word]) -> bool:
         """Process a command with its assignments, which persist if no command follows."""
-        matches = [_ASSIGNMENT.match(word.raw) for word in words]
+        matches = [ASSIGNMENT.match(word.raw) for word in words]
         count = next((at for at, match in enumerate(matches) if match is None), len(words))
         before = [(word, match) for word, match in zip(words, matches, strict=True) if match]
         if count == len(words):
@@ -533,7 +453,7 @@ class ShellScanner:
 
     # Heredocs.
 
-    def _see_heredoc(self, words: list[_Word], *, dashed: bool) -> None:
+    def _see_heredoc(self, words: list[Word], *, dashed: bool) -> None:
         if not self._skip():
             return
         word = self._word()
@@ -560,7 +480,7 @@ class ShellScanner:
         self.heredocs = []
 
     def _heredoc(self, heredoc: _Heredoc, body: TracedText) -> None:
-        words = [word.value.text for word in heredoc.words if not _ASSIGNMENT.match(word.raw)]
+        words = [word.value.text for word in heredoc.words if not ASSIGNMENT.match(word.raw)]
         name = words[0].rpartition("/")[2] if words else ""
         if name == ":":  # a comment
             self.scan.aside.append(body.text)
@@ -579,255 +499,6 @@ class ShellScanner:
             if not self.scan.embed(body, self.scan, form):
                 self.scan.leave(heredoc.line, "the text of a heredoc")
         self.scan.depth -= 1
-
-    def _expanded(self, body: TracedText) -> TracedText:
-        """Return the text of a heredoc as a shell passes it on."""
-        inner = ShellScanner(self.scan, body, body.text)
-        return joined(part.value for part in inner.parts(_HEREDOC))
-
-    def _printed(self, match: re.Match[str]) -> TracedText | None:
-        """Read `$(cat <<EOF ...)`, whose value is the text of the heredoc."""
-        start, end = match.end(), self.text.find(f"\n{match[2]}", match.end() - 1)
-        self.scan.budget.spend_on((len(self.text) - start) // 64, self._line())
-        after = _AFTER_MARK.match(self.text, end + 1 + len(match[2]))
-        if end < 0 or after is None:
-            return None
-        self.at = after.end()
-        body = self.source.cut(start, end)
-        return body if match[1] else self._expanded(body)
-
-    # Words.
-
-    def _line(self) -> int:
-        return self.source.line_at(self.at) or 0
-
-    def _skip(self) -> bool:
-        while match := _SKIPPED.match(self.text, self.at):
-            self.at = match.end()
-        return self.at < len(self.text)
-
-    def _word(self) -> _Word:
-        start, line = self.at, self._line()
-        if self.text.startswith(("((", "<(", ">("), start):  # `<<` in it is no heredoc
-            self._bracket("(", ")")
-            raw = self.text[start : self.at]
-            return _Word(raw, line, (_Part(self._hole(start, line)),))
-        parts = self.parts(_WORD)
-        elements = None
-        if self.text.startswith("(", self.at) and _ASSIGNMENT.fullmatch(self.text, start, self.at):
-            elements = tuple(self._array())
-        self.at += self.at == start  # a character that begins no word here
-        raw = self.text[start : self.at]
-        if raw == "[[":
-            self.at = (self.text.find("]]", self.at) + 1 or self.at - 1) + 1
-        elif match := _TILDE.match(raw):  # a home directory
-            head = len(match[1] or "")
-            hole = _Part(unknown(raw[head:], line))
-            parts = [_Part(self.source.cut(start, start + head)), hole] if head else [hole]
-        return _Word(raw, line, tuple(parts), elements)
-
-    def _array(self) -> Iterator[TracedText]:
-        """Read the elements of NAME=(...); of `[key]=value` and file name patterns, none."""
-        line = self._line()
-        self.at += 1
-        while True:
-            while self._skip() and self.text[self.at] == "\n":
-                self.at += 1
-            if self.at >= len(self.text):
-                raise self._unclosed("(", line)
-            if self.text[self.at] == ")":
-                self.at += 1
-                return
-            word = self._word()
-            plain = all(
-                part.quoted or not set("*?[{") & set(part.value.text) for part in word.parts
-            )
-            if plain or len(word.parts) == 1 or word.raw.startswith("-"):
-                yield from word.expanded
-            else:
-                yield unknown(word.raw, word.line)
-
-    def parts(self, context: _Context) -> list[_Part]:
-        """Read parts up to where the context ends; the text may end first."""
-        parts: list[_Part] = []
-        while self.at < len(self.text):
-            start, character = self.at, self.text[self.at]
-            if match := context.plain.match(self.text, start):
-                self.at = match.end()
-                parts.append(_Part(self.source.cut(start, self.at), context.quoted, literal=True))
-            elif character in context.ends:
-                break
-            elif character == "\\":
-                parts += self._escape(quoted=context.quoted)
-            elif character == "'":
-                self._until("'", start + 1)
-                parts.append(_Part(self.source.cut(start + 1, self.at - 1), quoted=True))
-            elif character == '"':
-                parts += self._double()
-            else:
-                parts.append(self._expansion(quoted=context.quoted))
-        return parts
-
-    def _escape(self, *, quoted: bool) -> list[_Part]:
-        start = self.at
-        escaped = self.text[start + 1 : start + 2]
-        self.at += 2
-        if escaped == "\n":
-            return []
-        first = start + 1 if escaped and (escaped in _ESCAPED or not quoted) else start
-        return [_Part(self.source.cut(first, start + 2), quoted=True)]
-
-    def _double(self) -> list[_Part]:
-        line = self._line()
-        self.at += 1
-        parts = self.parts(_DOUBLE)
-        if self.at >= len(self.text):
-            raise self._unclosed('"', line)
-        self.at += 1
-        return parts or [_Part(TracedText(), quoted=True)]
-
-    def _hole(self, start: int, line: int) -> TracedText:
-        return unknown(self.source.shown_between(start, self.at), line)
-
-    def _expansion(self, *, quoted: bool) -> _Part:
-        """Read what starts with `$` or a backquote."""
-        start, line, two = self.at, self._line(), self.text[self.at : self.at + 2]
-        if match := _REFERENCE.match(self.text, start):
-            return self._reference(match, line, quoted=quoted)
-        self.at += 1
-        if two[0] == "`":
-            self._until("`", self.at)
-        elif two == "$(":
-            cat = _CAT.match(self.text, start)
-            if cat and (printed := self._printed(cat)) is not None:
-                return _Part(printed, quoted)
-            self._bracket("(", ")")
-            arithmetic = self.text.startswith("$((", start)
-            if not arithmetic and _NOT_FOLLOWED.search(self.text, start, self.at):
-                self.scan.leave(line, "a command substitution with `case` or `<<`")
-        elif two == "${":
-            self._bracket("{", "}")
-        elif two == "$'" and not quoted:
-            return self._ansi(line, start)
-        elif two[1:] and two[1] in "0123456789@*#?$!-_":
-            self.at += 1
-        else:
-            return _Part(self.source.cut(start, self.at), quoted)
-        return _Part(self._hole(start, line), quoted)
-
-    def _reference(self, match: re.Match[str], line: int, *, quoted: bool) -> _Part:
-        """Read `$NAME`, `${NAME}`, or `${NAME:-default}` with its value."""
-        name, index, operator = match[1] or match[2], match[3] or "", match[4] or ""
-        self.at = match.end()
-        operand = TracedText()
-        if match[2]:
-            inner = self.parts(_DEFAULT_IN_DOUBLE if quoted else _DEFAULT)
-            if self.at >= len(self.text):
-                raise self._unclosed("{", line)
-            operand = joined(part.value for part in inner)
-            self.at += 1
-        shown = self.source.shown_between(match.start(), self.at)
-        array = self.scan.arrays.get(name) if index else None
-        if array is not None and index == "[@]" and quoted:
-            return _Part(joined(array, " "), quoted, several=tuple(array))
-        if array is not None and "IFS" not in self.scan.values:
-            value = joined(array, " ")
-        else:
-            value = self.scan.values.get(name) if array is None else None
-        value = self._substituted(name, value, operator, operand, unknown(shown, line))
-        self.scan.budget.spend(value, line)
-        if quoted or operator:
-            return _Part(value, quoted)
-        words = [value.cut(*found.span()) for found in re.finditer(r"\S+", value.text)]
-        return _Part(value, quoted, several=tuple(words))
-
-    def _substituted(
-        self,
-        name: str,
-        value: TracedText | None,
-        operator: str,
-        operand: TracedText,
-        hole: TracedText,
-    ) -> TracedText:
-        line = hole.line
-        if value is None:
-            return self._unset_value(name, operator[-1:], operand, hole)
-        sure = value.known or value.text.strip(HOLE + " ")
-        if not operator or operator == "?" or not sure:
-            return hole if operator.endswith("+") else value
-        empty = operator.startswith(":") and not value.text
-        if empty == operator.endswith("+"):
-            return TracedText() if empty else value
-        operand = operand.as_default() if value.default else operand
-        operand = operand.within(next((it.branch for it in value.pieces if it.branch), ()))
-        if operator.endswith("="):
-            self.scan.values[name] = self.scan.budget.spend(operand, line)
-        return operand
-
-    def _unset_value(
-        self, name: str, operator: str, operand: TracedText, hole: TracedText
-    ) -> TracedText:
-        """Return an unset variable's value; flags that it inherits are checked elsewhere."""
-        flags = name in FLAG_VARIABLES
-        before = self.scan.inherited(name, hole.line)
-        if self.scan.certain and not flags:
-            return hole
-        if operator not in ("-", "=", "+"):
-            return before if flags else hole
-        if operator == "+":
-            return before
-        operand = operand if self.scan.whole else operand.as_default()
-        if operator == "=":
-            self.scan.values[name] = operand
-        return before + operand
-
-    def _ansi(self, line: int, start: int) -> _Part:
-        match = _ANSI.match(self.text, start)
-        if match is None:
-            raise self._unclosed("'", line)
-        self.at = match.end()
-        try:
-            plain = _ONE_DIGIT.sub(lambda it: it[1] or f"\\x0{it[2]}", match[1] or "")
-            text = plain.encode().decode("unicode_escape").encode("latin-1").decode()
-        except UnicodeDecodeError:
-            text = "\0"
-        if match[1] is None or "\0" in text:
-            return _Part(unknown(match[0], line), quoted=True)
-        return _Part(known(text, line), quoted=True)
-
-    def _bracket(self, opening: str, closing: str) -> None:
-        """Move past the bracket that closes the one here."""
-        line, depth = self._line(), 0
-        while self.at < len(self.text):
-            if match := _IN_BRACKETS.match(self.text, self.at):
-                self.at = match.end()
-                continue
-            character = self.text[self.at]
-            comment = _SKIPPED.match(self.text, self.at) if character == "#" else None
-            if character == "'":
-                self._until("'", self.at + 1)
-            elif character == '"':
-                self._double()
-            elif comment and opening == "(":
-                self.at = comment.end()
-            else:
-                self.at += 2 if character == "\\" else 1
-                depth += (character == opening) - (character == closing)
-                if depth == 0 and character == closing:
-                    return
-        raise self._unclosed(opening, line)
-
-    def _until(self, quote: str, start: int) -> None:
-        end = self.text.find(quote, start)
-        if end < 0:
-            raise self._unclosed(quote, self._line())
-        self.at = end + 1
-
-    def _unclosed(self, quote: str, line: int) -> InputError:
-        what = "bracket" if quote in "({" else "quote"
-        closing = {"(": ")", "{": "}"}.get(quote, quote)
-        place = f"{self.scan.where}:{line}" if line else self.scan.where
-        return InputError(f"{place}: unclosed {what}", next=f"close it with {closing}")
 
 
 def scan_shell(text: TracedText, scan: Scan) -> str:
