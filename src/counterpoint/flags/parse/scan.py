@@ -131,6 +131,8 @@ class Scan:
         self.arrays.pop(name, None)
         self.values[name] = self.budget.spend(value.within(self.branch), line)
         if name in self.exported or self.exports_all:
+            self.plain.pop(name, None)
+            self.exported.add(name)
             self.give(name, value, line)
         else:
             self.plain[name] = self._assignment(name, value, line)
@@ -158,12 +160,16 @@ class Scan:
         one = self.got(name)
         if one and one.program == self.programs:
             del self.own[_program(one.branch)][name]
+        elif one and is_setting(name):
+            self.notes[f"line {line}: {name} is unset for the programs started after it"] = None
 
     def lose(self, name: str, line: int) -> None:
         """Mark the value of a variable as unknown from here on."""
         self.arrays.pop(name, None)
         if name in self.values or not is_setting(name):
             self.values[name] = unknown(f"${name}", line)
+            if name in self.exported:
+                self.give(name, self.values[name], line)
 
     def inherited(self, name: str, line: int | None) -> TracedText:
         """Return what a variable has from whoever starts the source, which only flags keep."""
