@@ -7,7 +7,6 @@ guess would be a different setting.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -112,19 +111,17 @@ def _read_form(text: str, where: str) -> Settings:
 def _read_env(text: str, where: str) -> Settings:
     """Read an env file literally, as docker does; with quotes or other lines, as a shell does."""
     written = read_text(text, where, form="env")
-    comment = any("comment" in note for note in written.notes)
-    if written.notes and not comment:
+    if written.notes:
         return read_shell_settings(text, where)
     try:
         sourced = read_shell_settings(text, where)
     except InputError:
         sourced = None  # a value with spaces, for example: only the literal reading applies
-    certain = _certain(replace(written, notes=()))
-    same = sourced is None or (sourced.flags, sourced.variables) == (
+    certain = _certain(written)
+    if sourced is not None and (sourced.flags, sourced.variables) != (
         certain.flags,
         certain.variables,
-    )
-    if comment or not same:
+    ):
         raise InputError(
             f"{where}: a shell and docker read this differently",
             why="docker reads each line literally, including a comment after a value",

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from counterpoint.core import InputError
 from counterpoint.flags.parse.form import by_content
 from counterpoint.flags.parse.scan import Scan
-from counterpoint.flags.parse.traced import TextBudget, TooMuchError, TracedText
+from counterpoint.flags.parse.traced import TextBudget, TooMuchError, TracedText, known
+
+_TEMPLATE: Final = re.compile(r"\$?\{\{[^{}\n]*\}\}")
+"""What is put in before the text is run."""
 
 
 def new_scan(where: str) -> Scan:
@@ -21,6 +27,8 @@ def scan_form(text: TracedText, scan: Scan, form: str) -> str:
     if form in ("shell", "slurm"):
         from counterpoint.flags.parse.shell import scan_shell
 
+        if _TEMPLATE.search(text.text) and text.known:
+            text = known(_TEMPLATE.sub("$TEMPLATE", text.text), text.line)
         return scan_shell(text, scan)
     whole = "\n" * ((text.line or 1) - 1) + text.text
     if form == "yaml":

@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.flags.parse.flag_values import may_set
@@ -34,7 +35,11 @@ _OPERATOR: Final = re.compile(r"[;&|<>()`]")
 
 
 def scan_env(text: str, scan: Scan) -> None:
-    """Read all lines; malformed ones are skipped with a note. The last value of a name counts."""
+    """Read all lines; malformed ones are skipped with a note. The last value of a name counts.
+
+    A comment after a value is part of it for docker, but not for readers of `.env`, by its name.
+    """
+    dotenv = Path(scan.where).name.startswith(".env")
     for number, row in enumerate(text.splitlines(), 1):
         bare = row.lstrip("\ufeff").rstrip("\r")
         if not bare.strip() or bare.lstrip().startswith("#"):
@@ -45,8 +50,8 @@ def scan_env(text: str, scan: Scan) -> None:
             scan.notes[note] = None
             continue
         value = match[2]
-        if value.find(" #") > 0 and value[0] not in "'\"":
-            value = value[: value.find(" #")].rstrip()
+        if dotenv and " #" in value and value[0] not in "'\"":
+            value = value.partition(" #")[0].rstrip()
             scan.notes[f"line {number}: the comment is left out; docker would keep it"] = None
         if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
             value = value[1:-1]

@@ -19,13 +19,14 @@ ALIASES: Final = {"bash": "shell", "k8s": "yaml", "compiler_options": "python"}
 SUFFIXES: Final = {
     **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh"), "shell"),
     **dict.fromkeys((".sbatch", ".slurm", ".sub", ".job"), "shell"),
-    **dict.fromkeys((".yaml", ".yml", ".tpl"), "yaml"),
+    **dict.fromkeys((".yaml", ".yml", ".tpl", ".json"), "yaml"),
     **dict.fromkeys((".md", ".rst", ".mdx", ".adoc"), "markdown"),
     **dict.fromkeys((".log", ".html"), "text"),
     ".py": "python",
     ".ipynb": "notebook",
     ".toml": "toml",
 }
+_OF_TEMPLATE: Final = re.compile(r"\.(?:j2|jinja2?|tmpl|template|in)$")
 _DOCKER_FILE: Final = re.compile(r"(?:docker|container)file(?:[.-][\w.-]+)?$", re.IGNORECASE)
 _DOCKER: Final = re.compile(r"\A(?:[ \t\r]*+(?:#[^\n]*+)?\n|ARG [^\n]*+\n)*+FROM[ \t]+[\w.${/-]")
 _SOURCED: Final = re.compile(
@@ -61,8 +62,10 @@ _SET_QUOTED: Final = re.compile(r"[A-Za-z_]\w*\+?=(?:['\"$(]|\S*$)")
 
 def sniff(text: str, where: str) -> str:
     """Recognize the form, one of FORMS."""
-    name = Path(where).name
-    suffix = Path(where).suffix.lower()
+    name = _OF_TEMPLATE.sub("", Path(where).name)
+    suffix = Path(name).suffix.lower()
+    if name == "pyproject.toml":  # no recipe
+        return "text"
     if name == ".env" or suffix == ".env":
         return "shell" if _SOURCED.search(text) else "env"
     if suffix == ".dockerfile" or (suffix not in SUFFIXES and _DOCKER_FILE.search(name)):
