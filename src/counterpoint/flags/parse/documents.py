@@ -23,12 +23,13 @@ from counterpoint.flags.parse.traced import known
 from counterpoint.flags.parsed import PROGRAM
 
 _FENCE: Final = re.compile(
-    r"(?P<indent>[ \t>]*(?:[-*+]|\d+\.)?[ \t>]*)(?P<mark>`{3,}|~{3,})[ \t]*{?(?P<language>[\w+-]*)"
+    r"(?P<indent>[ \t>]*+(?:(?:[-*+]|\d{1,9}\.)[ \t>]*+)?)"
+    r"(?P<mark>`{3,}+|~{3,}+)[ \t]*+{?(?P<language>[\w+-]*)"
 )
 _DIRECTIVE: Final = re.compile(
-    r"([ \t]*)(?:\.\. (?:code|code-block|sourcecode|prompt)::[ \t]*(\w*)|.*[^:]?::)[ \t]*$"
+    r"[ \t]*+\.\. (?:code|code-block|sourcecode|prompt)::[ \t]*+(\w*+)[ \t]*+$"
 )
-_PROMPT: Final = re.compile(r"^([ \t]*)(?:\$ |>>> |\.\.\. |% (?=\w))", re.MULTILINE)
+_PROMPT: Final = re.compile(r"^([ \t]*+)(?:\$ |>>> |\.\.\. |% (?=\w))", re.MULTILINE)
 _LANGUAGES: Final = {
     **dict.fromkeys(("bash", "sh", "shell", "zsh", "console", "shell-session", "slurm"), "shell"),
     **dict.fromkeys(("python", "py", "python3", "ipython", "ipython3", "pycon"), "python"),
@@ -83,11 +84,11 @@ def _blocks(rows: list[str]) -> Iterator[_Block]:
             inner = [_without(row, fence["indent"]) for row in rows[at + 1 : end]]
             yield _Block(inner, at + 2, fence["language"])
             at = end + 1
-        elif (directive := _DIRECTIVE.match(rows[at])) and not rows[at].lstrip().startswith("#"):
-            end = _indented(rows, at + 1, len(directive[1].expandtabs()) + 1)
-            inner = [row if not re.match(r"\s+:\w+:", row) else "" for row in rows[at + 1 : end]]
-            yield _Block(_dedented(inner), at + 2, directive[2] or "")
-            at = max(end, at + 1)
+        elif (directive := _DIRECTIVE.match(rows[at])) or _announces(rows[at]):
+            end = _indented(rows, at + 1, _indent(rows[at]) + 1)
+            inner = [row if not re.match(r"\s++:\w+:", row) else "" for row in rows[at + 1 : end]]
+            yield _Block(_dedented(inner), at + 2, directive[1] if directive else "")
+            at = end
         elif (
             rows[at].strip()
             and _indent(rows[at]) >= _INDENTED
@@ -100,6 +101,11 @@ def _blocks(rows: list[str]) -> Iterator[_Block]:
             at = end
         else:
             at += 1
+
+
+def _announces(row: str) -> bool:
+    """Return whether a sentence of reStructuredText says that code follows."""
+    return row.rstrip().endswith("::") and not row.lstrip().startswith((".. ", "#"))
 
 
 def _indent(row: str) -> int:

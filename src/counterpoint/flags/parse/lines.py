@@ -28,7 +28,7 @@ _ENTRY: Final = re.compile(
 )
 """`- NCCL_PROTO: SIMPLE`, an entry of a list, or of a dict."""
 _NAME_LINE: Final = re.compile(r"[ \t-]*name:[ \t]*[\"']?([A-Z][A-Z0-9_]+)[\"']?\s*$")
-_VALUE_LINE: Final = re.compile(r"[ \t]*value:[ \t]*(.+?)\s*$")
+_VALUE_LINE: Final = re.compile(r"[ \t]*+value:[ \t]*+(.*\S)")
 _HOLDS: Final = re.compile(r"\b(XLA_FLAGS|LIBTPU_INIT_ARGS)[\"']?\]?\s*(?:\+?=|:)")
 _PUNCTUATION: Final = ".,;:)]}*"
 _PLACEHOLDER: Final = re.compile(r"\.{2,}|\N{HORIZONTAL ELLIPSIS}|[.\d]*X{1,}|N|[^{$\n]*+[{$].*")

@@ -12,7 +12,7 @@ from counterpoint.flags.parsed import Occurrence, ParsedSource
 _SHOWN: Final = 8
 _COMMENT: Final = re.compile(r"^[ \t]*(?:#|//|;|--\s).*$", re.MULTILINE)
 _NAMED: Final = re.compile(
-    r"--(xla_\w+)(?![\w.]*\*)"
+    r"--(xla_\w++)(?!\*)"
     r"|\b(xla_(?:gpu|cpu|tpu)_\w+)[\"']?\s*[:=](?!=)"
     r"|(?<![$\w{])([A-Z]+_[A-Z0-9_]+)[\"']?\]?\s*(?:\+?=(?!=)|:(?=\s))"
 )

@@ -106,6 +106,10 @@ class Scan:
         finally:
             self.values, self.arrays, self.exported, self.plain, self.exports_all = outer
 
+    @property
+    def _may_not_run(self) -> bool:
+        return any(choice != PROGRAM for choice, _ in self.branch)
+
     # Variables.
 
     @property
@@ -125,7 +129,7 @@ class Scan:
                 before = unknown(f"${name}", line)
             value = (before or self.inherited(name, line)) + value
         kept = before and before.known and before.text and before.text not in value.text
-        if self.branch and before and kept and not value.known:
+        if self._may_not_run and before and kept and not value.known:
             self.values[name] = before.as_default()  # an argument that may replace it
             return
         self.arrays.pop(name, None)
@@ -150,7 +154,7 @@ class Scan:
 
     def unset(self, name: str, line: int) -> None:
         """Remove a variable; a program that was started before still had it."""
-        if self.branch:
+        if self._may_not_run:
             if is_setting(name):
                 self.notes[f"line {line}: {name} is possibly unset: read as if it were not"] = None
             return
