@@ -42,8 +42,8 @@ def test_a_sentence_sets_nothing(text: str) -> None:
 
 
 def test_what_a_sentence_seems_to_set_is_named() -> None:
-    (named,) = document("Try `--xla_gpu_autotune_level=0` and `NCCL_PROTO=LL`, not xla_a.").unread
-    assert named.startswith("xla_gpu_autotune_level, NCCL_PROTO: named")
+    (named,) = document("Try `--xla_gpu_autotune_level=0` and `NCCL_PROTO=LL`, not xla_a.").notes
+    assert named.endswith(": xla_gpu_autotune_level, NCCL_PROTO")
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,7 @@ def test_a_notebook_has_cells_for_a_shell_and_variables_of_its_own() -> None:
     names = {one.name for program in written.programs for one in program.given}
     assert names == {"JAX_PLATFORMS", "NCCL_DEBUG", "xla_a"}
     assert "NCCL_ALGO" in " ".join(written.unread)
+    assert "NCCL_PROTO" in " ".join(written.notes)
     assert not read_text(notebook("NCCL_DEBUG=INFO", kind="markdown"), "x.ipynb").given
 
 

@@ -120,6 +120,7 @@ def scan_docker(text: str, scan: Scan) -> None:
         elif name == "ARG":
             argument = _SET_NAME.match(body)
             statement = body if argument and not is_setting(argument[1]) else ""
+            scan.aside.append(body)
         elif name == "RUN" and may_set(body):
             scan.notes[f"line {at}: what RUN sets ends with its step"] = None
             scan.aside.append(body)

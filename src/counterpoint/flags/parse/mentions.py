@@ -21,8 +21,8 @@ _BEFORE_VALUE: Final = re.compile(
 )
 
 
-def mentions(text: str, written: ParsedSource, aside: Sequence[str]) -> tuple[str, ...]:
-    """Return a sentence on names that a text seems to set, and that were not read.
+def mentions(text: str, written: ParsedSource, aside: Sequence[str]) -> str:
+    """Return the names that a text seems to set, and that were not read.
 
     Comments are left out, and the texts `aside`, of which it is known that they set nothing. If
     nothing was read, any name before a value counts, as in the language of another shell.
@@ -43,8 +43,7 @@ def mentions(text: str, written: ParsedSource, aside: Sequence[str]) -> tuple[st
     read |= {str(issue.channel) for issue in written.issues}
     names = [name for name in names if name not in read and name not in told]
     left = [name for name in names if _is_known(name, program=written.form == "python")]
-    sentence = f"{some(left, _SHOWN)}: named, but not set in a way this reader knows"
-    return (sentence,) if left else ()
+    return some(left, _SHOWN) if left else ""
 
 
 def _given(written: ParsedSource) -> Iterator[Occurrence]:
@@ -58,5 +57,5 @@ def _is_known(name: str, *, program: bool) -> bool:
 
     if name.startswith(("xla_", "XLA_FLAGS", "LIBTPU_INIT_ARGS")):
         return True
-    family = not program and name.startswith(("XLA_", "JAX_", "NCCL_"))
+    family = not program and name.startswith(("XLA_", "JAX_", "NCCL_")) and "_VERSION" not in name
     return family or name in variables() or name in nccl_names()

@@ -126,7 +126,7 @@ class _Walker(ast.NodeVisitor):
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
-        main = ast.unparse(node.test).startswith("__name__ == ")
+        main = isinstance(node.test, ast.Compare) and dotted(node.test.left) == "__name__"
         choice = "" if main else f"if {node.lineno}"
         self._body(node.body, choice, "then")
         self._body(node.orelse, choice, "else")

@@ -354,7 +354,13 @@ class Scan:
         )
         assigned = (one.name for one in (*self._all(), *self.plain.values()))
         named = mentions(text, parsed, [*self.aside, *assigned])
-        return replace(parsed, unread=(*parsed.unread, *named)) if named else parsed
+        if not named:
+            return parsed
+        if form in ("markdown", "notebook"):
+            note = f"named in the text, where it sets nothing: {named}"
+            return replace(parsed, notes=(*parsed.notes, note))
+        sentence = f"{named}: named, but not set in a way this reader knows"
+        return replace(parsed, unread=(*parsed.unread, sentence))
 
     def _programs(self) -> Iterator[str]:
         """Yield the names of the programs; "" is one if all others replace its flags."""
