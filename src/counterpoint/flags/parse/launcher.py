@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from counterpoint.core.frozen import frozen
@@ -26,9 +27,11 @@ _LAUNCHERS: Final = (
     *("bazel", "bazelisk", "blaze", "xpk", "gcloud"),
 )
 _RUNS: Final = re.compile(r"-[a-z]*c")
+_NEXT: Final = re.compile(r",(?=[A-Za-z_]\w*=)")
+"""Where the next variable begins in `--set-env-vars=A=1,B=2`."""
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*=")
 _SET: Final = re.compile(r"(?:^|[\s;&|(=])(?:export\s+|env\s+)?([A-Z][A-Z0-9_]*)\+?=", re.MULTILINE)
-_PASS_ON: Final = re.compile(r"-x|-e|-env|-genv|--?(?:[a-z]+[-_])*envs?")
+_PASS_ON: Final = re.compile(r"-x|-e|-env|-genv|--?(?:[a-z]+[-_])*envs?(?:[-_]vars?)?")
 """Options of launchers that pass a variable on: `-x`, `-e`, `--env`, `--test_env`."""
 MAXTEXT: Final = "compile_xla_flags"
 _HARMLESS: Final = frozenset(
@@ -182,9 +185,11 @@ class Command:
         start = len(option) + 1 if equals else 0
         value = self.words[at][0].cut(start)
         via = f"{launcher} {option}"
-        if match := _ASSIGNMENT.match(value.text):
-            yield PassedWord(at, value.cut(match.end()), via, match[1])
-        elif option == "-x" and launcher in _MPI and is_setting(value.text):
+        starts = [match.end() for match in _NEXT.finditer(value.text) if "-" in option[2:]]
+        for begin, end in pairwise([0, *starts, len(value.text) + 1]):
+            if match := _ASSIGNMENT.match(value.text, begin):
+                yield PassedWord(at, value.cut(match.end(), end - 1), via, match[1])
+        if option == "-x" and launcher in _MPI and is_setting(value.text):
             yield PassedWord(at, value, option)
 
     def _exports(self, index: int) -> Iterator[PassedWord]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,6 +24,8 @@ from counterpoint.flags.parse.traced import (
     unknown,
 )
 
+_PERCENT: Final = re.compile(r"%[-#0 +]*\d*(?:\.\d+)?[a-z]")
+_BRACES: Final = re.compile(r"\{[^{}]*\}")
 _ROWS: Final = 4
 _BITS: Final = 64
 _ARITHMETIC: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
@@ -107,7 +110,7 @@ class Evaluator:
     def _hole(self, node: ast.expr) -> TracedText:
         return unknown(segment(self.lines, node), node.lineno)
 
-    def _value(self, node: ast.expr) -> Value:  # noqa: C901, PLR0911 - one for each kind
+    def _value(self, node: ast.expr) -> Value:  # noqa: C901, PLR0911, PLR0912 - one for each kind
         match node:
             case ast.Constant(value=str(text)):
                 return located(text, self.lines, node.lineno, node.end_lineno or node.lineno)
@@ -117,8 +120,12 @@ class Evaluator:
                 return self.names[name]
             case ast.JoinedStr(values=parts):
                 return joined([self._formatted(part) for part in parts])
+            case ast.BinOp(left=left, op=ast.Mod()):
+                return self._filled(left, _PERCENT, node)
             case ast.BinOp():
                 return self._sum(node)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self._either(self.text(body), self.text(orelse), node)
             case ast.BoolOp(op=ast.Or(), values=[first, default]):
                 before = self.value(first)  # os.environ.get("XLA_FLAGS") or ""
                 inherits = isinstance(before, TracedText) and not before.text
@@ -149,6 +156,24 @@ class Evaluator:
         if isinstance(left, Items) and isinstance(right, Items):
             return Items([*left.items, *right.items])
         return self.text(node.left) + self.text(node.right)
+
+    def _filled(self, text: ast.expr, place: re.Pattern[str], node: ast.expr) -> TracedText:
+        """Evaluate `"--xla_a=%d" % n` and `"--xla_a={}".format(n)`, whose places are not known."""
+        whole, parts, at = self.text(text), list[TracedText](), 0
+        if not whole.known:
+            return self._hole(node)
+        for match in place.finditer(whole.text):
+            parts += [whole.cut(at, match.start()), unknown(match[0], node.lineno)]
+            at = match.end()
+        return joined([*parts, whole.cut(at)])
+
+    def _either(self, one: TracedText, other: TracedText, node: ast.expr) -> TracedText:
+        """Evaluate `"--xla_a=1" if fast else ""`: of flags, those of both, each as a branch."""
+        if not all(text.strip()[:1] in ("", "-") for text in (one.text, other.text)):
+            return self._hole(node)
+        choice = f"if {node.lineno}"
+        between = known(" ", node.lineno)
+        return joined([one.within(((choice, "then"),)), between, other.within(((choice, "else"),))])
 
     def _items(self, elements: list[ast.expr]) -> Items:
         items: list[Value] = []
@@ -182,6 +207,8 @@ class Evaluator:
                 return self._joined(function.value, only) or self._hole(node)
             case ast.Attribute(attr="get" | "getenv" | "setdefault"), [key, *default]:
                 return self._get(node, is_environ(function.value), key, default)
+            case ast.Attribute(attr="format"), _:
+                return self._filled(function.value, _BRACES, node)
             case ast.Attribute(attr="split"), []:
                 return Items([self.value(function.value)])
             case ast.Attribute(attr="strip" | "copy"), []:
