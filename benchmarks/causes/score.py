@@ -199,7 +199,9 @@ def judge(case: Case, way: str, out: Path) -> Row:
         program=case.program,
         way=way,
         verdict=_verdict(
-            case, [it for it in claims if it.is_worth_it], is_sized=sized is not False
+            case,
+            [it for it in claims if it.is_worth_it and it.finding.code not in case.also],
+            is_sized=sized is not False,
         ),
         truth=told,
         said=first.text() if first else "nothing",
@@ -246,18 +248,16 @@ def _true_step(case: Case, steps: Sequence[float], lost: Sequence[float]) -> flo
 def _true_size(case: Case, out: Path, lost: Sequence[float], step_ms: float) -> float | None:
     if case.size is Size.LOST:
         return statistics.mean(lost)
-    if case.size is Size.GAIN:
-        return step_ms * statistics.mean(_gain(case, out, turn) for turn in range(_TURNS))
-    return None
-
-
-def _gain(case: Case, out: Path, turn: int) -> float:
-    """Return the share of a step that the trouble takes, without a profile.
-
-    A share, since a machine that other programs use is not as fast when the profile is recorded.
-    """
-    as_is, fixed = (_mean_step_ms(case, out, turn, fixed=fixed) for fixed in (False, True))
-    return 1 - fixed / as_is
+    if case.size is Size.UNKNOWN:
+        return None
+    pairs = [
+        (_mean_step_ms(case, out, turn, fixed=False), _mean_step_ms(case, out, turn, fixed=True))
+        for turn in range(_TURNS)
+    ]
+    if case.size is Size.SAVED:
+        return statistics.mean(as_is - fixed for as_is, fixed in pairs)
+    # A machine that other programs use is not as fast as it was when the profile was recorded.
+    return step_ms * statistics.mean(1 - fixed / as_is for as_is, fixed in pairs)
 
 
 def _mean_step_ms(case: Case, out: Path, turn: int, *, fixed: bool) -> float:

@@ -1,8 +1,8 @@
 """Programs whose trouble is known: its cause is the first finding, whichever way it is profiled.
 
-All of benchmarks/causes is run by `python benchmarks/causes`, which prints the score. The system
-tier runs those whose loss is far above what a busy machine adds; profiles that are drawn instead of
-recorded are the same everywhere.
+All of benchmarks/causes is run by `python benchmarks/causes`, which prints the score
+(docs/accuracy-causes.md). The system tier runs those whose loss is far above what a busy machine
+adds; profiles that are drawn instead of recorded are the same everywhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ALWAYS = {
     ("devices.devices_in_turn", "markers"),
     ("eager.eager_update", "nopython"),
     ("callbacks.pure_callback", "markers"),
-    ("ops.scatter", "markers"),
+    ("ops.gather", "markers"),
     ("ops.no_donation", "markers"),
     ("made.clean", "gpu"),
     ("made.late_device", "gpu"),

@@ -41,6 +41,11 @@ def test_without_products_in_float32_the_saving_is_at_most_what_they_take() -> N
     assert "params['w'], batch" in finding.detail
 
 
+def test_a_cpu_computes_at_most_about_twice_as_fast_in_float32() -> None:
+    (finding,) = check(made(products("f64", "f64"), {"a": 900, "b": 100}, chip=None, kind="cpu"))
+    assert priced(finding).high == pytest.approx(2 / 3)
+
+
 def test_a_conversion_in_the_program_is_named() -> None:
     hlo = f"""
 ENTRY main {{

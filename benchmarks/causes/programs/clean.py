@@ -37,8 +37,8 @@ def never_blocked(recorder: Recorder) -> None:
 
 def scanned(recorder: Recorder) -> None:
     """Layers in a scan."""
-    stacked = jnp.stack(weights(512, 6))
-    batch = jnp.asarray(rows(1024, 512))
+    stacked = jnp.stack(weights(1024, 4))
+    batch = jnp.asarray(rows(256, 1024))
 
     @jax.jit
     def train_step(stacked: Array, x: Array) -> tuple[Array, Array]:

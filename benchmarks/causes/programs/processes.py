@@ -22,12 +22,12 @@ def _step(recorder: Recorder, load_batch: Callable[[], None]) -> None:
     def train_step(w: Array, x: Array) -> Array:
         return w - 0.01 * jax.grad(lambda w: jnp.mean(jnp.tanh(x @ w) ** 2))(w)
 
-    w = jnp.ones((384, 384))
-    own = np.ones((64 * jax.local_device_count(), 384), np.float32)
+    w = jnp.ones((192, 192))
+    own = np.ones((16384 * jax.local_device_count(), 192), np.float32)
+    x = jax.make_array_from_process_local_data(rows, own)
     for step in recorder:
         with recorder.marker(step):
             load_batch()
-            x = jax.make_array_from_process_local_data(rows, own)
             w = train_step(w, x).block_until_ready()
 
 
