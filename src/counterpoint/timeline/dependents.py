@@ -42,16 +42,15 @@ def ended_before_use(
     if uses.is_empty():
         return lasts
     placed = (
-        spans.select("device", "op", "start_ps", run=pl.Series(run_of))
+        spans.select("device", "op", "start_ps", "dur_ps", run=pl.Series(run_of))
         .with_row_index("row")
         .filter(pl.col("run") != NO_RUN)
-        .sort("start_ps")
     )
+    going_on = placed[_going_on(placed)].join(uses, on="op").sort("start_ps")
+    users = placed.filter(pl.col("op").is_in(going_on["user"].unique().implode()))
     used = (
-        placed.join(uses, on="op")
-        .sort("start_ps")
-        .join_asof(
-            placed.select("device", "run", used_ps="start_ps", user="op"),
+        going_on.join_asof(
+            users.select("device", "run", used_ps="start_ps", user="op").sort("used_ps"),
             left_on="start_ps",
             right_on="used_ps",
             by=["device", "run", "user"],
@@ -66,6 +65,18 @@ def ended_before_use(
     result = lasts.copy()
     result[rows] = np.minimum(lasts[rows], most)
     return result
+
+
+def _going_on(spans: pl.DataFrame) -> NDArray[np.int64]:
+    """Return the rows of spans that last until the next one of their device has begun, or longer.
+
+    They are few, and results of the others are not used before they end.
+    """
+    start, lasts = spans["start_ps"].to_numpy(), spans["dur_ps"].to_numpy()
+    order = np.argsort(start, kind="stable")
+    order = order[np.argsort(spans["device"].to_numpy()[order], kind="stable")]
+    device, start, end = spans["device"].to_numpy()[order], start[order], (start + lasts)[order]
+    return order[:-1][(device[1:] == device[:-1]) & (end[:-1] > start[1:])]
 
 
 def _uses(
