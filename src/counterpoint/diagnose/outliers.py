@@ -8,7 +8,7 @@ by more than the scatter of all steps explains.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +17,7 @@ import polars as pl
 
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import IDLE, STATES, attribute
-from counterpoint.diagnose.selection import PS_PER_MS, Selection
+from counterpoint.diagnose.selection import PS_PER_MS, Selection, of_steps
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 
@@ -58,7 +58,7 @@ def outliers(data: StepData) -> tuple[Outlier, ...]:
     longer = longer_steps(data.selection)
     if not longer:
         return ()
-    chosen = all_of(data.selection, longer)
+    chosen = of_steps(data.selection, longer)
     devices = dict(chosen.windows.group_by("step").agg(pl.len()).iter_rows())
     spans = chosen.spans()
     parts: dict[int, dict[str, int]] = {}
@@ -77,20 +77,6 @@ def outliers(data: StepData) -> tuple[Outlier, ...]:
         outlier = Outlier(step=step, longer_ms=ms, more_ms=more, op=None)
         result.append(replace(outlier, op=grew.most(step, devices[step], outlier.cause)))
     return tuple(result)
-
-
-def all_of(selection: Selection, steps: Collection[int]) -> Selection:
-    """Return a Selection whose windows are these steady steps."""
-    windows = (
-        selection.timeline.steps.filter(
-            pl.col("steady")
-            & pl.col("step").is_in([*steps])
-            & pl.col("device").is_in(selection.devices)
-        )
-        .select("step", "device", "start_ps", "end_ps")
-        .sort("device", "start_ps")
-    )
-    return replace(selection, windows=windows)
 
 
 def longer_steps(selection: Selection) -> dict[int, float]:

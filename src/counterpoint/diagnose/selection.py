@@ -15,7 +15,8 @@ Never filter all spans for one device; group over `device`, or slice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from itertools import pairwise
 from statistics import median
@@ -354,3 +355,17 @@ def _check_step(timeline: Timeline, step: int, found: int) -> None:
             why=f"steps in this profile: {as_ranges(known)}",
             next=Retry({"step": known[0]}) if known else None,
         )
+
+
+def of_steps(selection: Selection, steps: Collection[int]) -> Selection:
+    """Return a Selection whose windows are these steady steps."""
+    windows = (
+        selection.timeline.steps.filter(
+            pl.col("steady")
+            & pl.col("step").is_in([*steps])
+            & pl.col("device").is_in(selection.devices)
+        )
+        .select("step", "device", "start_ps", "end_ps")
+        .sort("device", "start_ps")
+    )
+    return replace(selection, windows=windows)

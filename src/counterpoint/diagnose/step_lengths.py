@@ -12,7 +12,7 @@ import polars as pl
 from counterpoint.core.columns import Intervals, union
 from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.idle import busy
-from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
+from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices, of_steps
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import same_definition
 from counterpoint.timeline import Timeline
@@ -188,19 +188,11 @@ def step_parts(data: StepData) -> StepParts:
 
 def all_of(data: StepData, steps: Collection[int]) -> StepData:
     """Return the data of these steady steps: times are of one of them, mean over devices."""
-    selection = data.selection
-    windows = (
-        selection.timeline.steps.filter(
-            pl.col("steady")
-            & pl.col("step").is_in([*steps])
-            & pl.col("device").is_in(selection.devices)
-        )
-        .select("step", "device", "start_ps", "end_ps")
-        .sort("device", "start_ps")
-    )
+    selection = of_steps(data.selection, steps)
+    windows = selection.windows
     lengths = step_lengths(selection)
     own = tuple(ms for step, ms in lengths.items() if step in steps)
     total = int((windows["end_ps"] - windows["start_ps"]).sum())
     scale = mean(own) / total if total else 0.0
-    chosen = replace(selection, windows=windows, lengths_ms=own, scale=scale)
+    chosen = replace(selection, lengths_ms=own, scale=scale)
     return StepData(selection=chosen, context=data.context, stopwatch=data.stopwatch)

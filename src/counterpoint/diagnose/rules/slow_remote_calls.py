@@ -73,8 +73,8 @@ from counterpoint.diagnose.network.calls import (
     remote_calls,
     silent_hosts,
 )
-from counterpoint.diagnose.outliers import all_of, longer_steps
-from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
+from counterpoint.diagnose.outliers import longer_steps
+from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices, of_steps
 from counterpoint.diagnose.slow_steps import slow_steps
 from counterpoint.diagnose.step_data import StepData, longest_rows
 from counterpoint.timeline.host_transfers import host_transfers
@@ -181,7 +181,7 @@ class _LongSteps:
     def __init__(self, data: StepData) -> None:
         self.longer_ms = longer_steps(data.selection) or _uneven(data)
         self.of_steps = len(data.selection.lengths_ms)
-        self.selection = all_of(data.selection, self.longer_ms)
+        self.selection = of_steps(data.selection, self.longer_ms)
 
     def _slow(self, slow: pl.DataFrame) -> list[float]:
         """Return by how much those are longer in which a slow message arrived."""
