@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import socket
@@ -14,11 +15,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 from cases import Case, Size
 
 import counterpoint
 from counterpoint.core import CounterpointError, Range
+from counterpoint.diagnose import Explanation
 from counterpoint.diagnose.finding import Finding
 
 NEAR = 0.05
@@ -27,6 +31,10 @@ NEAR = 0.05
 _RUN = (3, 14)
 """Steps that `counterpoint run` profiles by default."""
 
+_NUMBERED = ("markers", "nopython", "host1", "host3", "perfetto", "run", "run-python")
+"""Ways in which the profile has the program's own numbers of its steps."""
+
+_FEWEST = 3
 _FIRST = 3
 _SLACK_MS = 0.3
 _TIMEOUT_S = 300
@@ -188,6 +196,7 @@ def judge(case: Case, way: str, out: Path) -> Row:
     except CounterpointError as error:
         return Row(case.program, way, Verdict.MISSED, told, f"error: {error}", None, true_step)
     step = explanation.steps.median_ms
+    seen, timed = _same_steps(case, way, truth, explanation)
     claims = [
         Claim(found, found.saves_ms, found.mean_step_ms or step)
         for found in explanation.findings
@@ -205,8 +214,8 @@ def judge(case: Case, way: str, out: Path) -> Row:
         ),
         truth=told,
         said=first.text() if first else "nothing",
-        step_ms=step,
-        true_step_ms=true_step,
+        step_ms=seen,
+        true_step_ms=timed,
         sized=sized,
         detail=first.finding.detail if first else "",
     )
@@ -243,6 +252,57 @@ def _true_step(case: Case, steps: Sequence[float], lost: Sequence[float]) -> flo
     if case.waits:
         return statistics.median(steps)
     return statistics.mean(steps) - statistics.mean(lost)
+
+
+def _same_steps(
+    case: Case, way: str, truth: dict[str, Any], explanation: Explanation
+) -> tuple[float | None, float]:
+    """Return the length of a step by `explain`, and by the stopwatch in the steps it looked at.
+
+    A loop that does not wait for each step calls many at once, and waits for all of them in some:
+    between two of these the sums agree. Without such, it is the mean of what was profiled.
+    """
+    steps, lost = truth["steps"], truth["lost"]
+    seen = _step_lengths(explanation)
+    waits_for_some = any(lost[slice(*truth["profiled"])])
+    if len(seen) < _FEWEST or not (case.waits or waits_for_some):
+        window = slice(*truth["profiled"])
+        return explanation.steps.median_ms, _true_step(case, steps[window], lost[window])
+    own = way in _NUMBERED and "from 0" not in explanation.steps.how
+    ahead = 0 if own else _best_shift(list(seen.values()), steps) - min(seen)
+    average, numbers = statistics.median, [step for step in seen if step + ahead < len(steps)]
+    if not case.waits:
+        average = statistics.mean
+        waited = [step for step in numbers if lost[step + ahead]]
+        if len(waited) > 1:
+            numbers = [step for step in numbers if waited[0] < step <= waited[-1]]
+    return (
+        average([seen[step] for step in numbers]),
+        average([steps[step + ahead] for step in numbers]),
+    )
+
+
+def _step_lengths(explanation: Explanation) -> dict[int, float]:
+    """Return the milliseconds of each step that counts, by its number in the profile."""
+    if explanation.timeline is None:
+        return {}
+    lengths = (
+        explanation.timeline.steps.filter("whole", "steady")
+        .group_by("step")
+        .agg(ms=((pl.col("end_ps") - pl.col("start_ps")) / 1e9).mean())
+        .sort("step")
+    )
+    return dict(lengths.iter_rows())
+
+
+def _best_shift(seen: Sequence[float], steps: Sequence[float]) -> int:
+    """Return by how much the program's number of a step is larger: where the lengths agree best."""
+
+    def apart(shift: int) -> float:
+        pairs = zip(seen, steps[shift:], strict=False)
+        return sum(abs(math.log(mine / true)) for mine, true in pairs)
+
+    return min(range(len(steps) - len(seen) + 1), key=apart)
 
 
 def _true_size(case: Case, out: Path, lost: Sequence[float], step_ms: float) -> float | None:
