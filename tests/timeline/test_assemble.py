@@ -342,6 +342,8 @@ class TestMarkersAndRunsThatDoNotMatch:
         made = timeline(recording(spans, markers=markers))
         assert made.runs["step"].to_list() == [*range(6, 14)]
         assert "the first 2 steps" in made.step_rule
+        first = made.steps.sort("step").row(0, named=True)
+        assert (first["step"], first["start_ps"], first["end_ps"]) == (6, 0, 1000 * us * NS)
 
     @staticmethod
     def sharing(programs: str, numbers: Sequence[int]) -> Timeline:

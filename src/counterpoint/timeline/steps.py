@@ -98,8 +98,6 @@ EACH_RUN: Final = " for each run of "
 
 _COUNTED: Final = "numbered from 0"
 
-_LONG_AGO: Final = int(np.iinfo(np.int64).min)
-
 _WARM_UP: Final = 1.05
 """A leading step this many times longer than every later one may be warm-up."""
 
@@ -366,13 +364,18 @@ def _by_runs(
         .sort("device", "start_ps")
     )
     if marks is not None:
-        before = pl.col("end_ps").shift(1).over("device").fill_null(_LONG_AGO)
+        # A step that was called before the profile began has no mark.
+        before = pl.col("end_ps").shift(1).over("device")
         begun = marks.select(
             "device", pl.col("index").cast(pl.Int32).alias("step"), mark="start_ps"
         )
         grouped = (
             grouped.join(begun, on=["device", "step"], how="left")
-            .with_columns(start_ps=pl.min_horizontal("start_ps", pl.max_horizontal("mark", before)))
+            .with_columns(
+                start_ps=pl.when(pl.col("mark").is_not_null())
+                .then(pl.min_horizontal("start_ps", pl.max_horizontal("mark", before)))
+                .otherwise("start_ps")
+            )
             .drop("mark")
         )
     both = [grouped, others.select("device", "start_ps")]
