@@ -104,6 +104,20 @@ def test_where_the_chip_is_not_known_other_ops_show_the_rate() -> None:
     assert "best other ops of this profile" in virtual.detail
 
 
+@pytest.mark.parametrize(("line", "ms"), [(7, 2.5), (8, 0.5)], ids=["its line", "another line"])
+def test_what_prepares_the_indices_of_a_scatter_is_part_of_it(line: int, ms: float) -> None:
+    """`table.at[ids].add`: negative ids count from the end, which takes another pass."""
+    hlo = SCATTER.replace(
+        "  ROOT slow",
+        f"  wrapped = s32[8192,1]{{1,0}} negate(b), {where('embed', line)}\n  ROOT slow",
+    ).replace("fusion(a, b)", "fusion(a, wrapped)")
+    found = [*check(made(hlo, {"wrapped": 2_000, "slow": 500}, step=3_000))]
+    scatter = next(it for it in found if it.title.startswith("scatters"))
+    assert scatter.takes_ms == pytest.approx(ms)
+    assert ("wrapped, which prepares its indices, take" in scatter.detail) == (line == 7)
+    assert len(found) == (1 if line == 7 else 2)
+
+
 def test_a_kernel_of_unknown_work_is_left_out() -> None:
     hlo = """
 ENTRY main {

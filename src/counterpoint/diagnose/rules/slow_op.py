@@ -21,6 +21,7 @@ The rule compares the measured time with the larger of both times, and with the 
 that any kernel takes. Bytes and FLOPs are the HLO's, or those that the profile records. If the chip
 is not known, the rates are the best that other ops of the same profile reach; on a CPU, for
 gathers and transposes, of those that move about as much, because what fits its caches is faster.
+An op that only prepares the indices of a scatter or gather in its line is part of it.
 Matrix products are STEP502's, copies STEP504's and STEP505's; custom kernels whose work is not
 known are left out. On virtual CPU devices, which share caches and cores, the rule names only kinds
 with a better form, and of those only a tenth of the step or more. Where nothing can be compared,
@@ -190,18 +191,18 @@ _SORTS: Final = OpKind(
     better=True,
     form=better_sort,
 )
+_SCATTERS: Final = OpKind(
+    "scatters",
+    ("scatter", "select-and-scatter"),
+    (),
+    "add in float32; give unique_indices=True or indices_are_sorted=True where they hold; for the"
+    " gradient of a lookup, use a product with a one-hot matrix if the table is small, else sort"
+    " the indices and add up segments (jax.ops.segment_sum(..., indices_are_sorted=True))",
+    better=True,
+    form=better_scatter,
+)
 _KINDS: Final = (
-    OpKind(
-        "scatters",
-        ("scatter", "select-and-scatter"),
-        (),
-        "add in float32; give unique_indices=True or indices_are_sorted=True where they hold; for"
-        " the gradient of a lookup, use a product with a one-hot matrix if the table is small, else"
-        " sort the indices and add up segments"
-        " (jax.ops.segment_sum(..., indices_are_sorted=True))",
-        better=True,
-        form=better_scatter,
-    ),
+    _SCATTERS,
     _SORTS,
     _RNG,
     OpKind(
@@ -245,6 +246,7 @@ _KINDS: Final = (
     _TRANSPOSES,
 )
 _MOVES: Final = (_GATHERS, _TRANSPOSES)
+_INDEXED: Final = (_SCATTERS, _GATHERS)
 _OTHER: Final = OpKind(
     "other ops",
     (),
@@ -254,6 +256,7 @@ _OTHER: Final = OpKind(
 )
 
 
+_BYTES: Final = "bytes_accessed"
 _Name = tuple[int | None, str]
 """An op: the number of its program, and its name."""
 
@@ -274,7 +277,7 @@ class _Rates:
         """Return the rate for an op: if it only moves data, that of others that move as much."""
         if kind not in _MOVES:
             return self.bytes_per_s
-        own, least = (row["program"], row["op"]), row["bytes_accessed"] / _AS_MUCH
+        own, least = (row["program"], row["op"]), row[_BYTES] / _AS_MUCH
         alike = (rate for name, (size, rate) in self.sizes.items() if name != own and size >= least)
         return max(alike, default=self.bytes_per_s)
 
@@ -290,6 +293,12 @@ class _SlowOp:
     kind: OpKind
     least_ms: float
     ran: ExecutedOp | None = None
+    indices: tuple[dict[str, Any], ...] = ()  # rows of what prepares its indices
+
+    @property
+    def rows(self) -> tuple[dict[str, Any], ...]:
+        """The rows of the op profile that it stands for."""
+        return (self.row,) if self.ran is None else (self.ran.row, *self.indices)
 
     @property
     def ms(self) -> float:
@@ -338,8 +347,14 @@ def slow_ops(data: StepData) -> list[list[_SlowOp]]:
 def _compared(data: StepData, rates: _Rates | None) -> Iterator[_SlowOp]:
     """Yield ops with their roofline, the longest first."""
     virtual = on_virtual_devices(data.timeline)
-    for ran in executed_ops(data, (_WORKS | _COPIES) & (pl.col("share") > _LEAST_OP_SHARE)):
-        kind, bytes_ = _kind_of(ran), ran.row["bytes_accessed"]
+    found = [*executed_ops(data, (_WORKS | _COPIES) & (pl.col("share") > _LEAST_OP_SHARE))]
+    kinds = [_kind_of(ran) for ran in found]
+    indices = [
+        _indices_of(data, ran) if kind in _INDEXED and ran.row[_BYTES] is not None else ()
+        for ran, kind in zip(found, kinds, strict=True)
+    ]
+    counted = {(row["program"], row["op"]) for rows in indices for row in rows}
+    for ran, kind, before in zip(found, kinds, indices, strict=True):
         if kind is None or moves_only(ran.program, ran.instruction):
             continue
         if kind is not _RNG and ran.row["lane"] == Lane.COPY:
@@ -347,8 +362,32 @@ def _compared(data: StepData, rates: _Rates | None) -> Iterator[_SlowOp]:
         # On a CPU, threefry is a loop over whole arrays: at the rate of others, but needless.
         if rates is None or (virtual and kind is _RNG):
             yield _SlowOp(ran.row, kind, 0.0, ran)
-        elif bytes_ is not None:
-            yield _SlowOp(ran.row, kind, _least_ms(ran.row, kind, rates), ran)
+        elif ran.row[_BYTES] is not None and (ran.row["program"], ran.row["op"]) not in counted:
+            row = _together(ran.row, before)
+            yield _SlowOp(row, kind, _least_ms(row, kind, rates), ran, before)
+
+
+def _indices_of(data: StepData, ran: ExecutedOp) -> tuple[dict[str, Any], ...]:
+    """Return the rows of what only prepares the indices of an op, in the same line of the source.
+
+    jax.numpy counts negative indices from the end, which is a pass over all of them.
+    """
+    program, row = ran.program, ran.row
+    own = [it.name for it in program.operands(ran.instruction) if len([*program.users(it)]) == 1]
+    rows = data.ops.filter(
+        pl.col("op").is_in(own)
+        & (pl.col("program") == row["program"])
+        & (pl.col("source") == row["source"])
+        & (pl.col("category") == "elementwise")
+        & pl.col("bytes_accessed").is_not_null()
+    )
+    return tuple(rows.iter_rows(named=True))
+
+
+def _together(row: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the row of an op with the time and the bytes of others."""
+    summed = {name: row[name] + sum(it[name] for it in others) for name in ("self_ms", _BYTES)}
+    return {**row, **summed, "ops": 1 + len(others)}
 
 
 def _without_hlo(data: StepData, rates: _Rates | None) -> Iterator[_SlowOp]:
@@ -382,7 +421,7 @@ def _without_hlo(data: StepData, rates: _Rates | None) -> Iterator[_SlowOp]:
     virtual = on_virtual_devices(data.timeline)
     for row in rows.iter_rows(named=True):
         kind = _kind_by_name(row)
-        if rates is not None and row["bytes_accessed"]:
+        if rates is not None and row[_BYTES]:
             yield _SlowOp(row, kind, _least_ms(row, kind, rates))
         elif of_jax and (virtual or kind is not _TRANSPOSES):
             yield _SlowOp(row, kind, 0.0)
@@ -400,9 +439,7 @@ def _kind_by_name(row: dict[str, Any]) -> OpKind:
 
 def _least_ms(row: dict[str, Any], kind: OpKind, rates: _Rates) -> float:
     flops_s = (row["flops"] or 0.0) / rates.flops_per_s
-    return max(
-        max(row["bytes_accessed"] / rates.bytes_rate(row, kind), flops_s) * 1e3, _ANY_KERNEL_MS
-    )
+    return max(max(row[_BYTES] / rates.bytes_rate(row, kind), flops_s) * 1e3, _ANY_KERNEL_MS)
 
 
 def _worth_naming(
@@ -483,16 +520,24 @@ def _finding(data: StepData, ops: Sequence[_SlowOp], rates: _Rates | None) -> Fi
         code=CODE,
         title=title,
         detail=(
-            f"{counted_noun(sum(op.number for op in ops), 'op')}; {place_of(first.row)} takes"
+            f"{counted_noun(sum(op.number for op in ops), 'op')}; {_name(first)}"
             f" {ms_text(first.once_ms)} each time{_roofline(first, rates)}{_alike(first.ran)}"
         ),
         saves_ms=Range(0.0, sum(op.saves_ms for op in ops)),
         takes_ms=total,
         basis=Basis.RULE_OF_THUMB,
-        evidence=rows_as_evidence(data, (op.row for op in ops)),
+        evidence=rows_as_evidence(data, (row for op in ops for row in op.rows)),
         remedy=_remedy(data, first),
         doubt="how fast the op could be depends on its data: the roofline is a limit, not a goal",
     )
+
+
+def _name(op: _SlowOp) -> str:
+    if not op.indices:
+        return f"{place_of(op.row)} takes"
+    others = " and ".join(str(row["op"]) for row in op.indices)
+    prepares = "prepares" if len(op.indices) == 1 else "prepare"
+    return f"{place_of(op.row)} and {others}, which {prepares} its indices, take"
 
 
 def _roofline(op: _SlowOp, rates: _Rates | None) -> str:
@@ -500,7 +545,7 @@ def _roofline(op: _SlowOp, rates: _Rates | None) -> str:
         return ", in a loop that rotates and mixes bits in many passes over whole arrays"
     if rates is None or not op.least_ms:
         return ", but nothing in this profile shows how fast it could be"
-    size, reached = op.row["bytes_accessed"], op.once_ms / 1e3
+    size, reached = op.row[_BYTES], op.once_ms / 1e3
     return (
         f", {op.times:,.{0 if op.times >= 10 else 1}f} times the {ms_text(op.least_ms)} that"
         f" {rates.whose} for its {size / 1e6:,.1f} MB and its arithmetic; it reaches"
