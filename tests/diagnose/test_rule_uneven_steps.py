@@ -281,8 +281,10 @@ def test_what_every_second_step_does_is_counted_once(said: Said) -> None:
     """The typical steps are among the slow ones, and STEP301 counts what the host does in them."""
     timeline = loop(dict.fromkeys(range(1, COUNT, 2), (SAVE, 800)))
     explained = explain(timeline)
+    assert explained.subject == "a mean step"
+    assert explained.steps.window_ms == pytest.approx(explained.steps.mean_ms)
     idle = next(it for it in explained.findings if it.code == host_bound.CODE)
-    assert most(idle) > 0.3
+    assert most(idle) == pytest.approx(0.4 + SHORT / 1000, rel=0.1)
     slow = next(it for it in explained.findings if it.code == uneven_steps.CODE)
     assert isinstance(slow.saves_ms, Unknown)
     said(slow)

@@ -43,7 +43,7 @@ def op_profile(selection: Selection, timed: pl.DataFrame) -> pl.DataFrame:
     ops = selection.timeline.ops.with_row_index("row").with_columns(
         op=pl.coalesce(start, "op", "name")
     )
-    median = selection.median_ms if selection.lengths_ms else 0.0
+    step_ms = selection.shown_ms if selection.lengths_ms else 0.0
     facts = pl.first("category", "phase", "scope", "source", "collective", "flops", "lane")
     return (
         per_device.join(ops, left_on="op", right_on="row")
@@ -61,7 +61,7 @@ def op_profile(selection: Selection, timed: pl.DataFrame) -> pl.DataFrame:
             (pl.col("count").sum() / max(selection.occurrences, 1)).alias("count"),
             (pl.col("self_ps").sum() * selection.scale).alias("self_ms"),
         )
-        .with_columns(share=pl.col("self_ms") / median if median else pl.lit(None, pl.Float64))
+        .with_columns(share=pl.col("self_ms") / step_ms if step_ms else pl.lit(None, pl.Float64))
         .sort("self_ms", "op", descending=[True, False])
     )
 
@@ -204,7 +204,7 @@ def utilization(
     chips = [_peaks(selection.timeline.devices[index], given) for index in selection.devices]
     peak_flops = _mean([chip.flops for chip in chips])
     peak_bytes = _mean([chip.bytes for chip in chips])
-    seconds = selection.median_ms / 1e3 if selection.lengths_ms else 0.0
+    seconds = selection.shown_ms / 1e3 if selection.lengths_ms else 0.0
     computing = _with_pairs(
         selection, ops.filter(~pl.col("category").is_in(["collective", "control"]))
     )

@@ -3,7 +3,8 @@
 Statistics of step time use every steady step. The inside of a step is shown for a typical one: the
 mean over devices of the steps around the median, scaled to it, so that a single checkpoint or
 hiccup does not distort the picture and the parts still add up to the step. The median of an even
-number of steps is the mean of the two in the middle.
+number of steps is the mean of the two in the middle. Where half of the steps are slow, none is
+typical: then the mean of all is shown.
 
 Where no whole step was seen, or the requested one is not whole, runs of its program replace it, and
 `window` indicates this: their length is not a step time.
@@ -19,7 +20,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import pairwise
-from statistics import median
+from statistics import mean, median
 from typing import Final
 
 import numpy as np
@@ -66,14 +67,20 @@ class Selection:
     devices: tuple[int, ...]
     lengths_ms: tuple[float, ...]  # of every step that counts, or of its replacement; device mean
     windows: pl.DataFrame  # of typical steps: step, device, start_ps, end_ps
-    scale: float  # milliseconds of a median step per picosecond summed over all windows
+    scale: float  # milliseconds of one step per picosecond summed over all windows
     window: WindowKind = WindowKind.STEP
     not_looked_into: int = 0  # typical steps without a window, because there are very many
+    is_mean: bool = False  # the windows are those of all steps, and one step is their mean
 
     @property
     def median_ms(self) -> float:
         """Length of the median step, or of its replacement."""
         return median(self.lengths_ms)
+
+    @property
+    def shown_ms(self) -> float:
+        """Length of the step whose parts are shown: the median one, or the mean."""
+        return mean(self.lengths_ms) if self.is_mean else self.median_ms
 
     @property
     def step_lengths_ms(self) -> tuple[float, ...]:
@@ -96,12 +103,15 @@ class Selection:
     def _steps(self) -> str:
         """The steps whose median is shown: named if they were chosen."""
         if self.timeline.chosen is None:
+            if self.is_mean:
+                return "a mean step"
             return "a median step" if len(self.lengths_ms) != 1 else "the step"
         steps = self.timeline.steps
         counted = steps.filter("whole", "steady")["step"].unique().sort().to_list()
         if len(counted) == 1:
             return f"step {counted[0]}"
-        return f"the median of steps {as_ranges(counted)}"
+        which = "mean" if self.is_mean else "median"
+        return f"the {which} of steps {as_ranges(counted)}"
 
     @property
     def occurrences(self) -> int:
@@ -369,3 +379,15 @@ def of_steps(selection: Selection, steps: Collection[int]) -> Selection:
         .sort("device", "start_ps")
     )
     return replace(selection, windows=windows)
+
+
+def of_all(selection: Selection) -> Selection:
+    """Return a Selection of all steady steps, or of some of very many, scaled to their mean."""
+    steps = selection.timeline.steps.filter("steady")["step"].unique().sort().to_list()
+    every = -(-len(steps) // _enough_steps(selection.timeline))
+    of_them = of_steps(selection, steps[::every])
+    total = int((of_them.windows["end_ps"] - of_them.windows["start_ps"]).sum())
+    scale = mean(selection.lengths_ms) / total
+    return replace(
+        of_them, scale=scale, is_mean=True, not_looked_into=len(steps) - len(steps[::every])
+    )

@@ -31,7 +31,7 @@ from counterpoint.diagnose.host.compiles import compiled_in_steps
 from counterpoint.diagnose.host.hosts import calling_line
 from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
 from counterpoint.diagnose.host.threads import TRACED
-from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
+from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices, of_all
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.diagnose.step_lengths import (
     FEWEST,
@@ -513,11 +513,13 @@ def typical_are_slow(data: StepData) -> bool:
 
 
 def without_slow(data: StepData) -> Selection:
-    """Return the Selection without slow steps among the typical ones, if the median is none."""
+    """Return the Selection without slow steps among the typical ones; of all, if half are slow."""
     selection = data.selection
     slow = {step for found in data.cached(slow_steps) for step in found.longer_ms}
+    if slow and typical_are_slow(data):
+        return of_all(selection)
     kept = selection.windows.filter(~pl.col("step").is_in([*slow]))
-    if not slow or typical_are_slow(data) or kept.is_empty():
+    if not slow or kept.is_empty():
         return selection
     total = int((kept["end_ps"] - kept["start_ps"]).sum())
     return replace(selection, windows=kept, scale=selection.median_ms / total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from statistics import mean
 from typing import Final
 
 import numpy as np
@@ -33,6 +34,7 @@ class StepTimes:
 
     count: int
     median_ms: float | None
+    mean_ms: float | None
     min_ms: float | None
     max_ms: float | None
     p10_ms: float | None
@@ -77,13 +79,14 @@ def step_times(selection: Selection, how: str, parts: Mapping[int, ProgramInStep
     return StepTimes(
         count=len(lengths),
         median_ms=selection.median_ms if lengths else None,
+        mean_ms=mean(lengths) if lengths else None,
         min_ms=min(lengths, default=None),
         max_ms=max(lengths, default=None),
         p10_ms=None if p10 is None else float(p10),
         p90_ms=None if p90 is None else float(p90),
         execution_ms=_execution_ms(selection, parts),
         window=selection.window,
-        window_ms=selection.median_ms if selection.lengths_ms else None,
+        window_ms=selection.shown_ms if selection.lengths_ms else None,
         how=how,
     )
 
@@ -93,7 +96,7 @@ def _execution_ms(selection: Selection, parts: Mapping[int, ProgramInStep]) -> f
     if timeline.step_program is None or selection.window is WindowKind.PROFILE:
         return None
     if selection.window is WindowKind.RUN:
-        return selection.median_ms
+        return selection.shown_ms
     own = {
         timeline.step_program,
         *(it for main in main_programs(parts) for it in parts[main].builds),

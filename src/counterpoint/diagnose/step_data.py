@@ -106,8 +106,8 @@ class StepData:
 
     @property
     def step_ms(self) -> float:
-        """Length of the median step; 0 if no step was found."""
-        return self.selection.median_ms if self.selection.lengths_ms else 0.0
+        """Length of the step whose parts are shown; 0 if no step was found."""
+        return self.selection.shown_ms if self.selection.lengths_ms else 0.0
 
     @cached_property
     def program(self) -> Program | None:

@@ -37,6 +37,7 @@ class StepsJson(Result):
 
     count: int
     median_ms: float | None
+    mean_ms: float | None
     min_ms: float | None
     max_ms: float | None
     p10_ms: float | None

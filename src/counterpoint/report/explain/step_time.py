@@ -17,12 +17,14 @@ from counterpoint.report.document import Prose, Section, Tone
 from counterpoint.timeline import EACH_RUN
 
 if TYPE_CHECKING:
+    from counterpoint.diagnose.step import StepTimes
     from counterpoint.runs import Run
     from counterpoint.runs.scores import Score
 
 _NOTICEABLE: Final = (
     0.99  # of the step: if its program runs for less, the step clearly includes a wait
 )
+_UNEVEN: Final = 0.05  # of the median: so much longer or shorter, the mean is shown, too
 _DISAGREE: Final = 0.25  # of the shorter time; noise and profiler overhead are usually less
 _ENOUGH: Final = 3  # steps inside the profile that tell how long such steps take
 _OTHERS: Final = 0.05  # share of device time; above it the guess is doubtful
@@ -249,19 +251,33 @@ def _how(explanation: Explanation) -> Prose:
 def _in_profile(explanation: Explanation) -> str:
     """Return the median and spread of the profile's steps."""
     steps = explanation.steps
-    figures = [steps.median_ms, steps.min_ms, steps.max_ms, steps.p10_ms, steps.p90_ms]
-    median, least, most, p10, p90 = units.column(figures)
+    figures = [
+        steps.median_ms,
+        steps.mean_ms,
+        steps.min_ms,
+        steps.max_ms,
+        steps.p10_ms,
+        steps.p90_ms,
+    ]
+    median, mean, least, most, p10, p90 = units.column(figures)
     words = [f"{median} ms"]
     if steps.count > 1:
         spread = [f"min {least}", f"max {most}"]
         if steps.p10_ms is not None:
             spread = [f"p10 {p10}", f"p90 {p90}"]
-        words = [f"{median} ms median", *spread]
+        words = [f"{median} ms median", *([f"mean {mean}"] if _is_uneven(steps) else []), *spread]
     words.append(counted_noun(steps.count, "step"))
     if _waits(explanation):
         several = "s" if step_programs(explanation) else ""
         words.append(f"{units.milliseconds(steps.execution_ms)} in its program{several}")
     return "   ".join(words)
+
+
+def _is_uneven(steps: StepTimes) -> bool:
+    """Return whether a stopwatch around all steps shows something else than the median."""
+    if steps.mean_ms is None or steps.median_ms is None:
+        return False
+    return abs(steps.mean_ms / steps.median_ms - 1) > _UNEVEN
 
 
 def _no_step(explanation: Explanation) -> str:
