@@ -28,10 +28,12 @@ def ended_before_use(
     ops: pl.DataFrame,
     programs: Sequence[int],
     hlo: Callable[[int], Program | None],
+    rows_by_start: Sequence[NDArray[np.int64]],
 ) -> NDArray[np.int64]:
     """Return how long spans last, at most until their results are used in their run.
 
-    `run_of` has the run of each span, and `programs` the program of each op.
+    `run_of` has the run of each span, `programs` the program of each op, and `rows_by_start` the
+    rows of each device's spans in the order of time.
     """
     lasts = spans["dur_ps"].to_numpy()
     uses = pl.DataFrame(
@@ -41,12 +43,9 @@ def ended_before_use(
     )
     if uses.is_empty():
         return lasts
-    placed = (
-        spans.select("device", "op", "start_ps", "dur_ps", run=pl.Series(run_of))
-        .with_row_index("row")
-        .filter(pl.col("run") != NO_RUN)
-    )
-    going_on = placed[_going_on(placed)].join(uses, on="op").sort("start_ps")
+    placed = spans.select("device", "op", "start_ps", run=pl.Series(run_of)).with_row_index("row")
+    rows = np.concatenate([_going_on(spans, rows) for rows in rows_by_start])
+    going_on = placed[rows].filter(pl.col("run") != NO_RUN).join(uses, on="op").sort("start_ps")
     users = placed.filter(pl.col("op").is_in(going_on["user"].unique().implode()))
     used = (
         going_on.join_asof(
@@ -67,16 +66,14 @@ def ended_before_use(
     return result
 
 
-def _going_on(spans: pl.DataFrame) -> NDArray[np.int64]:
-    """Return the rows of spans that last until the next one of their device has begun, or longer.
+def _going_on(spans: pl.DataFrame, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rows of a device's spans that last until the next one has begun, or longer.
 
     They are few, and results of the others are not used before they end.
     """
-    start, lasts = spans["start_ps"].to_numpy(), spans["dur_ps"].to_numpy()
-    order = np.argsort(start, kind="stable")
-    order = order[np.argsort(spans["device"].to_numpy()[order], kind="stable")]
-    device, start, end = spans["device"].to_numpy()[order], start[order], (start + lasts)[order]
-    return order[:-1][(device[1:] == device[:-1]) & (end[:-1] > start[1:])]
+    start = spans["start_ps"].to_numpy()[rows]
+    end = start + spans["dur_ps"].to_numpy()[rows]
+    return rows[:-1][end[:-1] > start[1:]]
 
 
 def _uses(

@@ -7,7 +7,7 @@ its k-th run on every other. Clocks are aligned on collectives (`alignment`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import accumulate
@@ -155,6 +155,7 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
     )
     claimed = assign_programs(recording.ops, op_program, recording.spans["op"].to_numpy(), found)
     owners = claimed.programs.tolist()
+    rows_by_start = _rows_by_start(recording.spans)
     if all(device.kind == "cpu" for device in recording.devices):
         lasts = ended_before_use(
             recording.spans.with_columns(op=pl.Series(claimed.op_of_span)),
@@ -162,6 +163,7 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
             claimed.ops,
             owners,
             lambda index: gathered.hlo(index, host),
+            list(rows_by_start.values()),
         )
         spans = recording.spans.with_columns(dur_ps=pl.Series(lasts))
         recording = replace(recording, spans=spans)
@@ -171,7 +173,7 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
         lambda index: gathered.build(index, host),
         lambda new: describe_ops(claimed.ops, owners, lambda index: gathered.hlo(index, host), new),
     )
-    _append_spans(gathered, recording, row_of, claimed.op_of_span, found)
+    _append_spans(gathered, recording, row_of, claimed.op_of_span, found, rows_by_start)
     _append_markers(gathered, recording, host)
     _append_host(gathered, recording, host)
     _append_transfers(gathered, recording, host)
@@ -185,12 +187,28 @@ def gather(gathered: Gathered, recording: Recording, *, alone: bool = False) -> 
     gathered.run_count += len(found.runs)
 
 
+def _rows_by_start(spans: pl.DataFrame) -> dict[int, NDArray[np.int64]]:
+    """Return the rows of each device's spans in the order of time.
+
+    Lines follow each other, each already sorted, so the sort merges few sequences.
+    """
+    device, start = spans["device"].to_numpy(), spans["start_ps"].to_numpy()
+    numbers: list[int] = spans["device"].unique().sort().to_list()
+
+    def sort(number: int) -> NDArray[np.int64]:
+        rows = np.flatnonzero(device == number)
+        return rows[np.argsort(start[rows], kind="stable")]
+
+    return dict(zip(numbers, on_threads(sort, numbers), strict=True))
+
+
 def _append_spans(
     gathered: Gathered,
     recording: Recording,
     row_of: NDArray[np.uint32],
     op_of_span: NDArray[np.uint32],
     found: FoundRuns,
+    rows_by_start: Mapping[int, NDArray[np.int64]],
 ) -> None:
     """Append a host's spans by device and start; hosts follow each other."""
     first_device = len(gathered.devices)
@@ -199,13 +217,8 @@ def _append_spans(
     }
     given |= {"op": op_of_span, "run": found.run_of}
     ordered = {name: np.empty_like(column) for name, column in given.items()}
-    numbers: list[int] = recording.spans["device"].unique().sort().to_list()
-    counts = [int(np.count_nonzero(given["device"] == number)) for number in numbers]
 
-    def order(number: int, first: int) -> None:
-        """Lines follow each other, each already sorted, so the sort merges few sequences."""
-        rows = np.flatnonzero(given["device"] == number)
-        rows = rows[np.argsort(given["start_ps"][rows], kind="stable")]
+    def put(rows: NDArray[np.int64], first: int) -> None:
         for at in range(0, len(rows), _BLOCK):
             block = rows[at : at + _BLOCK]
             own = slice(first + at, first + at + len(block))
@@ -213,8 +226,9 @@ def _append_spans(
                 np.take(column, block, out=ordered[name][own], mode="clip")
             ordered["op"][own] = row_of[ordered["op"][own]]
 
-    firsts = accumulate(counts, initial=0)
-    on_threads(lambda part: order(*part), zip(numbers, firsts, strict=False))  # one more: the end
+    every = list(rows_by_start.values())
+    firsts = accumulate(map(len, every), initial=0)
+    on_threads(lambda part: put(*part), zip(every, firsts, strict=False))  # one more: the end
     ordered["device"] += np.uint16(first_device)
     ordered["line"] += np.uint32(len(gathered.lines))
     gathered.spans.append(_span_table(ordered, gathered.run_count))
