@@ -381,7 +381,7 @@ def _rare_functions(
 
 def _devices_of_hosts(data: StepData, parts: StepParts) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
-    for device in parts.gaps:
+    for device in parts.busy:
         found.setdefault(data.timeline.devices[device].host, []).append(device)
     return found
 
@@ -396,8 +396,9 @@ def _in_steps(
     for device in devices:
         own = parts.windows[slices[device]]
         start, end = own["start_ps"].to_numpy(), own["end_ps"].to_numpy()
-        idle = (times & parts.gaps[device]).covered(start, end).tolist()
-        touches = (times.covered(start, end) > 0).tolist()
+        inside = times.covered(start, end)
+        idle = (inside - (times & parts.busy[device]).covered(start, end)).tolist()
+        touches = (inside > 0).tolist()
         for step, touch, ps in zip(own["step"].to_list(), touches, idle, strict=True):
             if touch:
                 touched.add(step)

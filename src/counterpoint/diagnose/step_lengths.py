@@ -9,8 +9,9 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.core.columns import Intervals, union
+from counterpoint.core.columns import Intervals
 from counterpoint.core.frozen import frozen
+from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.host.idle import busy
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices, of_steps
 from counterpoint.diagnose.step_data import StepData
@@ -58,12 +59,12 @@ class BuildLengths:
 
 @frozen(eq=False)
 class StepParts:
-    """The milliseconds of each steady step, mean over devices, and the gaps of each device."""
+    """The milliseconds of each steady step, mean over devices, and when each device works."""
 
     length: Mapping[int, float]
     idle: Mapping[int, float]
     windows: pl.DataFrame  # of the steady steps, by device
-    gaps: Mapping[int, Intervals]
+    busy: Mapping[int, Intervals]
 
 
 def step_lengths(selection: Selection) -> dict[int, float]:
@@ -171,19 +172,20 @@ def step_parts(data: StepData) -> StepParts:
     windows = timeline.steps.filter(
         pl.col("steady") & pl.col("device").is_in(selection.devices)
     ).sort("device", "start_ps")
-    spans = device_slices(timeline.spans)
+    spans, steps = device_slices(timeline.spans), device_slices(windows)
+    works = on_threads(
+        lambda device: busy(data, timeline.spans[spans.get(device, slice(0, 0))]), steps
+    )
     idle: dict[int, list[float]] = {}
-    gaps: dict[int, Intervals] = {}
-    for device, rows in device_slices(windows).items():
+    for rows, times in zip(steps.values(), works, strict=True):
         own = windows[rows]
         start, end = own["start_ps"].to_numpy(), own["end_ps"].to_numpy()
-        works = busy(data, timeline.spans[spans.get(device, slice(0, 0))])
-        gaps[device] = union(start, end) - works
-        taken = gaps[device].covered(start, end).tolist()
+        taken = (end - start - times.covered(start, end)).tolist()
         for step, ps in zip(own["step"].to_list(), taken, strict=True):
             idle.setdefault(step, []).append(ps / PS_PER_MS)
     lengths = step_lengths(selection)
-    return StepParts(lengths, {step: mean(idle[step]) for step in lengths}, windows, gaps)
+    means = {step: mean(idle[step]) for step in lengths}
+    return StepParts(lengths, means, windows, dict(zip(steps, works, strict=True)))
 
 
 def all_of(data: StepData, steps: Collection[int]) -> StepData:
