@@ -13,9 +13,7 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
-from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -42,8 +40,6 @@ from counterpoint.flags.effective import EffectiveFlag, FlagOutcome, differences
 from counterpoint.flags.refresh.descriptor import PluginComparison
 from counterpoint.fleet import FleetSummary, Gathering, summarize
 from counterpoint.fleet.fleet import STAYS
-from counterpoint.fleet.history import compare_runs, history_of
-from counterpoint.fleet.store import RUNS
 from counterpoint.hardware.targets import parse_target
 from counterpoint.pgle.applying.movement import CollectiveMove, Movement, SchedulePosition
 from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
@@ -55,7 +51,6 @@ from counterpoint.report.explain.fleet_document import fleet_document
 from counterpoint.report.explain.network_document import calls_section
 from counterpoint.report.fit import GAP, fit, widths
 from counterpoint.report.flags.settings_document import EffectiveFlags, effective_document
-from counterpoint.report.history import history_document, stored_document
 from counterpoint.report.pgle.feedback_document import times_section
 from counterpoint.report.pgle.movement import movement_section
 from counterpoint.report.places import distinct
@@ -69,7 +64,6 @@ from counterpoint.runs import read_run
 from counterpoint.runs.origins import SettingOrigin, SettingWrite
 from counterpoint.simulate.simulation import UnpricedInstruction
 from counterpoint.timeline.storage.parquet import write_parquet
-from counterpoint.tune.trial import levels_of_runs
 from counterpoint.workflow.calibration.calibration import Calibration, ScalarFit, StepFit
 from counterpoint.workflow.forecast import PricingContext
 from counterpoint.workflow.forecast.iteration import forecast_in_turn
@@ -272,34 +266,6 @@ def documents() -> Iterator[Document]:
     yield Document(sections=(schedule, plugin, section, times), legend="", next="x")
     yield upgrade_document(slower_upgrade())
     yield fleet_document(two_builds(), ("hosts",))
-    runs = stored_runs()
-    yield history_document(history_of(runs, levels_of_runs), "nightly", 20)
-    yield stored_document(
-        compare_runs(runs[:4], runs[4:]), "nightly?commit=a", "nightly?commit=b", 9
-    )
-
-
-def stored_runs() -> pl.DataFrame:
-    """Eight nights; the last four take longer, with another commit and another setting."""
-    unknown: dict[str, Any] = dict.fromkeys(RUNS)
-    rows = [
-        unknown
-        | {
-            "run": f"nightly-{night}",
-            "model": "llama",
-            "day": date(2026, 11, night + 1),
-            "commit": "0123456789abcdef" if night < 4 else "fedcba9876543210",
-            "settings": [{"name": "NCCL_NVLS_ENABLE", "value": str(int(night < 4))}],
-            "devices": 8192,
-            "step_ms": ms,
-            "steps_ms": [ms] * 3,
-            "steps_from": "log",
-            "compute_ms": ms / 2,
-            "ops": [{"op": "all-reduce.1", "category": "x", "ms": ms / 9, "count": 1.0}],
-        }
-        for night, ms in enumerate((900.1, 901.0, 899.2, 900.5, 990.0, 991.2, 989.9, 990.7))
-    ]
-    return pl.DataFrame(rows, schema={**RUNS, "model": pl.String, "day": pl.Date})
 
 
 def two_builds() -> FleetSummary:

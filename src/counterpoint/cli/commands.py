@@ -30,7 +30,7 @@ GROUPS = {
 
 SECTIONS = {
     "Measure": ("run", "runs", "convert", "log", "doctor"),
-    "Explain": ("explain", "view", "network", "compare", "store", "history", "explain-code"),
+    "Explain": ("explain", "view", "network", "compare", "explain-code"),
     "Settings": ("flags", "pgle"),
     "Predict": ("predict", "upgrade", "calibrate"),
     "Tune": ("tune",),
@@ -83,24 +83,6 @@ COMMANDS: Final[tuple[Command, ...]] = (
             "counterpoint compare runs/a1 runs/a2 runs/a3 --with runs/b1 runs/b2 runs/b3",
             "counterpoint compare main change --fail-above 2%",
             "counterpoint compare runs/before runs/after --json | jq .step",
-        ),
-    ),
-    Command(
-        "store",
-        "counterpoint.cli.history:store",
-        "Keep digests of runs over time, in a directory or a bucket.",
-        examples=(
-            "counterpoint store s3://bucket/nightly runs/train --model llama --commit 3f0c2d1",
-            "counterpoint store nightly gs://bucket/run-7/ --executor ray",
-        ),
-    ),
-    Command(
-        "history",
-        "counterpoint.cli.history:history",
-        "Show when the step time of stored runs moved, and what changed with it.",
-        examples=(
-            "counterpoint history s3://bucket/nightly --model llama --since 2026-11-01",
-            "counterpoint history 'nightly?jaxlib=0.12.0' --json",
         ),
     ),
     Command(

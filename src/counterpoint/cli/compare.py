@@ -67,8 +67,6 @@ def compare(  # noqa: PLR0913 - the options of the command
     check_options(paths, top, out, "compare", json=json, force=force)
     check_page(html, full=full, force=force)
     size = check_digest(as_, budget, json=json, out=out)
-    if all(map(is_query, (*a, *b))):
-        return _stored(a, b, (top, out, limit), json=json, refused=bool(html or size))
     found = _compare(a, b)
     if html is not None:
         from counterpoint.cli.pages import compared_page, write_page
@@ -80,33 +78,6 @@ def compare(  # noqa: PLR0913 - the options of the command
     elif html is None or out is not None or json:
         _write(found, top, out, as_json=json)
     return 0 if limit is None else _gate(found, limit)
-
-
-def is_query(path: str) -> bool:
-    """Return whether a path is a query of a store, and not a file of that name."""
-    store, _, words = path.partition("?")
-    return "=" in words and not store.startswith("http") and not Path(path).exists()
-
-
-def _stored(
-    a: tuple[str, ...],
-    b: tuple[str, ...],
-    how: tuple[int, Path | None, float | None],
-    *,
-    json: bool,
-    refused: bool,
-) -> int:
-    """Compare two queries, each of which may find many runs."""
-    if refused or len(a) + len(b) > 2:
-        raise UsageError("queries are compared two at a time, without --html and --as")
-    from counterpoint.cli.history import compare_stored
-
-    top, out, limit = how
-    found = compare_stored(a[0], b[0], top, out, json=json)
-    if limit is None or not found.slower_by_more_than(limit):
-        return 0
-    say_line(f"B is slower than A by more than {limit:.3%} of the step")
-    return 1
 
 
 def _gate(found: Comparison, limit: float) -> int:

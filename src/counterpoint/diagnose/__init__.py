@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from counterpoint.diagnose.selection import select as select
     from counterpoint.diagnose.step import Breakdown as Breakdown
     from counterpoint.diagnose.step import Phases as Phases
+    from counterpoint.diagnose.step import StepTimes as StepTimes
     from counterpoint.diagnose.step_data import StepData as StepData
     from counterpoint.diagnose.step_data import context_of as context_of
     from counterpoint.diagnose.step_programs import main_programs as main_programs

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from counterpoint.core import InputError
 from counterpoint.core.outputs import write_whole
-from counterpoint.core.parquet_counts import check_parquet
 from counterpoint.diagnose import StepData, context_of, select
 from counterpoint.diagnose.collectives import exposed_executions
 from counterpoint.hlo import Program, program_digest
@@ -323,7 +322,6 @@ def to_bytes(digest: pl.DataFrame) -> bytes:
 def from_bytes(data: bytes, name: str) -> pl.DataFrame:
     """Read a digest; `name` is that of its file."""
     try:
-        check_parquet(data)
         found = pl.read_parquet(io.BytesIO(data))
     except (ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as failure:
         reason = str(failure).splitlines()[0]

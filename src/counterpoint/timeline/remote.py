@@ -20,7 +20,7 @@ from urllib.parse import urlsplit, urlunsplit
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.frozen import frozen
 
-__all__ = ["RemotePath", "RemoteStore", "open_url"]
+__all__ = ["RemotePath", "open_url"]
 
 TIMEOUT_VARIABLE: Final = "COUNTERPOINT_STORE_TIMEOUT"
 """Seconds that a store may take for one answer, which has at most `BLOCK` bytes."""
@@ -146,10 +146,6 @@ class RemoteStore:
             _complete(None, into.stat().st_size, size)
 
         self._ask(path, fetch)
-
-    def write(self, content: bytes) -> None:
-        """Write what the URL names as a whole: a store shows no part of it before."""
-        self._ask(self.root, lambda: self._call("pipe_file", self.root, content))
 
     def _call(self, method: str, *arguments: object, **options: object) -> Any:  # noqa: ANN401
         if not self._system.async_impl:

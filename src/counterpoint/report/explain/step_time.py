@@ -17,7 +17,7 @@ from counterpoint.report.document import Prose, Section, Tone
 from counterpoint.timeline import EACH_RUN
 
 if TYPE_CHECKING:
-    from counterpoint.diagnose.step import StepTimes
+    from counterpoint.diagnose import StepTimes
     from counterpoint.runs import Run
     from counterpoint.runs.scores import Score
 

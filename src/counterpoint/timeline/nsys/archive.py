@@ -19,7 +19,6 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import InputError
-from counterpoint.core.parquet_counts import check_parquet
 from counterpoint.core.unpacking import member as unzipped
 from counterpoint.core.unpacking import unpack
 from counterpoint.timeline.model import EmbeddedProgram
@@ -69,7 +68,6 @@ class Archive:
         if data is None:
             return None
         try:
-            check_parquet(data)
             return pl.read_parquet(io.BytesIO(data))
         except (
             pl.exceptions.PolarsError,

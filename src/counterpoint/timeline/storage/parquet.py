@@ -26,7 +26,6 @@ from counterpoint.core import (
     refuse_url,
 )
 from counterpoint.core.arguments import Retry
-from counterpoint.core.parquet_counts import check_parquet
 from counterpoint.core.records import RecordError, from_plain
 from counterpoint.timeline.model import (
     HOST_EVENTS,
@@ -201,10 +200,6 @@ def _manifest(path: Path) -> TimelineManifest:
 
 def _table(path: Path, schema: Schema, later: Sequence[str] = ()) -> pl.DataFrame:
     """Read the schema's columns and check their types; the `later` ones may be missing."""
-    try:
-        check_parquet(path)
-    except ValueError as damage:
-        raise ValueError(f"{path.name}: {damage}") from None
     try:
         found = pl.read_parquet_schema(path)
         schema = {name: kind for name, kind in schema.items() if name in found or name not in later}

@@ -8,4 +8,3 @@ capture/losses.py. loss_check.py compares the losses of an arm with the base's.
 from counterpoint.tune.trial.report import TrialFailure as TrialFailure
 from counterpoint.tune.trial.steady import ENOUGH as ENOUGH
 from counterpoint.tune.trial.steady import FEWEST as FEWEST
-from counterpoint.tune.trial.steady import levels_of_runs as levels_of_runs

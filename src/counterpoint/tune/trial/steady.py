@@ -51,9 +51,6 @@ _PRICE: Final = 30.0
 
 3 would do for independent noise; real steps depend on the one before, and wander (rule of thumb).
 """
-_FEWEST_RUNS: Final = 3
-_PRICE_OF_RUNS: Final = 4.0
-"""With it, at most one in twenty histories of 6 to 100 equal runs has a change (simulated)."""
 _QUIET: Final = 0.002
 """The smallest noise assumed for any run, as a share."""
 _ARRIVED: Final = 0.25
@@ -123,18 +120,13 @@ def _begin(logs: Logs, starts: list[int]) -> tuple[int, tuple[str, ...] | Unknow
     return last, Unknown(f"it did not settle: {pace} than those before")
 
 
-def levels_of_runs(logs: Logs) -> list[int]:
-    """Return the starts of the levels of runs, which do not depend on the ones before."""
-    return _levels(logs, fewest=_FEWEST_RUNS, price=_PRICE_OF_RUNS)
-
-
-def _levels(logs: Logs, *, fewest: int = FEWEST, price: float = _PRICE) -> list[int]:
+def _levels(logs: Logs) -> list[int]:
     """Return the starts of the levels: 0, and each significant change."""
-    if len(logs) < 2 * fewest:
+    if len(logs) < 2 * FEWEST:
         return [0]
     smooth, sigma = _without_spikes(logs)
-    price = price * math.log(len(logs)) * max(sigma, _QUIET) ** 2
-    search = _ruptures().KernelCPD(kernel="linear", min_size=fewest).fit(smooth.reshape(-1, 1))
+    price = _PRICE * math.log(len(logs)) * max(sigma, _QUIET) ** 2
+    search = _ruptures().KernelCPD(kernel="linear", min_size=FEWEST).fit(smooth.reshape(-1, 1))
     ends: list[int] = search.predict(pen=price)
     return _merged(smooth, [0, *map(int, ends)])
 
