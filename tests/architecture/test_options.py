@@ -119,7 +119,7 @@ def test_no_next_step_is_an_option_alone() -> None:
         ("raise --candidates, or name arms with --arm", {"--candidates", "--arm"}),
         ("--budget must be more than zero", {"--budget"}),
         ("--xla_gpu_enable_triton_gemm=false", set[str]()),
-        ("run `counterpoint doctor --cluster` with --meet", {"--meet"}),
+        ("run `counterpoint doctor --compare` with --only", {"--only"}),
         ("counterpoint tune show STUDY --json", set[str]()),
         ("compare several: counterpoint compare A1 A2 --with B1 B2", set[str]()),
         ("--nodes=2", set[str]()),

@@ -74,20 +74,13 @@ REFUSED = (
     "--only DOC403 --skip DOC4",
     "--only DOC6",
     "--only tcp-buffer",
-    "--timeout=0",
-    "--timeout=-1",
-    "--timeout=nan",
-    "--timeout=inf",
-    "--rank 0",
-    "--cluster",
-    "--cluster --ranks 4",
-    "--cluster --rank 1",
-    "--cluster --rank 4 --ranks 4",
-    "--cluster --rank 0 --ranks 4",
+    "--compare",
+    "--compare node0.json",
+    "--compare node0.json node1.json --only clock",
 )
 
 
-def test_what_would_check_nothing_or_meet_nobody_is_refused(golden: Golden, tmp_path: Path) -> None:
+def test_what_would_check_or_compare_nothing_is_refused(golden: Golden, tmp_path: Path) -> None:
     told = Transcript(tmp_path)
     for words in REFUSED:
         done = told.run("doctor", *words.split(), code=2)
@@ -95,16 +88,19 @@ def test_what_would_check_nothing_or_meet_nobody_is_refused(golden: Golden, tmp_
     golden("doctor_refused.txt", told.text)
 
 
-def test_a_directory_that_can_t_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--cluster", "--rank", "0", "--ranks", "2", "--no-probe", "--meet", "/proc"]
-    assert main(["doctor", *words, "--only", "missing-ranks"]) == 2
-    assert capsys.readouterr().err.startswith("error: /proc: ")
-
-
-def test_one_rank_alone_is_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--cluster", "--rank", "0", "--ranks", "1", "--only", "missing-ranks"]
-    assert main(["doctor", *words, "--no-probe", "--meet", str(tmp_path)]) == 0
-    assert "all 1 ranks reported" in capsys.readouterr().out
+def test_reports_of_two_hosts_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["doctor", "--only", "clock", "--no-probe", "-o", "node0.json"])
+    report = json.loads((tmp_path / "node0.json").read_text())
+    report["hosts"] = ["node1"]
+    report["compared"]["python"] = "3.9.1"
+    (tmp_path / "node1.json").write_text(json.dumps(report))
+    capsys.readouterr()
+    assert main(["doctor", "--compare", "node0.json", "node1.json"]) == 1
+    page = capsys.readouterr().out
+    assert "python: 3.9.1 on node1" in page
+    assert next_command(page) == ["explain-code", "DOC601"]
 
 
 def test_the_report_is_written_to_a_file_and_not_over_one(

@@ -17,7 +17,6 @@ from counterpoint.core.rules import DocumentedRule
 from counterpoint.doctor.gather import gather
 
 FLAGS = "--xla_gpu_enable_latency_hiding_scheduler=true"
-ALONE = ("--cluster", "--rank", "0", "--ranks", "1", "--meet", ".")
 
 
 def broken(subject: object) -> Iterator[object]:
@@ -30,8 +29,9 @@ def command(rule: DocumentedRule) -> tuple[str, ...]:
         return ("explain", "profile")
     if rule.CODE.startswith("FLAG"):
         return ("flags", "check", "--no-probe", FLAGS)
-    cluster = ALONE if rule.CODE.startswith("DOC6") else ()
-    return ("doctor", "--no-probe", "--only", rule.CODE, *cluster)
+    if rule.CODE.startswith("DOC6"):
+        return ("doctor", "--compare", "node0.json", "node1.json")
+    return ("doctor", "--no-probe", "--only", rule.CODE)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,6 +47,9 @@ def gathered_once() -> Iterator[None]:
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("failing")
     write_parquet(timelines.two_devices(), made / "profile")
+    clock = ("doctor", "--no-probe", "--only", "clock")
+    for host in ("node0.json", "node1.json"):
+        in_process(*clock, "-o", host, cwd=made)
     return made
 
 

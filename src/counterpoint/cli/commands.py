@@ -34,7 +34,7 @@ SECTIONS = {
     "Settings": ("flags", "pgle"),
     "Predict": ("predict", "upgrade", "calibrate"),
     "Tune": ("tune",),
-    "Shell": ("completion", "skill", "mcp"),
+    "Shell": ("completion", "skill"),
 }
 """The sections of `--help`, by purpose."""
 
@@ -179,8 +179,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
         examples=(
             "counterpoint doctor",
             "counterpoint doctor --only nccl-interfaces,DOC5",
-            "srun --ntasks-per-node=1 counterpoint doctor --cluster",
-            "mpirun --map-by ppr:1:node counterpoint doctor --cluster --json",
+            "counterpoint doctor --json -o node0.json",
+            "counterpoint doctor --compare node0.json node1.json",
         ),
     ),
     Command(
@@ -380,12 +380,6 @@ COMMANDS: Final[tuple[Command, ...]] = (
             "counterpoint flags refresh --python .venv/bin/python",
             "counterpoint flags refresh --plugin xla_cuda_plugin.so",
         ),
-    ),
-    Command(
-        "mcp",
-        "counterpoint.cli.mcp:mcp",
-        "Serve some commands as tools for coding agents (MCP), confined to directories.",
-        examples=("counterpoint mcp --root runs studies",),
     ),
     Command(
         "skill",

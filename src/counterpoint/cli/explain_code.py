@@ -11,12 +11,12 @@ from counterpoint.cli.printing import say_result, write_file
 from counterpoint.core import UsageError
 from counterpoint.core.rules import DocumentedRule, as_text, find_rule, read_page, similar_codes
 from counterpoint.diagnose.rules import RULES as STEP_RULES
+from counterpoint.doctor import hosts_differ
 from counterpoint.doctor.checks import CHECKS
-from counterpoint.doctor.cluster import CLUSTER_CHECKS
 from counterpoint.flags.rules import RULES as FLAG_RULES
 
 SCHEMA = "counterpoint.explain-code/1"
-RULES: Final[tuple[DocumentedRule, ...]] = (*FLAG_RULES, *STEP_RULES, *CHECKS, *CLUSTER_CHECKS)
+RULES: Final[tuple[DocumentedRule, ...]] = (*FLAG_RULES, *STEP_RULES, *CHECKS, hosts_differ)
 """All rules of all commands."""
 
 

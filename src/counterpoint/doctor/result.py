@@ -1,8 +1,8 @@
-"""Results of checks: of one check, of one rank, of all ranks, and merged by host for a report."""
+"""Results of checks: of one check, of one host, and merged by host for a report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -66,11 +66,11 @@ class SharedResult:
 
 @frozen(kw_only=True)
 class Checkup:
-    """Verdicts of the `hosts` that reported, most severe first; `ranks` is how many started."""
+    """Verdicts on the `hosts`, most severe first; `compared` are the facts of a single one."""
 
     hosts: tuple[str, ...]
     verdicts: tuple[SharedResult, ...]
-    ranks: int = 1
+    compared: Mapping[str, str] | None = None
 
     @property
     def failed(self) -> bool:
@@ -82,52 +82,29 @@ class Checkup:
         return tuple(shared for shared in self.verdicts if shared.verdict.status is status)
 
 
-def merge_results(
-    by_host: Iterable[tuple[str, tuple[CheckResult, ...]]],
-    together: Iterable[CheckResult] = (),
-    ranks: int = 1,
-) -> Checkup:
-    """Merge the verdicts of hosts; cross-host verdicts come before those of single hosts."""
-    hosts: dict[str, None] = {}
-    sharing: dict[CheckResult, dict[str, None]] = {}
-    for host, verdicts in by_host:
-        hosts[host] = None
-        for verdict in verdicts:
-            sharing.setdefault(verdict, {})[host] = None
-    shared = [SharedResult(verdict, ()) for verdict in together]
-    shared += [SharedResult(verdict, tuple(names)) for verdict, names in sharing.items()]
-    ordered = sorted(
-        shared,
-        key=lambda shares: (_ORDER[shares.verdict.status], bool(shares.hosts), shares.verdict.code),
-    )
-    return Checkup(hosts=tuple(hosts), verdicts=tuple(ordered), ranks=ranks)
-
-
 @frozen(kw_only=True)
 class HostReport:
-    """The verdicts of one rank, and the facts compared between hosts; `node` is Slurm's name."""
+    """The verdicts of one host, and its facts that are compared with those of other hosts."""
 
-    rank: int
     host: str
-    node: str = ""
     verdicts: tuple[CheckResult, ...]
     compared: Mapping[str, str]
 
 
-@frozen(kw_only=True)
-class HostReports:
-    """The reports, by rank, that arrived from `size` ranks within `seconds`.
-
-    `nodes` are the nodes of Slurm's step; filled in when ranks are missing.
-    """
-
-    size: int
-    seconds: float
-    reports: tuple[HostReport, ...]
-    nodes: tuple[str, ...] = ()
-
-    @property
-    def missing(self) -> tuple[int, ...]:
-        """Ranks without a report."""
-        present = {report.rank for report in self.reports}
-        return tuple(rank for rank in range(self.size) if rank not in present)
+def merge(reports: Sequence[HostReport], together: Iterable[CheckResult] = ()) -> Checkup:
+    """Merge the verdicts of hosts; those on all hosts come before those of single ones."""
+    sharing: dict[CheckResult, list[str]] = {}
+    for report in reports:
+        for verdict in dict.fromkeys(report.verdicts):
+            sharing.setdefault(verdict, []).append(report.host)
+    shared = [SharedResult(verdict, ()) for verdict in together]
+    shared += [SharedResult(verdict, tuple(hosts)) for verdict, hosts in sharing.items()]
+    ordered = sorted(
+        shared,
+        key=lambda shares: (_ORDER[shares.verdict.status], bool(shares.hosts), shares.verdict.code),
+    )
+    return Checkup(
+        hosts=tuple(report.host for report in reports),
+        verdicts=tuple(ordered),
+        compared=reports[0].compared if len(reports) == 1 else None,
+    )

@@ -5,7 +5,7 @@ Problems come first, with their commands, then the other results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
 from counterpoint.core.printable import counted_noun, some
@@ -55,8 +55,6 @@ def _sections(checkup: Checkup) -> Iterator[Section]:
 def _summary(checkup: Checkup) -> str:
     hosts = checkup.hosts
     where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
-    if checkup.ranks > 1:
-        where += f", {checkup.ranks} ranks"
     kinds = (Status.ERROR, Status.WARNING, Status.NOTE)
     counts = ((len(checkup.of(kind)), kind) for kind in kinds)
     parts = [counted_noun(count, kind) for count, kind in counts if count]
@@ -140,9 +138,9 @@ class Doctor(Result, tag_field="schema", tag="counterpoint.doctor/1"):
     """Problems of the hosts: `counterpoint doctor --json`."""
 
     failed: bool
-    ranks: int
     hosts: tuple[str, ...]
     verdicts: tuple[HostVerdict, ...]
+    compared: Mapping[str, str] | None
     next: str
 
 

@@ -25,7 +25,7 @@ host3    its work lies 4.2 s after that of host0, and they share no collective
 ## Fix
 
 Record all hosts in the same steps of the same run. Synchronize the hosts' clocks to one source
-(chrony or PTP); `counterpoint doctor --cluster` shows before a run which hosts' clocks are not
+(chrony or PTP); `counterpoint doctor --compare` shows before a run which hosts' clocks are not
 synchronized.
 
 ## Fix safety

@@ -95,7 +95,7 @@ _REMEDIES: Final = {
         " (explain the profiles of all slices together)"
     ),
     StallCause.NETWORK: (
-        "check the hosts' network: `counterpoint doctor --cluster` compares TCP settings, MTU and"
+        "check the hosts' network: `counterpoint doctor --dcn` compares TCP settings, MTU and"
         " interfaces with what is recommended between slices"
     ),
     StallCause.HOST: (
@@ -103,7 +103,7 @@ _REMEDIES: Final = {
     ),
     StallCause.UNKNOWN: (
         "profile all slices with Megascale's own trace, which shows whether peers send late or the"
-        " network is slow; also check the hosts with `counterpoint doctor --cluster`"
+        " network is slow; also check the hosts with `counterpoint doctor --dcn`"
     ),
 }
 

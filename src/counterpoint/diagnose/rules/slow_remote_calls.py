@@ -32,7 +32,7 @@ NetworkReceive   8.4 MB    61.0 ms               step 5: a lost packet, and a ti
 
 ## Fix
 
-Run `counterpoint doctor --cluster` on the hosts: TCP buffers, slow start after idle, congestion
+Run `counterpoint doctor --dcn` on the hosts: TCP buffers, slow start after idle, congestion
 control, MTU. If latency is high throughout, also check that the runtime uses all NICs. If it is
 high occasionally, look for lost packets (`nstat`) and for other traffic at those times.
 
@@ -267,6 +267,6 @@ def _remedy(data: StepData, pattern: LatencyPattern) -> Remedy:
     )
     return advise(
         data,
-        "run `counterpoint doctor --cluster` on the hosts and apply its TCP settings (buffers, slow"
+        "run `counterpoint doctor --dcn` on the hosts and apply its TCP settings (buffers, slow"
         f" start after idle, congestion control, MTU); {more}",
     )

@@ -14,7 +14,7 @@ packets per second; with 9,000, a sixth of that.
 The check reads `/sys/class/net`: a physical interface that is up, with 10 Gb/s or more (or on the
 default route), and an MTU of 1,500 or less. This is a note, because the host can't see whether the
 network carries larger packets. An MTU below 1,500 is Google Cloud's default (1,460), or usually
-that of a tunnel that can carry no more; then there is nothing to change on the host. `--cluster`
+that of a tunnel that can carry no more; then there is nothing to change on the host. `--compare`
 compares the MTU of all hosts, and a difference is a warning.
 
 ## Example

@@ -12,8 +12,8 @@ match hang. A host with smaller buffers or packets makes all others wait.
 
 ## How it is detected
 
-Each rank of `counterpoint doctor --cluster` reports its facts to rank 0. The most common value is
-taken as intended; hosts with another value are named, with the rank if ranks of one host differ.
+`counterpoint doctor --json` writes the facts of its host, and `counterpoint doctor --compare` reads
+those of all hosts. The most common value is taken as intended; hosts with another one are named.
 Differences in jax, jaxlib, plugins, libtpu, NCCL, XLA_FLAGS and the GPUs are errors; in other
 packages, variables, the driver, network settings and limits, warnings. Variables that name a rank,
 a device, a file or an interface are ignored.
@@ -45,13 +45,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from counterpoint.core.printable import some
 from counterpoint.doctor.facts import HostFacts
-from counterpoint.doctor.result import CheckResult, HostReports, Status, not_applicable, ok
+from counterpoint.doctor.result import CheckResult, HostReport, Status, not_applicable, ok
 
 CODE: Final = "DOC601"
 NAME: Final = "hosts-differ"
@@ -122,46 +121,33 @@ def comparable(facts: HostFacts) -> Iterator[tuple[str, str]]:
         yield "governor", ", ".join(sorted(machine.governors))
 
 
-def check(host_reports: HostReports) -> Iterator[CheckResult]:
+def check(reports: Sequence[HostReport]) -> Iterator[CheckResult]:
     """Yield one verdict for each fact in which hosts differ."""
-    reports = host_reports.reports
     if len(reports) < 2:
-        yield not_applicable("one rank: nothing to compare")
+        yield not_applicable("one host: nothing to compare")
         return
     alike = True
     for fact in sorted({fact for report in reports for fact in report.compared}):
-        places = _places(host_reports, fact)
+        places = _places(reports, fact)
         if len(places) > 1:
             alike = False
             yield _difference(fact, places)
     if alike:
-        hosts = len({report.host for report in reports})
-        where = "one host" if hosts == 1 else f"{hosts} hosts"
-        yield ok(f"{len(reports)} ranks on {where} have the same versions and settings")
+        yield ok(f"{len(reports)} hosts have the same versions and settings")
 
 
-def _places(host_reports: HostReports, fact: str) -> Mapping[str, list[str]]:
-    """Return the hosts by value, or `rank 1 of node0` if ranks of one host differ.
+def _places(reports: Sequence[HostReport], fact: str) -> Mapping[str, list[str]]:
+    """Return the hosts by value.
 
     A missing interface or limit is not a difference; a missing package or setting is.
     """
-    ranks: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
     default = _MISSING if fact.startswith(("package", "setting")) else None
-    for report in host_reports.reports:
+    hosts: dict[str, list[str]] = {}
+    for report in reports:
         value = report.compared.get(fact, default)
         if value is not None:
-            ranks[value].setdefault(report.host, []).append(report.rank)
-    values = Counter(host for hosts in ranks.values() for host in hosts)
-    return {
-        value: [
-            name
-            for host, host_ranks in hosts.items()
-            for name in (
-                [host] if values[host] == 1 else [f"rank {rank} of {host}" for rank in host_ranks]
-            )
-        ]
-        for value, hosts in ranks.items()
-    }
+            hosts.setdefault(value, []).append(report.host)
+    return hosts
 
 
 def _difference(fact: str, places: Mapping[str, list[str]]) -> CheckResult:
