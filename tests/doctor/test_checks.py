@@ -18,7 +18,7 @@ from checked_hosts import (
     with_environment,
     worst,
 )
-from counterpoint.core.rules import read_page
+from counterpoint.core.rules import DocumentedRule, read_page
 from counterpoint.doctor import hosts_differ
 from counterpoint.doctor.checks import CHECKS, run_checks
 from counterpoint.doctor.facts import (
@@ -394,7 +394,7 @@ def test_a_requirement_that_is_not_understood_is_not_judged(line: str) -> None:
 
 
 def test_every_check_is_documented_and_named_once() -> None:
-    rules = (*CHECKS, hosts_differ)
+    rules: tuple[DocumentedRule, ...] = (*CHECKS, hosts_differ)
     assert all(read_page(one).title for one in rules)
     assert [one.CODE for one in rules] == sorted({one.CODE for one in rules})
     assert len({one.NAME for one in rules}) == len(rules)
