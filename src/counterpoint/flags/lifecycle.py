@@ -182,10 +182,11 @@ def replacement_of(one: Occurrence, release: Release) -> tuple[tuple[str, str], 
     return tuple(known)
 
 
-def consequence_of_rejection(channel: Channel) -> str:
-    """Return what happens with a setting that its channel does not accept."""
-    option = channel is Channel.COMPILER_OPTIONS
-    return "compilation fails" if option else "XLA aborts"
+def consequence_of_rejection(channel: Channel, release: Release | None = None) -> str:
+    """Return what happens with a setting that its channel does not accept, in a release."""
+    if channel is Channel.COMPILER_OPTIONS:
+        return "compilation fails"
+    return f"jaxlib {release.asked} aborts" if release else "XLA aborts"
 
 
 def replacements(before: Release, after: Release) -> dict[str, tuple[str, ...]]:

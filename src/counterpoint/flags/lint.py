@@ -92,6 +92,10 @@ class LintContext:
         """One value per environment variable; jax.config's names in upper case."""
         return self.written.settings.variables
 
+    def inherits(self, channel: Channel) -> bool:
+        """Return whether flags that are not known here come before those of a channel."""
+        return any(part.endswith(f" {channel}") for part in self.written.inherited)
+
     def last(self, name: str) -> Occurrence | None:
         """Return the last occurrence of a flag, option or variable, or of its jax.config name."""
         config = name.lower() if name.startswith("JAX_") else name
@@ -131,6 +135,7 @@ class Remark:
     message: str  # one sentence without the place and the code
     advice: str  # one sentence: what to write instead
     fix: Fix | None = None
+    minor: str = ""  # why nobody would act on it: a summary counts it with others
 
 
 def remark(
@@ -244,6 +249,11 @@ def has_profile(case: LintContext) -> bool:
 def since(case: LintContext, version: str) -> bool:
     """Return whether the release is this one or newer."""
     return version_number(case.release.asked or None) >= version_number(version)
+
+
+def may_be_amd(case: LintContext) -> bool:
+    """Return whether RCCL, with defaults of its own, may be in the place of NCCL."""
+    return chip_family(case.chip) in (None, ChipFamily.AMD)
 
 
 def chip_is(case: LintContext, *families: ChipFamily) -> bool:

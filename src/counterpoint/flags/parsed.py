@@ -35,6 +35,27 @@ class Location:
         return self.where if self.line is None else f"{self.where}:{self.line}"
 
 
+@frozen
+class Pin:
+    """The release of jaxlib that a source, or a file beside it, names.
+
+    `releases` are two if it is an image of a day between them, which may have what either has.
+    """
+
+    text: str
+    place: Location
+    releases: tuple[str, ...]
+
+
+@frozen
+class Machine:
+    """The chip that a source names, as `hardware` names it; AMD is any of AMD's GPUs."""
+
+    chip: str
+    text: str
+    place: Location
+
+
 Branch = tuple[tuple[str, str], ...]
 """The position of a setting among alternatives: each choice on the way to it, and its branch."""
 PROGRAM: Final = "program"
@@ -157,6 +178,9 @@ class ParsedSource:
     """Parts of the source that may set something and were not read, so no guarantee is given."""
     inherited: tuple[str, ...] = field(default=())
     """Flags that whoever starts the program puts before these; they are not read here."""
+    pin: Pin | None = None
+    machine: Machine | None = None
+    """The release and the chip that the source itself names."""
     others: tuple[ParsedSource, ...] = field(default=())
     """The settings of other programs of the source, started before or beside the last one."""
     source: str = field(default="", repr=False, compare=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +12,8 @@ from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.core.rules import found_by
 from counterpoint.flags.catalogue.lookup import release
+from counterpoint.flags.check.minor import with_reasons
+from counterpoint.flags.check.own_release import OwnRelease, own_release
 from counterpoint.flags.jaxlib import JaxlibInterpreter
 from counterpoint.flags.lint import LintContext, Remark, Severity
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
@@ -36,8 +38,47 @@ def check(
 
 
 def judge(case: LintContext) -> tuple[Remark, ...]:
-    """Return all remarks on a case, in order."""
-    return in_order(remark for rule in RULES for remark in _remarks_of(rule, case))
+    """Return all remarks on a case, in order.
+
+    Alternatives are never combined: a remark has to hold for what some run of the program gets. It
+    has to hold for all settings, too, since what one branch lacks another may add.
+    """
+    remarks = _judged(case)
+    runs = [*_runs(case.written)]
+    if len(runs) > 1:
+        possible = {
+            _kind(remark): remark
+            for run in runs
+            for remark in _judged(replace(case, written=replace(case.written, given=run)))
+        }
+        remarks = [possible[_kind(one)] for one in remarks if _kind(one) in possible]
+    return in_order(remarks)
+
+
+def _judged(case: LintContext) -> list[Remark]:
+    return [remark for rule in RULES for remark in _remarks_of(rule, case)]
+
+
+def _kind(one: Remark) -> tuple[object, ...]:
+    return (one.code, *_key(one))
+
+
+def _runs(written: ParsedSource) -> Iterator[tuple[Occurrence, ...]]:
+    """Yield for each branch the settings of a run through it: of each choice, one alternative."""
+    arms: dict[str, set[str]] = {}
+    for one in written.given:
+        for choice, arm in one.branch:
+            arms.setdefault(choice, set()).add(arm)
+    if all(len(alternatives) == 1 for alternatives in arms.values()):
+        return
+    for branch in dict.fromkeys(one.branch for one in written.given):
+        taken = dict(branch)
+        for one in reversed(written.given):
+            for choice, arm in one.branch:
+                taken.setdefault(choice, arm)
+        yield tuple(
+            one for one in written.given if all(taken[choice] == arm for choice, arm in one.branch)
+        )
 
 
 def _remarks_of(rule: LintRule, case: LintContext) -> Iterable[Remark]:
@@ -233,7 +274,10 @@ class CheckRequest:
 
 @frozen(kw_only=True)
 class Examination:
-    """The result. `table` is the release whose tables were used, `asked` the requested one."""
+    """The result. `table` is the release whose tables were used, `asked` the requested one.
+
+    `own` says why that is not the installed one, which refuses what `upgrade` lists.
+    """
 
     written: ParsedSource
     remarks: tuple[Remark, ...]
@@ -241,10 +285,18 @@ class Examination:
     table: str
     chip: str | None
     confirmation: Confirmation | None  # None: not requested
+    own: OwnRelease | None = None
+    installed: str = ""
+    upgrade: tuple[Remark, ...] = ()
+
+    @property
+    def standing(self) -> tuple[Remark, ...]:
+        """The remarks that stand alone; a summary counts the others."""
+        return tuple(remark for remark in self.remarks if not remark.minor)
 
     def count(self, severity: Severity) -> int:
-        """Return the number of remarks of one severity."""
-        return sum(remark.severity is severity for remark in self.remarks)
+        """Return the number of remarks of one severity that stand alone."""
+        return sum(remark.severity is severity for remark in self.standing)
 
     @property
     def settings(self) -> int:
@@ -259,26 +311,66 @@ class Examination:
 
 
 def examine(written: ParsedSource, question: CheckRequest) -> Examination:
-    """Return all remarks on the settings of each program of a source, in order."""
-    case = _case(written, question)
+    """Return all remarks on the settings of each program of a source, in order.
+
+    They are those for the source's own release; flags that the installed one refuses are errors, or
+    what an upgrade needs if the source installs its own.
+    """
+    installed = release(question.jaxlib)
+    own = None if question.version else own_release(written, installed)
+    chip = question.chip or (written.machine.chip if written.machine else None)
+    case = LintContext(
+        written=written,
+        release=release(own.version) if own else installed,
+        chip=chip,
+        profiling=question.profiling,
+    )
+    remarks, confirmation = _examined(case, question)
+    upgrade: tuple[Remark, ...] = ()
+    if own is not None:
+        other = replace(case, release=installed)
+        asking = replace(question, ask=None) if own.pinned else question
+        found, answer = _examined(other, asking)
+        kept = {_key(remark) for remark in remarks if is_refusal(remark)}
+        refused = [one for one in found if is_refusal(one) and _key(one) not in kept]
+        if own.pinned:
+            upgrade = in_order(refused)
+        else:
+            remarks, confirmation = in_order([*remarks, *refused]), answer
+    return Examination(
+        written=written,
+        remarks=with_reasons(remarks, written, question.select),
+        asked=case.release.asked,
+        table=case.release.version,
+        chip=chip,
+        confirmation=confirmation,
+        own=own,
+        installed=installed.asked,
+        upgrade=upgrade,
+    )
+
+
+def _examined(
+    case: LintContext, question: CheckRequest
+) -> tuple[tuple[Remark, ...], Confirmation | None]:
+    """Return the remarks on all programs for one release, and what its compiler says of them."""
     remarks: dict[tuple[object, ...], Remark] = {}
     confirmations: list[Confirmation] = []
-    for program in written.programs:
+    for program in case.written.programs:
         program_case = replace(case, written=program)
         found = judge(program_case)
         if question.ask is not None:
             confirmations.append(confirm(program_case, found, question.interpreter, question.ask))
             found = confirmations[-1].remarks
-        remarks |= {
-            (remark.code, remark.place, remark.channel, remark.text): remark for remark in found
-        }
-    return Examination(
-        written=written,
-        remarks=in_order(remark for remark in remarks.values() if question.wants(remark.code)),
-        asked=case.release.asked,
-        table=case.release.version,
-        chip=case.chip,
-        confirmation=merge_confirmations(confirmations),
+        remarks |= {_kind(remark): remark for remark in found}
+    wanted = in_order(remark for remark in remarks.values() if question.wants(remark.code))
+    return wanted, merge_confirmations(confirmations)
+
+
+def is_refusal(one: Remark) -> bool:
+    """Return whether the compiler does not accept a name or a value."""
+    return one.severity is Severity.ERROR and (
+        one.code in _REFUSALS or one.code == compiler_disagrees.CODE
     )
 
 

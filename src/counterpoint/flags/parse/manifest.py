@@ -72,6 +72,8 @@ _FLAG_KEYS: Final = re.compile(r"(?:\w+[_-])?xla[_-]?flags", re.IGNORECASE)
 _ITEM: Final = re.compile(r"([A-Z][A-Z0-9_]*)=")
 _ASSIGNED: Final = re.compile(r"[ \t]*(?:#.*|[A-Za-z_]\w*=(?!=)[^\"'`\\$\s;&|]*[ \t;]*)?")
 """A line that sets a variable, for a shell as for anything else."""
+_ENTRY: Final = re.compile(r"[ \t]*[A-Za-z_]\w*=[^;\"'`]*;[ \t]*")
+"""An entry of a list of variables, one on a line, in which blanks need no quotes."""
 
 
 def scan_yaml(text: str, scan: Scan) -> str:
@@ -200,7 +202,9 @@ class _Manifest:
         self.scan.budget.spend_on(len(text) // 16, line)
         if not (started or is_script(text)) or _FLAGS.match(text):
             return
-        if node.style != "|" or not all(map(_ASSIGNED.fullmatch, text.splitlines())):
+        rows = text.splitlines()
+        listed = all(map(_ASSIGNED.fullmatch, rows)) or all(map(_ENTRY.fullmatch, rows))
+        if node.style != "|" or not listed:
             with self.scan.another_shell(dict(self.scan.values)):
                 self._shell(known(text.replace(HOLE, "$TEMPLATE"), line + block))
         elif any(map(_ITEM.match, text.split())):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -82,6 +82,20 @@ _APPENDING: Final = 'os.environ["{name}"] += " {start} ..."'
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+def _equalities(test: ast.expr) -> Iterator[tuple[str, str]]:
+    """Yield choices between the values of a variable: two `if platform == ...` exclude each other.
+
+    Another value that it is given in between only makes them look like alternatives.
+    """
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        for part in test.values:
+            yield from _equalities(part)
+    elif isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq) and len(test.ops) == 1:
+        left, right = test.left, test.comparators[0]
+        if dotted(left) and isinstance(right, ast.Constant):
+            yield f"{dotted(left)} ==", repr(right.value)
+
+
 class _Walker(ast.NodeVisitor):
     """Visits statement by statement, in the order of the source."""
 
@@ -128,7 +142,10 @@ class _Walker(ast.NodeVisitor):
         self.visit(node.test)
         main = isinstance(node.test, ast.Compare) and dotted(node.test.left) == "__name__"
         choice = "" if main else f"if {node.lineno}"
+        outer = self.scan.branch
+        self.scan.branch = (*outer, *(() if main else _equalities(node.test)))
         self._body(node.body, choice, "then")
+        self.scan.branch = outer
         self._body(node.orelse, choice, "else")
 
     def visit_For(self, node: ast.For | ast.AsyncFor | ast.While) -> None:
@@ -192,7 +209,8 @@ class _Walker(ast.NodeVisitor):
             if isinstance(value, Items):
                 self._extend(target, value.items)
             elif isinstance(before, TracedText) and isinstance(value, TracedText):
-                together = self.evaluator.budget.spend(before + value, node.lineno)
+                together = before + value.within(self.scan.branch)
+                self.evaluator.budget.spend(together, node.lineno)
                 self.evaluator.names[target.id] = together
             else:
                 self.evaluator.names.pop(target.id, None)
@@ -250,6 +268,8 @@ class _Walker(ast.NodeVisitor):
         """Extend a list, as in `flags += [...]`, even if its content is not known."""
         before = self.evaluator.value(target) if isinstance(target, ast.Name) else Entries()
         if isinstance(target, ast.Name) and not isinstance(before, Entries):
+            here = self.scan.branch
+            more = [it.within(here) if isinstance(it, TracedText) else it for it in more]
             items = [*before.items, *more] if isinstance(before, Items) else [before, *more]
             self.evaluator.budget.spend_on(len(items), target.lineno)
             self.evaluator.names[target.id] = Items(items)

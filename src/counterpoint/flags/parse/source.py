@@ -79,7 +79,8 @@ def read_source(
             data = sys.stdin.buffer.read(LARGEST_SOURCE + 1)
             if len(data) > LARGEST_SOURCE:
                 raise InputError(f"stdin: more than {LARGEST_SOURCE >> 20} MiB")
-            return read_text(_decoded(data, "stdin"), "stdin", form=form, reach=reach)
+            text = _decoded(data, "stdin")
+            return _with_destination(read_text(text, "stdin", form=form, reach=reach), text)
         if match := _PROCESS.fullmatch(source):
             return read_process(int(match[1]))
         if _MEANT.match(source) and not _is_file(Path(source)):
@@ -92,7 +93,19 @@ def read_source(
             return write_recipe(recipe, version, chip)
     path = Path(source)
     text = _decoded(_content(path), str(path))
-    return read_text(text, str(path), form=form, reach=beside(path).with_allowed(allowed))
+    reach = beside(path).with_allowed(allowed)
+    return _with_destination(read_text(text, str(path), form=form, reach=reach), text, path)
+
+
+def _with_destination(written: ParsedSource, text: str, path: Path | None = None) -> ParsedSource:
+    """Add the release and the chip that a launch file names; flags alone say nothing of them."""
+    if written.form in ("flags", "toml"):
+        return written
+    from counterpoint.flags.parse.destination import machine_of, pin_beside, pin_of
+
+    page = written.form == "markdown"
+    pin = pin_of(text, written.where, page=page) or (pin_beside(path) if path else None)
+    return replace(written, pin=pin, machine=machine_of(text, written.where, page=page))
 
 
 def named_recipe(source: str) -> Recipe | None:

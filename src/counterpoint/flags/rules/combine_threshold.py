@@ -15,7 +15,7 @@ pipelined, or synchronous anyway, as far as memory allows, and applies 30 MiB on
 ## How it is detected
 
 The rule reports a value above the memory of the chip, one below the default, and one combined with
-pipelining of the same collective. The sizes of the collectives in the program are not considered
+pipelining of the same collective, unless it is too large to be a limit. The sizes of the collectives in the program are not considered
 here; `counterpoint flags thresholds` considers them and lists the values at which anything changes.
 Collectives of different iterations of a `lax.scan` never merge, whatever the threshold.
 
@@ -64,6 +64,8 @@ SINCE: Final = "0.1"
 
 DEFAULT: Final = 30 * 1024 * 1024 + 7
 _GIB: Final = 1 << 30
+_ENDLESS: Final = 4 * _GIB
+"""More than a step has of collectives that can merge, so that only memory is a limit."""
 _MEMORY: Final = {
     ChipFamily.AMPERE: 80,
     ChipFamily.ADA: 48,
@@ -95,7 +97,7 @@ def _judged(case: LintContext, kind: str, value: int) -> tuple[Severity, str, st
     if value < DEFAULT:
         text = f"merges less than the default (30 MiB): at most {_size(value)} at a time"
         return (Severity.WARNING if value < 1 << 20 else Severity.NOTE), text, look
-    if pipelining(case, kind) and since(case, "0.6"):
+    if value < _ENDLESS and pipelining(case, kind) and since(case, "0.6"):
         text = "XLA merges pipelined collectives up to this size only, not as far as memory allows"
         return Severity.NOTE, text, f"compare with a run without it, or {look}"
     return None

@@ -55,7 +55,7 @@ def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.xla:
         lifecycle = case.lifecycle(setting)
         if lifecycle.kind is LifecycleStatus.FOREIGN and lifecycle.home is Channel.COMPILER_OPTIONS:
-            message = f"a compiler option, not a flag; {consequence_of_rejection(setting.channel)}"
+            message = f"a compiler option, not a flag; {consequence_of_rejection(setting.channel, case.release)}"
             jax = f"JAX_{setting.name.upper()}"
             advice = "set it in compiler_options"
             if jax in case.release.jax:

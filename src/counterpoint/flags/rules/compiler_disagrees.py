@@ -59,7 +59,7 @@ def check(case: LintContext) -> Iterator[Remark]:
         if setting in case.refused:
             reason = case.refused[setting]
             message = (
-                f"the compiler rejects it ({reason}); {consequence_of_rejection(setting.channel)}"
+                f"the compiler rejects it ({reason}); {consequence_of_rejection(setting.channel, case.release)}"
             )
             yield remark(CODE, Severity.ERROR, setting, message, "remove it", Fix())
         elif setting in case.taken:

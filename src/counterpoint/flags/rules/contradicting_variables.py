@@ -74,7 +74,8 @@ def _memory(case: LintContext) -> Iterator[Remark]:
             continue
         if platform:
             text = f"it has no effect: {_ALLOCATOR}=platform has no pool"
-            yield _remark(case, name, Severity.WARNING, text, "remove one of the two")
+            grave = Severity.NOTE if name == _PREALLOCATE else Severity.WARNING
+            yield _remark(case, name, grave, text, "remove one of the two")
         elif grows:
             text = f"with {_PREALLOCATE}=false it is only an upper limit"
             yield _remark(case, name, Severity.NOTE, text, "remove it, unless a limit is intended")

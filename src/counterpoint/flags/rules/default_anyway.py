@@ -13,8 +13,9 @@ unknown flag.
 ## How it is detected
 
 The value is compared with the release's own default, read out of its binary. Flags given twice are
-skipped, since the later one may revert the earlier one; so is the scheduler's flag, for which an
-explicit default has a meaning of its own (FLAG302).
+skipped, since the later one may revert the earlier one; so are flags that follow inherited ones
+(`"$XLA_FLAGS --..."`), which they may revert, and the scheduler's flag, for which an explicit
+default has a meaning of its own (FLAG302).
 
 ## Example
 
@@ -55,6 +56,8 @@ def check(case: LintContext) -> Iterator[Remark]:
     given = [*case.xla, *case.written.through(Channel.COMPILER_OPTIONS)]
     times = Counter(setting.name for setting in given)
     for setting in given:
+        if case.inherits(setting.channel):
+            continue
         flag = case.known(setting)  # not of one that is refused: that has its own remark
         if flag is None or flag.no_op or times[setting.name] > 1 or setting.name == LHS:
             continue

@@ -12,7 +12,10 @@ which many recipes have, means "use NCCL's default".
 ## How it is detected
 
 JAX's defaults are known for each release; those of NCCL, CUDA and XLA's client are in the
-catalogue, from their sources. Variables given twice are skipped.
+catalogue, from their sources. Variables given twice are skipped. RCCL, which reads NCCL's variables
+on AMD's GPUs, has defaults of its own: there it looks at no variable of NCCL, and at
+`NCCL_PXN_DISABLE` and `NCCL_P2P_NET_CHUNKSIZE`, which RCCL sets by the number of ranks, only if the
+chip is known to be another.
 
 ## Example
 
@@ -26,12 +29,13 @@ Remove it.
 
 ## Fix safety
 
-Safe, unless the machine's own environment or /etc/nccl.conf sets the variable: then this line
+Reported only: the machine's own environment or /etc/nccl.conf may set the variable, and this line
 overrides it.
 
 ## References
 
 - https://github.com/NVIDIA/nccl/blob/master/src/init.cc
+- https://github.com/ROCm/rccl/blob/develop/src/rccl_wrap.cc
 - https://docs.jax.dev/en/latest/config_options.html
 """
 
@@ -47,17 +51,22 @@ from counterpoint.flags.lint import (
     LintContext,
     Remark,
     Severity,
+    chip_is,
     is_no,
     is_yes,
+    may_be_amd,
     quoted_for_jax,
     remark,
 )
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
+from counterpoint.flags.versions import ChipFamily
 
 CODE: Final = "FLAG504"
 NAME: Final = "default-variable"
 SINCE: Final = "0.1"
+
+_OF_RCCL: Final = ("NCCL_PXN_DISABLE", "NCCL_P2P_NET_CHUNKSIZE")
 
 
 def check(case: LintContext) -> Iterator[Remark]:
@@ -68,7 +77,7 @@ def check(case: LintContext) -> Iterator[Remark]:
     for setting in given:
         if times[setting.name.upper()] == 1 and setting.meant and _is_default(case, setting):
             text = f"`{setting.meant}` is the default"
-            yield remark(CODE, Severity.NOTE, setting, text, "remove it", Fix())
+            yield remark(CODE, Severity.NOTE, setting, text, "remove it", Fix(safe=False))
 
 
 def _is_default(case: LintContext, one: Occurrence) -> bool:
@@ -80,5 +89,9 @@ def _is_default(case: LintContext, one: Occurrence) -> bool:
         if default in ("true", "false"):
             return is_yes(one.meant) if default == "true" else is_no(one.meant)
         return default == one.meant
+    if one.name.startswith("NCCL_") and (
+        chip_is(case, ChipFamily.AMD) or (one.name in _OF_RCCL and may_be_amd(case))
+    ):
+        return False
     known = variables().get(one.name)
     return known is not None and known.type != "none" and known.is_default(one.meant)

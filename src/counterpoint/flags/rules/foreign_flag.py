@@ -72,7 +72,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             lifecycle.kind is LifecycleStatus.FOREIGN
             and lifecycle.home is not Channel.COMPILER_OPTIONS
         ):
-            yield _stranger(setting, lifecycle)
+            yield _stranger(case, setting, lifecycle)
         elif lifecycle.kind is LifecycleStatus.KNOWN and case.chip is not None:
             yield from _idle(setting, case.chip)
     for setting in case.written.through(Channel.LIBTPU_INIT_ARGS):
@@ -81,8 +81,8 @@ def check(case: LintContext) -> Iterator[Remark]:
             yield remark(CODE, Severity.ERROR, setting, message, "set it in XLA_FLAGS")
 
 
-def _stranger(one: Occurrence, lifecycle: FlagLifecycle) -> Remark:
-    message = f"{lifecycle.reader} reads this, not XLA; {consequence_of_rejection(one.channel)}"
+def _stranger(case: LintContext, one: Occurrence, lifecycle: FlagLifecycle) -> Remark:
+    message = f"{lifecycle.reader} reads this, not XLA; {consequence_of_rejection(one.channel, case.release)}"
     advice = _HOMES.get(lifecycle.home, "remove it") if lifecycle.home else "remove it"
     return remark(CODE, Severity.ERROR, one, message, advice, Fix())
 

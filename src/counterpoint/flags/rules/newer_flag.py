@@ -64,7 +64,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             heirs = replacement_of(setting, case.release)
             message = (
                 f"too new: {lifecycle.when}, this is {case.release.asked};"
-                f" {consequence_of_rejection(setting.channel)}"
+                f" {consequence_of_rejection(setting.channel, case.release)}"
             )
             advice = (
                 advice_of(heirs, setting.channel) if heirs else "remove it, or install that jaxlib"

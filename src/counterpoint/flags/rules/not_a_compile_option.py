@@ -59,7 +59,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             continue
         message = (
             f"XLA_FLAGS accepts it, compiler_options do not;"
-            f" {consequence_of_rejection(setting.channel)}"
+            f" {consequence_of_rejection(setting.channel, case.release)}"
         )
         heirs = replacement_of(setting, case.release)
         advice = advice_of(heirs, setting.channel) if heirs else "set it in XLA_FLAGS"

@@ -59,7 +59,7 @@ def check(case: LintContext) -> Iterator[Remark]:
         fatal = refusal(flag, setting.value, setting.channel) is not None
         message = f"{found.what} in {setting.value!r}"
         message += (
-            f"; {consequence_of_rejection(setting.channel)}"
+            f"; {consequence_of_rejection(setting.channel, case.release)}"
             if fatal
             else "; XLA accepts it as it is"
         )

@@ -70,7 +70,7 @@ def check(case: LintContext) -> Iterator[Remark]:
         nobody = f"unknown to all releases of jaxlib since {releases()[0]}"
         gone = f"removed: {lifecycle.when}" if lifecycle.when else nobody
         parts = [
-            f"{gone}; {consequence_of_rejection(setting.channel)}",
+            f"{gone}; {consequence_of_rejection(setting.channel, case.release)}",
             lifecycle.what.rstrip(".").removesuffix(": remove it"),
         ]
         if heirs:

@@ -57,7 +57,7 @@ def check(case: LintContext) -> Iterator[Remark]:
         lifecycle = case.lifecycle(setting)
         if lifecycle.kind is LifecycleStatus.RENAMED:
             heirs = replacement_of(setting, case.release)
-            message = f"renamed: {lifecycle.when}; {consequence_of_rejection(setting.channel)}"
+            message = f"renamed: {lifecycle.when}; {consequence_of_rejection(setting.channel, case.release)}"
             advice = (
                 advice_of(heirs, setting.channel) if heirs else lifecycle.what.lower().rstrip(".")
             )

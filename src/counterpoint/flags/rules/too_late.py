@@ -13,7 +13,7 @@ when they start. A later assignment has no effect, and nothing reports that.
 ## How it is detected
 
 The rule looks at the order of the lines: an assignment after the first use of JAX, or after the
-command.
+command. One of JAX's options is not reported if the program also sets it with `jax.config`.
 
 ## Example
 
@@ -51,6 +51,7 @@ from typing import Final
 
 from counterpoint.flags.lint import LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import IssueKind
+from counterpoint.flags.settings import Channel
 
 CODE: Final = "FLAG211"
 NAME: Final = "too-late"
@@ -59,6 +60,12 @@ SINCE: Final = "0.1"
 
 def check(case: LintContext) -> Iterator[Remark]:
     for issue in case.written.issues:
-        if issue.kind is IssueKind.TOO_LATE:
+        if issue.kind is IssueKind.TOO_LATE and not _set_again(case, issue.text):
             advice = f"write {issue.suggestion}" if issue.suggestion else "set it before JAX starts"
             yield remark(CODE, Severity.WARNING, issue, issue.why, advice)
+
+
+def _set_again(case: LintContext, text: str) -> bool:
+    """Return whether the program sets one of JAX's options with `jax.config`, too."""
+    name = text.partition("=")[0].lower()
+    return any(one.name == name for one in case.written.through(Channel.JAX_CONFIG))

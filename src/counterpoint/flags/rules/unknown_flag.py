@@ -63,7 +63,7 @@ def check(case: LintContext) -> Iterator[Remark]:
     near: dict[str, tuple[str, ...]] = {}
     for setting in case.compiler:
         if case.lifecycle(setting).kind is LifecycleStatus.NEVER:
-            message = f"{_nobody()} has this flag; {consequence_of_rejection(setting.channel)}"
+            message = f"{_nobody()} has this flag; {consequence_of_rejection(setting.channel, case.release)}"
             if setting.name not in near and len(near) == _LOOKED_UP:
                 advice = "remove it, or look up the intended name: counterpoint flags show"
                 yield remark(CODE, Severity.ERROR, setting, message, advice)

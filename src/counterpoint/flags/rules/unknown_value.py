@@ -66,7 +66,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             continue
         message = (
             f"{setting.value!r} is not one of its values;"
-            f" {consequence_of_rejection(setting.channel)}"
+            f" {consequence_of_rejection(setting.channel, case.release)}"
         )
         if refused.meant is None:
             yield remark(CODE, Severity.ERROR, setting, message, f"use {refused.takes}")

@@ -67,6 +67,8 @@ def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark for each variable."""
     refused = dict(case.written.refused)
     for setting, why in refused.items():
+        if setting.channel is Channel.LIBTPU_INIT_ARGS:
+            continue  # what libtpu makes of such a name is not known
         if (
             setting.channel not in _OF_FLAGS
             or case.lifecycle(setting).kind is not LifecycleStatus.NEVER

@@ -61,11 +61,11 @@ def check(case: LintContext) -> Iterator[Remark]:
         if refused is None:
             continue
         if setting.value is None:
-            message = f"it needs {refused.takes}; {consequence_of_rejection(setting.channel)}"
+            message = f"it needs {refused.takes}; {consequence_of_rejection(setting.channel, case.release)}"
         else:
             message = (
                 f"it accepts {refused.takes}, not {setting.value!r};"
-                f" {consequence_of_rejection(setting.channel)}"
+                f" {consequence_of_rejection(setting.channel, case.release)}"
             )
         if refused.meant is None:
             yield remark(CODE, Severity.ERROR, setting, message, f"use {refused.takes}")

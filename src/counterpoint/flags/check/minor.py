@@ -1,0 +1,89 @@
+"""Minor remarks: right, but nobody would act on them; a summary counts them instead.
+
+A launch file of forty settings gets a line for each that does something else than it seems to. That
+ten others repeat a default, or are known only when the job runs, is worth one line in all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Final
+
+from counterpoint.flags.lint import Remark, Severity
+from counterpoint.flags.parsed import Location, ParsedSource
+
+DEFAULTS: Final = "repeat a default"
+_LATER: Final = "are known only when the program runs"
+_OLD_NAMES: Final = "have an old name that still works"
+_FILES: Final = "name a file that was not looked for"
+_INTENDED: Final = "change nothing here, and do no harm"
+_OF_TESTS: Final = "are for tests"
+_OF_CI: Final = "are for continuous integration"
+_OF_PAGES: Final = "are for debugging, on a page"
+
+_ALWAYS: Final = {
+    "FLAG208": _LATER,
+    "FLAG301": DEFAULTS,
+    "FLAG504": DEFAULTS,
+    "FLAG502": _OLD_NAMES,
+}
+_AS_NOTES: Final = {"FLAG209": _FILES, "FLAG302": _INTENDED, "FLAG506": _INTENDED}
+_DEBUGGING: Final = "FLAG409"
+
+_TEST_FILE: Final = re.compile(r"(?:test_.*|.*_test|conftest)\.py")
+_CI_DIRECTORIES: Final = frozenset({".github", ".circleci", ".buildkite", ".gitlab", ".ci"})
+_CI_FILES: Final = frozenset({".gitlab-ci.yml", "azure-pipelines.yml", "Jenkinsfile"})
+
+
+def with_reasons(
+    remarks: Iterable[Remark], written: ParsedSource, selected: tuple[str, ...] = ()
+) -> tuple[Remark, ...]:
+    """Return the remarks, with the reason of each minor one; one that is asked for is not minor."""
+    literals = _literals_of_tests(written)
+    return tuple(
+        remark
+        if selected and remark.code in selected
+        else replace(remark, minor=_reason(remark, written, literals))
+        for remark in remarks
+    )
+
+
+def _reason(one: Remark, written: ParsedSource, literals: frozenset[Location]) -> str:
+    """Return why a remark is minor; empty if somebody would act on it."""
+    if one.place in literals:
+        return _OF_TESTS
+    if one.severity is Severity.ERROR:
+        return ""
+    if always := _ALWAYS.get(one.code):
+        return always
+    if one.severity is Severity.NOTE and (as_note := _AS_NOTES.get(one.code)):
+        return as_note
+    if _is_test(written.where):
+        return _OF_TESTS
+    if _is_ci(written.where):
+        return _OF_CI
+    if one.code == _DEBUGGING and written.form in ("markdown", "notebook"):
+        return _OF_PAGES
+    return ""
+
+
+def _literals_of_tests(written: ParsedSource) -> frozenset[Location]:
+    """Return the places of what the functions of a unit test set: values to test a program with."""
+    if written.form != "python" or not _is_test(written.where):
+        return frozenset()
+    given = (one for program in written.programs for one in program.given)
+    return frozenset(one.place for one in given if "function" in dict(one.branch))
+
+
+def _is_test(where: str) -> bool:
+    path = PurePath(where)
+    in_tests = path.suffix == ".py" and path.parent.name in ("test", "tests")
+    return in_tests or bool(_TEST_FILE.fullmatch(path.name))
+
+
+def _is_ci(where: str) -> bool:
+    path = PurePath(where)
+    return path.name in _CI_FILES or not _CI_DIRECTORIES.isdisjoint(path.parts)

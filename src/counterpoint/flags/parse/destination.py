@@ -1,0 +1,165 @@
+"""Destination: what a source says about where its job runs, its jaxlib and its chip.
+
+A launch file is checked for the release that it installs, whatever is installed here: pins of pip,
+tags of images, and else the lock beside the file. Names of machines say the chip. What contradicts
+itself says nothing: a page that shows five machines, a script that installs what it is told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from counterpoint.core.frozen import frozen
+from counterpoint.flags.named_files import LARGEST_SOURCE, read_regular
+from counterpoint.flags.parsed import Location, Machine, Pin
+from counterpoint.flags.release_number import version_number
+
+_DATA: Final = Path(__file__).parents[1] / "catalogue"
+_NUMBER: Final = r"v?(\d+\.\d+(?:\.\d+)*)"
+_PINS: Final = (
+    # What pip, uv or conda install; jaxlib decides, since jax may be newer than its jaxlib.
+    re.compile(rf"(?<![\w.-])jaxlib(?:\[[\w ,-]*\])?[\"']?\s*={{2,3}}\s*{_NUMBER}"),
+    re.compile(rf"jaxlib-{_NUMBER}(?:\+\w+)?-cp"),
+    re.compile(rf"(?<![\w.-])jax(?:\[[\w ,-]*\])?[\"']?\s*={{2,3}}\s*{_NUMBER}"),
+    re.compile(rf"\bJAX_VERSION[\"']?\s*[:=]\s*[\"']?{_NUMBER}"),
+    # An image that names it: us-docker.pkg.dev/.../tpu:jax0.9.0-rev1, rocm/jax:rocm6.0-jax0.4.31.
+    re.compile(rf"\w[\w./-]*[/:][\w.:/-]*?\bjax[-_]?{_NUMBER}"),
+)
+_CONDA: Final = re.compile(rf"^\s*-\s+jax(?:lib)?={_NUMBER}", re.MULTILINE)
+_LOCKED: Final = re.compile(rf"^name = \"jaxlib\"\s*\nversion = \"{_NUMBER}", re.MULTILINE)
+_NIGHTLY: Final = re.compile(
+    r"\w[\w./-]*(?:jax|maxtext|toolbox)[\w./-]*:(?:[\w.-]*?(20\d\d-\d\d-\d\d)|(\d\d\.\d\d)-)?[\w.-]*"
+)
+"""An image of one day (ghcr.io/nvidia/jax:maxtext-2024-10-17), month (nvcr.io/nvidia/jax:24.10-py3),
+or of none."""
+_CONCERNS: Final = re.compile(r"jax|maxtext|toolbox", re.IGNORECASE)
+_COMMENT: Final = re.compile(r"^[ \t]*(?:#|//).*|[ \t]#[ \t].*", re.MULTILINE)
+_INSTALLS: Final = re.compile(r"install|image|docker|FROM|container", re.IGNORECASE)
+_BESIDE: Final = (
+    *("uv.lock", "poetry.lock", "pdm.lock", "requirements.txt", "constraints.txt"),
+    *("pyproject.toml", "environment.yml", "environment.yaml", "Dockerfile"),
+)
+_HIGHEST: Final = 6  # directories above the source
+_ANY_AMD: Final = "AMD"
+
+
+def pin_of(text: str, where: str, *, page: bool = False) -> Pin | None:
+    """Return the release that a text names; None if it names none, or several.
+
+    `page`: only lines that install something count, since prose names all kinds of releases.
+    """
+    lines = [*_lines(text, page=page)]
+    for pattern in _PINS:
+        if found := [(match, at) for at, line in lines for match in pattern.finditer(line)]:
+            return _agreed(found, where)
+    if found := [(match, 0) for match in (*_LOCKED.finditer(text), *_CONDA.finditer(text))]:
+        return _agreed(found, where)
+    return _nightly(lines, where)
+
+
+def pin_beside(source: Path) -> Pin | None:
+    """Return the release that a lock or a list of requirements beside a source names.
+
+    They are looked for in its directory and in those above it, up to that of its repository.
+    """
+    directory = source.resolve().parent
+    above = [directory, *directory.parents][:_HIGHEST]
+    root = next((at for at, path in enumerate(above) if (path / ".git").exists()), 0)
+    for path in (path / name for path in above[: root + 1] for name in _BESIDE):
+        try:
+            text = read_regular(path, LARGEST_SOURCE).decode()
+        except (OSError, ValueError):
+            continue
+        if found := pin_of(text, str(path)):
+            return found
+    return None
+
+
+def machine_of(text: str, where: str, *, page: bool = False) -> Machine | None:
+    """Return the chip that a text names; None if it names none, or several.
+
+    `page`: a `#` begins a heading, which names the chip of a section, and no comment.
+    """
+    bare = text if page else _COMMENT.sub("", text)
+    lowered = bare.lower()  # a pattern that begins with fixed letters is found ten times faster
+    if len(lowered) != len(bare):
+        return None  # letters of which one becomes two
+    found: dict[str, Machine] = {}
+    for pattern, chip in _machines():
+        if chip not in found and (match := _word(pattern, lowered)):
+            line = bare.count("\n", 0, match.start()) + 1
+            shown = _shown(bare[match.start() : match.end()])
+            found[chip] = Machine(chip, shown, Location(where, line))
+    named = [machine for chip, machine in found.items() if chip != _ANY_AMD]
+    if len(named) == 1:
+        return named[0]
+    return None if named else found.get(_ANY_AMD)
+
+
+def _word(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Return the first match that does not begin within a word."""
+    for match in pattern.finditer(text):
+        before = text[match.start() - 1 : match.start()]
+        if not (before.isalnum() or before in ("-", "_")):
+            return match
+    return None
+
+
+def _lines(text: str, *, page: bool) -> Iterator[tuple[int, str]]:
+    """Yield the lines that may name a release, without comments, each with its number."""
+    for at, line in enumerate(text.split("\n"), 1):
+        if _CONCERNS.search(line) and not (page and not _INSTALLS.search(line)):
+            yield at, _COMMENT.sub("", line)
+
+
+def _agreed(found: Iterable[tuple[re.Match[str], int]], where: str) -> Pin | None:
+    pins = {
+        version_number(match[1]): Pin(_shown(match[0]), Location(where, at or None), (match[1],))
+        for match, at in reversed([*found])
+    }
+    return next(iter(pins.values())) if len(pins) == 1 else None
+
+
+def _shown(text: str) -> str:
+    return " ".join(text.split()).replace('"', "").replace("'", "").removesuffix("-cp")
+
+
+def _nightly(lines: list[tuple[int, str]], where: str) -> Pin | None:
+    """Return the releases around the day of an image, which may have what either has."""
+    found = {
+        match[1] or (match[2] and f"20{match[2].replace('.', '-')}-01"): (match[0], at)
+        for at, line in reversed(lines)
+        for match in _NIGHTLY.finditer(line)
+    }
+    if len(found) != 1:
+        return None
+    ((day, (text, at)),) = found.items()
+    dates = _dates()
+    before = [version for version, date in dates if day and date <= day]
+    after = [version for version, date in dates if day and date > day]
+    if not before or not after:
+        return None
+    return Pin(text, Location(where, at), (before[-1], after[0]))
+
+
+@cache
+def _dates() -> tuple[tuple[str, str], ...]:
+    rows = _rows("release_dates.tsv")
+    return tuple((version, date) for version, date in rows)
+
+
+@cache
+def _machines() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple(
+        (re.compile(rf"{pattern}(?!\w)"), chip) for pattern, chip in _rows("machines.tsv")
+    )
+
+
+def _rows(name: str) -> Iterator[list[str]]:
+    for line in (_DATA / name).read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            yield line.split("\t")
