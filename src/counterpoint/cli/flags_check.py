@@ -33,6 +33,7 @@ def check(  # noqa: PLR0913 - the options of the command
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Switch = False,
     json: Switch = False,
+    all: Switch = False,
     select: Several = (),
     ignore: Several = (),
     allow: Several = (),
@@ -44,16 +45,17 @@ def check(  # noqa: PLR0913 - the options of the command
         source: A script, flag file, manifest, `-`, recipe, `pid:N`, Run, or flags in quotes.
         command: A command after `--`: the settings that it would inherit are checked.
         env: Check the environment of this shell.
-        jaxlib: The release to check for; by default that of the interpreter.
+        jaxlib: The release to check for; by default what the source installs, else the installed.
         python: The interpreter that runs the program; by default the first one with a jaxlib.
         target: The Target: 8xH100.
-        chip: The chip, if the Target is not given: H100, MI300X, TPU v5p.
+        chip: The chip, if neither the Target nor the source names it: H100, MI300X, TPU v5p.
         profiling: The settings are for a run whose profile becomes a PGLE profile.
         no_probe: Don't query the compiler.
         fix: Print the settings with all safe fixes applied, in their original form.
         out: Write them to this file. The source is never changed.
         force: Overwrite an existing file.
         json: Print everything as JSON.
+        all: List minor remarks, too: defaults repeated, values known only at run time, tests.
         select: Only these codes or code prefixes: FLAG1,FLAG203.
         ignore: Codes or code prefixes to ignore.
         allow: A directory whose files the source may name; by default only its own directory.

@@ -54,6 +54,7 @@ def run(  # noqa: PLR0913 - the options of the command
     out: Path | None = None,
     force: bool = False,
     json: bool = False,
+    all: bool = False,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     allow: Sequence[str] = (),
@@ -74,7 +75,7 @@ def run(  # noqa: PLR0913 - the options of the command
     found = read_source(source, command, env=env, form=form, wanted=wanted, allowed=allowed)
     _check_read(found.written)
     question = CheckRequest(
-        version=jaxlib or found.jaxlib,
+        version=jaxlib or found.jaxlib or (interpreter.jaxlib if python and interpreter else None),
         interpreter=interpreter,
         chip=wanted.chip or found.chip,
         profiling=profiling,
@@ -93,10 +94,11 @@ def run(  # noqa: PLR0913 - the options of the command
     if not (found.written.given or found.written.issues or examination.remarks):
         _say(*nothing_lines(examination))
         return 0
-    write_result("".join(f"{line}\n" for line in check_lines(examination)))
+    write_result("".join(f"{line}\n" for line in check_lines(examination, every=all)))
     options = {"--form": form, "--jaxlib": jaxlib, "--python": python}
     options |= {"--target": target, "--chip": chip}
-    _say(*summary_lines(examination, _next(examination, found.written.form, source, options)))
+    following = _next(examination, found.written.form, source, options)
+    _say(*summary_lines(examination, following, every=all))
     return int(examination.failed)
 
 
@@ -123,7 +125,7 @@ def _fix(found: SettingsSource, question: CheckRequest, out: Path | None, *, as_
         undone = tuple(one for one in rewritten.undone if one.severity is not Severity.NOTE)
         fixed = replace(fixed, made=rewritten.made, omitted=())
     else:
-        text = corrected(fixed.written, release(question.jaxlib))
+        text = corrected(fixed.written, release(examination.asked))
     if out is not None:
         from counterpoint.cli.output import write_output
 
@@ -192,14 +194,14 @@ def _next(found: Examination, form: str, source: str | None, options: Mapping[st
     """Return the next useful command, for the same release and chip."""
     fixable = any(
         remark.fix and remark.fix.safe and remark.channel is not Channel.JAX_CONFIG
-        for remark in found.remarks
+        for remark in found.standing
     )
     if fixable and form != "toml" and source is not None and source != "-":
         given = [(name, str(value)) for name, value in options.items() if value is not None]
         same = [word for pair in given for word in pair]
         return shlex.join(["counterpoint", "flags", "check", source, *same, "--fix"])
-    if found.remarks:
-        return f"counterpoint explain-code {found.remarks[0].code}"
+    if found.standing:
+        return f"counterpoint explain-code {found.standing[0].code}"
     return ""
 
 

@@ -82,6 +82,7 @@ QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
             "out": Path,
             "force": None,
             "json": None,
+            "all": None,
             "select": list,
             "ignore": list,
             "allow": list,

@@ -16,5 +16,6 @@ if TYPE_CHECKING:
     from counterpoint.flags.check.fix import FixResult as FixResult
     from counterpoint.flags.check.fix import corrected as corrected
     from counterpoint.flags.check.fix import in_place as in_place
+    from counterpoint.flags.check.own_release import OwnRelease as OwnRelease
 
 __getattr__ = lazy(__name__)

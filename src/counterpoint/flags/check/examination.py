@@ -11,12 +11,13 @@ from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.core.rules import found_by
-from counterpoint.flags.catalogue.lookup import release
+from counterpoint.flags.catalogue.lookup import release, releases
 from counterpoint.flags.check.minor import with_reasons
 from counterpoint.flags.check.own_release import OwnRelease, own_release
 from counterpoint.flags.jaxlib import JaxlibInterpreter
 from counterpoint.flags.lint import LintContext, Remark, Severity
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
+from counterpoint.flags.release_number import version_number
 from counterpoint.flags.rules import RULES, LintRule, compiler_disagrees
 from counterpoint.flags.settings import Channel
 
@@ -126,6 +127,9 @@ _REFUSALS: Final = frozenset(
     }
 )
 """Rules whose errors mean that the compiler does not accept a name or a value."""
+
+_FADING: Final = ("FLAG105", "FLAG106", "FLAG301")
+"""Rules on flags that are old or idle, which is no news of one that the next release refuses."""
 
 AskCompiler = Callable[[JaxlibInterpreter, Mapping[Channel, tuple[Occurrence, ...]]], "ProbeResult"]
 """Queries an interpreter about flags and options."""
@@ -328,15 +332,17 @@ def examine(written: ParsedSource, question: CheckRequest) -> Examination:
     remarks, confirmation = _examined(case, question)
     upgrade: tuple[Remark, ...] = ()
     if own is not None:
-        other = replace(case, release=installed)
         asking = replace(question, ask=None) if own.pinned else question
-        found, answer = _examined(other, asking)
-        kept = {_key(remark) for remark in remarks if is_refusal(remark)}
-        refused = [one for one in found if is_refusal(one) and _key(one) not in kept]
+        found, answer = _examined(replace(case, release=installed), asking)
+        refused = {_key(one): one for one in found if is_refusal(one)}
+        remarks = tuple(one for one in remarks if one.code not in _FADING or _key(one) not in refused)
+        expected = {_key(one) for one in remarks if is_refusal(one)}
+        if not own.pinned or version_number(own.version) < version_number(releases()[0]):
+            remarks = tuple(one for one in remarks if not is_refusal(one))
         if own.pinned:
-            upgrade = in_order(refused)
+            upgrade = tuple(one for key, one in refused.items() if key not in expected)
         else:
-            remarks, confirmation = in_order([*remarks, *refused]), answer
+            remarks, confirmation = in_order([*remarks, *refused.values()]), answer
     return Examination(
         written=written,
         remarks=with_reasons(remarks, written, question.select),
@@ -359,12 +365,31 @@ def _examined(
     for program in case.written.programs:
         program_case = replace(case, written=program)
         found = judge(program_case)
+        if case.written.form == "markdown":
+            found = tuple(_lacking_on_page(found, program_case, case.written))
         if question.ask is not None:
             confirmations.append(confirm(program_case, found, question.interpreter, question.ask))
             found = confirmations[-1].remarks
         remarks |= {_kind(remark): remark for remark in found}
     wanted = in_order(remark for remark in remarks.values() if question.wants(remark.code))
     return wanted, merge_confirmations(confirmations)
+
+
+_LACKING: Final = ("FLAG303", "FLAG408")
+
+
+def _lacking_on_page(
+    remarks: Iterable[Remark], case: LintContext, page: ParsedSource
+) -> Iterator[Remark]:
+    """Yield the remarks, but on what is missing only if no block of the page has it.
+
+    A block of a page is a program of its own, for which the reader has followed the others.
+    """
+    others = [one for program in page.programs for one in program.given]
+    given = (*others, *case.written.given)
+    on_page = _judged(replace(case, written=replace(case.written, given=given)))
+    lacking = {_kind(one) for one in on_page}
+    yield from (one for one in remarks if one.code not in _LACKING or _kind(one) in lacking)
 
 
 def is_refusal(one: Remark) -> bool:
@@ -399,12 +424,3 @@ def codes(texts: Sequence[str], argument: str) -> tuple[str, ...]:
                 next=Retry({argument: near[0]}) if near else "counterpoint explain-code",
             )
     return found
-
-
-def _case(written: ParsedSource, question: CheckRequest) -> LintContext:
-    return LintContext(
-        written=written,
-        release=release(question.jaxlib),
-        chip=question.chip,
-        profiling=question.profiling,
-    )

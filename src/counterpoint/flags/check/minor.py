@@ -15,22 +15,22 @@ from typing import Final
 from counterpoint.flags.lint import Remark, Severity
 from counterpoint.flags.parsed import Location, ParsedSource
 
-DEFAULTS: Final = "repeat a default"
-_LATER: Final = "are known only when the program runs"
-_OLD_NAMES: Final = "have an old name that still works"
-_FILES: Final = "name a file that was not looked for"
-_INTENDED: Final = "change nothing here, and do no harm"
-_OF_TESTS: Final = "are for tests"
-_OF_CI: Final = "are for continuous integration"
-_OF_PAGES: Final = "are for debugging, on a page"
+_DEFAULTS: Final = "repeating a default"
+_LATER: Final = "known only when the program runs"
+_OLD_NAMES: Final = "under an old name that still works"
+_FILES: Final = "naming a file that was not looked for"
+_IDLE: Final = "without effect here"
+_OF_TESTS: Final = "of tests"
+_OF_CI: Final = "of continuous integration"
+_OF_PAGES: Final = "for debugging, on a page"
 
 _ALWAYS: Final = {
     "FLAG208": _LATER,
-    "FLAG301": DEFAULTS,
-    "FLAG504": DEFAULTS,
+    "FLAG301": _DEFAULTS,
+    "FLAG504": _DEFAULTS,
     "FLAG502": _OLD_NAMES,
 }
-_AS_NOTES: Final = {"FLAG209": _FILES, "FLAG302": _INTENDED, "FLAG506": _INTENDED}
+_AS_NOTES: Final = {"FLAG107": _IDLE, "FLAG209": _FILES, "FLAG302": _IDLE, "FLAG506": _IDLE}
 _DEBUGGING: Final = "FLAG409"
 
 _TEST_FILE: Final = re.compile(r"(?:test_.*|.*_test|conftest)\.py")
@@ -41,14 +41,17 @@ _CI_FILES: Final = frozenset({".gitlab-ci.yml", "azure-pipelines.yml", "Jenkinsf
 def with_reasons(
     remarks: Iterable[Remark], written: ParsedSource, selected: tuple[str, ...] = ()
 ) -> tuple[Remark, ...]:
-    """Return the remarks, with the reason of each minor one; one that is asked for is not minor."""
+    """Return the remarks, with the reason of each minor one; one that is asked for is not minor.
+
+    A literal of a unit test is no setting of a job, and nothing about it an error.
+    """
     literals = _literals_of_tests(written)
-    return tuple(
-        remark
-        if selected and remark.code in selected
-        else replace(remark, minor=_reason(remark, written, literals))
-        for remark in remarks
-    )
+    found: list[Remark] = []
+    for remark in remarks:
+        severity = Severity.NOTE if remark.place in literals else remark.severity
+        reason = "" if remark.code in selected else _reason(remark, written, literals)
+        found.append(replace(remark, severity=severity, minor=reason))
+    return tuple(found)
 
 
 def _reason(one: Remark, written: ParsedSource, literals: frozenset[Location]) -> str:

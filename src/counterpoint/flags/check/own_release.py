@@ -19,11 +19,15 @@ from counterpoint.flags.settings import Channel
 
 @frozen
 class OwnRelease:
-    """`why` says what names it: a pin, or the flags that no other release has."""
+    """`why` says what names it: a pin, or flags that the installed one lacks.
+
+    `nightly`: a pin that names a day, whose image has about what the release has.
+    """
 
     version: str
     why: str
     pinned: bool
+    nightly: bool = False
 
 
 def own_release(written: ParsedSource, installed: Release) -> OwnRelease | None:
@@ -35,13 +39,15 @@ def own_release(written: ParsedSource, installed: Release) -> OwnRelease | None:
     exact = known_release(version) or version
     if exact == installed.asked or version == installed.asked:
         return None
-    return OwnRelease(version, _named(written.pin, written.where), pinned=True)
+    nightly = len(written.pin.releases) > 1
+    return OwnRelease(version, _named(written.pin, written.where), pinned=True, nightly=nightly)
 
 
 def _named(pin: Pin, where: str) -> str:
+    image = pin.text.rpartition("/")[2]
     line = f"line {pin.place.line}" if pin.place.line else ""
     place = pin.place if pin.place.where != where else line
-    return f"{pin.text}{f' in {place}' if place else ''}"
+    return f"{image}{f' in {place}' if place else ''}"
 
 
 def _flags(written: ParsedSource) -> dict[str, Occurrence]:

@@ -5,6 +5,7 @@ The command has to respond instantly, so no terminal library is loaded.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ from counterpoint.flags.lint import Remark, Severity, advice_of, lost_flags_text
 from counterpoint.flags.parse import IssueKind, Location, ParsedSource
 
 if TYPE_CHECKING:
-    from counterpoint.flags.check import FixResult
+    from counterpoint.flags.check import FixResult, OwnRelease
 
 
 _FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS, Channel.COMPILER_OPTIONS)
@@ -37,17 +38,31 @@ def remark_line(one: Remark) -> str:
     )
 
 
-def check_lines(found: Examination) -> Iterator[str]:
-    """Yield the remarks; similar ones share a line, while the JSON lists each."""
+def check_lines(found: Examination, *, every: bool = False) -> Iterator[str]:
+    """Yield the remarks, minor ones only if `every` is wanted, and what an upgrade needs.
+
+    Similar ones share a line, while the JSON lists each.
+    """
+    remarks = found.remarks if every else found.standing
     similar: dict[tuple[object, ...], list[Remark]] = {}
-    for remark in found.remarks:
+    for remark in remarks:
         similar.setdefault(_message_key(remark), []).append(remark)
-    for remark in found.remarks:
+    for remark in remarks:
         group = similar[_message_key(remark)]
         if len(group) < _MANY[remark.severity]:
             yield remark_line(remark)
         elif remark is group[0]:
             yield _line_of_all(group)
+
+
+    if found.upgrade:
+        changes = counted_noun(len(found.upgrade), "change")
+        yield f"for jaxlib {found.installed}, which is installed, it needs {changes}:"
+    for remark in found.upgrade:
+        what = f"{_setting(remark)}: {remark.message}; {remark.advice}"
+        own = remark.place.where == found.written.where and remark.place.line
+        place = f"line {remark.place.line}" if own else remark.place
+        yield printable(f"  {place}: {remark.code}: {what}")
 
 
 def _message_key(one: Remark) -> tuple[object, ...]:
@@ -66,13 +81,17 @@ def _line_of_all(group: list[Remark]) -> str:
     )
 
 
-def summary_lines(found: Examination, next: str) -> Iterator[str]:
+def summary_lines(found: Examination, next: str, *, every: bool = False) -> Iterator[str]:
     """Yield the context of the result: counts, the release, and how far it was confirmed."""
     yield from _reading_lines(found)
     settings = counted_noun(found.settings, "setting")
     yield printable(
         f"{_tally(found)} on {settings} of {found.written.where}, for {_release(found)}"
     )
+    if found.own is not None:
+        yield printable(_own(found, found.own))
+    if not every and (minor := _minor(found)):
+        yield f"not shown: {minor}; `all=` lists them"
     yield printable(_confirmed(found))
     if found.count(Severity.WARNING) and not found.failed:
         yield "exit code 0: only errors make it 1"
@@ -93,7 +112,7 @@ def fix_lines(
     omitted = {(issue.place, issue.text) for issue in fixed.omitted}
     for issue in fixed.omitted:
         yield printable(f"left out: {issue.place}: {_short(issue.text)}: {lost_flags_text(issue)}")
-    for remark in found.remarks:
+    for remark in found.standing:
         if (remark.place, remark.text) not in omitted and remark.severity is not Severity.NOTE:
             yield f"not fixed{_why_not(fixed, remark)}: {remark_line(remark)}"
     if found.written.others and not found.written.source:
@@ -162,10 +181,43 @@ def _tally(found: Examination) -> str:
     return ", ".join(parts) or "no remarks"
 
 
+def _minor(found: Examination) -> str:
+    """Return how many settings have minor remarks, by reason, the most frequent first."""
+    reasons = Counter(remark.minor for remark in found.remarks if remark.minor)
+    parts = [f"{count} {reason}" for reason, count in reasons.most_common()]
+    if not parts:
+        return ""
+    (reason, count), *_ = reasons.most_common(1)
+    return ", ".join([f"{counted_noun(count, 'setting')} {reason}", *parts[1:]])
+
+
 def _release(found: Examination) -> str:
-    chip = f" on {found.chip}" if found.chip else ""
     near = "" if found.table == found.asked else f" (tables of {found.table}, the nearest release)"
-    return f"jaxlib {found.asked}{near}{chip}"
+    return f"jaxlib {found.asked}{near}{_chip(found)}"
+
+
+def _own(found: Examination, own: OwnRelease) -> str:
+    """Return why it is not the installed release, and how to check for that one."""
+    if own.pinned:
+        about = "about " if own.nightly else ""
+        return (
+            f"jaxlib {own.version} is {about}that of {own.why}; {found.installed} is installed"
+            f" (`jaxlib={found.installed}` checks for it)"
+        )
+    return (
+        f"jaxlib {own.version} is the nearest with all its flags; {found.installed}, which is"
+        f" installed, has no {own.why}"
+    )
+
+
+def _chip(found: Examination) -> str:
+    if found.chip is None:
+        return ""
+    machine = found.written.machine
+    if machine is None or machine.chip != found.chip:
+        return f" on {found.chip}"
+    chip = "an AMD GPU" if found.chip == "AMD" else found.chip
+    return f" on {chip} ({machine.text} in line {machine.place.line})"
 
 
 def _confirmed(found: Examination) -> str:

@@ -14,7 +14,7 @@ from counterpoint.flags.lint import Fix
 from counterpoint.flags.parse import Location
 from counterpoint.report.catalogue.flags_json import Versions
 from counterpoint.report.flags.settings_document import counting, left_out
-from counterpoint.report.json import At, CountOf, Pairs, Result, fill, json_text
+from counterpoint.report.json import At, CountOf, Pairs, Result, TextOrNull, fill, json_text
 
 if TYPE_CHECKING:
     from counterpoint.flags import Settings
@@ -33,7 +33,7 @@ class CompilerAnswerJson(Result):
 
 
 class RemarkJson(Result):
-    """A remark of a rule on a setting."""
+    """A remark of a rule on a setting; `minor` says why a summary counts it instead of a line."""
 
     code: str
     severity: str
@@ -44,6 +44,7 @@ class RemarkJson(Result):
     message: str
     advice: str
     mend: Annotated[Fix | None, At("fix")]
+    minor: TextOrNull
 
 
 class SettingRead(Result):
@@ -62,12 +63,25 @@ class SettingRead(Result):
     conditional: bool
 
 
+class OwnReleaseJson(Result):
+    """The release that the source is for, and what says so: a pin, or flags of no other release."""
+
+    version: str
+    why: str
+    pinned: bool
+
+
 class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
-    """The remarks on settings: `counterpoint flags check --json`."""
+    """The remarks on settings: `counterpoint flags check --json`.
+
+    They are those for `own_release`, if it is not null, and `upgrade` those on what the installed
+    release refuses.
+    """
 
     where: Annotated[str, At("written.where")]
     form: Annotated[str, At("written.form")]
     jaxlib: Versions
+    own_release: Annotated[OwnReleaseJson | None, At("own")]
     chip: str | None
     compiler: CompilerAnswerJson
     programs: Annotated[int, CountOf("written.programs")]
@@ -75,6 +89,7 @@ class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
     notes: Annotated[tuple[str, ...], At("written.notes")]
     unread: Annotated[tuple[str, ...], At("written.not_read")]
     remarks: tuple[RemarkJson, ...]
+    upgrade: tuple[RemarkJson, ...]
     counts: dict[str, int]
 
 
