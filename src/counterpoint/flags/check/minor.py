@@ -30,7 +30,7 @@ _ALWAYS: Final = {
     "FLAG504": _DEFAULTS,
     "FLAG502": _OLD_NAMES,
 }
-_AS_NOTES: Final = {"FLAG107": _IDLE, "FLAG209": _FILES, "FLAG302": _IDLE, "FLAG506": _IDLE}
+_AS_NOTES: Final = {"FLAG209": _FILES, "FLAG302": _IDLE, "FLAG506": _IDLE}
 _DEBUGGING: Final = "FLAG409"
 
 _TEST_FILE: Final = re.compile(r"(?:test_.*|.*_test|conftest)\.py")
@@ -49,7 +49,7 @@ def with_reasons(
     found: list[Remark] = []
     for remark in remarks:
         severity = Severity.NOTE if remark.place in literals else remark.severity
-        reason = "" if remark.code in selected else _reason(remark, written, literals)
+        reason = "" if remark.code.startswith(selected or ("-",)) else _reason(remark, written, literals)
         found.append(replace(remark, severity=severity, minor=reason))
     return tuple(found)
 

@@ -29,7 +29,7 @@ Remove it.
 
 ## Fix safety
 
-Reported only: the machine's own environment or /etc/nccl.conf may set the variable, and this line
+Safe, unless the machine's own environment or /etc/nccl.conf sets the variable: then this line
 overrides it.
 
 ## References
@@ -77,7 +77,7 @@ def check(case: LintContext) -> Iterator[Remark]:
     for setting in given:
         if times[setting.name.upper()] == 1 and setting.meant and _is_default(case, setting):
             text = f"`{setting.meant}` is the default"
-            yield remark(CODE, Severity.NOTE, setting, text, "remove it", Fix(safe=False))
+            yield remark(CODE, Severity.NOTE, setting, text, "remove it", Fix())
 
 
 def _is_default(case: LintContext, one: Occurrence) -> bool:
