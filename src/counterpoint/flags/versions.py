@@ -135,7 +135,7 @@ class ChipFamily(Enum):
 
 _NAMES: Final = (
     (r"\bTPU\b", ChipFamily.TPU),
-    (r"\bMI\d{2,3}", ChipFamily.AMD),
+    (r"\bMI\d{2,3}|\bAMD\b", ChipFamily.AMD),
     (r"\bG?B\d{3}\b|\bRTX (50|PRO)", ChipFamily.BLACKWELL),
     (r"\bG?H\d{2,3}\b", ChipFamily.HOPPER),
     (r"\bL4\b|\bL40|\bRTX (4\d|6000 Ada)", ChipFamily.ADA),

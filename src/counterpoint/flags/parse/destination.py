@@ -37,7 +37,7 @@ _NIGHTLY: Final = re.compile(
 """An image of one day (ghcr.io/nvidia/jax:maxtext-2024-10-17), month (nvcr.io/nvidia/jax:24.10-py3),
 or of none."""
 _CONCERNS: Final = re.compile(r"jax|maxtext|toolbox", re.IGNORECASE)
-_COMMENT: Final = re.compile(r"^[ \t]*(?:#|//).*|[ \t]#[ \t].*", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^[ \t]*(?:#(?!SBATCH)|//).*|[ \t]#[ \t].*", re.MULTILINE)
 _INSTALLS: Final = re.compile(r"install|image|docker|FROM|container", re.IGNORECASE)
 _BESIDE: Final = (
     *("uv.lock", "poetry.lock", "pdm.lock", "requirements.txt", "constraints.txt"),
