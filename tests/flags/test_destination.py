@@ -17,10 +17,13 @@ LATER = "xla_gpu_pipeline_all_gather"  # from 0.11.0 on
 JOB = f'export XLA_FLAGS="--{GONE}=0 --xla_gpu_enable_triton_gemm=false"\npython train.py\n'
 
 
-def examined(path: Path, text: str, installed: str = "0.10.2", **request: str) -> Examination:
+def examined(
+    path: Path, text: str, *, version: str | None = None, chip: str | None = None
+) -> Examination:
     path.write_text(text)
-    interpreter = JaxlibInterpreter(Path("python"), installed)
-    return examine(read_source(path), CheckRequest(interpreter=interpreter, **request))
+    installed = JaxlibInterpreter(Path("python"), "0.10.2")
+    question = CheckRequest(interpreter=installed, version=version, chip=chip)
+    return examine(read_source(path), question)
 
 
 @pytest.mark.parametrize(

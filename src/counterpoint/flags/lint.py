@@ -16,7 +16,12 @@ from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.catalogue.libtpu import libtpu_flag
-from counterpoint.flags.lifecycle import FlagLifecycle, lifecycle_of, successors
+from counterpoint.flags.lifecycle import (
+    FlagLifecycle,
+    consequence_of_rejection,
+    lifecycle_of,
+    successors,
+)
 from counterpoint.flags.parsed import (
     NSYS_VARIABLES,
     IssueKind,
@@ -65,6 +70,10 @@ class LintContext:
     def lifecycle(self, one: Occurrence) -> FlagLifecycle:
         """Return the lifecycle of a flag's name in this release and channel."""
         return lifecycle_of(one.name, self.release, one.channel)
+
+    def consequence(self, one: Occurrence) -> str:
+        """Return what happens with a setting that its channel does not accept."""
+        return consequence_of_rejection(one.channel, self.release)
 
     def known(self, one: Occurrence) -> Flag | None:
         """Return the flag, if its channel accepts the name."""

@@ -335,10 +335,14 @@ def examine(written: ParsedSource, question: CheckRequest) -> Examination:
         asking = replace(question, ask=None) if own.pinned else question
         found, answer = _examined(replace(case, release=installed), asking)
         refused = {_key(one): one for one in found if is_refusal(one)}
-        remarks = tuple(one for one in remarks if one.code not in _FADING or _key(one) not in refused)
         expected = {_key(one) for one in remarks if is_refusal(one)}
-        if not own.pinned or version_number(own.version) < version_number(releases()[0]):
-            remarks = tuple(one for one in remarks if not is_refusal(one))
+        tables = own.pinned and version_number(own.version) >= version_number(releases()[0])
+        remarks = tuple(
+            one
+            for one in remarks
+            if (tables or not is_refusal(one))
+            and not (one.code in _FADING and _key(one) in refused)
+        )
         if own.pinned:
             upgrade = tuple(one for key, one in refused.items() if key not in expected)
         else:

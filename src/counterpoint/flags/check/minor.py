@@ -49,28 +49,26 @@ def with_reasons(
     found: list[Remark] = []
     for remark in remarks:
         severity = Severity.NOTE if remark.place in literals else remark.severity
-        reason = "" if remark.code.startswith(selected or ("-",)) else _reason(remark, written, literals)
+        asked = bool(selected) and remark.code.startswith(selected)
+        reason = "" if asked else _reason(remark, written, literals)
         found.append(replace(remark, severity=severity, minor=reason))
     return tuple(found)
 
 
 def _reason(one: Remark, written: ParsedSource, literals: frozenset[Location]) -> str:
     """Return why a remark is minor; empty if somebody would act on it."""
-    if one.place in literals:
-        return _OF_TESTS
-    if one.severity is Severity.ERROR:
-        return ""
-    if always := _ALWAYS.get(one.code):
-        return always
-    if one.severity is Severity.NOTE and (as_note := _AS_NOTES.get(one.code)):
-        return as_note
-    if _is_test(written.where):
-        return _OF_TESTS
-    if _is_ci(written.where):
-        return _OF_CI
-    if one.code == _DEBUGGING and written.form in ("markdown", "notebook"):
-        return _OF_PAGES
-    return ""
+    is_note = one.severity is Severity.NOTE
+    page = written.form in ("markdown", "notebook")
+    reasons = (
+        (one.place in literals, _OF_TESTS),
+        (one.severity is Severity.ERROR, ""),
+        (one.code in _ALWAYS, _ALWAYS.get(one.code, "")),
+        (is_note and one.code in _AS_NOTES, _AS_NOTES.get(one.code, "")),
+        (_is_test(written.where), _OF_TESTS),
+        (_is_ci(written.where), _OF_CI),
+        (one.code == _DEBUGGING and page, _OF_PAGES),
+    )
+    return next((reason for holds, reason in reasons if holds), "")
 
 
 def _literals_of_tests(written: ParsedSource) -> frozenset[Location]:

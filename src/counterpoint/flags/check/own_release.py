@@ -36,8 +36,7 @@ def own_release(written: ParsedSource, installed: Release) -> OwnRelease | None:
     if written.pin is None:
         return _by_flags(flags, installed)
     version = _most_fitting(written.pin, flags)
-    exact = known_release(version) or version
-    if exact == installed.asked or version == installed.asked:
+    if installed.asked in (version, known_release(version)):
         return None
     nightly = len(written.pin.releases) > 1
     return OwnRelease(version, _named(written.pin, written.where), pinned=True, nightly=nightly)

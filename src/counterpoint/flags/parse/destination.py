@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.named_files import LARGEST_SOURCE, read_regular
 from counterpoint.flags.parsed import Location, Machine, Pin
 from counterpoint.flags.release_number import version_number
@@ -34,8 +33,7 @@ _LOCKED: Final = re.compile(rf"^name = \"jaxlib\"\s*\nversion = \"{_NUMBER}", re
 _NIGHTLY: Final = re.compile(
     r"\w[\w./-]*(?:jax|maxtext|toolbox)[\w./-]*:(?:[\w.-]*?(20\d\d-\d\d-\d\d)|(\d\d\.\d\d)-)?[\w.-]*"
 )
-"""An image of one day (ghcr.io/nvidia/jax:maxtext-2024-10-17), month (nvcr.io/nvidia/jax:24.10-py3),
-or of none."""
+"""An image of one day (nvidia/jax:maxtext-2024-10-17), one month (nvidia/jax:24.10-py3), or none."""
 _CONCERNS: Final = re.compile(r"jax|maxtext|toolbox", re.IGNORECASE)
 _COMMENT: Final = re.compile(r"^[ \t]*(?:#(?!SBATCH)|//).*|[ \t]#[ \t].*", re.MULTILINE)
 _INSTALLS: Final = re.compile(r"install|image|docker|FROM|container", re.IGNORECASE)
@@ -154,9 +152,7 @@ def _dates() -> tuple[tuple[str, str], ...]:
 
 @cache
 def _machines() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple(
-        (re.compile(rf"{pattern}(?!\w)"), chip) for pattern, chip in _rows("machines.tsv")
-    )
+    return tuple((re.compile(rf"{pattern}(?!\w)"), chip) for pattern, chip in _rows("machines.tsv"))
 
 
 def _rows(name: str) -> Iterator[list[str]]:

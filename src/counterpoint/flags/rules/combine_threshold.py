@@ -15,8 +15,9 @@ pipelined, or synchronous anyway, as far as memory allows, and applies 30 MiB on
 ## How it is detected
 
 The rule reports a value above the memory of the chip, one below the default, and one combined with
-pipelining of the same collective, unless it is too large to be a limit. The sizes of the collectives in the program are not considered
-here; `counterpoint flags thresholds` considers them and lists the values at which anything changes.
+pipelining of the same collective, unless it is too large to be a limit. The sizes of the
+collectives in the program are not considered here; `counterpoint flags thresholds` considers them
+and lists the values at which anything changes.
 Collectives of different iterations of a `lax.scan` never merge, whatever the threshold.
 
 ## Example

@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle import LifecycleStatus, consequence_of_rejection
+from counterpoint.flags.lifecycle import LifecycleStatus
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.settings import Channel
 
@@ -55,7 +55,7 @@ def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.xla:
         lifecycle = case.lifecycle(setting)
         if lifecycle.kind is LifecycleStatus.FOREIGN and lifecycle.home is Channel.COMPILER_OPTIONS:
-            message = f"a compiler option, not a flag; {consequence_of_rejection(setting.channel, case.release)}"
+            message = f"a compiler option, not a flag; {case.consequence(setting)}"
             jax = f"JAX_{setting.name.upper()}"
             advice = "set it in compiler_options"
             if jax in case.release.jax:

@@ -46,7 +46,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle import consequence_of_rejection
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 
 CODE: Final = "FLAG199"
@@ -58,9 +57,7 @@ def check(case: LintContext) -> Iterator[Remark]:
     for setting in case.compiler:
         if setting in case.refused:
             reason = case.refused[setting]
-            message = (
-                f"the compiler rejects it ({reason}); {consequence_of_rejection(setting.channel, case.release)}"
-            )
+            message = f"the compiler rejects it ({reason}); {case.consequence(setting)}"
             yield remark(CODE, Severity.ERROR, setting, message, "remove it", Fix())
         elif setting in case.taken:
             message = f"the catalogue reports {case.taken[setting]}, but the compiler accepts it"

@@ -46,7 +46,6 @@ from typing import Final
 from counterpoint.flags.lifecycle import (
     FlagLifecycle,
     LifecycleStatus,
-    consequence_of_rejection,
 )
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import Occurrence
@@ -82,7 +81,7 @@ def check(case: LintContext) -> Iterator[Remark]:
 
 
 def _stranger(case: LintContext, one: Occurrence, lifecycle: FlagLifecycle) -> Remark:
-    message = f"{lifecycle.reader} reads this, not XLA; {consequence_of_rejection(one.channel, case.release)}"
+    message = f"{lifecycle.reader} reads this, not XLA; {case.consequence(one)}"
     advice = _HOMES.get(lifecycle.home, "remove it") if lifecycle.home else "remove it"
     return remark(CODE, Severity.ERROR, one, message, advice, Fix())
 

@@ -44,7 +44,6 @@ from typing import Final
 
 from counterpoint.flags.lifecycle import (
     LifecycleStatus,
-    consequence_of_rejection,
     replacement_of,
 )
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
@@ -64,7 +63,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             heirs = replacement_of(setting, case.release)
             message = (
                 f"too new: {lifecycle.when}, this is {case.release.asked};"
-                f" {consequence_of_rejection(setting.channel, case.release)}"
+                f" {case.consequence(setting)}"
             )
             advice = (
                 advice_of(heirs, setting.channel) if heirs else "remove it, or install that jaxlib"

@@ -43,7 +43,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle import consequence_of_rejection, replacement_of
+from counterpoint.flags.lifecycle import replacement_of
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
 from counterpoint.flags.settings import Channel
 
@@ -57,10 +57,7 @@ def check(case: LintContext) -> Iterator[Remark]:
         flag = case.release.flags.get(setting.name)
         if flag is None or flag.compile_option or not flag.xla_flags:
             continue
-        message = (
-            f"XLA_FLAGS accepts it, compiler_options do not;"
-            f" {consequence_of_rejection(setting.channel, case.release)}"
-        )
+        message = f"XLA_FLAGS accepts it, compiler_options do not; {case.consequence(setting)}"
         heirs = replacement_of(setting, case.release)
         advice = advice_of(heirs, setting.channel) if heirs else "set it in XLA_FLAGS"
         yield remark(CODE, Severity.ERROR, setting, message, advice, Fix(heirs) if heirs else None)

@@ -41,7 +41,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle import consequence_of_rejection
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
 from counterpoint.flags.values import refusal, stray_punctuation
 
@@ -58,11 +57,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             continue
         fatal = refusal(flag, setting.value, setting.channel) is not None
         message = f"{found.what} in {setting.value!r}"
-        message += (
-            f"; {consequence_of_rejection(setting.channel, case.release)}"
-            if fatal
-            else "; XLA accepts it as it is"
-        )
+        message += f"; {case.consequence(setting)}" if fatal else "; XLA accepts it as it is"
         severity = Severity.ERROR if fatal else Severity.WARNING
         fix = Fix(found.instead, safe=fatal)
         yield remark(

@@ -46,7 +46,6 @@ from typing import Final
 from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.lifecycle import (
     LifecycleStatus,
-    consequence_of_rejection,
     is_default_now,
     replacement_of,
 )
@@ -70,7 +69,7 @@ def check(case: LintContext) -> Iterator[Remark]:
         nobody = f"unknown to all releases of jaxlib since {releases()[0]}"
         gone = f"removed: {lifecycle.when}" if lifecycle.when else nobody
         parts = [
-            f"{gone}; {consequence_of_rejection(setting.channel, case.release)}",
+            f"{gone}; {case.consequence(setting)}",
             lifecycle.what.rstrip(".").removesuffix(": remove it"),
         ]
         if heirs:

@@ -42,7 +42,6 @@ from typing import Final
 
 from counterpoint.flags.lifecycle import (
     LifecycleStatus,
-    consequence_of_rejection,
     replacement_of,
 )
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
@@ -57,7 +56,7 @@ def check(case: LintContext) -> Iterator[Remark]:
         lifecycle = case.lifecycle(setting)
         if lifecycle.kind is LifecycleStatus.RENAMED:
             heirs = replacement_of(setting, case.release)
-            message = f"renamed: {lifecycle.when}; {consequence_of_rejection(setting.channel, case.release)}"
+            message = f"renamed: {lifecycle.when}; {case.consequence(setting)}"
             advice = (
                 advice_of(heirs, setting.channel) if heirs else lifecycle.what.lower().rstrip(".")
             )

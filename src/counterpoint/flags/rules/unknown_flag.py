@@ -46,7 +46,7 @@ from typing import Final
 
 from counterpoint.flags.catalogue.flag import similar
 from counterpoint.flags.catalogue.lookup import releases
-from counterpoint.flags.lifecycle import LifecycleStatus, consequence_of_rejection
+from counterpoint.flags.lifecycle import LifecycleStatus
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.parsed import Occurrence
 
@@ -63,7 +63,7 @@ def check(case: LintContext) -> Iterator[Remark]:
     near: dict[str, tuple[str, ...]] = {}
     for setting in case.compiler:
         if case.lifecycle(setting).kind is LifecycleStatus.NEVER:
-            message = f"{_nobody()} has this flag; {consequence_of_rejection(setting.channel, case.release)}"
+            message = f"{_nobody()} has this flag; {case.consequence(setting)}"
             if setting.name not in near and len(near) == _LOOKED_UP:
                 advice = "remove it, or look up the intended name: counterpoint flags show"
                 yield remark(CODE, Severity.ERROR, setting, message, advice)

@@ -42,7 +42,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle import consequence_of_rejection
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
 from counterpoint.flags.values import refusal, stray_punctuation
 
@@ -64,10 +63,7 @@ def check(case: LintContext) -> Iterator[Remark]:
         refused = refusal(flag, setting.value, setting.channel)
         if refused is None or flag.type not in ("enum", "enums"):
             continue
-        message = (
-            f"{setting.value!r} is not one of its values;"
-            f" {consequence_of_rejection(setting.channel, case.release)}"
-        )
+        message = f"{setting.value!r} is not one of its values; {case.consequence(setting)}"
         if refused.meant is None:
             yield remark(CODE, Severity.ERROR, setting, message, f"use {refused.takes}")
         else:

@@ -58,7 +58,7 @@ NAME: Final = "unread-variable"
 SINCE: Final = "0.1"
 
 _OF_FLAGS: Final = (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS)
-"""In these channels, an invalid name is reported as an unknown one."""
+"""In these channels, an invalid name is reported as an unknown one; libtpu's answer is unknown."""
 _CLOSE: Final = 0.9
 _OURS: Final = ("NCCL_", "XLA_PYTHON_CLIENT_", "XLA_CLIENT_", "TF_CPP_", "CUDA_DEVICE_")
 
@@ -67,10 +67,8 @@ def check(case: LintContext) -> Iterator[Remark]:
     """Yield at most one remark for each variable."""
     refused = dict(case.written.refused)
     for setting, why in refused.items():
-        if setting.channel is Channel.LIBTPU_INIT_ARGS:
-            continue  # what libtpu makes of such a name is not known
         if (
-            setting.channel not in _OF_FLAGS
+            setting.channel not in (*_OF_FLAGS, Channel.LIBTPU_INIT_ARGS)
             or case.lifecycle(setting).kind is not LifecycleStatus.NEVER
         ):
             yield remark(CODE, Severity.ERROR, setting, why, "remove it", Fix(safe=False))

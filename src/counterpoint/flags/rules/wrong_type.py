@@ -42,7 +42,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lifecycle import consequence_of_rejection
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
@@ -61,11 +60,10 @@ def check(case: LintContext) -> Iterator[Remark]:
         if refused is None:
             continue
         if setting.value is None:
-            message = f"it needs {refused.takes}; {consequence_of_rejection(setting.channel, case.release)}"
+            message = f"it needs {refused.takes}; {case.consequence(setting)}"
         else:
             message = (
-                f"it accepts {refused.takes}, not {setting.value!r};"
-                f" {consequence_of_rejection(setting.channel, case.release)}"
+                f"it accepts {refused.takes}, not {setting.value!r}; {case.consequence(setting)}"
             )
         if refused.meant is None:
             yield remark(CODE, Severity.ERROR, setting, message, f"use {refused.takes}")

@@ -54,7 +54,6 @@ def check_lines(found: Examination, *, every: bool = False) -> Iterator[str]:
         elif remark is group[0]:
             yield _line_of_all(group)
 
-
     if found.upgrade:
         changes = counted_noun(len(found.upgrade), "change")
         yield f"for jaxlib {found.installed}, which is installed, it needs {changes}:"
