@@ -43,7 +43,10 @@ def examined(
         ("pip install jax==0.4.35\npip install jax==0.5.0\n", None),
         ("image: ghcr.io/nvidia/jax:maxtext-2024-10-23\nimage: ghcr.io/nvidia/jax:base\n", None),
         ("image: ghcr.io/nvidia/jax:maxtext-2099-01-01\n", None),
-        ("pip install jaxtyping==0.2.1 flax==0.8.0 jax>=0.4.30\n", None),
+        ("pip install jaxtyping==0.2.1 flax==0.8.0\n", None),
+        ("'jax[cuda12]>=0.4.33, <0.4.36'\n", ("0.4.35", "0.4.34", "0.4.33")),
+        ("jax~=0.6.1\n", ("0.6.2", "0.6.1")),
+        ("jaxlib<0.1\n", None),
     ],
 )
 def test_the_release_that_a_text_installs(text: str, releases: tuple[str, ...] | None) -> None:
@@ -131,6 +134,16 @@ def test_of_a_release_before_all_tables_no_flag_is_called_unknown(tmp_path: Path
     text = "pip install jaxlib==0.3.25\nexport XLA_FLAGS=--xla_gpu_of_that_time=1\npython x.py\n"
     found = examined(tmp_path / "job.sh", text)
     assert (found.asked, found.failed) == ("0.3.25", False)
+
+
+def test_a_range_that_the_installed_release_is_in_says_nothing(tmp_path: Path) -> None:
+    text = "pip install 'jax>=0.4.30{}'\nexport NCCL_DEBUG=INFO\npython x.py\n"
+    assert examined(tmp_path / "job.sh", text.format("")).own is None
+    found = examined(tmp_path / "job.sh", text.format(",<0.5")).own
+    assert found is not None
+    assert (found.version, found.exact) == ("0.4.38", False)
+    old = examined(tmp_path / "job.sh", f"pip install 'jax>=0.4.30'\n{JOB}")
+    assert (old.asked, old.failed) == ("0.7.1", True)
 
 
 def test_the_chip_of_the_file_counts_unless_another_is_asked_about(tmp_path: Path) -> None:

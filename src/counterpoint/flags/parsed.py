@@ -39,12 +39,14 @@ class Location:
 class Pin:
     """The release of jaxlib that a source, or a file beside it, names.
 
-    `releases` are two if it is an image of a day between them, which may have what either has.
+    `releases` are several if it allows them, the newest first, or if it is an image of a day
+    between two of them, which may have what either has.
     """
 
     text: str
     place: Location
     releases: tuple[str, ...]
+    nightly: bool = False
 
 
 @frozen

@@ -21,25 +21,26 @@ from counterpoint.flags.settings import Channel
 class OwnRelease:
     """`why` says what names it: a pin, or flags that the installed one lacks.
 
-    `nightly`: a pin that names a day, whose image has about what the release has.
+    `exact`: no other release is meant, as by the image of a day, or by a range.
     """
 
     version: str
     why: str
     pinned: bool
-    nightly: bool = False
+    exact: bool = True
 
 
 def own_release(written: ParsedSource, installed: Release) -> OwnRelease | None:
     """Return the release of a source; None if that is the installed one, or is not known."""
     flags = _flags(written)
-    if written.pin is None:
+    pin = written.pin
+    exact = pin is not None and len(pin.releases) == 1
+    if pin is None or (not exact and installed.asked in pin.releases):
         return _by_flags(flags, installed)
-    version = _most_fitting(written.pin, flags)
+    version = _most_fitting(pin, flags)
     if installed.asked in (version, known_release(version)):
         return None
-    nightly = len(written.pin.releases) > 1
-    return OwnRelease(version, _named(written.pin, written.where), pinned=True, nightly=nightly)
+    return OwnRelease(version, _named(pin, written.where), pinned=True, exact=exact)
 
 
 def _named(pin: Pin, where: str) -> str:
@@ -55,7 +56,7 @@ def _flags(written: ParsedSource) -> dict[str, Occurrence]:
 
 
 def _most_fitting(pin: Pin, flags: Iterable[str]) -> str:
-    """Return the release that has most of the flags, the earlier one of two that have as many."""
+    """Return the release that has most of the flags, the first one of those that have as many."""
     taken = [set(_having(name)) for name in flags]
     return max(pin.releases, key=lambda version: sum(version in one for one in taken))
 

@@ -1,8 +1,8 @@
 """Destination: what a source says about where its job runs, its jaxlib and its chip.
 
 A launch file is checked for the release that it installs, whatever is installed here: pins of pip,
-tags of images, and else the lock beside the file. Names of machines say the chip. What contradicts
-itself says nothing: a page that shows five machines, a script that installs what it is told.
+tags of images, ranges, and else the lock beside the file. Names of machines say the chip. What
+contradicts itself says nothing: a page of five machines, a script that installs what it is told.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.named_files import LARGEST_SOURCE, read_regular
 from counterpoint.flags.parsed import Location, Machine, Pin
 from counterpoint.flags.release_number import version_number
@@ -33,7 +34,11 @@ _LOCKED: Final = re.compile(rf"^name = \"jaxlib\"\s*\nversion = \"{_NUMBER}", re
 _NIGHTLY: Final = re.compile(
     r"\w[\w./-]*(?:jax|maxtext|toolbox)[\w./-]*:(?:[\w.-]*?(20\d\d-\d\d-\d\d)|(\d\d\.\d\d)-)?[\w.-]*"
 )
-"""An image of one day (nvidia/jax:maxtext-2024-10-17), one month (nvidia/jax:24.10-py3), or none."""
+"""An image of a day (nvidia/jax:maxtext-2024-10-17) or month (nvidia/jax:24.10-py3), or of none."""
+_RANGE: Final = re.compile(
+    r"(?<![\w.-])jax(?:lib)?(?:\[[\w ,-]*\])?\s*((?:(?:[<>]=?|~=|!=)\s*\d[\d.]*\s*,?\s*)+)"
+)
+_BOUND: Final = re.compile(r"([<>]=?|~=|!=)\s*(\d[\d.]*)")
 _CONCERNS: Final = re.compile(r"jax|maxtext|toolbox", re.IGNORECASE)
 _COMMENT: Final = re.compile(r"^[ \t]*(?:#(?!SBATCH)|//).*|[ \t]#[ \t].*", re.MULTILINE)
 _INSTALLS: Final = re.compile(r"install|image|docker|FROM|container", re.IGNORECASE)
@@ -56,7 +61,7 @@ def pin_of(text: str, where: str, *, page: bool = False) -> Pin | None:
             return _agreed(found, where)
     if found := [(match, 0) for match in (*_LOCKED.finditer(text), *_CONDA.finditer(text))]:
         return _agreed(found, where)
-    return _nightly(lines, where)
+    return _nightly(lines, where) or _within(lines, where)
 
 
 def pin_beside(source: Path) -> Pin | None:
@@ -83,12 +88,12 @@ def machine_of(text: str, where: str, *, page: bool = False) -> Machine | None:
     `page`: a `#` begins a heading, which names the chip of a section, and no comment.
     """
     bare = text if page else _COMMENT.sub("", text)
-    lowered = bare.lower()  # a pattern that begins with fixed letters is found ten times faster
+    lowered = bare.lower()
     if len(lowered) != len(bare):
         return None  # letters of which one becomes two
     found: dict[str, Machine] = {}
-    for pattern, chip in _machines():
-        if chip not in found and (match := _word(pattern, lowered)):
+    for word, pattern, chip in _machines():
+        if chip not in found and word in lowered and (match := _word(pattern, lowered)):
             line = bare.count("\n", 0, match.start()) + 1
             shown = _shown(bare[match.start() : match.end()])
             found[chip] = Machine(chip, shown, Location(where, line))
@@ -98,9 +103,9 @@ def machine_of(text: str, where: str, *, page: bool = False) -> Machine | None:
     return None if named else found.get(_ANY_AMD)
 
 
-def _word(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+def _word(pattern: str, text: str) -> re.Match[str] | None:
     """Return the first match that does not begin within a word."""
-    for match in pattern.finditer(text):
+    for match in re.finditer(rf"{pattern}(?!\w)", text):
         before = text[match.start() - 1 : match.start()]
         if not (before.isalnum() or before in ("-", "_")):
             return match
@@ -141,7 +146,37 @@ def _nightly(lines: list[tuple[int, str]], where: str) -> Pin | None:
     after = [version for version, date in dates if day and date > day]
     if not before or not after:
         return None
-    return Pin(text, Location(where, at), (before[-1], after[0]))
+    return Pin(text, Location(where, at), (before[-1], after[0]), nightly=True)
+
+
+def _within(lines: list[tuple[int, str]], where: str) -> Pin | None:
+    """Return the releases that a range allows, the newest first: `jax>=0.4.30,<0.5`."""
+    found = {
+        match[1]: (match[0], at) for at, line in reversed(lines) for match in _RANGE.finditer(line)
+    }
+    if len(found) != 1:
+        return None
+    ((bounds, (text, at)),) = found.items()
+    every = [*_BOUND.finditer(bounds)]
+    allowed = [one for one in releases() if all(_holds(one, bound[1], bound[2]) for bound in every)]
+    return Pin(_shown(text), Location(where, at), tuple(reversed(allowed))) if allowed else None
+
+
+def _holds(version: str, comparison: str, bound: str) -> bool:
+    is_, than = version_number(version), version_number(bound)
+    match comparison:
+        case "<":
+            return is_ < than
+        case "<=":
+            return is_ <= than
+        case ">":
+            return is_ > than
+        case "!=":
+            return is_ != than
+        case "~=":
+            return is_ >= than and is_[: len(than) - 1] == than[:-1]
+        case _:
+            return is_ >= than
 
 
 @cache
@@ -151,8 +186,9 @@ def _dates() -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def _machines() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(rf"{pattern}(?!\w)"), chip) for pattern, chip in _rows("machines.tsv"))
+def _machines() -> tuple[tuple[str, str, str], ...]:
+    """Return the rows; a pattern, slow to compile, is so only for a text with its word."""
+    return tuple((word, pattern, chip) for word, pattern, chip in _rows("machines.tsv"))
 
 
 def _rows(name: str) -> Iterator[list[str]]:

@@ -198,7 +198,7 @@ def _release(found: Examination) -> str:
 def _own(found: Examination, own: OwnRelease) -> str:
     """Return why it is not the installed release, and how to check for that one."""
     if own.pinned:
-        about = "about " if own.nightly else ""
+        about = "" if own.exact else "about "
         return (
             f"jaxlib {own.version} is {about}that of {own.why}; {found.installed} is installed"
             f" (`jaxlib={found.installed}` checks for it)"

@@ -64,11 +64,15 @@ class SettingRead(Result):
 
 
 class OwnReleaseJson(Result):
-    """The release that the source is for, and what says so: a pin, or flags of no other release."""
+    """The release that the source is for, and what says so: a pin, or flags that others lack.
+
+    `exact` is false if the pin allows others, or is the image of a day between two.
+    """
 
     version: str
     why: str
     pinned: bool
+    exact: bool
 
 
 class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
