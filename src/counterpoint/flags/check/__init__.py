@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from counterpoint.core import lazy
 
 if TYPE_CHECKING:
+    from counterpoint.flags.check.examination import NO_FLAGS as NO_FLAGS
     from counterpoint.flags.check.examination import CheckRequest as CheckRequest
     from counterpoint.flags.check.examination import Examination as Examination
     from counterpoint.flags.check.examination import check as check

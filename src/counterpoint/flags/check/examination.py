@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from counterpoint.flags.probe import ProbeResult
 
 
+NO_FLAGS: Final = "there are no flags to check"
+"""Why no compiler was queried, if that says nothing about the settings."""
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 
@@ -201,7 +203,7 @@ def merge_confirmations(heard: Sequence[Confirmation]) -> Confirmation | None:
 def _why_not(case: LintContext, interpreter: JaxlibInterpreter | None) -> str | None:
     wanted = case.release.asked
     if not any(_askable(occurrence) for occurrence in case.compiler):
-        return "there are no flags to check"
+        return NO_FLAGS
     if interpreter is not None and interpreter.jaxlib is None:
         return f"{interpreter.python} has no jaxlib (choose another with `python=`)"
     if interpreter is None:

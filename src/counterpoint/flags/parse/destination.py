@@ -36,7 +36,7 @@ _NIGHTLY: Final = re.compile(
 )
 """An image of a day (nvidia/jax:maxtext-2024-10-17) or month (nvidia/jax:24.10-py3), or of none."""
 _RANGE: Final = re.compile(
-    r"(?<![\w.-])jax(?:lib)?(?:\[[\w ,-]*\])?\s*((?:(?:[<>]=?|~=|!=)\s*\d[\d.]*\s*,?\s*)+)"
+    r"(?<![\w.-])jax(?:lib)?(?:\[[\w ,-]*\])? *+((?:(?:[<>]=?|~=|!=) *+\d[\d.]*+ *+,?+ *+)++)"
 )
 _BOUND: Final = re.compile(r"([<>]=?|~=|!=)\s*(\d[\d.]*)")
 _CONCERNS: Final = re.compile(r"jax|maxtext|toolbox", re.IGNORECASE)

@@ -301,13 +301,13 @@ class Scan:
                 self.aside.append(one.value.shown)
 
     def doubts(self) -> Iterator[str]:
-        """Yield one note per block and reason: a script may have one `if` around everything."""
-        doubted: dict[tuple[str, str], dict[tuple[int, str], None]] = {}
+        """Yield one note per reason: a script may have an `if` around each setting."""
+        doubted: dict[str, dict[tuple[int, str], None]] = {}
         plain = (one for one in self.plain.values() if is_setting(one.name) or self.certain)
         for one in (*self._all(), *plain, *self.others):
-            for block, why, line in _doubts(one):
-                doubted.setdefault((block, why), {})[line, one.name] = None
-        for (_, why), places in doubted.items():
+            for why, line in _doubts(one):
+                doubted.setdefault(why, {})[line, one.name] = None
+        for why, places in doubted.items():
             lines = sorted({line for line, _ in places})
             names = list(dict.fromkeys(name for _, name in places))
             between = " and " if len(lines) == 2 else " to "
@@ -403,14 +403,14 @@ def _is_flag(one: Occurrence) -> bool:
     return str(one.channel) in FLAG_VARIABLES
 
 
-def _doubts(one: Assignment) -> Iterator[tuple[str, str, int]]:
-    """Yield why parts of a value may be wrong: the block or none, the reason, and the line."""
+def _doubts(one: Assignment) -> Iterator[tuple[str, int]]:
+    """Yield why parts of a value may be wrong, with the line."""
     pieces = one.value.pieces or (Piece("", one.line, branch=one.branch),)
     for piece in pieces:
         line = piece.line or one.line or 0
         blocks = [choice for choice, _ in piece.branch if choice not in (PROGRAM, LINE)]
         if blocks:
             kind = blocks[-1].rpartition(" ")[0] or blocks[-1]
-            yield blocks[0], f"set within `{kind}`: read as if it ran", line
+            yield f"set within `{kind}`: read as if it ran", line
         if piece.default:
-            yield "", "read as unset: the default applies", line
+            yield "read as unset: the default applies", line

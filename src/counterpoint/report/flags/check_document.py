@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.printable import counted_noun, printable, some
 from counterpoint.flags import Channel
-from counterpoint.flags.check import Examination
+from counterpoint.flags.check import NO_FLAGS, Examination
 from counterpoint.flags.lint import Remark, Severity, advice_of, lost_flags_text
 from counterpoint.flags.parse import IssueKind, Location, ParsedSource
 
@@ -91,7 +91,7 @@ def summary_lines(found: Examination, next: str, *, every: bool = False) -> Iter
         yield printable(_own(found, found.own))
     if not every and (minor := _minor(found)):
         yield f"not shown: {minor}; `all=` lists them"
-    yield printable(_confirmed(found))
+    yield from _confirmed_lines(found)
     if found.count(Severity.WARNING) and not found.failed:
         yield "exit code 0: only errors make it 1"
     if next:
@@ -118,7 +118,7 @@ def fix_lines(
         programs = counted_noun(len(found.written.others), "other program")
         yield f"not written: the flags of {programs} of this source; only those of the last one are"
     yield from _reading_lines(found)
-    yield printable(_confirmed(found))
+    yield from _confirmed_lines(found)
 
 
 def _why_not(fixed: FixResult, one: Remark) -> str:
@@ -217,6 +217,11 @@ def _chip(found: Examination) -> str:
         return f" on {found.chip}"
     chip = "an AMD GPU" if found.chip == "AMD" else found.chip
     return f" on {chip} ({machine.text} in line {machine.place.line})"
+
+
+def _confirmed_lines(found: Examination) -> Iterator[str]:
+    if found.confirmation is None or found.confirmation.note != NO_FLAGS:
+        yield printable(_confirmed(found))
 
 
 def _confirmed(found: Examination) -> str:
