@@ -130,6 +130,15 @@ def test_of_two_releases_around_a_day_the_one_with_the_flags_is_meant(tmp_path: 
     assert examined(tmp_path / "pod.yaml", text).asked == "0.5.0"
 
 
+def test_of_a_day_between_two_releases_only_what_both_refuse_is_an_error(tmp_path: Path) -> None:
+    """0.5.0 has the first flag and 0.5.1 the second: the image of the day may have both."""
+    first, second = GONE_BEFORE, "xla_hlo_pass_fix_detect_cycles"
+    text = "image: x/jax:2025-02-01\nenv:\n  XLA_FLAGS: --{}=false --{}=true --xla_no=1\n"
+    found = examined(tmp_path / "pod.yaml", text.format(first, second))
+    assert [one.name for one in found.standing if one.code.startswith("FLAG1")] == ["xla_no"]
+    assert [one.name for one in found.upgrade] == [first]
+
+
 def test_of_a_release_before_all_tables_no_flag_is_called_unknown(tmp_path: Path) -> None:
     text = "pip install jaxlib==0.3.25\nexport XLA_FLAGS=--xla_gpu_of_that_time=1\npython x.py\n"
     found = examined(tmp_path / "job.sh", text)
@@ -153,6 +162,14 @@ def test_the_chip_of_the_file_counts_unless_another_is_asked_about(tmp_path: Pat
     )
     assert [one.code for one in examined(tmp_path / "job.sh", text).standing] == ["FLAG505"]
     assert not examined(tmp_path / "job.sh", text, chip="H100").standing
+
+
+def test_a_flag_of_another_chip_than_the_named_one_is_minor(tmp_path: Path) -> None:
+    text = "TPU_TYPE=v6e-8\nexport XLA_FLAGS=--xla_gpu_autotune_level=0\npython train.py\n"
+    found = examined(tmp_path / "job.sh", text)
+    assert [(one.code, one.minor) for one in found.remarks] == [("FLAG107", "without effect here")]
+    told = examined(tmp_path / "job.sh", text, chip="TPU v6e")
+    assert [one.code for one in told.standing] == ["FLAG107"]
 
 
 def test_rccl_has_defaults_of_its_own(tmp_path: Path) -> None:

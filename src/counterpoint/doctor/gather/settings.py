@@ -58,7 +58,7 @@ def gather_flags(
         names=tuple(dict.fromkeys(one.name for one in written.given if one.name not in unjudged)),
         libtpu=tuple(unjudged),
         release=found.asked,
-        remarks=tuple(map(_remark, found.remarks)),
+        remarks=tuple(map(_remark, found.standing)),
         probed=heard is not None and heard.asked > 0,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -11,13 +11,12 @@ from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.frozen import frozen
 from counterpoint.core.rules import found_by
-from counterpoint.flags.catalogue.lookup import release, releases
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.check.minor import with_reasons
 from counterpoint.flags.check.own_release import OwnRelease, own_release
 from counterpoint.flags.jaxlib import JaxlibInterpreter
 from counterpoint.flags.lint import LintContext, Remark, Severity
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
-from counterpoint.flags.release_number import version_number
 from counterpoint.flags.rules import RULES, LintRule, compiler_disagrees
 from counterpoint.flags.settings import Channel
 
@@ -47,8 +46,8 @@ def judge(case: LintContext) -> tuple[Remark, ...]:
     has to hold for all settings, too, since what one branch lacks another may add.
     """
     remarks = _judged(case)
-    runs = [*_runs(case.written)]
-    if len(runs) > 1:
+    runs = _runs(case.written, {_key(remark) for remark in remarks})
+    if runs:
         possible = {
             _kind(remark): remark
             for run in runs
@@ -66,22 +65,27 @@ def _kind(one: Remark) -> tuple[object, ...]:
     return (one.code, *_key(one))
 
 
-def _runs(written: ParsedSource) -> Iterator[tuple[Occurrence, ...]]:
-    """Yield for each branch the settings of a run through it: of each choice, one alternative."""
-    arms: dict[str, set[str]] = {}
-    for one in written.given:
+def _runs(written: ParsedSource, remarked: set[tuple[object, ...]]) -> list[tuple[Occurrence, ...]]:
+    """Return the settings of a run through each branch with a remark: one alternative per choice.
+
+    They are none if there are no alternatives, or too many.
+    """
+    arms: dict[str, str] = {}
+    for one in reversed(written.given):
         for choice, arm in one.branch:
-            arms.setdefault(choice, set()).add(arm)
-    if all(len(alternatives) == 1 for alternatives in arms.values()):
-        return
-    for branch in dict.fromkeys(one.branch for one in written.given):
-        taken = dict(branch)
-        for one in reversed(written.given):
-            for choice, arm in one.branch:
-                taken.setdefault(choice, arm)
-        yield tuple(
-            one for one in written.given if all(taken[choice] == arm for choice, arm in one.branch)
+            arms.setdefault(choice, arm)
+    if all(arms[choice] == arm for one in written.given for choice, arm in one.branch):
+        return []
+    branches = dict.fromkeys(one.branch for one in written.given if _key(one) in remarked)
+    runs: list[tuple[Occurrence, ...]] = []
+    for branch in (*branches, ()):  # and one for what is in no branch
+        taken = {**arms, **dict(branch)}
+        runs.append(
+            tuple(it for it in written.given if all(taken[name] == arm for name, arm in it.branch))
         )
+        if len(branches) * len(written.given) > _MOST_WORK:
+            return []
+    return runs
 
 
 def _remarks_of(rule: LintRule, case: LintContext) -> Iterable[Remark]:
@@ -130,6 +134,8 @@ _REFUSALS: Final = frozenset(
 )
 """Rules whose errors mean that the compiler does not accept a name or a value."""
 
+_MOST_WORK: Final = 100_000
+"""The most settings, counted again for each branch, that alternatives are looked for in."""
 _FADING: Final = ("FLAG105", "FLAG106", "FLAG301")
 """Rules on flags that are old or idle, which is no news of one that the next release refuses."""
 
@@ -248,7 +254,7 @@ def _held_to(
     return (*remaining, *disagreements)
 
 
-def _key(one: Remark) -> tuple[object, ...]:
+def _key(one: Remark | Occurrence) -> tuple[object, ...]:
     return (one.place, one.channel, one.text)
 
 
@@ -337,21 +343,20 @@ def examine(written: ParsedSource, question: CheckRequest) -> Examination:
         asking = replace(question, ask=None) if own.pinned else question
         found, answer = _examined(replace(case, release=installed), asking)
         refused = {_key(one): one for one in found if is_refusal(one)}
-        expected = {_key(one) for one in remarks if is_refusal(one)}
-        tables = own.pinned and version_number(own.version) >= version_number(releases()[0])
+        sure = _refused_by_all(own.witnesses, case, asking)
         remarks = tuple(
             one
             for one in remarks
-            if (tables or not is_refusal(one))
+            if (not is_refusal(one) or _key(one) in sure)
             and not (one.code in _FADING and _key(one) in refused)
         )
         if own.pinned:
-            upgrade = tuple(one for key, one in refused.items() if key not in expected)
+            upgrade = tuple(one for key, one in refused.items() if key not in sure)
         else:
             remarks, confirmation = in_order([*remarks, *refused.values()]), answer
     return Examination(
         written=written,
-        remarks=with_reasons(remarks, written, question.select),
+        remarks=with_reasons(remarks, written, selected=question.select, chip=question.chip),
         asked=case.release.asked,
         table=case.release.version,
         chip=chip,
@@ -368,11 +373,14 @@ def _examined(
     """Return the remarks on all programs for one release, and what its compiler says of them."""
     remarks: dict[tuple[object, ...], Remark] = {}
     confirmations: list[Confirmation] = []
+    lacking = _lacking(case)
     for program in case.written.programs:
         program_case = replace(case, written=program)
         found = judge(program_case)
-        if case.written.form == "markdown":
-            found = tuple(_lacking_on_page(found, program_case, case.written))
+        if lacking is not None:
+            found = tuple(
+                one for one in found if one.code not in _LACKING or (one.code, one.name) in lacking
+            )
         if question.ask is not None:
             confirmations.append(confirm(program_case, found, question.interpreter, question.ask))
             found = confirmations[-1].remarks
@@ -381,21 +389,32 @@ def _examined(
     return wanted, merge_confirmations(confirmations)
 
 
+def _refused_by_all(
+    versions: Sequence[str], case: LintContext, question: CheckRequest
+) -> set[tuple[object, ...]]:
+    """Return the keys of the settings that each of these releases refuses; none without any."""
+    unasked = replace(question, ask=None)
+    common: set[tuple[object, ...]] | None = None
+    for version in versions:
+        found, _ = _examined(replace(case, release=release(version)), unasked)
+        keys = {_key(one) for one in found if is_refusal(one)}
+        common = keys if common is None else common & keys
+    return common or set()
+
+
 _LACKING: Final = ("FLAG303", "FLAG408")
 
 
-def _lacking_on_page(
-    remarks: Iterable[Remark], case: LintContext, page: ParsedSource
-) -> Iterator[Remark]:
-    """Yield the remarks, but on what is missing only if no block of the page has it.
+def _lacking(case: LintContext) -> set[tuple[str, str]] | None:
+    """Return what all blocks of a page together lack, by code and name; None if it is no page.
 
-    A block of a page is a program of its own, for which the reader has followed the others.
+    A block is a program of its own, but its reader has followed the others.
     """
-    others = [one for program in page.programs for one in program.given]
-    given = (*others, *case.written.given)
-    on_page = _judged(replace(case, written=replace(case.written, given=given)))
-    lacking = {_kind(one) for one in on_page}
-    yield from (one for one in remarks if one.code not in _LACKING or _kind(one) in lacking)
+    if case.written.form != "markdown" or not case.written.others:
+        return None
+    given = tuple(one for program in case.written.programs for one in program.given)
+    together = replace(case, written=replace(case.written, given=given))
+    return {(one.code, one.name) for one in _judged(together) if one.code in _LACKING}
 
 
 def is_refusal(one: Remark) -> bool:

@@ -30,8 +30,9 @@ _ALWAYS: Final = {
     "FLAG504": _DEFAULTS,
     "FLAG502": _OLD_NAMES,
 }
-_AS_NOTES: Final = {"FLAG209": _FILES, "FLAG302": _IDLE, "FLAG506": _IDLE}
+_AS_NOTES: Final = {"FLAG107": _IDLE, "FLAG209": _FILES, "FLAG302": _IDLE, "FLAG506": _IDLE}
 _DEBUGGING: Final = "FLAG409"
+_OTHER_CHIP: Final = "FLAG107"
 
 _TEST_FILE: Final = re.compile(r"(?:test_.*|.*_test|conftest)\.py")
 _CI_DIRECTORIES: Final = frozenset({".github", ".circleci", ".buildkite", ".gitlab", ".ci"})
@@ -39,17 +40,23 @@ _CI_FILES: Final = frozenset({".gitlab-ci.yml", "azure-pipelines.yml", "Jenkinsf
 
 
 def with_reasons(
-    remarks: Iterable[Remark], written: ParsedSource, selected: tuple[str, ...] = ()
+    remarks: Iterable[Remark],
+    written: ParsedSource,
+    *,
+    selected: tuple[str, ...] = (),
+    chip: str | None = None,
 ) -> tuple[Remark, ...]:
     """Return the remarks, with the reason of each minor one; one that is asked for is not minor.
 
-    A literal of a unit test is no setting of a job, and nothing about it an error.
+    A literal of a unit test is no setting of a job, and nothing about it an error. `chip` is one
+    that was asked about: of the one that the source names, it may well set flags of others, too.
     """
     literals = _literals_of_tests(written)
     found: list[Remark] = []
     for remark in remarks:
         severity = Severity.NOTE if remark.place in literals else remark.severity
         asked = bool(selected) and remark.code.startswith(selected)
+        asked = asked or (remark.code == _OTHER_CHIP and chip is not None)
         reason = "" if asked else _reason(remark, written, literals)
         found.append(replace(remark, severity=severity, minor=reason))
     return tuple(found)

@@ -21,13 +21,15 @@ from counterpoint.flags.settings import Channel
 class OwnRelease:
     """`why` says what names it: a pin, or flags that the installed one lacks.
 
-    `exact`: no other release is meant, as by the image of a day, or by a range.
+    `exact`: no other release is meant, as by the image of a day, or by a range. `witnesses` are the
+    releases that all have to refuse a flag; without any, what is refused is not known.
     """
 
     version: str
     why: str
     pinned: bool
     exact: bool = True
+    witnesses: tuple[str, ...] = ()
 
 
 def own_release(written: ParsedSource, installed: Release) -> OwnRelease | None:
@@ -40,7 +42,15 @@ def own_release(written: ParsedSource, installed: Release) -> OwnRelease | None:
     version = _most_fitting(pin, flags)
     if installed.asked in (version, known_release(version)):
         return None
-    return OwnRelease(version, _named(pin, written.where), pinned=True, exact=exact)
+    known = version_number(version) >= version_number(releases()[0])
+    witnesses = pin.releases if pin.nightly else (version,)
+    return OwnRelease(
+        version,
+        _named(pin, written.where),
+        pinned=True,
+        exact=exact,
+        witnesses=witnesses if known else (),
+    )
 
 
 def _named(pin: Pin, where: str) -> str:
