@@ -56,7 +56,8 @@ def check_lines(found: Examination, *, every: bool = False) -> Iterator[str]:
 
     if found.upgrade:
         changes = counted_noun(len(found.upgrade), "change")
-        yield f"for jaxlib {found.installed}, which is installed, it needs {changes}:"
+        version = f"jaxlib {found.installed}, which is installed"
+        yield printable(f"{found.written.where}: to run with {version}, it needs {changes}:")
     for remark in found.upgrade:
         what = f"{_setting(remark)}: {remark.message}; {remark.advice}"
         own = remark.place.where == found.written.where and remark.place.line
@@ -200,8 +201,8 @@ def _own(found: Examination, own: OwnRelease) -> str:
     if own.pinned:
         about = "" if own.exact else "about "
         return (
-            f"jaxlib {own.version} is {about}that of {own.why}; {found.installed} is installed"
-            f" (`jaxlib={found.installed}` checks for it)"
+            f"jaxlib {own.version} is {about}that of {own.why}; `jaxlib={found.installed}` checks for"
+            " the installed one"
         )
     return (
         f"jaxlib {own.version} is the nearest with all its flags; {found.installed}, which is"
