@@ -288,7 +288,8 @@ class CheckRequest:
 class Examination:
     """The result. `table` is the release whose tables were used, `asked` the requested one.
 
-    `own` says why that is not the installed one, which refuses what `upgrade` lists.
+    `own` says why that is not the installed one, which refuses what `upgrade` lists. If flags tell
+    the own release, it is the installed one, and only what it does not refuse is checked for `own`.
     """
 
     written: ParsedSource
@@ -354,11 +355,12 @@ def examine(written: ParsedSource, question: CheckRequest) -> Examination:
             upgrade = tuple(one for key, one in refused.items() if key not in sure)
         else:
             remarks, confirmation = in_order([*remarks, *refused.values()]), answer
+    checked = case.release if own is not None and own.pinned else installed
     return Examination(
         written=written,
         remarks=with_reasons(remarks, written, selected=question.select, chip=question.chip),
-        asked=case.release.asked,
-        table=case.release.version,
+        asked=checked.asked,
+        table=checked.version,
         chip=chip,
         confirmation=confirmation,
         own=own,

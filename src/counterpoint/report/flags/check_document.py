@@ -205,8 +205,8 @@ def _own(found: Examination, own: OwnRelease) -> str:
             " the installed one"
         )
     return (
-        f"jaxlib {own.version} is the nearest with all its flags; {found.installed}, which is"
-        f" installed, has no {own.why}"
+        f"all other settings are checked for jaxlib {own.version}, the nearest release that has"
+        f" {own.why}"
     )
 
 

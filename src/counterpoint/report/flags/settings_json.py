@@ -79,7 +79,7 @@ class FlagsCheck(Result, tag_field="schema", tag="counterpoint.flags.check/1"):
     """The remarks on settings: `counterpoint flags check --json`.
 
     They are those for `own_release`, if it is not null, and `upgrade` those on what the installed
-    release refuses.
+    release refuses; if flags tell the own release, what the installed one refuses is an error.
     """
 
     where: Annotated[str, At("written.where")]
