@@ -201,8 +201,8 @@ def _own(found: Examination, own: OwnRelease) -> str:
     if own.pinned:
         about = "" if own.exact else "about "
         return (
-            f"jaxlib {own.version} is {about}that of {own.why}; `jaxlib={found.installed}` checks for"
-            " the installed one"
+            f"jaxlib {own.version} is {about}that of {own.why};"
+            f" `jaxlib={found.installed}` checks for the installed one"
         )
     return (
         f"all other settings are checked for jaxlib {own.version}, the nearest release that has"
