@@ -147,6 +147,10 @@ class Remark:
     minor: str = ""  # why nobody would act on it: a summary counts it with others
 
 
+ALL_SETTINGS: Final = "all settings"
+"""The text of a remark that a rule failed, so that nothing was checked by it."""
+
+
 def remark(
     code: str,
     severity: Severity,

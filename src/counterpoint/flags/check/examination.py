@@ -15,7 +15,7 @@ from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.check.minor import with_reasons
 from counterpoint.flags.check.own_release import OwnRelease, own_release
 from counterpoint.flags.jaxlib import JaxlibInterpreter
-from counterpoint.flags.lint import LintContext, Remark, Severity
+from counterpoint.flags.lint import ALL_SETTINGS, LintContext, Remark, Severity
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.rules import RULES, LintRule, compiler_disagrees
 from counterpoint.flags.settings import Channel
@@ -97,7 +97,7 @@ def _remarks_of(rule: LintRule, case: LintContext) -> Iterable[Remark]:
             severity=Severity.NOTE,
             channel=Channel.XLA_FLAGS,
             name="",
-            text="all settings",
+            text=ALL_SETTINGS,
             place=Location(case.written.where),
             message=failure,
             advice="the other rules were checked",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Final
 
-from counterpoint.flags.lint import Remark, Severity
+from counterpoint.flags.lint import ALL_SETTINGS, Remark, Severity
 from counterpoint.flags.parsed import Location, ParsedSource
 
 _DEFAULTS: Final = "repeating a default"
@@ -68,7 +68,7 @@ def _reason(one: Remark, written: ParsedSource, literals: frozenset[Location]) -
     page = written.form in ("markdown", "notebook")
     reasons = (
         (one.place in literals, _OF_TESTS),
-        (one.severity is Severity.ERROR, ""),
+        (one.severity is Severity.ERROR or one.text == ALL_SETTINGS, ""),
         (one.code in _ALWAYS, _ALWAYS.get(one.code, "")),
         (is_note and one.code in _AS_NOTES, _AS_NOTES.get(one.code, "")),
         (_is_test(written.where), _OF_TESTS),

@@ -132,7 +132,7 @@ def _channel(shown: SettingDescription, channel: Channel) -> Fact:
             text = "accepted without effect: it is read from the flags of the process"
             return Fact(str(channel), text, Tone.WARNING)
         return Fact(str(channel), "accepted; deprecated" if flag.deprecated else "accepted")
-    end = consequence_of_rejection(channel, shown.release)
+    end = consequence_of_rejection(channel)
     lifecycle = lifecycle_of(shown.name, shown.release, channel)
     words = " ".join(word for word in (_clause(lifecycle.when), lifecycle.what) if word)
     text = (
