@@ -37,12 +37,16 @@ def examined(
         ("image: rocm/jax:rocm6.0.0-jax0.4.31-py3.10\n", ("0.4.31",)),
         ("image: ghcr.io/nvidia/jax:maxtext-2024-10-23\n", ("0.4.35", "0.4.36")),
         ("FROM nvcr.io/nvidia/jax:24.10-py3\n", ("0.4.33", "0.4.34")),
+        ("see https://github.com/jax-ml/jax/releases/tag/jax-v0.4.35\n", None),
         ("bash build.sh JAX_VERSION=0.7.0\n", ("0.7.0",)),
         ("pip install https://x.org/jaxlib-0.4.30+rocm611-cp310-cp310-linux.whl\n", ("0.4.30",)),
         ("# pip install jax==0.4.35\n", None),
         ("pip install jax==0.4.35\npip install jax==0.5.0\n", None),
         ("image: ghcr.io/nvidia/jax:maxtext-2024-10-23\nimage: ghcr.io/nvidia/jax:base\n", None),
         ("image: ghcr.io/nvidia/jax:maxtext-2099-01-01\n", None),
+        ("image: gcr.io/me/my-jax:2024-10-23\n", None),
+        ("image: gcr.io/me/jax:24.10-mine\nenable_jax: 1\n", None),
+        ("enable_jax: 1\nimage: x.dev/r/maxtext:toolbox-2024-10-23-A3\n", ("0.4.35", "0.4.36")),
         ("pip install jaxtyping==0.2.1 flax==0.8.0\n", None),
         ("'jax[cuda12]>=0.4.33, <0.4.36'\n", ("0.4.35", "0.4.34", "0.4.33")),
         ("jax~=0.6.1\n", ("0.6.2", "0.6.1")),
@@ -124,7 +128,7 @@ def test_flags_of_no_common_release_are_checked_for_the_installed_one(tmp_path: 
 
 def test_of_two_releases_around_a_day_the_one_with_the_flags_is_meant(tmp_path: Path) -> None:
     """The image of 2025-02-01 is between 0.5.0 and 0.5.1, which lacks the first flag."""
-    text = f"image: x/jax:2025-02-01\nenv:\n  XLA_FLAGS: --{GONE_BEFORE}=false\n"
+    text = f"image: ghcr.io/nvidia/jax:2025-02-01\nenv:\n  XLA_FLAGS: --{GONE_BEFORE}=false\n"
     assert examined(tmp_path / "pod.yaml", text).asked == "0.5.0"
     text = text.replace(GONE_BEFORE, "xla_gpu_enable_triton_gemm")
     assert examined(tmp_path / "pod.yaml", text).asked == "0.5.0"
@@ -133,7 +137,9 @@ def test_of_two_releases_around_a_day_the_one_with_the_flags_is_meant(tmp_path: 
 def test_of_a_day_between_two_releases_only_what_both_refuse_is_an_error(tmp_path: Path) -> None:
     """0.5.0 has the first flag and 0.5.1 the second: the image of the day may have both."""
     first, second = GONE_BEFORE, "xla_hlo_pass_fix_detect_cycles"
-    text = "image: x/jax:2025-02-01\nenv:\n  XLA_FLAGS: --{}=false --{}=true --xla_no=1\n"
+    text = (
+        "image: ghcr.io/nvidia/jax:2025-02-01\nenv:\n  XLA_FLAGS: --{}=false --{}=true --xla_no=1\n"
+    )
     found = examined(tmp_path / "pod.yaml", text.format(first, second))
     assert [one.name for one in found.standing if one.code.startswith("FLAG1")] == ["xla_no"]
     assert [one.name for one in found.upgrade] == [first]

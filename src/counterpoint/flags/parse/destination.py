@@ -27,14 +27,15 @@ _PINS: Final = (
     re.compile(rf"(?<![\w.-])jax(?:\[[\w ,-]*\])?[\"']?\s*={{2,3}}\s*{_NUMBER}"),
     re.compile(rf"\bJAX_VERSION[\"']?\s*[:=]\s*[\"']?{_NUMBER}"),
     # An image that names it: us-docker.pkg.dev/.../tpu:jax0.9.0-rev1, rocm/jax:rocm6.0-jax0.4.31.
-    re.compile(rf"\w[\w./-]*[/:][\w.:/-]*?\bjax[-_]?{_NUMBER}"),
+    re.compile(rf"(?<![\w./-])(?!https?:|github)\w[\w./-]*[/:][\w.:/-]*?\bjax[-_]?{_NUMBER}"),
 )
 _CONDA: Final = re.compile(rf"^\s*-\s+jax(?:lib)?={_NUMBER}", re.MULTILINE)
 _LOCKED: Final = re.compile(rf"^name = \"jaxlib\"\s*\nversion = \"{_NUMBER}", re.MULTILINE)
 _NIGHTLY: Final = re.compile(
-    r"\w[\w./-]*(?:jax|maxtext|toolbox)[\w./-]*:(?:[\w.-]*?(20\d\d-\d\d-\d\d)|(\d\d\.\d\d)-)?[\w.-]*"
+    r"(?:nvidia/jax|\w[\w.-]*/[\w./-]*:toolbox)"
+    r"(?:[:-][\w.-]*?(20\d\d-\d\d-\d\d)|:(\d\d\.\d\d)-)?[\w.-]*"
 )
-"""An image of a day (nvidia/jax:maxtext-2024-10-17) or month (nvidia/jax:24.10-py3), or of none."""
+"""NVIDIA's image of a day (jax:maxtext-2024-10-17) or month (jax:24.10-py3), or of neither."""
 _RANGE: Final = re.compile(
     r"(?<![\w.-])jax(?:lib)?(?:\[[\w ,-]*\])? *+((?:(?:[<>]=?|~=|!=) *+\d[\d.]*+ *+,?+ *+)++)"
 )
