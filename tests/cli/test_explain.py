@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import inspect
 import json
 import os
 import shlex
@@ -11,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from keyword import iskeyword
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,6 @@ from xspace_builder import US, hlo_proto, host, kernel, metadata, nvidia, xspace
 
 from command_line import in_process
 from counterpoint.cli.output import check_output
-from counterpoint.cli.quick import QUICK, quick
 from counterpoint.core.errors import UsageError
 from counterpoint.runs import Outcome, OutcomeKind
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
@@ -322,7 +319,7 @@ class TestWrongUse:
         check_error(explain(made, *arguments), 2, *words)
 
     def test_an_empty_path(self) -> None:
-        check_error(explain(""), 2, "the name of a profile is empty")
+        check_error(explain(""), 2, "an argument is empty")
 
     def test_no_path(self) -> None:
         check_error(explain(), 2, "a profile is required", "counterpoint explain PATH")
@@ -469,39 +466,3 @@ class TestFile:
         (tmp_path / "out.json").mkdir()
         with pytest.raises(UsageError, match="directory"):
             check_output(tmp_path / "out.json", force=True, endings=(".json",))
-
-
-def test_the_quick_way_takes_what_cyclopts_takes() -> None:
-    from counterpoint.cli.explain import explain as command
-    from counterpoint.cli.explain_run import run
-
-    quick = QUICK["explain",]
-    known = {f"{it}_" if iskeyword(it) else it for it in (quick.positional, *quick.options)}
-    assert known == set(inspect.signature(command).parameters)
-    taken = inspect.signature(run).parameters.values()
-    named = {it.name for it in taken if it.kind is not inspect.Parameter.VAR_KEYWORD}
-    of_fleets = {"executor", "ray_address", "topology", "digest", "strict"}
-    assert known == named | of_fleets
-
-
-@pytest.mark.parametrize(
-    ("words", "bound"),
-    [
-        (["a.pb", "b.pb"], {"paths": ("a.pb", "b.pb")}),
-        (["a.pb", "--top=3", "--step", "7"], {"paths": ("a.pb",), "top": 3, "step": 7}),
-        (["--by", "source", "-o", "x.md"], {"by": "source", "out": Path("x.md")}),
-        ([], {}),
-        (["a.pb", "--by", "layer"], None),
-        (["a.pb", "--top", "ten"], None),
-        (["a.pb", "--step", "-1"], None),
-        (["a.pb", "--top", "3", "--top", "4"], None),
-        (["--", "a.pb"], None),
-        (["a.pb", "--help"], None),
-    ],
-    ids=str,
-)
-def test_plain_command_lines_go_the_quick_way(
-    words: list[str], bound: dict[str, object] | None
-) -> None:
-    call = quick(["explain", *words])
-    assert (None if call is None else getattr(call, "keywords", None)) == bound

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import json
 import re
 import sys
@@ -15,7 +14,6 @@ import pytest
 from command_line import in_process
 from counterpoint.cli.app import main
 from counterpoint.cli.explain_code import RULES
-from counterpoint.cli.quick import QUICK, quick
 from counterpoint.core.rules import SECTIONS
 from counterpoint.flags.check.examination import CheckRequest, Confirmation, examine
 from counterpoint.flags.parse import FORMS
@@ -427,42 +425,6 @@ def test_a_command_is_checked_as_it_would_be_started(
     assert "FLAG102" in capsys.readouterr().out
     assert checked("--no-probe", "--jaxlib=0.10.2", "--", "XLA_FLAGS=", "./train") == 0
     assert checked("--no-probe", "--jaxlib=0.10.2", "--env") == 1
-
-
-def test_the_quick_way_takes_what_cyclopts_takes() -> None:
-    from counterpoint.cli.flags_check import check
-
-    command = QUICK["flags", "check"]
-    known = {command.positional, command.behind, *command.options}
-    assert known == set(inspect.signature(check).parameters)
-    from counterpoint.cli.flags_check_run import run
-
-    assert known == set(inspect.signature(run).parameters)
-
-
-@pytest.mark.parametrize(
-    ("words", "bound"),
-    [
-        (["a.sh", "--no-probe"], {"source": "a.sh", "no_probe": True}),
-        (["-", "--chip=H100", "-o", "x"], {"source": "-", "chip": "H100", "out": Path("x")}),
-        (["--xla_a=1 --xla_b=2"], {"source": "--xla_a=1 --xla_b=2"}),
-        (["--select", "A", "--select=B"], {"select": ("A", "B")}),
-        (["--env", "--", "python", "--help"], {"env": True, "command": ("python", "--help")}),
-        (["--help"], None),
-        (["a", "b"], None),
-        (["--jaxlib"], None),
-        (["--chip", "--env"], None),
-        (["--no_probe"], None),
-        (["--env=1"], None),
-        (["--chip", "H100", "--chip", "A100"], None),
-    ],
-    ids=str,
-)
-def test_plain_command_lines_go_the_quick_way(
-    words: list[str], bound: dict[str, object] | None
-) -> None:
-    call = quick(["flags", "check", *words])
-    assert (None if call is None else getattr(call, "keywords", None)) == bound
 
 
 def test_a_code_is_explained(capsys: Captured) -> None:

@@ -262,13 +262,7 @@ TRAIN = ("--", "python", "train it.py", "--step", "3")
 FAILING = (
     (("explain", PROFILE, "--step", "99"), ("explain", PROFILE, "--step", "0")),
     (("explain", "--step=99", NAMED), ("explain", NAMED, "--step", "0")),
-    (("explain", PROFILE, "--device", "x"), ("explain", PROFILE, "--device", "0,1")),
     (("explain", PROFILE, "-o", "a.md"), ("explain", PROFILE, "-o", "a.md", "--force")),
-    (
-        ("explain", PROFILE, "--json", "-o", "b.md"),
-        ("explain", PROFILE, "--json", "-o", "b.json"),
-    ),
-    (("compare", PROFILE, NAMED, "--top", "0"), ("compare", PROFILE, NAMED, "--top", "10")),
     (("convert", PROFILE, "a.json"), ("convert", PROFILE, "a.json", "--force")),
     (("predict", "step.hlo.txt"), ("predict", "step.hlo.txt", "--target", "8xH100")),
     (

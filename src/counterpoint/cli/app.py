@@ -7,9 +7,7 @@ fix are raised as a `CounterpointError`; every other exception keeps its traceba
 
 from __future__ import annotations
 
-import atexit
 import errno
-import gc
 import importlib
 import io
 import os
@@ -19,7 +17,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +26,6 @@ from typing import TYPE_CHECKING, Final, Literal, NoReturn, TextIO, get_args, ge
 
 from counterpoint import __version__
 from counterpoint.cli.commands import COMMANDS, GROUPS, SECTIONS, Command
-from counterpoint.cli.quick import quick
 from counterpoint.core import CounterpointError, UsageError, WriteError
 
 if TYPE_CHECKING:
@@ -85,29 +82,9 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of writing to a redirected stdout; they lack the file name that opened files have."""
 
 
-_POOLS: Final = "counterpoint"
-"""How the names of threads begin that wait for work of this package."""
-
-
 def program() -> NoReturn:
-    """Run this process's command line and end the process, with what was registered for its end.
-
-    Python would also take apart every loaded module first, which tells nobody anything and lasts a
-    thirtieth of a short `explain`. It does where other threads of a library are still at work.
-    """
-    code = main()
-    if any(_must_be_awaited(thread) for thread in threading.enumerate()):
-        sys.exit(code)
-    atexit._run_exitfuncs()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
-
-
-def _must_be_awaited(thread: threading.Thread) -> bool:
-    own = thread is threading.main_thread() or thread.name.startswith(_POOLS)
-    return not own and not thread.daemon
+    """Run this process's command line and end the process."""
+    sys.exit(main())
 
 
 def main(arguments: Sequence[str] | None = None, commands: Iterable[Command] = COMMANDS) -> int:
@@ -135,14 +112,10 @@ def _show_any_name() -> None:
 def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        with _nothing_collected(), _no_threads_for_matrices():
-            command = quick(words) or parse(words, commands)
-        if arguments is None:
-            gc.freeze()  # what is loaded now is loaded for good: no collection needs to look at it
+        command = parse(words, commands)
         if "polars" in sys.modules:
             _let_interrupts_through()
-        with _rarely_collected():
-            code = command()
+        code = command()
         sys.stdout.flush()  # detect a closed pipe here, not at exit
     except CounterpointError as error:
         _say(f"error: {_whole(error, words, commands)}")
@@ -165,60 +138,6 @@ def _run(arguments: Sequence[str] | None, commands: Iterable[Command]) -> int:
         _say(f"error: can't write the result: {failure.strerror}")
         return WriteError.exit_code
     return code or 0
-
-
-@contextmanager
-def _nothing_collected() -> Generator[None]:
-    """Suspend the garbage collector: modules that are being loaded contain no garbage."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-_MATRIX_THREADS: Final = "OPENBLAS_NUM_THREADS"
-
-
-@contextmanager
-def _no_threads_for_matrices() -> Generator[None]:
-    """Let numpy's OpenBLAS start no threads when it is loaded.
-
-    There is one per core otherwise, which spin for a while, and no command multiplies matrices that
-    are worth it. The programs that a command starts decide for themselves.
-    """
-    if _MATRIX_THREADS in os.environ:
-        yield
-        return
-    os.environ[_MATRIX_THREADS] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[_MATRIX_THREADS]
-
-
-_NEW_OBJECTS: Final = 100_000
-"""New objects between two collections: Python's own 700 suit a program with few objects."""
-
-
-@contextmanager
-def _rarely_collected() -> Generator[None]:
-    """Let the garbage collector run rarely.
-
-    A compiled module is a million objects, and every collection looks at many of them. Hardly any
-    become garbage, and reference counts free almost all of that. The last collection, when the
-    process ends, is left out.
-    """
-    atexit.unregister(gc.freeze)
-    atexit.register(gc.freeze)
-    usual = gc.get_threshold()
-    gc.set_threshold(max(usual[0], _NEW_OBJECTS) if usual[0] else 0, *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 def _whole(

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.cli.output import check_digest, check_page, write_output
+from counterpoint.cli.options import Output
+from counterpoint.cli.output import check_digest
 from counterpoint.cli.printing import (
     add_step_summary,
-    document_text,
-    print_report,
     say_line,
-    say_wrote,
-    write_result,
 )
-from counterpoint.cli.profiles import check_options, refuse_directory_of_runs, write_digest
+from counterpoint.cli.profiles import (
+    check_paths,
+    refuse_directory_of_runs,
+    write_answer,
+    write_digest,
+)
 from counterpoint.cli.progress import Progress
-from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import counted_noun
@@ -30,53 +30,43 @@ from counterpoint.report import printable
 from counterpoint.report.explain import compare_digest, compare_document, compare_json
 
 
-def compare(  # noqa: PLR0913 - the options of the command
+def compare(
     *paths: str,
     with_: Annotated[
         tuple[str, ...], Parameter(name="--with", consume_multiple=True, show_default=False)
     ] = (),
     fail_above: str | None = None,
     top: WholeNumber = 10,
-    json: Annotated[bool, Parameter(show_default=False)] = False,
     as_: Annotated[Literal["digest"] | None, Parameter(name="--as")] = None,
     budget: MaybeWholeNumber = None,
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    html: Path | None = None,
-    full: Annotated[bool, Parameter(show_default=False)] = False,
-    force: Annotated[bool, Parameter(show_default=False)] = False,
+    output: Output = Output(),
 ) -> int:
     """Explain what made B slower or faster than A.
 
     Args:
-        paths: A and B: Runs, profiles or stored predictions; with --with, several runs of A. Or two
-            queries of a store: STORE?day=2026-11-26 STORE?day=2026-11-27
+        paths: A and B: Runs, profiles or stored predictions; with --with, several runs of A.
         with_: Several runs of B.
         fail_above: Exit with 1 if B is slower by more than this, e.g. 2%, beyond noise, or if a run
             of B failed, computed NaN or made fewer steps.
         top: Rows in each table.
-        json: Print everything as JSON.
         as_: Print a digest: the most important lines, for a program that reads text.
         budget: Characters of the digest; by default 1,500.
-        out: Write to this file: .json as JSON, .txt or .md as text.
-        html: Write one page to this file (.html): the report, and both timelines to zoom into.
-        full: Put all steps into the page in full, however large; by default a typical one.
-        force: Overwrite the file.
     """
     a, b = _sides(paths, with_)
     limit = None if fail_above is None else _share(fail_above)
-    check_options(paths, top, out, "compare", json=json, force=force)
-    check_page(html, full=full, force=force)
-    size = check_digest(as_, budget, json=json, out=out)
+    check_paths(paths, top, "compare")
+    output.check()
+    size = check_digest(as_, budget, json=output.json, out=output.out)
     found = _compare(a, b)
-    if html is not None:
+    if output.html is not None:
         from counterpoint.cli.pages import compared_page, write_page
 
         page = compared_page(found, compare_document(found, top), compare_json(found))
-        write_page(page, html, full=full)
+        write_page(page, output.html, full=output.full)
     if size is not None:
-        write_digest(compare_digest(found).text(size), out)
-    elif html is None or out is not None or json:
-        _write(found, top, out, as_json=json)
+        write_digest(compare_digest(found).text(size), output.out)
+    elif not output.is_page_alone:
+        write_answer(lambda: compare_document(found, top), lambda: compare_json(found), output)
     return 0 if limit is None else _gate(found, limit)
 
 
@@ -126,16 +116,3 @@ def _compare(a: tuple[str, ...], b: tuple[str, ...]) -> Comparison:
         except InputError:
             refuse_directory_of_runs((*a, *b))
             raise
-
-
-def _write(found: Comparison, top: int, out: Path | None, *, as_json: bool) -> None:
-    if out is None and as_json:
-        write_result(compare_json(found))
-    elif out is None:
-        print_report(compare_document(found, top))
-    else:
-        text = document_text(compare_document(found, top))
-        data = in_options(compare_json(found))
-        content = {".json": data, ".md": f"```\n{text}```\n"}.get(out.suffix, text)
-        write_output(out, content)
-        say_wrote(out)

@@ -1,7 +1,4 @@
-"""`counterpoint flags check`: the help of the command; flags_check_run does the work.
-
-Simple command lines bypass this module and call it through flags_check_start (quick.py).
-"""
+"""`counterpoint flags check`: the help of the command; flags_check_run does the work."""
 
 from __future__ import annotations
 
@@ -62,4 +59,6 @@ def check(  # noqa: PLR0913 - the options of the command
         form: The form of the source.
     """
     options = dict(locals())  # the two take the same arguments
+    if source is not None and command and not Path(source).exists():
+        options |= {"source": None, "command": (source, *command)}
     return run(**options)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
+from counterpoint.cli.options import Reading, Selection
 from counterpoint.cli.pages import explained_page, study_page
 from counterpoint.cli.printing import say_line, write_result
 from counterpoint.cli.profiles import (
     as_typed,
-    check_options,
+    check_paths,
     find_run,
     read_and_analyze,
     recorded_on,
@@ -130,7 +131,7 @@ def _check(
 
 
 def _read(paths: tuple[str, ...], target: str | None) -> _Made:
-    check_options(paths, _ROWS, None, "log", json=False, force=False)
+    check_paths(paths, _ROWS, "log")
     if len(paths) == 1 and is_study(Path(paths[0])):
         return _study(Path(paths[0]))
     if len(paths) == 1 and is_run(paths[0]):
@@ -162,10 +163,8 @@ def _profile(paths: tuple[str, ...], machine: Target | None) -> _Made:
         paths,
         lambda timeline: (explain(timeline, run=run, target=machine), timeline),
         "explaining",
-        jobs=None,
-        memory_gb=None,
-        steps=None,
-        last=None,
+        Selection(),
+        Reading(),
     )
     title = _name_of_run(run) if run is not None else _name_of_profile(paths)
     summary = summarize_explanation(explanation, title, run)

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from counterpoint.cli.explain_fleet import FleetOptions
+from counterpoint.cli.explain_fleet import each_product
 from counterpoint.cli.numbers import WholeNumber
+from counterpoint.cli.options import FleetOptions
 from counterpoint.cli.output import check_number, check_page
 from counterpoint.cli.printing import (
     print_report,
@@ -94,7 +95,7 @@ def make(  # noqa: PLR0913 - the options of the command
     module: str | None = None,
     bare: Switch = False,
     keep_warmup: Switch = False,
-    fleet: FleetOptions | None = None,
+    fleet: FleetOptions = FleetOptions(),
     force: Switch = False,
     json: Switch = False,
 ) -> None:
@@ -108,7 +109,6 @@ def make(  # noqa: PLR0913 - the options of the command
             number.
         bare: Omit fingerprints from names, for a compile whose flags change the fingerprint.
         keep_warmup: Include the first runs.
-        fleet: How the profiles of many hosts are read.
         force: Overwrite existing output.
         json: Print the result as JSON.
     """
@@ -125,7 +125,6 @@ def make(  # noqa: PLR0913 - the options of the command
         "bare": bare,
         "about": recorded_versions(recordings),
     }
-    fleet = fleet or FleetOptions()
     executor = fleet.chosen()
     if executor is None:
         timeline = read_recordings(recordings, "making the profile")
@@ -137,7 +136,8 @@ def make(  # noqa: PLR0913 - the options of the command
         from counterpoint.fleet.tasks import Order
 
         order = Order(kind="costs", options=options)
-        made, told = fleet.products([*map(str, profile_paths(recordings))], executor, order)
+        paths = [*map(str, profile_paths(recordings))]
+        made, told = each_product(paths, executor, order, strict=fleet.strict)
         refuse_over_input(out, made)
         built = merge_costs(made, (*told.left_out, *told.notes), strict=fleet.strict)
     write_profile(built.profile, out, overwrite=force)

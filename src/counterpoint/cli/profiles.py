@@ -21,6 +21,7 @@ from counterpoint.runs import find_runs, is_run
 from counterpoint.runs.timeline import read
 
 if TYPE_CHECKING:
+    from counterpoint.cli.options import Output, Reading, Selection
     from counterpoint.hardware import Target, Tpu
     from counterpoint.pgle.applying import AppliedProfile
     from counterpoint.pgle.profiles import Profile
@@ -111,8 +112,6 @@ def _how_to_get_one(run: Run, shown: str) -> str:
     return profiled_run_command(run, Path(shown))
 
 
-ENDINGS = (".json", ".txt", ".md")
-
 Answer = TypeVar("Answer")
 
 
@@ -120,11 +119,8 @@ def read_and_analyze(
     paths: tuple[str, ...],
     answer: Callable[[Timeline], Answer],
     doing: str,
-    *,
-    jobs: int | None,
-    memory_gb: float | None,
-    steps: str | None,
-    last: int | None,
+    selection: Selection,
+    reading: Reading,
 ) -> Answer:
     """Read profiles, or some of their steps; return the answer, with progress on a terminal."""
     with Progress("reading") as progress:
@@ -132,10 +128,10 @@ def read_and_analyze(
             timeline = read(
                 *paths,
                 progress=progress.read,
-                jobs=jobs,
-                memory_bytes=memory_in_bytes(memory_gb),
-                steps=steps,
-                last=last,
+                jobs=reading.jobs,
+                memory_bytes=memory_in_bytes(reading.memory),
+                steps=selection.steps,
+                last=selection.last,
             )
         except InputError:
             refuse_directory_of_runs(paths)
@@ -162,47 +158,26 @@ def as_typed(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def device_numbers(text: str | None) -> tuple[int, ...] | None:
-    """Return the devices given with `--device`, or None without it."""
-    if text is None:
-        return None
-    numbers = text.split(",")
-    if not all(number.strip().isdecimal() for number in numbers):
-        raise UsageError(
-            f"--device takes numbers separated by commas, not {text!r}",
-            next=Retry({"device": "0,1"}),
-        )
-    return tuple(sorted({int(number) for number in numbers}))
-
-
-def check_options(
-    paths: tuple[str, ...], top: int, out: Path | None, command: str, *, json: bool, force: bool
-) -> None:
-    """Refuse invalid options before anything is read."""
+def check_paths(paths: tuple[str, ...], top: int, command: str) -> None:
+    """Refuse no paths, and tables without rows."""
     if not paths:
         raise UsageError("a profile is required", next=f"counterpoint {command} PATH")
     if top < 1:
-        raise UsageError(f"--top must be at least 1, not {top}", next=Retry({"top": 10}))
-    if out is not None:
-        check_output(out, force=force, endings=ENDINGS)
-        if json and out.suffix != ".json":
-            raise UsageError(
-                f"--json conflicts with the text file {out}",
-                next=Retry({"out": out.with_suffix(".json")}),
-            )
+        raise UsageError(f"--top must be at least 1, not {top}", next="use --top 10")
 
 
 def write_answer(
-    document: Callable[[], Document], as_text: Callable[[], str], out: Path | None, *, json: bool
+    document: Callable[[], Document], as_text: Callable[[], str], output: Output
 ) -> None:
     """Print the answer, or write it to a file: as a document, or as JSON."""
+    out = output.out
     if out is None:
-        if json:
+        if output.json:
             write_result(as_text())
         else:
             print_report(document())
         return
-    if json or out.suffix == ".json":
+    if output.json or out.suffix == ".json":
         text = in_options(as_text())
     else:
         text = document_text(document())

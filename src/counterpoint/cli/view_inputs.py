@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from counterpoint.cli.pages import compared_page, explained_page, page_of, study_page
 from counterpoint.cli.profiles import (
     as_typed,
-    check_options,
+    check_paths,
     find_run,
     memory_in_bytes,
     recorded_on,
@@ -124,7 +124,7 @@ def _at_once(found: Read, key: str | None) -> Opened:
 def _explained(paths: tuple[str, ...], options: ViewOptions) -> Callable[[Tell], Read]:
     """Check the options; return what reads the input."""
     step_range(options.steps, options.last)
-    check_options(paths, _ROWS, None, "view", json=False, force=False)
+    check_paths(paths, _ROWS, "view")
     run = find_run(paths)
     target = recorded_on(options.target)
 
@@ -220,11 +220,12 @@ def _digests(paths: tuple[str, ...], options: ViewOptions) -> tuple[str, ...]:
 
 def _digests_page(paths: tuple[str, ...]) -> PageContent:
     """Return the page of kept digests, as `explain --executor local --html` writes it."""
-    from counterpoint.cli.explain_fleet import FLEET, ROWS_OF_PAGE, choose_executor
+    from counterpoint.cli.explain_fleet import FLEET, ROWS_OF_PAGE
     from counterpoint.fleet import arrange, gather_digests, summarize
+    from counterpoint.fleet.local import LocalExecutor
     from counterpoint.report.explain import fleet_document, fleet_json
 
-    gathering = gather_digests(paths, choose_executor("local", 1, None), memory_bytes=1 << 30)
+    gathering = gather_digests(paths, LocalExecutor(1), memory_bytes=1 << 30)
     summary, named = summarize(arrange(gathering.digests), gathering), as_typed(paths)
     document = fleet_document(summary, named, ROWS_OF_PAGE)
     return page_of(title_of(named), {"explain": document}, {FLEET: fleet_json(summary, named)})

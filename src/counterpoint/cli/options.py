@@ -1,0 +1,153 @@
+"""Options that several commands have, each declared once: with its type, default and description.
+
+A command takes a group as one argument; cyclopts makes options of its fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from counterpoint.cli.numbers import MaybeWholeNumber
+from counterpoint.cli.output import check_output, check_page
+from counterpoint.core import UsageError
+from counterpoint.timeline.step_range import step_range
+
+if TYPE_CHECKING:
+    from counterpoint.fleet import DigestExecutor
+
+Switch = Annotated[bool, Parameter(show_default=False)]
+OutputPath = Annotated[Path | None, Parameter(name=["--out", "-o"])]
+
+ENDINGS = (".json", ".txt", ".md")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Selection:
+    """What of a profile is looked at.
+
+    Args:
+        step: Only this step.
+        steps: Only these steps: A:B stops before B, as in Python; A: and :B also work.
+        last: Only the last N steps that were recorded whole.
+        device: Only these devices: numbers separated by commas, e.g. 0,1.
+    """
+
+    step: MaybeWholeNumber = None
+    steps: str | None = None
+    last: MaybeWholeNumber = None
+    device: str | None = None
+
+    def check(self) -> None:
+        """Refuse what contradicts itself, before anything is read."""
+        step_range(self.steps, self.last, self.step)
+        _ = self.devices
+
+    @property
+    def devices(self) -> tuple[int, ...] | None:
+        """The numbers of the devices; None: all."""
+        if self.device is None:
+            return None
+        numbers = self.device.split(",")
+        if not all(number.strip().isdecimal() for number in numbers):
+            raise UsageError(
+                f"--device takes numbers separated by commas, not {self.device!r}",
+                next="use --device 0,1",
+            )
+        return tuple(sorted({int(number) for number in numbers}))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Reading:
+    """How profiles are read.
+
+    Args:
+        jobs: Number of hosts to read in parallel; by default one per core for large profiles.
+        memory: Memory limit for reading, in GB; by default half of the machine's memory. What
+            does not fit of a profile in pieces (.xplane.riegeli) is left out.
+    """
+
+    jobs: MaybeWholeNumber = None
+    memory: float | None = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Output:
+    """Where the result goes.
+
+    Args:
+        json: Print everything as JSON.
+        out: Write to this file: .json as JSON, .txt or .md as text.
+        html: Write one page to this file (.html): the report, and a timeline to zoom into.
+        full: Put all steps into the page in full, however large; by default the typical one.
+        force: Overwrite the file.
+    """
+
+    json: Switch = False
+    out: OutputPath = None
+    html: Path | None = None
+    full: Switch = False
+    force: Switch = False
+
+    def check(self) -> None:
+        """Refuse a file that can't or must not be written, before any work is done."""
+        if self.out is not None:
+            check_output(self.out, force=self.force, endings=ENDINGS)
+            if self.json and self.out.suffix != ".json":
+                raise UsageError(
+                    f"--json conflicts with the text file {self.out}",
+                    next=f"use -o {self.out.with_suffix('.json')}",
+                )
+        check_page(self.html, full=self.full, force=self.force)
+
+    @property
+    def is_page_alone(self) -> bool:
+        """Whether the page is all that is wanted."""
+        return self.html is not None and self.out is None and not self.json
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class FleetOptions:
+    """How the profiles of many hosts are read.
+
+    Args:
+        executor: For many hosts: reduce each profile to a digest in a process of its own, on this
+            machine or on the nodes of a Ray cluster, and show what the digests show together.
+        ray_address: The Ray cluster; by default RAY_ADDRESS, or the one that is around.
+        strict: With --executor: a profile that can't be read is an error, and not left out.
+    """
+
+    executor: Literal["local", "ray"] | None = None
+    ray_address: str | None = None
+    strict: Switch = False
+
+    def chosen(self, jobs: int | None = None) -> DigestExecutor | None:
+        """Return the executor, or None without one."""
+        if self.executor is None:
+            need_executor(asdict(self))
+            return None
+        if self.executor == "ray":
+            from counterpoint.fleet.cluster import RayExecutor
+
+            return RayExecutor(self.ray_address)
+        if self.ray_address is not None:
+            raise UsageError("--ray-address is for --executor ray", next="use --executor ray")
+        from counterpoint.fleet.local import LocalExecutor
+
+        return LocalExecutor(jobs)
+
+
+def need_executor(given: dict[str, object]) -> None:
+    """Refuse options that tell how digests are made, where none are."""
+    for name, value in given.items():
+        if value:
+            raise UsageError(
+                f"--{name.replace('_', '-')} needs --executor", next="use --executor local"
+            )
