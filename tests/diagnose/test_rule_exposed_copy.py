@@ -86,7 +86,8 @@ def test_a_copys_bytes_count_once_though_its_start_and_its_end_tell_them() -> No
     lines = [("fetch", 0, 1, 0), ("work", 1, 6_000, 0), ("fetched", 6_001, 3_999, 0)]
     case = made(OFFLOADED, lines)
     size = 4.0 * 67108864
-    both = pl.when(pl.col("op").is_in(["fetch", "fetched"])).then(size)
+    both = pl.when(pl.col("op") == "fetch").then(3 * size).when(pl.col("op") == "fetched")
+    both = both.then(size)
     timeline = replace(case.timeline, ops=case.timeline.ops.with_columns(bytes_accessed=both))
     told = StepData(selection=select(timeline), context=case.context)
     assert utilization(told.selection, told.ops, None).bytes_per_s == pytest.approx(size / 10e-3)
@@ -140,6 +141,22 @@ def test_without_hlo_the_profilers_names_tell_the_way(said: Said) -> None:
     assert finding.basis is Basis.MEASURED
     assert "to the host" in finding.detail
     said(finding)
+
+
+def test_without_hlo_the_bytes_of_asynchronous_copies_are_no_rate() -> None:
+    """As of TPUs: starts tell three times the bytes of a copy, and take no time, as most ends."""
+    times = {"fusion.1": 9_000, "copy.1": 1_000, "copy-start.2": 1, "copy-done.2": 1}
+    case = made(None, times, kind="tpu", chip=None)
+    size = pl.col("name").replace_strict(
+        {"copy.1": 1e9, "copy-start.2": 30e9, "copy-done.2": 10e9}, default=None
+    )
+    timeline = replace(case.timeline, ops=case.timeline.ops.with_columns(bytes_accessed=size))
+    (finding,) = check(StepData(selection=select(timeline), context=case.context))
+    assert "1.00 ms (for 1.00 GB of 11.0 GB) within the device" in finding.detail
+    alone = made(None, {"fusion.1": 9_000, "copy.1": 1_000}, kind="tpu", chip=None)
+    timeline = replace(alone.timeline, ops=alone.timeline.ops.with_columns(bytes_accessed=size))
+    (finding,) = check(StepData(selection=select(timeline), context=alone.context))
+    assert "1.00 ms (1.00 GB at 1,000.0 GB/s) within the device" in finding.detail
 
 
 def test_copies_into_another_layout_are_another_rules() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import polars as pl
 import pytest
 from compute_step import made, priced, where
 
 from counterpoint.core.basis import Basis
+from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.network.host_transposes import host_transposes
 from counterpoint.diagnose.rules.layout_copies import check
+from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import StepData
 from golden_sections import Said
 
 
@@ -81,6 +87,29 @@ ENTRY main {
 }
 """
     assert not list(check(made(hlo, {"moved": 50})))
+
+
+def test_without_hlo_names_tell_layout_changes() -> None:
+    """As of TPUs and PyTorch: a reshape moves data on a TPU; a plain copy may have any reason."""
+    times = {"reshape.5": 20, "copy_bitcast_fusion.7": 50, "copy_bitcast_fusion.8": 50, "copy.2": 40}
+    work = {"multiply_copy_fusion.3": 100, "fusion.4": 740}
+
+    def found(names: dict[str, int], kind: str, flops: float | None) -> list[Finding]:
+        case = made(None, names, kind=kind, chip=None)
+        ops = case.timeline.ops.with_columns(flops=pl.lit(flops), bytes_accessed=pl.lit(15e6))
+        timeline = replace(case.timeline, ops=ops)
+        return list(check(StepData(selection=select(timeline), context=case.context)))
+
+    (finding,) = found(times | work, "tpu", 0.0)
+    assert finding.title == "layout changes (copies, transposes) take 0.12 ms per step"
+    assert finding.detail.startswith("3 kernels (45.0 MB read and written, 375.0 GB/s); most of it")
+    assert "copy_bitcast_fusion.7 and 1 like it, 0.10 ms (30.0 MB" in finding.detail
+    assert priced(finding).high == pytest.approx(0.12)
+    (finding,) = found(times | work, "tpu", 1e6)  # the fusions also compute
+    assert "0.02 ms" in finding.title
+    assert not found(times | work, "gpu", None)
+    (finding,) = found({"batched_transpose_16x32_half": 100} | work, "gpu", None)
+    assert "1 kernel (15.0 MB" in finding.detail
 
 
 def test_the_host_turns_arrays_in_every_step(said: Said) -> None:

@@ -94,6 +94,13 @@ def executed_rows(data: StepData, rows: pl.DataFrame) -> Iterator[ExecutedOp]:
             yield ExecutedOp(row, program, instruction)
 
 
+def without_hlo(data: StepData) -> pl.DataFrame:
+    """Return the rows of the op profile of which only the profiler's records are known."""
+    ran: list[int] = data.ops["program"].drop_nulls().unique().to_list()
+    known = [number for number in ran if data.timeline.programs[number].hlo() is not None]
+    return data.ops.filter(~pl.col("program").is_in(known).fill_null(value=False))
+
+
 def evidence_of(data: StepData, found: Iterable[ExecutedOp]) -> tuple[Evidence, ...]:
     """Return the first few as evidence with their source lines."""
     return rows_as_evidence(data, (entry.row for entry in found))

@@ -251,11 +251,16 @@ def _recomputed(computing: pl.DataFrame, seconds: float) -> float | None:
 
 
 def _rate(ops: pl.DataFrame, of: str, seconds: float) -> float | None:
-    """Return a rate per second; TPU profiles count a copy's bytes at its start and at its end."""
+    """Return a rate per second.
+
+    TPU profiles count a copy's bytes at its start and at its end, and three times at its start,
+    which has a pair of buffers as its result.
+    """
     known = ops.filter(pl.col(of).is_not_null())
     if not seconds or not len(known):
         return None
-    once = known.group_by("program", "work").agg((pl.col(of) * pl.col("count")).max())
+    all_of_it = known.with_columns((pl.col(of) * pl.col("count")).alias(of))
+    once = all_of_it.filter(pl.col(of) > 0).group_by("program", "work").agg(pl.col(of).min())
     return float(once[of].sum()) / seconds
 
 

@@ -70,7 +70,7 @@ from counterpoint.diagnose.executed_ops import (
 )
 from counterpoint.diagnose.finding import Finding, Remedy, bytes_text, ms_text
 from counterpoint.diagnose.other_frameworks import is_foreign
-from counterpoint.diagnose.rules.layout_copies import relaid
+from counterpoint.diagnose.rules.layout_copies import relaid, relaid_by_name
 from counterpoint.diagnose.rules.missing_donation import undonated
 from counterpoint.diagnose.rules.slow_op import slow_ops
 from counterpoint.diagnose.step_data import StepData, place_of
@@ -83,6 +83,7 @@ NAME: Final = "exposed-copy"
 SINCE: Final = "0.1"
 
 _HOST_MEMORY: Final = 5  # XLA's number for host memory in a layout
+_STEM: Final = re.compile(r"\.\d+$")
 _LEAST_SHARE: Final = 0.001
 """Minimum share of the step worth explaining."""
 _LEAST_SHOWN_MS: Final = 0.005  # less is printed as 0.00 ms
@@ -157,6 +158,7 @@ def _exposed(data: StepData) -> tuple[float, list[dict[str, Any]]]:
     others = [copy.row for copy in relaid(data)]
     others += [copy.ran.row for copy in data.cached(undonated)]
     others += [op.row for ops in data.cached(slow_ops) for op in ops]
+    others += data.cached(relaid_by_name)
     other = {(row["program"], row["op"]) for row in others}
     copies = data.ops.filter(pl.col("lane") == Lane.COPY).rows(named=True)
     rows = [row for row in copies if (row["program"], row["op"]) not in other]
@@ -181,10 +183,12 @@ def _ways(
         way = _way(data, row, copy)
         # How much a callback is given says nothing about what Python does with it.
         counted = None if way is _CopyKind.CALLBACK else copy
-        recorded = float(row["bytes_accessed"] or 0.0) if copy is None else 0.0
+        opcode = _STEM.sub("", str(row["op"]))
+        recorded = 0.0 if copy or opcode.endswith("-start") else float(row["bytes_accessed"] or 0.0)
         size = (_bytes(counted) if counted is not None else recorded) * float(row["count"])
         by_way.setdefault(way, []).append((float(row["self_ms"]), size))
-        if size and copy is None:
+        # How long one waits for the end of an asynchronous copy is not how long it takes.
+        if size and copy is None and not opcode.endswith("-done"):
             direct.setdefault(way, []).append(row)
     found = (
         _moved(way, copies, direct=len(direct.get(way, ())) == len(copies))

@@ -13,8 +13,9 @@ copy.
 ## How it is detected
 
 On the device, the rule finds HLO copies into another layout, transposes, and fusions of only these;
-copies in the same layout (a buffer that must not change) are STEP505. Profiles without HLO show
-transposes by name. On the host, it finds `Transpose` events, which the runtime records while it
+copies in the same layout (a buffer that must not change) are STEP505. Without HLO, names tell it:
+transposes, fusions of copies and transposes for which the profiler records no arithmetic, and on
+TPUs reshapes, which are no ops where they only rename dimensions. On the host, it finds `Transpose` events, which the runtime records while it
 converts arrays to or from the device's layout. Only events within steps count, and overlapping
 threads count once: at startup there are hundreds, and they cost no step.
 
@@ -48,8 +49,9 @@ A layout that another kernel needs, changed once for many uses, is worth its cop
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -63,12 +65,15 @@ from counterpoint.diagnose.executed_ops import (
     gain_without,
     moves_only,
     readers,
+    rows_as_evidence,
+    without_hlo,
 )
 from counterpoint.diagnose.finding import Evidence, Finding, bytes_text, ms_text
 from counterpoint.diagnose.network.host_transposes import HostTransposes, host_transposes
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Shape
 from counterpoint.hlo.views import writer_of
+from counterpoint.timeline import Lane, function_of
 
 CODE: Final = "STEP504"
 NAME: Final = "layout-copies"
@@ -76,6 +81,16 @@ SINCE: Final = "0.1"
 
 _LEAST_SHARE: Final = 0.0002
 """Minimum share of the step for one kernel: many small ones add up, tiny ones need no list."""
+_LEAST_TOTAL: Final = 0.002
+"""Minimum share of the step for all that only their names tell."""
+_TRANSPOSES: Final = re.compile(r"(?i)transpose|nchw_?to_?nhwc|nhwc_?to_?nchw")
+_FUSIONS: Final = re.compile(r"(?:(?:copy|bitcast|transpose)_)+fusion")
+_NUMBERING: Final = re.compile(r"[.\d]+$")
+_DOUBT: Final = "a layout that many uses need is worth one copy"
+_KEEP: Final = (
+    "keep data in the layout in which it is used: channels last for convolutions, an einsum"
+    " instead of transpose and product, weights stored as they are read"
+)
 
 
 def check(data: StepData) -> Iterator[Finding]:
@@ -83,6 +98,9 @@ def check(data: StepData) -> Iterator[Finding]:
     found = relaid(data)
     if found:
         yield _on_device(data, found)
+    named = data.cached(relaid_by_name)
+    if sum(row["self_ms"] for row in named) > _LEAST_TOTAL * data.step_ms:
+        yield _by_name(data, named)
     on_host = host_transposes(data)
     if on_host.in_steps_ms > 0:
         yield _in_steps(data, on_host)
@@ -96,6 +114,31 @@ def relaid(data: StepData) -> list[ExecutedOp]:
         for kernel in executed_ops(data, long)
         if moves_only(kernel.program, kernel.instruction)
     ]
+
+
+def relaid_by_name(data: StepData) -> list[dict[str, Any]]:
+    """Return kernels without HLO that only change the order in memory, longest first.
+
+    A fusion or kernel that also computes would run anyway. If the HLO of others shows some, those
+    without are left to other rules.
+    """
+    if relaid(data):
+        return []
+    tpu = all(data.timeline.devices[index].kind == "tpu" for index in data.selection.devices)
+    return [
+        row
+        for row in without_hlo(data)
+        .filter(pl.col("lane").is_in([Lane.COPY, Lane.COMPUTE]))
+        .iter_rows(named=True)
+        if _moves_by_name(function_of(str(row["op"])), computes=row["flops"] != 0, tpu=tpu)
+    ]
+
+
+def _moves_by_name(name: str, *, computes: bool, tpu: bool) -> bool:
+    stem = _NUMBERING.sub("", name)
+    if "fusion" in stem:
+        return not computes and _FUSIONS.fullmatch(stem) is not None
+    return bool(_TRANSPOSES.search(stem)) or (tpu and stem == "reshape")
 
 
 def _on_device(data: StepData, found: Sequence[ExecutedOp]) -> Finding:
@@ -115,13 +158,42 @@ def _on_device(data: StepData, found: Sequence[ExecutedOp]) -> Finding:
         takes_ms=total,
         basis=basis,
         evidence=evidence_of(data, found),
-        remedy=advise(
-            data,
-            "keep data in the layout in which it is used: channels last for convolutions, an einsum"
-            " instead of transpose and product, weights stored as they are read",
-        ),
-        doubt="a layout that many uses need is worth one copy",
+        remedy=advise(data, _KEEP),
+        doubt=_DOUBT,
     )
+
+
+def _by_name(data: StepData, rows: Sequence[dict[str, Any]]) -> Finding:
+    total = sum(float(row["self_ms"]) for row in rows)
+    same: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        stem = _NUMBERING.sub("", str(row["op"]))
+        same.setdefault((stem, str(row["source"] or row["scope"])), []).append(row)
+    most = max(same.values(), key=lambda alike: sum(row["self_ms"] for row in alike))
+    return Finding(
+        code=CODE,
+        title=f"layout changes (copies, transposes) take {ms_text(total)} per step",
+        detail=(
+            f"{counted_noun(len(rows), 'kernel')}{_moved(rows)}; most of it in"
+            f" {place_of(most[0])}{f' and {len(most) - 1} like it' if len(most) > 1 else ''},"
+            f" {ms_text(sum(row['self_ms'] for row in most))}{_moved(most)}"
+        ),
+        saves_ms=Range(0.0, total),
+        takes_ms=total,
+        basis=data.basis,
+        evidence=rows_as_evidence(data, rows),
+        remedy=advise(data, _KEEP),
+        doubt=f"only their names tell what they do; {_DOUBT}",
+    )
+
+
+def _moved(rows: Sequence[dict[str, Any]]) -> str:
+    """Return what rows read and write, and how fast, if the profile records it of each."""
+    if not all(row["bytes_accessed"] for row in rows):
+        return ""
+    moved = sum(row["bytes_accessed"] * row["count"] for row in rows)
+    rate = moved / sum(row["self_ms"] for row in rows) / 1e6
+    return f" ({bytes_text(moved)} read and written, {rate:,.1f} GB/s)"
 
 
 def _shapes(kernel: ExecutedOp) -> str:

@@ -90,8 +90,10 @@ from counterpoint.diagnose.executed_ops import (
     executed_ops,
     moves_only,
     rows_as_evidence,
+    without_hlo,
 )
 from counterpoint.diagnose.finding import Finding, Remedy, ms_text
+from counterpoint.diagnose.rules.layout_copies import relaid_by_name
 from counterpoint.diagnose.step_data import StepData, place_of
 from counterpoint.hlo import Instruction
 from counterpoint.hlo.origin import provenance
@@ -397,11 +399,10 @@ def _without_hlo(data: StepData, rates: _Rates | None) -> Iterator[_SlowOp]:
     not even bytes are known, an op of a JAX program may still be of a kind with a better form; a
     transpose may be as fast as it can be.
     """
-    ran: list[int] = data.ops["program"].drop_nulls().unique().to_list()
-    known = [number for number in ran if data.timeline.programs[number].hlo() is not None]
-    has_hlo = pl.col("program").is_in(known).fill_null(value=False)
+    named = [row["op"] for row in data.cached(relaid_by_name)]
     rows = (
-        data.ops.filter(_WORKS & ~has_hlo)
+        without_hlo(data)
+        .filter(_WORKS & ~pl.col("op").is_in(named))
         .with_columns(stem=pl.col("op").str.replace(r"[.\d]+$", ""))
         .with_columns(moved=pl.col("bytes_accessed") * pl.col("count"))
         .with_columns(computed=pl.col("flops").fill_null(0.0) * pl.col("count"))
