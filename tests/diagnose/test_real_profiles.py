@@ -7,6 +7,7 @@ program of its own; bandwidths with all four ranks together are up to 5% higher 
 
 from __future__ import annotations
 
+import re
 from dataclasses import astuple
 from pathlib import Path
 
@@ -206,6 +207,10 @@ class TestCompute:
         assert "(16.1 GB) from the host" in first.detail
         assert "(for 5.37 GB of 16.1 GB) from the device" in first.detail
         assert "Kernels run for 23.84 ms" in first.detail
+        # By the windows of device 0, the only one for which they were recorded: 184 ms in the mean.
+        both_ways = re.search(r"for ([\d.]+) ms copies to the host and", first.detail)
+        assert both_ways is not None
+        assert float(both_ways[1]) == pytest.approx(184, rel=0.02)
 
     def test_what_the_host_did_before_the_steps_is_told_as_start_up(self, shared: Path) -> None:
         registered, idle, transposed = (
@@ -227,6 +232,20 @@ class TestCompute:
         assert found.busy_ms > 33_000  # of threads side by side
         assert found.before_ms == pytest.approx(897, rel=0.01)  # of the clock
         assert found.in_steps_ms == 0
+
+    def test_ends_that_are_reported_late_come_first(self, shared: Path) -> None:
+        """Kernels end 23.5 ms before the wait for them does."""
+        first = explained_of(f"{shared}/data/traces/jax_conv_mi300x_8gpu.xplane.pb").findings[0]
+        assert first.code == "STEP304"
+        assert first.title.endswith("because the end of their work is reported late")
+
+    def test_layout_changes_are_what_a_served_model_could_save_most(self, shared: Path) -> None:
+        """Fusions of only a transpose, and reshapes, in the raw events: 3.04 and 1.62 ms."""
+        name = "traces-new/vllm_2026_01_12_01_08_50.trace.json.gz"
+        first = explained_of(f"{shared}/data/{name}").findings[0]
+        assert first.code == "STEP504"
+        assert first.takes_ms == pytest.approx(3.04 + 1.62, rel=0.01)
+        assert "1.07 GB read and written, 353.1 GB/s" in first.detail
 
     def test_the_convolutions_result_is_turned_around(self, shared: Path) -> None:
         (turned,) = (

@@ -233,3 +233,4 @@ def test_the_only_step_tells_which_device_was_last() -> None:
     assert "3.00 ms longer" in found.detail
     assert "so it starts late" in found.detail
     assert "whether it always is" in found.detail
+    assert "the host of device 1" in str(found.remedy)  # it is idle for longer, too

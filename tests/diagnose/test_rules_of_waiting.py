@@ -117,6 +117,10 @@ def test_what_the_runtime_does_after_the_last_op_is_no_wait_to_be_left_out() -> 
     assert looked.cached(idle_of).ms(IdleCause.SETTLING) == pytest.approx(0.500)
     (late_to_wake,) = blocking_read.check(case(timeline))  # an accelerator is done by then
     assert most(late_to_wake) == pytest.approx(0.510)
+    assert "reported late" not in late_to_wake.title  # no longer than a notice may take
+    told = [Event("$api.py:2479 block_until_ready", -80, 2_580)]
+    (reported,) = blocking_read.check(case(loop(told, gap=2_600)))
+    assert reported.title.endswith("because the end of their work is reported late")
 
 
 def test_a_read_behind_a_busy_device_costs_nothing() -> None:

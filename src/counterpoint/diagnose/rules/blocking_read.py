@@ -93,7 +93,7 @@ def check(data: StepData) -> Iterator[Finding]:
         code=CODE,
         title=(
             f"devices are idle for {'up to ' * idle.seen}{ms_text(waiting)} per step "
-            + (_why(idle) if idle.seen else "after a copy to the host")
+            + (_why(idle, late=late) if idle.seen else "after a copy to the host")
         ),
         detail=(
             f"from the start of that wait on, devices are idle for {ms_text(held)} per step. The"
@@ -122,9 +122,11 @@ def check(data: StepData) -> Iterator[Finding]:
     )
 
 
-def _why(idle: IdleTime) -> str:
+def _why(idle: IdleTime, *, late: bool) -> str:
     if idle.in_turn:
         return "because devices work in turn: the host waits for one before it calls the next"
+    if late:
+        return "because the end of their work is reported late"
     return "because the host waits for a result"
 
 

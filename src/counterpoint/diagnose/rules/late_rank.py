@@ -146,9 +146,18 @@ def check(data: StepData) -> Iterator[Finding]:
         saves_ms=Range(max(low, gain.low) if gain else low, most),
         basis=Basis.PREDICTED if gain and gain.low > low else data.basis,
         evidence=evidence(data, rows, "late_ms"),
-        remedy=_remedy(data, late, uneven, more),
+        remedy=_remedy(data, late or _last_and_idle(every), uneven, more),
         doubt=_doubt(data),
     )
+
+
+def _last_and_idle(data: StepData) -> tuple[Straggler, ...]:
+    """Return the device that was last in each of few steps, if its own idle time explains it."""
+    rank = last_of_few_steps(data)
+    if rank is None or rank.slow:
+        return ()
+    idle = rank.idle_ms - rank.others_idle_ms
+    return (rank,) if idle >= _MOSTLY * rank.others_wait_ms else ()
 
 
 def _limit(data: StepData, waited: float, needed: float) -> str:
