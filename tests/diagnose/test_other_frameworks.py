@@ -17,6 +17,7 @@ from counterpoint.diagnose.rules import RULES, host_bound
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
+from command_line import in_process
 from golden_sections import Said
 from recordings import Span, recording
 
@@ -171,6 +172,16 @@ def test_layout_changes_around_convolutions_are_told_as_calls_of_pytorch(shared:
     assert ".contiguous()" in copies.remedy.text
     fused = next(it for it in explained.findings if it.code == "STEP511")
     assert "torch.compile" in fused.remedy.text
+
+
+def test_a_step_that_was_asked_for_was_separated(shared: Path) -> None:
+    path = shared / "data" / "traces-new" / "nanogpt8" / "rank0.trace.json.gz"
+    for asked in ("--last", "1"), ("--step", "12"):
+        text = in_process("explain", path, *asked).stdout
+        assert "Step time   42.71 ms" in text
+        assert "could not be separated" not in text
+    unmarked = in_process("explain", shared / "data" / TORCH[-1]).stdout
+    assert "steps could not be separated" in " ".join(unmarked.split())
 
 
 @pytest.mark.parametrize("name", JAX)

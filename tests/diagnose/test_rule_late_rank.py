@@ -15,6 +15,7 @@ import pytest
 from made_step import Work, hlo, made, negate, reduce, reduce_done, reduce_start
 
 from counterpoint.core.basis import Basis, Range
+from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.explanation import judge
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import late_rank
@@ -234,3 +235,21 @@ def test_the_only_step_tells_which_device_was_last() -> None:
     assert "so it starts late" in found.detail
     assert "whether it always is" in found.detail
     assert "the host of device 1" in str(found.remedy)  # it is idle for longer, too
+
+
+def test_a_chosen_device_waits_for_those_that_were_not_chosen() -> None:
+    """Alone, the wait would look like a slow transfer."""
+    data = case(lambda _: 3.0)
+    context = data.context
+    waits, late = (
+        StepData(selection=select(data.timeline, devices=[device]), context=context)
+        for device in (0, 1)
+    )
+    (found,) = ask(waits)
+    assert found.title.startswith("devices wait 3.00 ms per step")
+    assert "3.00 ms is the mean over the chosen devices" in found.detail
+    assert "Device 1 (host0) is persistent" in found.detail
+    assert isinstance(found.saves_ms, Range)
+    assert found.saves_ms.high == pytest.approx(3)
+    assert waits.cached(collective_profile)["transfer_ms"].to_list() == pytest.approx([2])
+    assert not ask(late)

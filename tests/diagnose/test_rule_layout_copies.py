@@ -91,7 +91,12 @@ ENTRY main {
 
 def test_without_hlo_names_tell_layout_changes() -> None:
     """As of TPUs and PyTorch: a reshape moves data on a TPU; a plain copy may have any reason."""
-    times = {"reshape.5": 20, "copy_bitcast_fusion.7": 50, "copy_bitcast_fusion.8": 50, "copy.2": 40}
+    times = {
+        "reshape.5": 20,
+        "copy_bitcast_fusion.7": 50,
+        "copy_bitcast_fusion.8": 50,
+        "copy.2": 40,
+    }
     work = {"multiply_copy_fusion.3": 100, "fusion.4": 740}
 
     def found(names: dict[str, int], kind: str, flops: float | None) -> list[Finding]:

@@ -95,7 +95,8 @@ def judge(data: StepData) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
 def _doubt(data: StepData) -> str | None:
     """Return a general reason to doubt every finding on this Timeline, if there is one."""
     timeline = data.timeline
-    if timeline.step_program is None and timeline.steps["step"].n_unique() == 1:
+    separated = data.selection.window is WindowKind.STEP or timeline.steps["step"].n_unique() > 1
+    if timeline.step_program is None and not separated:
         return "steps could not be separated: this may have happened only once in the profile"
     return None
 

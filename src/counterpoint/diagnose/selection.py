@@ -228,6 +228,25 @@ def select(
     return _selected(timeline, counted, chosen, step, window)
 
 
+def select_everywhere(selection: Selection) -> Selection:
+    """Choose the steps of a Selection on all devices."""
+    timeline, step = selection.timeline, selection.step
+    if selection.window is not WindowKind.STEP:
+        return select(timeline, step=step)
+    chosen = pl.col("step").is_in(selection.windows["step"].unique().implode())
+    windows = timeline.steps.filter(chosen).select(*selection.windows.columns)
+    length = pl.col("end_ps") - pl.col("start_ps")
+    total = int(windows.select(length.sum()).item())
+    lengths = windows.group_by("step").agg(length.mean())[:, 1].to_list()
+    of_one = mean(lengths) if selection.is_mean else median(lengths)
+    return replace(
+        selection,
+        devices=tuple(range(len(timeline.devices))),
+        windows=windows.sort("device", "start_ps"),
+        scale=of_one / PS_PER_MS / total if total else 0.0,
+    )
+
+
 def select_runs(timeline: Timeline) -> Selection:
     """Choose the runs of the step's program instead of whole steps, one in each."""
     counted, window = _runs_in(timeline, _counted(timeline.steps), only=False)

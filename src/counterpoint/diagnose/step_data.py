@@ -16,7 +16,7 @@ from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.attribution import attribute
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.ops import op_profile
-from counterpoint.diagnose.selection import Selection
+from counterpoint.diagnose.selection import Selection, select_everywhere
 from counterpoint.diagnose.self_time import self_times
 from counterpoint.diagnose.step import Breakdown, breakdown
 from counterpoint.hlo import Program
@@ -197,6 +197,13 @@ class StepData:
         return self.timeline.ops.with_row_index("op_row").with_columns(
             shown=pl.coalesce("pair", "op", "name")
         )
+
+
+def everywhere(data: StepData) -> StepData:
+    """Return the same steps on all devices: all take part in a collective, chosen or not."""
+    if len(data.selection.devices) == len(data.timeline.devices):
+        return data
+    return StepData(selection=select_everywhere(data.selection), context=data.context)
 
 
 def place_of(row: dict[str, Any]) -> str:

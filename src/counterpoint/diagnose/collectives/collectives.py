@@ -23,7 +23,7 @@ from counterpoint.core import Basis
 from counterpoint.core.columns import Intervals, union, values_of
 from counterpoint.diagnose.collectives.slack import slack_per_op
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
-from counterpoint.diagnose.step_data import StepData
+from counterpoint.diagnose.step_data import StepData, everywhere
 from counterpoint.timeline import Lane, Timeline
 from counterpoint.timeline.hosts import meetings, number_collectives, stays, with_groups
 
@@ -65,7 +65,7 @@ def collective_profile(data: StepData) -> pl.DataFrame:
     keys = ["program", "name"]
     table = (
         costs.join(_times(selection, transfers), on="collective")
-        .join(_instances(selection, transfers, ops), on="collective", how="left")
+        .join(_instances(data, ops), on="collective", how="left")
         .join(_facts(ops), on="collective", how="left")
         .join(slack_per_op(data), on=keys, how="left", nulls_equal=True)
     )
@@ -135,11 +135,16 @@ def _times(selection: Selection, transfers: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _instances(selection: Selection, transfers: pl.DataFrame, ops: pl.DataFrame) -> pl.DataFrame:
-    """Return transfer time and waiting by replica group; with one device, waiting is not known."""
+def _instances(data: StepData, ops: pl.DataFrame) -> pl.DataFrame:
+    """Return transfer time and waiting by replica group; with one device, waiting is not known.
+
+    The chosen devices also wait for those that were not chosen.
+    """
+    selection = data.selection
+    transfers = stays(data.cached(everywhere).cached(exposed_executions), "step")
     numbered = number_collectives(ops)
     grouped = with_groups(selection.timeline, numbered, transfers, "step")
-    instances = meetings(selection.timeline, grouped, "step")
+    instances = meetings(selection.timeline, grouped, "step", selection.devices)
     # A prediction represents all devices by one, and nobody waits in it.
     known = pl.col("group").is_not_null() | (selection.timeline.basis is Basis.PREDICTED)
     return instances.group_by("collective").agg(

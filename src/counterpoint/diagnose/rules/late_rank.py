@@ -81,7 +81,7 @@ from counterpoint.diagnose.host.stragglers import (
 from counterpoint.diagnose.host.uneven_ops import MoreWork, UnevenOp, more_work, most_uneven_op
 from counterpoint.diagnose.rules.pipeline_bubble import bubble_waits
 from counterpoint.diagnose.savings import longer_ms, savings_of
-from counterpoint.diagnose.step_data import StepData, place_of
+from counterpoint.diagnose.step_data import StepData, everywhere, place_of
 
 CODE: Final = "STEP105"
 NAME: Final = "late-rank"
@@ -109,9 +109,11 @@ def check(data: StepData) -> Iterator[Finding]:
     if not rows:
         return
     mean = sum(row["late_ms"] for row in rows)
+    chosen = data
+    data = chosen.cached(everywhere)
     waited = waited_most_ms(data)
     needed = least_needed_ms(data)
-    most = max(mean, min(waited, data.step_ms - needed))
+    most = max(mean, min(waited, data.step_ms - needed)) if chosen is data else mean
     late = stragglers(data)
     every = data if late else over_all_steps(data)
     late = late or stragglers(every)
@@ -137,15 +139,16 @@ def check(data: StepData) -> Iterator[Finding]:
         code=CODE,
         title=f"devices wait {ms_text(mean)} per step for the last device to arrive",
         detail=(
-            f"{ms_text(mean)} is the mean over devices; the device that waits most waits"
-            f" {ms_text(max(mean, waited))}{_limit(data, waited, needed)}. The transfers of these"
-            f" collectives take {ms_text(sum(map(_transfer, rows)))}; the longest wait is in"
+            f"{ms_text(mean)} is the mean over"
+            f" {_most(data, waited, mean, needed) if chosen is data else 'the chosen devices'}."
+            f" The transfers of these collectives take {ms_text(sum(map(_transfer, rows)))}; the"
+            " longest wait is in"
             f" {place_of(rows[0])}, {ms_text(rows[0]['late_ms'])}. {_who(data, every, late, more)}"
             f"{_without(gain)}{_differing(uneven)}"
         ),
         saves_ms=Range(max(low, gain.low) if gain else low, most),
         basis=Basis.PREDICTED if gain and gain.low > low else data.basis,
-        evidence=evidence(data, rows, "late_ms"),
+        evidence=evidence(chosen, rows, "late_ms"),
         remedy=_remedy(data, late or _last_and_idle(every), uneven, more),
         doubt=_doubt(data),
     )
@@ -158,6 +161,11 @@ def _last_and_idle(data: StepData) -> tuple[Straggler, ...]:
         return ()
     idle = rank.idle_ms - rank.others_idle_ms
     return (rank,) if idle >= _MOSTLY * rank.others_wait_ms else ()
+
+
+def _most(data: StepData, waited: float, mean: float, needed: float) -> str:
+    which = f"devices; the device that waits most waits {ms_text(max(mean, waited))}"
+    return which + _limit(data, waited, needed)
 
 
 def _limit(data: StepData, waited: float, needed: float) -> str:

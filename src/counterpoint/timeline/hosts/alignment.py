@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -244,11 +245,14 @@ def stays(spans: pl.DataFrame, occasion: str) -> pl.DataFrame:
     )
 
 
-def meetings(timeline: Timeline, grouped: pl.DataFrame, occasion: str) -> pl.DataFrame:
+def meetings(
+    timeline: Timeline, grouped: pl.DataFrame, occasion: str, of: Sequence[int] | None = None
+) -> pl.DataFrame:
     """Return one row per meeting of a replica group, from stays grouped by `with_groups`.
 
     Columns: collective, occasion, turn, group, `fastest` (the stay without waiting, in ps), `wait`
-    (of all devices, in ps), `last` (a device with that stay), `devices` (number of members).
+    (of all devices, or of those `of` which meetings are asked, in ps), `last` (a device with that
+    stay), `devices` (number of members).
 
     No device can continue before the last has arrived, so the stay of the last is the transfer
     alone. Without a common clock, the shortest stay is taken for that of the last.
@@ -258,7 +262,12 @@ def meetings(timeline: Timeline, grouped: pl.DataFrame, occasion: str) -> pl.Dat
     order = [pl.col("start_ps"), -pl.col("dur_ps"), pl.col("device")]
     if not one_clock(timeline):
         waits, order = pl.col("dur_ps") - pl.col("dur_ps").min(), order[1:]
-    return grouped.group_by("collective", occasion, "turn", "group").agg(
+    keys = ["collective", occasion, "turn", "group"]
+    if of is not None:
+        asked = pl.col("device").is_in(of)
+        grouped = grouped.filter(asked.any().over(keys))
+        waits = waits.filter(asked)
+    return grouped.group_by(keys).agg(
         pl.col("dur_ps").sort_by(order).last().alias("fastest"),
         waits.sum().alias("wait"),
         pl.col("device").sort_by(order).last().alias("last"),
