@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from host_side import Event, case, most, recorded
 
+from command_line import in_process
 from counterpoint.core import Basis, Range
 from counterpoint.diagnose.explanation import Explanation, explain
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy
@@ -17,7 +18,6 @@ from counterpoint.diagnose.rules import RULES, host_bound
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Timeline
-from command_line import in_process
 from golden_sections import Said
 from recordings import Span, recording
 

@@ -15,9 +15,10 @@ copy.
 On the device, the rule finds HLO copies into another layout, transposes, and fusions of only these;
 copies in the same layout (a buffer that must not change) are STEP505. Without HLO, names tell it:
 transposes, fusions of copies and transposes for which the profiler records no arithmetic, and on
-TPUs reshapes, which are no ops where they only rename dimensions. On the host, it finds `Transpose` events, which the runtime records while it
-converts arrays to or from the device's layout. Only events within steps count, and overlapping
-threads count once: at startup there are hundreds, and they cost no step.
+TPUs reshapes, which are no ops where they only rename dimensions. On the host, it finds `Transpose`
+events, which the runtime records while it converts arrays to or from the device's layout. Only
+events within steps count, and overlapping threads count once: at startup there are hundreds, and
+they cost no step.
 
 ## Example
 

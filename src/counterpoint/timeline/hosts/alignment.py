@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -246,7 +245,7 @@ def stays(spans: pl.DataFrame, occasion: str) -> pl.DataFrame:
 
 
 def meetings(
-    timeline: Timeline, grouped: pl.DataFrame, occasion: str, of: Sequence[int] | None = None
+    timeline: Timeline, grouped: pl.DataFrame, occasion: str, of: tuple[int, ...] | None = None
 ) -> pl.DataFrame:
     """Return one row per meeting of a replica group, from stays grouped by `with_groups`.
 
