@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from host_side import Event, case, most, recorded
 
+import real_profiles
 from command_line import in_process
 from counterpoint.core import Basis, Range
 from counterpoint.diagnose.explanation import Explanation, explain
@@ -172,6 +173,18 @@ def test_layout_changes_around_convolutions_are_told_as_calls_of_pytorch(shared:
     assert ".contiguous()" in copies.remedy.text
     fused = next(it for it in explained.findings if it.code == "STEP511")
     assert "torch.compile" in fused.remedy.text
+
+
+def test_collectives_of_one_rank_may_wait_for_those_that_were_not_read(shared: Path) -> None:
+    """NanoGPT: seven of eight ranks wait for the host of one."""
+    ranks = [f"traces-new/nanogpt8/rank{number}.trace.json.gz" for number in range(8)]
+    (alone,) = (it for it in explained_of(shared, ranks[0]).findings if it.code == "STEP101")
+    assert "waiting for one that comes late" in alone.detail
+    together = real_profiles.explained_of(*(shared / "data" / rank for rank in ranks))
+    assert together.findings[0].code == "STEP105"
+    assert "host of device 1" in together.findings[0].remedy.text
+    (own,) = (it for it in together.findings if it.code == "STEP101")
+    assert "Not all devices" not in own.detail
 
 
 def test_a_step_that_was_asked_for_was_separated(shared: Path) -> None:

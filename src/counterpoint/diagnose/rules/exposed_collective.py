@@ -103,7 +103,8 @@ _NEARLY: Final = 0.99
 
 _OF_OTHERS: Final = (
     ". Not all devices of the program are in the profile: any part of this may be waiting for one"
-    " that comes late, which shorter or hidden transfers do not change"
+    " that comes late, which shorter or hidden transfers do not change; the profiles of all,"
+    " explained together, tell it"
 )
 
 
@@ -118,7 +119,7 @@ def check(data: StepData) -> Iterator[Finding]:
 def _finding(data: StepData, rows: Rows) -> Finding:
     looped = [row["kind"] for row in rows if _is_looped(data, row["op"])]
     saving = removing(data, rows) if looped else hiding(data, rows)
-    lacks_others = data.basis is not Basis.PREDICTED and _lacks_others(data)
+    lacks_others = data.basis is not Basis.PREDICTED and _lacks_others(data, rows)
     if lacks_others and saving.ms.high >= exposed_ms(rows) * _NEARLY:
         saving = Saving(saving.ms, data.basis)  # all that was measured, whatever a simulation adds
     parts = data.breakdown
@@ -144,12 +145,13 @@ def _finding(data: StepData, rows: Rows) -> Finding:
     )
 
 
-def _lacks_others(data: StepData) -> bool:
+def _lacks_others(data: StepData, rows: Rows) -> bool:
     """Return whether the program runs on devices of other processes that were not read."""
     program = data.program
-    if program is None:
-        return False
-    return program.num_partitions * program.num_replicas > len(data.timeline.devices)
+    sizes = [row["group_size"] or 0 for row in rows]
+    if program is not None:
+        sizes.append(program.num_partitions * program.num_replicas)
+    return max(sizes, default=0) > len(data.timeline.devices)
 
 
 def _beside(row: dict[str, Any]) -> str:
