@@ -133,6 +133,24 @@ def test_of_a_jax_program_everything_is_kept() -> None:
     assert is_foreign(data_of(timeline))
 
 
+@pytest.mark.parametrize(("takes", "is_first"), [(40_000, True), (4, False)])
+def test_a_launch_of_many_milliseconds_is_the_first_one_of_its_kernel(
+    takes: int, is_first: bool
+) -> None:
+    spans = [Span("gemm", (k * 100 + (k > 2) * takes) * US, 50 * US, module=None) for k in range(6)]
+    calls = [
+        Event("hipLaunchKernel", k * 100 + (k > 3) * takes - 10, takes if k == 3 else 4)
+        for k in range(6)
+    ]
+    host = recorded([], calls)
+    made = replace(
+        recording(spans), lines=host.lines, host_events=host.host_events, host_names=host.host_names
+    )
+    (finding,) = host_bound.check(data_of(assemble([made], ["made.json"])))
+    assert ("loads its code" in finding.detail) is is_first
+    assert ("run what you profile once before" in finding.remedy.text) is is_first
+
+
 def test_python_that_launches_kernels_is_not_to_be_moved_to_a_thread(said: Said) -> None:
     (finding,) = host_bound.check(data_of(foreign(Event("$model.py:7 forward", 0, 55))))
     assert "launches kernels for" in finding.detail

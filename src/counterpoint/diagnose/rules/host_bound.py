@@ -64,7 +64,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import polars as pl
+
 from counterpoint.core import Basis, Range
+from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
@@ -73,6 +76,7 @@ from counterpoint.diagnose.host.idle import WORTH, IdleTime, idle_of
 from counterpoint.diagnose.host.profiler import ANNOTATE, profiler_of, traces_python
 from counterpoint.diagnose.host.threads import TRACED
 from counterpoint.diagnose.other_frameworks import is_foreign
+from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
 
 CODE: Final = "STEP301"
@@ -126,7 +130,16 @@ _COLLECT_LESS: Final = (
     " gc.disable() around the loop, collect only every few hundred steps, and keep fewer objects"
     " alive (NumPy arrays instead of lists)"
 )
+_LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)\w*Launch\w*Kernel")
+_LOADS_MS: Final = 5.0
+"""A launch takes microseconds, and longer if the queue is full, but then devices are not idle."""
+_MOSTLY: Final = 0.5
+_WARM_UP: Final = (
+    "run what you profile once before, as a training loop does: only the first launch of a kernel"
+    " loads its code"
+)
 _WORTH_NAMING: Final = 0.05
+_TOP: Final = 20
 _SEVERAL: Final = 1.5
 """Runs of programs per step from which on fewer are possible."""
 _BUFFERS: Final = "xla_gpu_enable_command_buffer"
@@ -144,6 +157,8 @@ def check(data: StepData) -> Iterator[Finding]:
     relevant = [cause for cause in _CAUSES if by_cause[cause] > _WORTH_NAMING * total]
     ranked = sorted(relevant, key=lambda cause: -by_cause[cause])
     unmatched = by_cause[IdleCause.UNMATCHED]
+    loading, loads = _loading(data, idle)
+    first = loading > _MOSTLY * total
     known = total - by_cause[IdleCause.UNKNOWN] - unmatched
     did = idle.others_did(IdleCause.THREAD)
     gaps = "gaps before work launched late" if idle.seen else "gaps between runs"
@@ -158,6 +173,11 @@ def check(data: StepData) -> Iterator[Finding]:
             f"before {ms_text(unmatched)} of it the profile does not show whether the host had"
             " launched the next run"
         ) + (f"; {meanwhile}" if visible else "")
+    if first:
+        meanwhile += (
+            f"; {ms_text(loading)} of it in {counted_noun(loads, 'call')} of {_LOADS_MS:.0f} ms or"
+            " more to launch a kernel, as the first call for a kernel is, which loads its code"
+        )
     yield Finding(
         code=CODE,
         title=_title(total, shown=visible),
@@ -169,9 +189,25 @@ def check(data: StepData) -> Iterator[Finding]:
             *(Evidence(what=what, ms=ms) for what, ms in idle.top(*_CAUSES)),
             *(Evidence(what=f"{what} on the thread that it waits for", ms=ms) for what, ms in did),
         ),
-        remedy=_remedy(data, idle, ranked[0]),
+        remedy=advise(data, _WARM_UP) if first else _remedy(data, idle, ranked[0]),
         doubt=_doubt(data, idle, known),
     )
+
+
+def _loading(data: StepData, idle: IdleTime) -> tuple[float, int]:
+    """Return the idle time in launches that are too long for one, and their number in a step."""
+    named = [ms for what, ms in idle.top(*_CAUSES, count=_TOP) if _LAUNCH.match(what)]
+    timeline, windows = data.timeline, data.selection.windows
+    launches = [n for n, name in enumerate(timeline.host_names) if _LAUNCH.match(name)]
+    if not named or not launches:
+        return 0.0, 0
+    long = timeline.host_events.filter(
+        pl.col("name").is_in(launches)
+        & (pl.col("dur_ps") >= _LOADS_MS * PS_PER_MS)
+        & pl.col("start_ps").is_between(windows["start_ps"].min(), windows["end_ps"].max())
+    )
+    spent = float(long["dur_ps"].sum()) * data.selection.scale
+    return min(sum(named), spent), len(long)
 
 
 def _meanwhile(
