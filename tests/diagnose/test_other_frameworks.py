@@ -205,6 +205,18 @@ def test_collectives_of_one_rank_may_wait_for_those_that_were_not_read(shared: P
     assert "Not all devices" not in own.detail
 
 
+@pytest.mark.parametrize(("name", "what"), [(TORCH[2], "preprocess"), (TORCH[1], None)])
+def test_what_the_host_does_before_the_first_kernel_is_in_no_figure(
+    shared: Path, name: str, what: str | None
+) -> None:
+    """TimeSformer: images are prepared for 217 ms, then devices work for 160 ms."""
+    notes = [it for it in explained_of(shared, name).notes if it.startswith("startup")]
+    assert len(notes) == (what is not None)
+    for note in notes:
+        assert "218.40 ms before the first work of a device on, 217.47 ms of it in" in note
+        assert note.endswith(f"{what}: that is in no figure")
+
+
 def test_a_step_that_was_asked_for_was_separated(shared: Path) -> None:
     path = shared / "data" / "traces-new" / "nanogpt8" / "rank0.trace.json.gz"
     for asked in ("--last", "1"), ("--step", "12"):

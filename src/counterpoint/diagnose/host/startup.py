@@ -10,7 +10,7 @@ import polars as pl
 
 from counterpoint.core.columns import union
 from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, bytes_text
+from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, bytes_text, ms_text
 from counterpoint.diagnose.network.host_transposes import host_transposes
 from counterpoint.diagnose.network.host_work import (
     HostWork,
@@ -18,7 +18,7 @@ from counterpoint.diagnose.network.host_work import (
     host_work,
     sized,
 )
-from counterpoint.diagnose.selection import PS_PER_MS
+from counterpoint.diagnose.selection import PS_PER_MS, WindowKind
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Action
 
@@ -45,7 +45,7 @@ def startup(data: StepData) -> Iterator[str]:
                 f"startup{where}: {_describe(before, 'DMA registrations (MapDmaBuffer)')}"
                 f" {before.ms / 1e3:,.2f} s, summed over threads; {_in_steps(data, registered)}"
             )
-    if idle := _idle_before(data):
+    if idle := _idle_before(data) or _host_before(data):
         yield idle
     transposed = host_transposes(data)
     if transposed.busy_ms > _MIN_REPORTED_MS and transposed.before_ms > transposed.in_steps_ms:
@@ -91,6 +91,34 @@ def _idle_before(data: StepData) -> str | None:
         f"startup: the device is idle for {long.sum() / 1e3:,.3g} of {whole_ms / 1e3:,.3g} s in"
         f" {counted_noun(len(long), 'gap')} longer than a step, before the first step that counts:"
         f" {'it is' if len(long) == 1 else 'they are'} in no figure of a step"
+    )
+
+
+def _host_before(data: StepData) -> str | None:
+    """Describe what the host does before the first work of a device, where no step is whole.
+
+    Then the figures are those of the time in which devices work, whatever comes before it.
+    """
+    timeline = data.timeline
+    if data.selection.window is WindowKind.STEP or not len(timeline.host_events):
+        return None
+    first = timeline.spans["start_ps"].min()
+    lines = timeline.host_events["line"].value_counts(sort=True)
+    events = timeline.host_events.filter(pl.col("line") == lines["line"][0])
+    begin = events["start_ps"].min()
+    if not isinstance(first, int) or not isinstance(begin, int):
+        return None
+    before_ms = (first - begin) / PS_PER_MS
+    own = events.filter(pl.col("start_ps") + pl.col("dur_ps") <= first)
+    if before_ms < _WORTH * (before_ms + data.step_ms) or not len(own):
+        return None
+    longest = own.row(int(own["dur_ps"].arg_max() or 0), named=True)
+    ms = longest["dur_ps"] / PS_PER_MS
+    name = timeline.host_names[longest["name"]]
+    what = f", {ms_text(ms)} of it in {name}" if ms > before_ms / 2 else ""
+    return (
+        f"startup: the host is recorded from {ms_text(before_ms)} before the first work of a"
+        f" device on{what}: that is in no figure"
     )
 
 
