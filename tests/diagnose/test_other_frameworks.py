@@ -205,6 +205,15 @@ def test_collectives_of_one_rank_may_wait_for_those_that_were_not_read(shared: P
     assert "Not all devices" not in own.detail
 
 
+def test_copies_from_pinned_memory_are_not_advised_to_be_that(shared: Path) -> None:
+    pinned = explained_of(shared, TORCH[0]).findings[0]
+    assert "the memory is pinned" in pinned.detail
+    assert pinned.remedy.text.startswith("move less")
+    assert "pinned" not in pinned.remedy.text
+    pageable = next(it for it in explained_of(shared, TORCH[2]).findings if it.code == "STEP505")
+    assert "from pinned memory" in pageable.remedy.text
+
+
 @pytest.mark.parametrize(("name", "what"), [(TORCH[2], "preprocess"), (TORCH[1], None)])
 def test_what_the_host_does_before_the_first_kernel_is_in_no_figure(
     shared: Path, name: str, what: str | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from compute_step import made, priced, where
+from compute_step import H100, made, priced, where
 
 from counterpoint.core.basis import Basis
 from counterpoint.diagnose.rules.float32_matmul import check, multiplied_as
@@ -139,3 +139,14 @@ def test_without_hlo_the_kernels_names_tell(said: Said) -> None:
     assert priced(finding).high == pytest.approx(20 * (1 - 66.9 / 989.4), rel=0.01)
     assert not list(check(made(None, {"ampere_bf16_s16816gemm_bf16_128x64_tn": 20_000})))
     said(finding)
+
+
+@pytest.mark.parametrize(
+    ("chip", "narrow"), [("Tesla V100-SXM2-16GB", "float16"), (H100, "bfloat16")]
+)
+def test_a_chip_without_bfloat16_is_advised_float16(chip: str, narrow: str) -> None:
+    times = {"loop_fusion": 3_500, "sgemm_128x64_tn": 20_000}
+    (finding,) = check(made(None, times, chip=chip))
+    assert f" {narrow} operands would save" in finding.detail
+    assert f"dtype=jnp.{narrow}" in finding.remedy.text
+    assert ("scaled loss" in finding.remedy.text) == (narrow == "float16")

@@ -54,6 +54,10 @@ _REMEDIES: Final = {
     " python_tracer_level=0 in TensorFlow) to know how long steps are; gaps in this profile are"
     " upper bounds",
 }
+_OLD_UNITS: Final = (
+    "let matrix products run in float16 (autocast), with sums in float32 and a scaled loss: this"
+    " chip's matrix units take neither TF32 nor bfloat16"
+)
 _NO_REMEDY: Final = (
     "look at what the evidence names: what usually helps is a setting of a compiler that did not"
     " make this program"
@@ -80,7 +84,10 @@ def in_neutral_words(data: StepData, finding: Finding) -> Finding:
         return finding
     remedy, doubt = finding.remedy, finding.doubt
     if remedy.flags or _OF_JAX.search(remedy.text):
-        remedy = Remedy(_REMEDIES.get(finding.code, _NO_REMEDY), environment=remedy.environment)
+        text = _REMEDIES.get(finding.code, _NO_REMEDY)
+        if "to float16" in remedy.text:
+            text = _OLD_UNITS
+        remedy = Remedy(text, environment=remedy.environment)
     kept = tuple(pair for pair in remedy.environment if not _VARIABLES.match(pair[0]))
     return replace(
         finding,

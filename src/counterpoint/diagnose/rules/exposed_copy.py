@@ -149,7 +149,7 @@ def check(data: StepData) -> Iterator[Finding]:
         takes_ms=exposed,
         basis=basis,
         evidence=rows_as_evidence(data, rows),
-        remedy=_remedy(data, ways[0].way, exposed),
+        remedy=_remedy(data, ways[0].way, exposed, pinned="pinned" in str(rows[0]["op"]).lower()),
     )
 
 
@@ -318,7 +318,7 @@ def _longest(rows: Sequence[dict[str, Any]]) -> str:
     return f"{len(times)} of {len(rows)} are from {line}, {ms_text(sum(times))} per step"
 
 
-def _remedy(data: StepData, way: _CopyKind, exposed: float) -> Remedy:
+def _remedy(data: StepData, way: _CopyKind, exposed: float, *, pinned: bool) -> Remedy:
     if way is _CopyKind.ON_DEVICE and is_foreign(data):
         text = "find out which calls copy: .contiguous(), torch.cat, clones, changes of layout"
     elif way is _CopyKind.ON_DEVICE:
@@ -332,10 +332,13 @@ def _remedy(data: StepData, way: _CopyKind, exposed: float) -> Remedy:
             " steps, or return the values and handle them when the step has ended"
         )
     elif is_foreign(data):
-        text = (
-            "copy from pinned memory, without blocking, some steps ahead, and move less: narrower"
-            " types, and nothing that could stay on the device"
-        )
+        # What is pinned already, or has nothing to hide it, can only become less.
+        less = "move less: narrower types, and nothing that could stay on the device"
+        ahead = f"copy {'' if pinned else 'from pinned memory, '}without blocking, some steps ahead"
+        text = f"{ahead}, and {less}"
+        if exposed > data.breakdown.compute_ms:
+            text = f"{less}; there is too little compute to hide the copies"
+            text += "" if pinned else "; pinned memory is copied faster"
     elif exposed > data.breakdown.compute_ms:
         text = (
             "move less: keep what fits on the device, move it as bfloat16, offload only what is"

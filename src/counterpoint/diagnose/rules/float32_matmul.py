@@ -61,7 +61,7 @@ import polars as pl
 from counterpoint.core import Basis, Range
 from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose.environment import advise, gpu_machine
+from counterpoint.diagnose.environment import advise, gpu_machine, is_nvidia
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops, rows_as_evidence
 from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
@@ -81,6 +81,8 @@ _TOO_FAST: Final = 1.1
 _TENSOR_FLOAT: Final = ("ampere", "ada", "hopper", "blackwell")
 """Architectures whose matrix units XLA uses for float32: NVIDIA's since Ampere."""
 
+
+_SCALED: Final = "; float16 needs a scaled loss, since its range is small"
 
 _HOW: Final = {"tf32": "TF32", "f32": "plain float32", "f64": "float64"}
 
@@ -116,6 +118,9 @@ def check(data: StepData) -> Iterator[Finding]:
         sum(product.saves.low for product in wide), sum(product.saves.high for product in wide)
     )
     hows = " and ".join(dict.fromkeys(_HOW[product.kind] for product in wide))
+    # NVIDIA's matrix units take TF32 and bfloat16 since the same generation.
+    old = is_nvidia(data) and "tf32" not in machine.flops
+    narrow = "float16" if old else "bfloat16"
     width = "float64" if all(product.kind == "f64" for product in wide) else "float32"
     yield Finding(
         code=CODE,
@@ -123,7 +128,7 @@ def check(data: StepData) -> Iterator[Finding]:
         detail=(
             f"{counted_noun(len(wide), 'product')}, multiplied as {hows}; the longest is"
             f" {place_of(wide[0].row)}{wide[0].shape}, {ms_text(wide[0].ms)} per step."
-            f" bfloat16 operands would save {_gain(wide, saves)}"
+            f" {narrow} operands would save {_gain(wide, saves)}"
         ),
         saves_ms=saves,
         takes_ms=total,
@@ -131,9 +136,9 @@ def check(data: StepData) -> Iterator[Finding]:
         evidence=rows_as_evidence(data, (product.row for product in wide)),
         remedy=advise(
             data,
-            "cast the operands to bfloat16 and keep the sum in float32:"
-            " preferred_element_type=jnp.float32 (Flax: dtype=jnp.bfloat16 with"
-            " param_dtype=jnp.float32)",
+            f"cast the operands to {narrow} and keep the sum in float32:"
+            f" preferred_element_type=jnp.float32 (Flax: dtype=jnp.{narrow} with"
+            f" param_dtype=jnp.float32){_SCALED if old else ''}",
         ),
         doubt=f"{width} may be intended, for logits or a router: compare losses",
     )
