@@ -112,9 +112,8 @@ def _host_before(data: StepData) -> str | None:
     own = events.filter(pl.col("start_ps") + pl.col("dur_ps") <= first)
     if before_ms < _WORTH * (before_ms + data.step_ms) or not len(own):
         return None
-    longest = own.row(int(own["dur_ps"].arg_max() or 0), named=True)
-    ms = longest["dur_ps"] / PS_PER_MS
-    name = timeline.host_names[longest["name"]]
+    longest, code = own.sort("dur_ps", descending=True).select("dur_ps", "name").row(0)
+    ms, name = int(longest) / PS_PER_MS, timeline.host_names[int(code)]
     what = f", {ms_text(ms)} of it in {name}" if ms > before_ms / 2 else ""
     return (
         f"startup: the host is recorded from {ms_text(before_ms)} before the first work of a"

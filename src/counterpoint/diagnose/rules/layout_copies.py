@@ -84,7 +84,12 @@ _LEAST_SHARE: Final = 0.0002
 """Minimum share of the step for one kernel: many small ones add up, tiny ones need no list."""
 _LEAST_TOTAL: Final = 0.002
 """Minimum share of the step for all that only their names tell."""
-_TRANSPOSES: Final = re.compile(r"(?i)transpose|nchw_?to_?nhwc|nhwc_?to_?nchw")
+_TRANSPOSES: Final = re.compile(
+    r"(?i)transpose|nchw_?to_?nhwc|nhwc_?to_?nchw|SwapDimension\d|ShuffleInTensor\d"
+)
+_COMPUTES: Final = re.compile(r"(?i)fusion|fused|triton")
+"""Kernels that are named after all that they do, of which a transpose may be one thing."""
+_WORK: Final = ("matmul", "attention", "convolution", "collective", "control", "host")
 _FUSIONS: Final = re.compile(r"(?:(?:copy|bitcast|transpose)_)+fusion")
 _NUMBERING: Final = re.compile(r"[.\d]+$")
 _DOUBT: Final = "a layout that many uses need is worth one copy"
@@ -130,6 +135,7 @@ def relaid_by_name(data: StepData) -> list[dict[str, Any]]:
         row
         for row in without_hlo(data)
         .filter(pl.col("lane").is_in([Lane.COPY, Lane.COMPUTE]))
+        .filter(~pl.col("category").fill_null("other").is_in(_WORK))
         .iter_rows(named=True)
         if _moves_by_name(function_of(str(row["op"])), computes=row["flops"] != 0, tpu=tpu)
     ]
@@ -137,7 +143,7 @@ def relaid_by_name(data: StepData) -> list[dict[str, Any]]:
 
 def _moves_by_name(name: str, *, computes: bool, tpu: bool) -> bool:
     stem = _NUMBERING.sub("", name)
-    if "fusion" in stem:
+    if _COMPUTES.search(stem):
         return not computes and _FUSIONS.fullmatch(stem) is not None
     return bool(_TRANSPOSES.search(stem)) or (tpu and stem == "reshape")
 
