@@ -48,9 +48,10 @@ fewer single ops.
 ## False alarms
 
 The Python tracer slows Python down, often by a multiple: compare step times with and without a
-profile (STEP606) before you rewrite a loop. If the profile does not show the launching thread, the
-rule blames no host. If another host's devices compute longer, that part of a device's idle time is
-not the host's either.
+profile (STEP606) before you rewrite a loop. The first launch of a kernel loads its code: where
+launches of 5 ms or more are most of the loss, the remedy is a warm-up. If the profile does not show
+the launching thread, the rule blames no host. If another host's devices compute longer, that part
+of a device's idle time is not the host's either.
 
 ## References
 
