@@ -51,6 +51,13 @@ def test_a_change_is_found_in_blocks_too_where_it_is_larger_than_a_drift() -> No
     assert study("BBBAAA", change=-0.05).verdict is StepVerdict.FASTER
 
 
+def test_a_drift_hides_no_change_from_the_gate_in_turns() -> None:
+    for drift in (0.02, -0.02):
+        assert study("ABBAAB", change=0.05, drift=drift).slower_by_more_than(0.02, "")
+        assert not study("ABBAAB", drift=drift).slower_by_more_than(0.0, "")
+        assert not study("AAABBB", change=0.05, drift=drift).slower_by_more_than(0.02, "")
+
+
 def test_the_range_is_wider_by_the_least_drift() -> None:
     # No noise at all: B is three runs later, so 0.3% a run are 0.9%.
     found = study("AAABBB", change=0.05, noise=0.0)

@@ -50,10 +50,19 @@ class RunOrder:
         `a` and `b` are logarithms of step times. The drift is the one within the sides, and at
         least `LEAST_DRIFT`, which few runs can't show.
         """
+        return abs(self.later) * max(LEAST_DRIFT, abs(self._drift(a, b)))
+
+    def squares_beside_drift(self, a: Sequence[float], b: Sequence[float]) -> float:
+        """Return the sum of squares of the logarithms about their side's mean and the drift."""
+        drift = self._drift(a, b)
+        pairs = [*_centred(self.a, a), *_centred(self.b, b)]
+        return sum((value - drift * place) ** 2 for place, value in pairs)
+
+    def _drift(self, a: Sequence[float], b: Sequence[float]) -> float:
+        """Return by how much each run is longer than the one before it, seen within the sides."""
         pairs = [*_centred(self.a, a), *_centred(self.b, b)]
         squares = sum(place**2 for place, _ in pairs)
-        slope = sum(place * value for place, value in pairs) / squares if squares else 0.0
-        return abs(self.later) * max(LEAST_DRIFT, abs(slope))
+        return sum(place * value for place, value in pairs) / squares if squares else 0.0
 
 
 def order_of(a: Sequence[float | None], b: Sequence[float | None]) -> RunOrder | None:

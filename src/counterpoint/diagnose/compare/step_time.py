@@ -80,7 +80,7 @@ class StepChange:
     the range from the steps of single runs alone. `runs_differ` is the assumed difference of two
     identical runs: 0.0 for predictions, infinite if there is no estimate. `assumed`: no repeated
     run shows that difference, so `range` holds only where the assumption does. Equal pairs of
-    several runs have `surely_above` over zero in `GATE_ALARMS` of all cases. `order`: of the runs.
+    several runs have `surely_above` over zero in about `GATE_ALARMS` of all cases. `order`: of the runs.
     """
 
     a_s: float
@@ -99,7 +99,7 @@ class StepChange:
         """Return whether B is slower by more than `limit` (0.02: 2%) and certainly slower at all.
 
         True if the likely change exceeds the limit, and noise or a drift of the machine would make
-        equal runs look so in one of a hundred pairs at most (`GATE_ALARMS`). The advice is for
+        equal runs look so in about one of a hundred pairs (`GATE_ALARMS`). The advice is for
         a range that is unknown.
         """
         if isinstance(self.range, Unknown):
@@ -219,8 +219,9 @@ def _of_runs(
     Few medians may agree by chance, so they are never taken to differ less than their own errors.
     """
     moved, spread, freedom = _spread_of(a, b)
-    spread = max(spread, math.sqrt(fmean(error**2 for error in errors)))
-    error = spread * math.sqrt(1 / len(a) + 1 / len(b))
+    least, scale = math.sqrt(fmean(error**2 for error in errors)), math.sqrt(1 / len(a) + 1 / len(b))
+    error = max(spread, least) * scale
+    reach = _gate_reach(error, freedom)
     how = f"95%, by Student's t on the logarithms of the medians of {len(a)} and {len(b)} runs"
     drift = 0.0
     if order is not None:
@@ -228,8 +229,17 @@ def _of_runs(
         how = f"{how}, in the order {order.text}"
         if drift:
             how = f"{how}: wider by {drift:.1%}, which a drift of the machine may add in this order"
-    surely = moved - student_t(freedom, confidence=1 - 2 * GATE_ALARMS) * error - drift
-    return _around(moved, student_t(freedom) * error + drift), math.expm1(surely), how
+        if freedom > 1 and not order.in_blocks:
+            # A drift scatters the runs of both sides, too, and would hide a change from the gate.
+            beside = math.sqrt(order.squares_beside_drift(a, b) / (freedom - 1))
+            reach = min(reach, _gate_reach(max(beside, least) * scale, freedom - 1))
+    surely = math.expm1(moved - reach - drift)
+    return _around(moved, student_t(freedom) * error + drift), surely, how
+
+
+def _gate_reach(error: float, freedom: int) -> float:
+    """Return what a change must exceed to be surely one; the gate tests one side alone."""
+    return student_t(freedom, confidence=1 - 2 * GATE_ALARMS) * error
 
 
 def _spread_of(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, int]:
