@@ -82,7 +82,7 @@ def study(
     final = None
     if finalist is not None:
         for row in range(rows):
-            second.row([finalist], row)
+            second.row([finalist], rule.cap + 1 + row)  # no row of the race
         final = confirmed(second.seen, rule, noise_of=first.seen)[0]
     won = final is not None and final.verdict is ArmVerdict.FASTER
     return Outcome(

@@ -336,6 +336,17 @@ def test_a_confirmation_is_looked_at_once_and_decided() -> None:
     assert (found.verdict, found.decided) == (ArmVerdict.FASTER, True)
 
 
+def test_fresh_rows_that_agree_but_not_with_the_race_have_noise() -> None:
+    raced = paired([1.0] * 6, [1.02, 1.021, 1.019] * 2)
+    fresh = [replace(run, row=run.row + 6) for run in paired([1.0] * 4, [0.98, 0.981] * 2)]
+    (disagrees,) = confirmed(fresh, DecisionRule(), noise_of=raced)
+    assert ends(disagrees)[0] < 0 < ends(disagrees)[1]
+    raced = paired([1.0] * 6, [0.98, 0.981, 0.979] * 2)
+    (agrees,) = confirmed(fresh, DecisionRule(), noise_of=raced)
+    assert agrees.verdict is ArmVerdict.FASTER
+    assert agrees.gain == disagrees.gain
+
+
 def test_finalists_share_a_confirmation() -> None:
     seen = drawn(7, 4, 2)[1:]
     found = confirmed(seen, DecisionRule(arms=20))

@@ -82,7 +82,7 @@ class Blocks:
     inverse: Floats
     residuals: Floats
     leverages: Floats
-    squares: float  # of the residuals, and of those of other fits: `with_noise_of`
+    squares: float  # of the residuals, or of another fit's: `with_noise_of`
     freedom: int
 
     @property
@@ -93,10 +93,8 @@ class Blocks:
         return max(self.squares / self.freedom, _LEAST**2)
 
     def with_noise_of(self, other: Blocks) -> Blocks:
-        """Return the same effects, with noise that is estimated from the runs of both."""
-        return replace(
-            self, squares=self.squares + other.squares, freedom=self.freedom + other.freedom
-        )
+        """Return the same effects, with the noise of a fit of more runs."""
+        return replace(self, squares=other.squares, freedom=other.freedom)
 
     def contrast(self, arm: str, base: str) -> Contrast | Unknown:
         """Compare the arm with the base, in the rows in which both ran.
@@ -186,7 +184,8 @@ def estimates(
 ) -> tuple[GainEstimate, ...]:
     """Compare each arm with the base, in the order of first appearance.
 
-    `noise_of` are other runs of the same machine, which show its noise and nothing else.
+    `noise_of` are other runs of the same arms, in other rows, which show noise and nothing else:
+    all runs are fitted together for it, so what the two disagree by is noise, too.
 
     If the range is Unknown, so are the values that depend on it: the gain is NaN if the arm has no
     row in common with the base. Dropped arms are included: their runs show the noise, and they
@@ -194,7 +193,7 @@ def estimates(
     """
     fit = blocks(observations)
     if noise_of:
-        fit = fit.with_noise_of(blocks(noise_of))
+        fit = fit.with_noise_of(blocks([*noise_of, *observations]))
     arms = [arm for arm in fit.arms if arm != base]
     contrasts = [fit.contrast(arm, base) for arm in arms]
     pairs = [fit.pairs(arm, base) for arm in arms]
@@ -251,7 +250,8 @@ def confirmed(
 
     How much identical runs differ was seen in the race, too (`noise_of`), and four rows alone say
     little about it. They may even all be wrong by the same amount, as under a load that comes every
-    second trial if chance puts the base first in each: they then seem to have no noise at all.
+    second trial if chance puts the base first in each: they then seem to have no noise at all, and
+    only that the race found another gain shows it.
     """
     finalists = len({run.arm for run in observations} - {base})
     once = replace(rule, looks=(), cap=1, arms=max(finalists, 1))
