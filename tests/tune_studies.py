@@ -76,6 +76,7 @@ def report(
     peak: int | None = None,
     limit: int | None = None,
     steps_seen: int | None = None,
+    start_s: float | None = None,
 ) -> TrialReport:
     """Of a run that took so long, or failed."""
     said = Losses(steps=tuple(range(len(losses))), values=tuple(losses)) if losses else None
@@ -89,6 +90,7 @@ def report(
         peak_bytes=peak,
         limit_bytes=limit,
         steps_seen=steps_seen,
+        start_s=start_s,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -574,6 +575,35 @@ def test_recomputation_on_one_side_only_is_said() -> None:
 def test_memory_that_is_nearly_full_is_said() -> None:
     tight = told(remat=False, peak=98, limit=100)
     assert any("98%" in it for it in tight.notes)
+
+
+def with_starts(of_base: Sequence[float], of_arm: Sequence[float]) -> Conclusion:
+    """A win of 10% of an arm whose runs take so long beside their steps."""
+    made = Made(arm("a")).entered(arm("a")).opened()
+    for number, (base_s, arm_s) in enumerate(zip(of_base, of_arm, strict=True)):
+        made.ran(BASE, report(1.0 + number / 900, start_s=base_s), Purpose.SCREEN, number)
+        made.ran("a", report(0.9 + number / 900, start_s=arm_s), Purpose.SCREEN, number, 42.0)
+    made.add(StudyEnded(why="every arm is decided", at=AT))
+    return conclude(made.study, replace(PLAN, confirm_rows=0))
+
+
+def test_a_winner_that_starts_later_says_from_which_step_on_it_gains() -> None:
+    said = with_starts([3.0, 3.2, 3.1, 3.1], [13.0, 13.4, 13.1, 13.1])
+    assert said.winner is not None
+    (note,) = (it for it in said.notes if "beside its steps" in it)
+    assert note == (
+        "a run of a takes 10.0 s longer beside its steps (start, compile, warm-up: 13.1 s, the base"
+        " 3.1 s): the gain is nothing before step 100"
+    )
+    of_arm = next(row for row in said.rows if row.arm.name == "a")
+    assert (of_arm.start_s, of_arm.trial_s) == (pytest.approx(13.1), 42.0)
+
+
+@pytest.mark.parametrize("of_arm", [[3.1] * 4, [3.5] * 4, [13.0, 3.1, 13.0, 13.0]])
+def test_a_start_as_long_as_the_base_s_is_not_worth_a_note(of_arm: list[float]) -> None:
+    said = with_starts([3.0, 3.2, 3.1, 3.1], of_arm)
+    assert said.winner is not None
+    assert not any("beside its steps" in it for it in said.notes)
 
 
 def test_losses_that_nobody_prints_are_said() -> None:

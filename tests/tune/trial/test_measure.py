@@ -370,6 +370,9 @@ class TestJax:
         assert one.peak_bytes is None  # the CPU's allocator keeps no count
         assert dict(one.versions)["jax"]
         assert one.devices == ("cpu",)
+        assert one.compile_s is not None
+        assert one.start_s is not None
+        assert 0 < one.compile_s < one.start_s  # it imports JAX, too
         assert one.losses is not None
         assert one.losses == two.losses
         assert len(one.losses.steps) == 40

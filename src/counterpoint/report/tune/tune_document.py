@@ -32,7 +32,8 @@ from counterpoint.tune.statistics import RunNoise
 _NOTES: Final = 10
 _LEGEND: Final = {
     True: "gain: 1 - step ms / base ms, measured: geometric means of the rows in which both ran; a"
-    " range holds at the study's confidence for all arms together",
+    " range holds at the study's confidence for all arms together; start: what a run takes beside"
+    " its steps at their steady pace",
     False: "gain: share of the base's step that is saved, predicted; nothing was run",
 }
 _STATES: Final = {

@@ -94,7 +94,10 @@ class Estimated(Result):
 
 
 class ArmResult(PlannedArm):
-    """An arm, and what was measured of it."""
+    """An arm, and what was measured of it, as medians of its runs.
+
+    `start_s`: what a run takes beside its steps at their steady pace; XLA's part is `compile_s`.
+    """
 
     status: str
     why: TextOrNull
@@ -106,6 +109,9 @@ class ArmResult(PlannedArm):
     prediction_off: float | None
     program: str | None
     peak_bytes: int | None
+    trial_s: float | None
+    start_s: float | None
+    compile_s: float | None
 
 
 class TuneLeftOutJson(Result):

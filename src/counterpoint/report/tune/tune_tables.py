@@ -12,6 +12,7 @@ from counterpoint.core.printable import counted_noun, some
 from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
+    CellColumn,
     Fact,
     FactList,
     Section,
@@ -105,8 +106,17 @@ def _measured(rows: Sequence[ArmRow]) -> TextTable:
         *([predicted] if any(row.arm.predicted for row in rows) else []),
         *([error] if any(it is not None for it in off) else []),
         numbers("trials", trials, rank=3),
+        *_seconds("trial s", [row.trial_s for row in rows]),
+        *_seconds("start s", [row.start_s for row in rows]),
         words("program", [_program(row) for row in rows], rank=5),
     )
+
+
+def _seconds(title: str, figures: Sequence[float | None]) -> Iterator[CellColumn]:
+    """Yield a column of seconds, if any is known; tenths are enough of what a busy host delays."""
+    if any(figure is not None for figure in figures):
+        cells = [_NONE if figure is None else f"{figure:.1f}" for figure in figures]
+        yield numbers(title, cells, rank=4)
 
 
 def _source(row: ArmRow) -> str:

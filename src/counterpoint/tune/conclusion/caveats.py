@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from statistics import median
 from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
@@ -35,6 +37,9 @@ WITHOUT_PGLE = (
 )
 _CPU: Final = "cpu"  # as JAX calls it
 _NEAR_THE_LIMIT = 0.95
+_FEWEST_STARTS: Final = 2
+_NOTICEABLE_S: Final = 0.5
+"""Less is a matter of how a program ends, not of what it does (rule of thumb)."""
 
 
 def lacks_profile(arm: Arm) -> bool:
@@ -81,6 +86,7 @@ def caveats(state: RaceState, found: StudyResults, noise: RunNoise | None) -> tu
         *_remat(study, found),
         *_memory(study, found),
         *_losses(state, found),
+        *_start(study, found),
         *_excused(study),
         *_noise(state.plan.rule.indifferent, noise),
         *_alarms(state),
@@ -175,6 +181,31 @@ def _losses(state: RaceState, found: StudyResults) -> Iterator[str]:
         else (f"the losses of {name} are those of the base to the last digit")
     )
     yield f"{facts}; {loss_text(worst.tolerance or 0.0)} is allowed: {worst.allowed_by}"
+
+
+def _start(study: Study, found: StudyResults) -> Iterator[str]:
+    """Report a winner that starts or compiles longer than any run of the base: runs may be short.
+
+    Steps that are faster later may not make up for it before the program ends.
+    """
+    claim = found.claimed
+    if found.winner is None or claim is None or claim.base_s is None or claim.gain <= 0:
+        return
+    base, own = (
+        [report.start_s for report in _reports(study, name) if report.start_s is not None]
+        for name in (BASE, found.winner.name)
+    )
+    if len(base) < _FEWEST_STARTS or len(own) < _FEWEST_STARTS:
+        return
+    later_s = median(own) - median(base)
+    if min(own) <= max(base) or later_s < _NOTICEABLE_S:
+        return
+    steps = math.ceil(later_s / (claim.gain * claim.base_s))
+    yield (
+        f"a run of {found.winner.name} takes {later_s:.1f} s longer beside its steps (start,"
+        f" compile, warm-up: {median(own):.1f} s, the base {median(base):.1f} s): the gain is"
+        f" nothing before step {steps:,}"
+    )
 
 
 def _excused(study: Study) -> Iterator[str]:

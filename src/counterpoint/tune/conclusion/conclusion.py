@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from statistics import median
 
 from counterpoint.core import Range, Unknown, as_html
@@ -34,7 +34,8 @@ class ArmRow:
     """One arm of the table.
 
     `status` is a word or two: winner, faster, slower, no effect, not decided, same program, out of
-    memory, other numbers, hang, ... `median_s` is over all its runs. `raced` is from the race,
+    memory, other numbers, hang, ... `median_s` is over all its runs, as are what a run took
+    (`trial_s`), its part beside its steps (`start_s`), and XLA's part. `raced` is from the race,
     `confirmed` from the fresh runs; `prediction_off` is measured over predicted step, less one.
     """
 
@@ -49,6 +50,9 @@ class ArmRow:
     prediction_off: float | None = None
     program: str | None = None
     peak_bytes: int | None = None
+    trial_s: float | None = None
+    start_s: float | None = None
+    compile_s: float | None = None
 
     @property
     def estimate(self) -> GainEstimate | None:
@@ -129,12 +133,10 @@ def _place(row: ArmRow) -> tuple[int, int, float]:
 def _row(state: RaceState, arm: Arm, found: StudyResults) -> ArmRow:
     study = state.study
     trials = study.trials_of(arm.name)
-    seen = [
-        trial.report
-        for trial in trials
-        if trial.report is not None and trial.started.purpose is not Purpose.PROFILE
+    timed = [
+        trial for trial in trials if trial.counts and trial.started.purpose is not Purpose.PROFILE
     ]
-    seen = [report for report in seen if report.steady is not None]
+    seen = [trial.report for trial in timed if trial.report is not None]
     steps = [report.steady.median_s for report in seen if report.steady is not None]
     step = median(steps) if steps else None
     peaks = [report.peak_bytes for report in seen if report.peak_bytes is not None]
@@ -152,7 +154,15 @@ def _row(state: RaceState, arm: Arm, found: StudyResults) -> ArmRow:
         prediction_off=_off(study, arm, (estimate.step_s if estimate else None) or step),
         program=next((report.program for report in seen if report.program), None),
         peak_bytes=max(peaks, default=None),
+        trial_s=_median(trial.wall_s for trial in timed),
+        start_s=_median(report.start_s for report in seen),
+        compile_s=_median(report.compile_s for report in seen),
     )
+
+
+def _median(figures: Iterable[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    return median(known) if known else None
 
 
 def _off(study: Study, arm: Arm, step: float | None) -> float | None:

@@ -25,6 +25,7 @@ from counterpoint.runs import (
     module_of,
     read_run,
 )
+from counterpoint.runs.compiles import all_compiles
 from counterpoint.runs.reports import effective_flags
 from counterpoint.runs.scores import disturbances, score, undisturbed
 from counterpoint.tune.executors.executor import GangEnd
@@ -128,7 +129,18 @@ def measure(directory: Path, ended: GangEnd, changes: Settings = _UNCHANGED) -> 
         notes=(*notes, *run.notes)[:_MOST_NOTES],
         steps_seen=_steps_seen(run),
         devices=_devices(run),
+        compile_s=compiles.seconds if (compiles := all_compiles(run)) else None,
+        start_s=_start_s(run, result) if isinstance(result, Steady) else None,
     )
+
+
+def _start_s(run: Run, found: Steady) -> float | None:
+    """Return what a run took beside its steps, as if all of them had been at the steady pace."""
+    steps = max((_count_steps(rank.steps) for rank in run.ranks if rank.steps), default=None)
+    if run.ended is None or steps is None:
+        return None
+    took_s = (run.ended - run.started).total_seconds()
+    return max(took_s - steps * found.median_s, 0.0)
 
 
 def _devices(run: Run) -> tuple[str, ...]:

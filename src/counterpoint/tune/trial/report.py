@@ -109,3 +109,5 @@ class TrialReport:
     notes: tuple[str, ...] = ()
     steps_seen: int | None = None  # all steps, if the program ended by itself
     devices: tuple[str, ...] = ()  # the kinds of devices, as JAX names them
+    compile_s: float | None = None  # by XLA, of the rank that compiled longest
+    start_s: float | None = None  # beside its steps at the steady pace: start, compile, warm-up
