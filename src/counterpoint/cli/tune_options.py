@@ -40,7 +40,9 @@ class TriedOptions:
         set_: Add an XLA flag to the base: xla_gpu_...=value.
         env: Add an environment variable to the base: NAME=value.
         recipe: Add a recipe, or the settings in a file, to the base, before --set and --env.
-        arm: Try these settings: flags in quotes, a file, or a recipe; repeatable.
+        arm: Try these settings: flags in quotes, a file, or a recipe, or options of the command:
+            '--batch 16'; repeatable.
+        vary: Try these values of an option of the command, an arm each: batch=16,32; repeatable.
         space: TOML or JSON file that adds, fixes or drops dimensions, or names arms.
         seed: Seed for all random choices.
     """
@@ -51,6 +53,7 @@ class TriedOptions:
     env: Many = ()
     recipe: Many = ()
     arm: Flags = ()
+    vary: Flags = ()
     space: Path | None = None
     seed: WholeNumber = 0
 

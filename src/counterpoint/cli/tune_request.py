@@ -111,7 +111,7 @@ class TuneOptions:
 def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -> TuneRequest:
     """Return the request that the options form; conflicts between options are rejected."""
     from counterpoint.hardware.targets import parse_target
-    from counterpoint.tune import TuneRequest
+    from counterpoint.tune import TuneRequest, varied
     from counterpoint.tune.executors import runs_here
 
     words, predict = tuple(command), given.search.predict
@@ -134,6 +134,7 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
     base = _base(words, given.tried, target)
     plan = _plan(given, target)
     _refuse_unreadable(given.tried.arm, given.tried.space)
+    of_options = [arm for text in given.tried.vary for arm in varied(text, words)]
     return TuneRequest(
         workload=workload,
         command=words,
@@ -144,7 +145,7 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
         prediction=_prediction(given, base) if target is not None else None,
         executor=given.place.executor,
         executor_options=_executor_options(given.place),
-        arms=given.tried.arm,
+        arms=(*given.tried.arm, *of_options),
         confirm=given.race.confirm,
         program=given.search.program,
         measure=measure,
@@ -253,6 +254,7 @@ def _base(command: tuple[str, ...], tried: TriedOptions, target: Target | None) 
 def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
     """Refuse arms that can't be parsed; names from the study's space are checked later."""
     from counterpoint.flags import Settings
+    from counterpoint.tune import is_of_command
     from counterpoint.tune.space import SpaceFile, drafts_for, is_label, read_space
     from counterpoint.workflow import candidate
 
@@ -260,7 +262,7 @@ def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
         return
     drafts = drafts_for(read_space(space) if space is not None else SpaceFile(file=""))
     for text in arms:
-        if is_label(text, drafts):
+        if is_label(text, drafts) or is_of_command(text):
             continue
         try:
             candidate(text, Settings())

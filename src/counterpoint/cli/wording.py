@@ -21,14 +21,14 @@ candidates cap changed_since channel chip code compare compile_timeout confirm c
 dcn device devices diff digest dir directory disable_async dry_run dtype env executor explain
 fail_above fix for force form from full gemm_table goal gpus grep hang_after html idle ignore
 in_place indifferent jaxlib jitter job_template jobs json keep_program keep_warmup kernel_table
-last layers log loss_tolerance memory min_coverage min_time module name nccl_table no_before
+last layers log loss_tolerance memory min_coverage min_time model module name nccl_table no_before
 no_browser no_predict no_probe no_profile no_tries nodes nsys nsys_option only out output params
 patch per percentile perfetto_link pgle pgle_out plugin port predict print_only processes profile
 profile_after_quiet profile_in_pieces profile_python profile_seconds profile_start_step
 profile_steps profiling program project python rank ranks ranks_per_node ray_address recipe repeat
 repeats run_id runs schedule_only seed select set settings shortlist skip slurm source space step
 steps stop_after_steps strict study target target_gain timeout timings to top topology
-total_params trips trips_from what_if with workload
+total_params trips trips_from vary what_if with workload
 """
 ARGUMENTS: Final = frozenset(_ARGUMENTS.split())
 """The arguments that commands take; others in backticks are somebody else's."""

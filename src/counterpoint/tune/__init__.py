@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from counterpoint.tune.arm import Arm as Arm
     from counterpoint.tune.arm import ArmOrigin as ArmOrigin
     from counterpoint.tune.arm import share_text as share_text
+    from counterpoint.tune.command_options import is_of_command as is_of_command
+    from counterpoint.tune.command_options import varied as varied
     from counterpoint.tune.dryrun import DryRun as DryRun
     from counterpoint.tune.plan import Budget as Budget
     from counterpoint.tune.plan import StudyPlan as StudyPlan

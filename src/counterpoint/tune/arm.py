@@ -34,7 +34,8 @@ class ArmChange:
     """One choice of one dimension.
 
     `settings` are merged after the base's. `per` is set if the change is in how processes are
-    distributed. With `profile`, a PGLE profile is measured first, under the arm's other settings.
+    distributed, and `words` if it is an option of the command, with its values. With `profile`, a
+    PGLE profile is measured first, under the arm's other settings.
     `excludes` names dimensions that can't be combined with this one.
     """
 
@@ -45,6 +46,7 @@ class ArmChange:
     per: Per | None = None
     profile: bool = False
     excludes: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return a short description: `all-gather threshold 512 MiB`."""
@@ -125,6 +127,11 @@ class Arm:
         """The distribution of processes, by the last change that sets it."""
         layouts: list[Per] = [change.per for change in self.changes if change.per is not None]
         return layouts[-1] if layouts else None
+
+    @property
+    def options(self) -> tuple[tuple[str, ...], ...]:
+        """The options of the command that it changes, each with its values."""
+        return tuple(change.words for change in self.changes if change.words)
 
     @property
     def profile(self) -> bool:

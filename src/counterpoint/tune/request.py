@@ -18,6 +18,7 @@ from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.probe import ProbeResult, RejectedFlag, probe_flags
 from counterpoint.hardware import Target
+from counterpoint.tune.command_options import is_of_command, refuse_shell
 from counterpoint.tune.executors.choose import executor_kind
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.space.context import RunFacts
@@ -99,6 +100,7 @@ def check(request: TuneRequest) -> None:
             "nothing to tune: no command and no workload",
             next="counterpoint tune --target 8xH100 -- python train.py",
         )
+    _refuse_options(request)
     if request.measure and not request.command:
         raise UsageError(
             f"{request.workload} can be predicted but not run",
@@ -112,6 +114,20 @@ def check(request: TuneRequest) -> None:
         _refuse_trials_on_tpus(request, request.target)
     if request.command and not _may_run_elsewhere(request):
         refuse_unknown(request.base, request.command, request.inherited)
+
+
+def _refuse_options(request: TuneRequest) -> None:
+    """Refuse arms of the command's options where they can't be tried."""
+    changed = [arm for arm in request.arms if is_of_command(arm)]
+    if not changed:
+        return
+    if request.target is not None or not request.command:
+        raise UsageError(
+            f"`arm={changed[0]}` is an option of the command, and another program",
+            why="a prediction is of one program; measure its options without `target=`",
+            next=Retry(without=("target",)),
+        )
+    refuse_shell(request.command)
 
 
 def _refuse_trials_on_tpus(request: TuneRequest, target: Target) -> None:
@@ -176,7 +192,7 @@ def run_facts(request: TuneRequest) -> RunFacts:
     """Return what is known about the runs, from which the space is made."""
     if not request.measure:
         return RunFacts()
-    return RunFacts(shape=request.plan.shape, inherited=request.inherited)
+    return RunFacts(shape=request.plan.shape, inherited=request.inherited, command=request.command)
 
 
 @contextmanager

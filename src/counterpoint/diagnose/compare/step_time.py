@@ -80,7 +80,7 @@ class StepChange:
     the range from the steps of single runs alone. `runs_differ` is the assumed difference of two
     identical runs: 0.0 for predictions, infinite if there is no estimate. `assumed`: no repeated
     run shows that difference, so `range` holds only where the assumption does. Equal pairs of
-    several runs have `surely_above` over zero in about `GATE_ALARMS` of all cases. `order`: of the runs.
+    several runs have `surely_above` over zero in about `GATE_ALARMS` of cases. `order` is theirs.
     """
 
     a_s: float
@@ -219,7 +219,8 @@ def _of_runs(
     Few medians may agree by chance, so they are never taken to differ less than their own errors.
     """
     moved, spread, freedom = _spread_of(a, b)
-    least, scale = math.sqrt(fmean(error**2 for error in errors)), math.sqrt(1 / len(a) + 1 / len(b))
+    least = math.sqrt(fmean(error**2 for error in errors))
+    scale = math.sqrt(1 / len(a) + 1 / len(b))
     error = max(spread, least) * scale
     reach = _gate_reach(error, freedom)
     how = f"95%, by Student's t on the logarithms of the medians of {len(a)} and {len(b)} runs"

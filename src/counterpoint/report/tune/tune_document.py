@@ -91,6 +91,9 @@ def _basis(conclusion: Conclusion) -> str:
 def _processes(winner: Arm) -> Iterator[Fact]:
     if winner.per is not None:
         yield Fact("processes", f"one per {winner.per}; no setting does this")
+    if winner.options:
+        words = shlex.join(word for option in winner.options for word in option)
+        yield Fact("command", f"with {words}; no setting does this")
     if lacks_profile(winner):
         warning = (
             "the settings below do not include it; the gain was predicted with a profile of"

@@ -33,13 +33,17 @@ class InFull(Result):
 
 
 class ArmChangeJson(Result):
-    """A choice of a dimension; `profile`: a PGLE profile is measured first."""
+    """A choice of a dimension; `profile`: a PGLE profile is measured first.
+
+    `words` is an option of the command, with its values.
+    """
 
     dimension: str
     choice: str
     acts: str
     per: str | None
     profile: bool
+    words: tuple[str, ...]
     settings: InFull
 
 

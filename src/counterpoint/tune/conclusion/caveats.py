@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator
 from statistics import median
 from typing import Final
@@ -54,6 +55,9 @@ def settings_caveats(arm: Arm) -> tuple[str, ...]:
         caveats.append(WITHOUT_PGLE)
     if arm.per is not None:
         caveats.append(f"it needs one process per {arm.per}; no setting does this")
+    if arm.options:
+        words = shlex.join(word for option in arm.options for word in option)
+        caveats.append(f"it needs the command with {words}; no setting does this")
     return tuple(caveats)
 
 

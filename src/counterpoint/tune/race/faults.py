@@ -176,7 +176,7 @@ def _sets(arm: Arm) -> object:
     named = tuple(
         frozenset(values.items()) for values in (of.flags, of.variables, dict(of.options))
     )
-    return named, of.layout, arm.per, arm.profile
+    return named, of.layout, arm.per, arm.profile, frozenset(arm.options)
 
 
 def _equal_programs(state: RaceState) -> Iterator[Drop]:
@@ -245,7 +245,7 @@ def _compiled(study: Study, name: str) -> frozenset[str]:
 def _sets_flags_only(arm: Arm, base: Arm) -> bool:
     """Return whether an arm differs from the base in flags that XLA reports, and nothing else."""
     changes = changed_settings(arm.settings, base.settings)
-    if changes.variables or arm.per is not None or arm.profile:
+    if changes.variables or arm.per is not None or arm.profile or arm.options:
         return False
     return all(map(is_reported, changes.flags))
 

@@ -15,6 +15,7 @@ from counterpoint.flags import Settings
 from counterpoint.flags.versions import LHS, PROFILE
 from counterpoint.runs import Rank, read_run
 from counterpoint.tune.arm import BASE, Arm
+from counterpoint.tune.command_options import with_options
 from counterpoint.tune.executors.executor import (
     ProcessShape,
     TrialJob,
@@ -66,7 +67,7 @@ def job_of(study: Study, plan: StudyPlan, trial: Trial, study_directory: Path) -
         window = ProfileSchedule()
     return TrialJob(
         name=_name(trial.started.number, arm),
-        command=study.began.command,
+        command=with_options(study.began.command, arm.options),
         directory=study_directory / trial.started.directory,
         settings=settings,
         shape=_shape(plan.shape, arm),

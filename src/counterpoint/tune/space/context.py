@@ -36,11 +36,13 @@ class RunFacts:
         shape: The process layout of the base; None if nothing is run.
         platform: The platform of the runs, if no target names it.
         inherited: The environment that the runs inherit.
+        command: The command that is run.
     """
 
     shape: ProcessShape | None = None
     platform: Platform | None = None
     inherited: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    command: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True, slots=False)
@@ -61,6 +63,7 @@ class SpaceContext:
     program: Program | None = None
     shape: ProcessShape | None = None
     inherited: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    command: tuple[str, ...] = ()
 
     @property
     def chip(self) -> str | None:
@@ -167,6 +170,7 @@ def space_context(
         program=program,
         shape=run_facts.shape,
         inherited=run_facts.inherited,
+        command=run_facts.command,
     )
 
 

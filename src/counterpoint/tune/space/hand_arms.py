@@ -10,6 +10,7 @@ from counterpoint.flags import Settings
 from counterpoint.flags.lines import load_settings
 from counterpoint.flags.recipe import recipes
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin
+from counterpoint.tune.command_options import is_of_command, options_in, with_options
 from counterpoint.tune.space.changes import changes_of, named_per
 from counterpoint.tune.space.context import SpaceContext
 from counterpoint.tune.space.dimensions import Draft
@@ -32,6 +33,8 @@ def typed_arms(
 
 def _typed(text: str, drafts: Mapping[str, Draft], here: SpaceContext) -> HandArm:
     place = ValuePlace(f"`arm={text}`", typed=True)
+    if is_of_command(text):
+        return HandArm(name=text, settings=Settings(), options=options_in(text), place=place)
     if is_label(text, drafts):
         labeled = read_label(text, drafts, here)
         return HandArm(
@@ -53,7 +56,7 @@ def hand_arms(
     new_arms: list[Arm] = []
     left_out: list[LeftOut] = []
     for variant, arm in zip(variants, arms, strict=True):
-        changes = (*changes_of(variant.settings, dimensions, here), *_own(arm))
+        changes = (*changes_of(variant.settings, dimensions, here), *_own(arm, here))
         if not changes:
             left_out.append(LeftOut(variant.name, AS_THE_BASE, named=True))
             continue
@@ -89,12 +92,18 @@ def _read(arm: HandArm, here: SpaceContext) -> Variant:
     return Variant(arm.name, settings.merged(arm.settings))
 
 
-def _own(arm: HandArm) -> tuple[ArmChange, ...]:
-    """Return the changes that are not settings: a profile, and the process layout."""
+def _own(arm: HandArm, here: SpaceContext) -> tuple[ArmChange, ...]:
+    """Return the changes that are not settings: a profile, the layout, the command's options."""
     found: list[ArmChange] = []
     if arm.profile:
         found.append(ArmChange(dimension="PGLE", choice="on", acts=Acts.SCHEDULE, profile=True))
     if arm.per:
         per = named_per(arm.per)
         found.append(ArmChange(dimension="processes", choice=per, acts=Acts.RUNTIME, per=arm.per))
+    for words in arm.options:
+        if with_options(here.command, [words]) == here.command:
+            continue  # the base has it
+        name, equals, value = words[0].partition("=")
+        choice = " ".join([value] if equals else words[1:]) or "on"
+        found.append(ArmChange(dimension=name, choice=choice, acts=Acts.RUNTIME, words=words))
     return tuple(found)

@@ -50,13 +50,14 @@ _EXAMPLE: Final = 'nvls = "NCCL_NVLS_ENABLE=1"'
 
 @frozen(kw_only=True)
 class HandArm:
-    """A manual arm: recipes in their order, then settings."""
+    """A manual arm: recipes in their order, then settings; `options` are of the command."""
 
     name: str
     settings: Settings
     recipes: tuple[str, ...] = ()
     profile: bool = False
     per: Per | None = None
+    options: tuple[tuple[str, ...], ...] = ()
     place: ValuePlace
 
 
