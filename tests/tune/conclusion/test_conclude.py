@@ -144,6 +144,27 @@ def test_a_program_like_the_base_s_has_no_effect() -> None:
     assert said.sentence.startswith("no effect: 1 setting")
 
 
+def sets(variable: str, *, gain: float = 0.0, program: str = "p") -> Conclusion:
+    """Of an arm that sets a variable at run time; the base's program is p."""
+    made = Made(arm("a", change(variable)))
+    return concluded(Race(made, PLAN, gains={variable: gain}, programs={BASE: "p", "a": program}))
+
+
+def test_an_arm_that_is_the_base_unless_its_variable_is_read_says_so() -> None:
+    note = (
+        "a has the base's compiled program: it is the base, unless the program reads MY_TAG at run"
+        " time"
+    )
+    assert note in sets("my_tag").notes
+
+
+@pytest.mark.parametrize(
+    "said", [sets("my_tag", gain=0.2), sets("my_tag", program="q"), sets("nccl_buffsize")]
+)
+def test_what_is_faster_or_compiled_or_read_by_nccl_is_not_the_base(said: Conclusion) -> None:
+    assert not any("it is the base" in note for note in said.notes)
+
+
 def failures() -> Conclusion:
     race = Race(
         Made(*map(arm, "abcd")),

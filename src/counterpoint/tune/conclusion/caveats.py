@@ -11,6 +11,7 @@ from typing import Final
 from counterpoint.core import CounterpointError, Unknown
 from counterpoint.core.printable import counted_noun as several
 from counterpoint.core.printable import some
+from counterpoint.flags.lines import is_variable
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import find_chip
 from counterpoint.hardware.targets import parse_target
@@ -29,6 +30,7 @@ from counterpoint.tune.statistics.estimate import (
     estimate_text,
 )
 from counterpoint.tune.study.study import NO_BUDGET, Study
+from counterpoint.tune.trial.applied_settings import changed_settings
 from counterpoint.tune.trial.loss_check import check_losses, loss_text
 from counterpoint.tune.trial.report import TrialReport
 
@@ -91,6 +93,7 @@ def caveats(state: RaceState, found: StudyResults, noise: RunNoise | None) -> tu
         *_memory(study, found),
         *_losses(state, found),
         *_start(study, found),
+        *_unread(study, found),
         *_excused(study),
         *_noise(state.plan.rule.indifferent, noise),
         *_alarms(state),
@@ -210,6 +213,28 @@ def _start(study: Study, found: StudyResults) -> Iterator[str]:
         f" compile, warm-up: {median(own):.1f} s, the base {median(base):.1f} s): the gain is"
         f" nothing before step {steps:,}"
     )
+
+
+def _unread(study: Study, found: StudyResults) -> Iterator[str]:
+    """Report arms that only set variables which the program alone may read, and maybe does not."""
+    base = study.arm(BASE).settings
+    compiled = {report.program for report in _reports(study, BASE)} - {None}
+    for name, estimate in found.raced.items():
+        arm = study.arm(name)
+        changed = changed_settings(arm.settings, base)
+        names = list(changed.variables)
+        compiler = changed.flags or arm.settings.options != base.options
+        others = compiler or arm.options or arm.per or arm.profile
+        if others or not names or any(map(is_variable, names)):
+            continue
+        own = {report.program for report in _reports(study, name)} - {None}
+        verdict = found.fresh.get(name, estimate).verdict
+        differs = verdict in (ArmVerdict.FASTER, ArmVerdict.SLOWER)
+        if own and own == compiled and not differs:
+            yield (
+                f"{name} has the base's compiled program: it is the base, unless the program reads"
+                f" {' or '.join(names)} at run time"
+            )
 
 
 def _excused(study: Study) -> Iterator[str]:
