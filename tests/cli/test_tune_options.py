@@ -96,6 +96,20 @@ def test_a_budget_that_is_none(text: str) -> None:
     assert refused.value.next == Retry({"budget": "20 trials, 2h"})
 
 
+def test_two_hours_are_the_budget_where_none_is_given_and_something_is_run() -> None:
+    arm = TriedOptions(arm=("NCCL_NVLS_ENABLE=1",))
+    assert asked(*TRAIN, tried=arm).plan.budget == Budget(seconds=7200.0)
+    given = RaceOptions(budget="20 trials")
+    assert asked(*TRAIN, tried=arm, race=given).plan.budget == Budget(trials=20)
+    search = SearchOptions(predict=("step.mlir",), target="8xH100")
+    assert asked(search=search).plan.budget == Budget()
+
+
+def test_options_of_the_command_are_arms() -> None:
+    tried = TriedOptions(arm=("--remat",), vary=("batch=8,16",))
+    assert asked(*TRAIN, tried=tried).arms == ("--remat", "--batch 8", "--batch 16")
+
+
 def test_a_share_as_people_write_it() -> None:
     assert read_share("--x", "2%", example="2%") == pytest.approx(0.02)
     assert read_share("--x", "0.005", example="2%") == pytest.approx(0.005)

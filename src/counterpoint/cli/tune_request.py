@@ -44,6 +44,8 @@ _UNITS: Final = {
 _PART: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)\s*([a-z]+)")
 _SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?|\.[0-9]+)\s*(%?)")
 _EXAMPLE: Final = Retry({"budget": "20 trials, 2h"})
+_USUAL_BUDGET: Final = "2h"
+"""Nobody expects a command to run for days; a study that it ends says so, and can be continued."""
 
 
 def read_budget(text: str | None) -> Budget:
@@ -132,7 +134,7 @@ def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -
     named = given.search.target
     target = parse_target(named, tpus=True) if named is not None else None
     base = _base(words, given.tried, target)
-    plan = _plan(given, target)
+    plan = _plan(given, target, measure=measure)
     _refuse_unreadable(given.tried.arm, given.tried.space)
     of_options = [arm for text in given.tried.vary for arm in varied(text, words)]
     return TuneRequest(
@@ -272,7 +274,7 @@ def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
             raise
 
 
-def _plan(given: TuneOptions, target: Target | None) -> StudyPlan:
+def _plan(given: TuneOptions, target: Target | None, *, measure: bool) -> StudyPlan:
     from counterpoint.tune import StudyPlan
     from counterpoint.tune.executors import TrialLimits
 
@@ -287,7 +289,7 @@ def _plan(given: TuneOptions, target: Target | None) -> StudyPlan:
     check_number("--timeout", race.timeout, 0.001)
     check_number("--hang-after", race.hang_after, 0.001)
     return StudyPlan(
-        budget=read_budget(race.budget),
+        budget=read_budget(_USUAL_BUDGET if measure and race.budget is None else race.budget),
         candidates=search.candidates or (_MOST_COMPILES if slow else StudyPlan().candidates),
         shortlist=search.shortlist,
         rule=_rule(race),
