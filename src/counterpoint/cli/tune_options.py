@@ -108,8 +108,8 @@ class RaceOptions:
     """The measurement, and when it ends.
 
     Args:
-        budget: Limit on the trials: 4h, 90m, 20trials, or '20 trials, 2h'; default: 2h. A larger one
-            continues a study.
+        budget: Limit on the trials: 4h, 90m, 20trials, or '20 trials, 2h'; default: 2h. A larger
+            one continues a study.
         target_gain: Stop when this gain is shown, for example 2%.
         confirm: Maximum number of arms found by the search to measure, in addition to those of
             --arm and --space; default: --shortlist; 0: none.
