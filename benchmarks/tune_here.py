@@ -129,7 +129,7 @@ def equal_line(found: Sequence[dict[str, Any]], seconds: float) -> str:
     trials = sum(it["spent"]["trials"] for it in found) / len(found)
     return (
         f"equal arms: {wins} of {len(found)} studies with a confirmed win, {trials:.1f} trials"
-        f" each; runs differ by {noise[0]:.1%} to {noise[-1]:.1%} (sigma of a pair); {seconds:.0f} s"
+        f" each; sigma of a pair of runs {noise[0]:.1%} to {noise[-1]:.1%}; {seconds:.0f} s"
     )
 
 

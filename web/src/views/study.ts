@@ -323,9 +323,16 @@ function rowsCell(arm: TuneArm): Child {
   return h("details", { class: "rows" }, h("summary", {}, count(found.rows)), h("ul", {}, ...each));
 }
 
+const GOOD = ["winner", "best", "faster"];
+/** Slower arms, and each way in which an arm's runs fail. */
+const BAD = [
+  ...["slower", "failed", "no profile", "unknown flag", "not applied", "out of memory", "NaN"],
+  ...["other numbers", "fewer steps", "hang", "timeout", "crash", "no steps", "unsteady"],
+];
+
 function tone(status: string): string {
-  if (["winner", "best", "faster"].includes(status)) return "good";
-  if (["slower", "out of memory", "hang", "failed", "other numbers"].includes(status)) return "bad";
+  if (GOOD.includes(status)) return "good";
+  if (BAD.includes(status)) return "bad";
   return "";
 }
 
