@@ -7,7 +7,7 @@ set -u
 name=$1
 base=${COUNTERPOINT_TRAINERS:-${XDG_CACHE_HOME:-$HOME/.cache}/counterpoint-trainers}
 # What counterpoint itself needs, since predict compiles with the trainer's own JAX.
-own="numpy polars protobuf fsspec brotli cyclopts pyyaml rich scipy msgspec packaging optuna ruptures"
+own="numpy polars protobuf fsspec brotli cyclopts pyyaml rich scipy msgspec packaging optuna"
 case $name in
 maxtext)
     first="--no-deps maxtext==0.2.5"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
 from counterpoint.flags import Settings
+from counterpoint.runs.steady import Steady
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted, merged
 from counterpoint.tune.study.records import (
     FORMAT,
@@ -23,7 +24,7 @@ from counterpoint.tune.study.records import (
     TrialStarted,
 )
 from counterpoint.tune.study.study import Study, fold, follow
-from counterpoint.tune.trial.report import Losses, Purpose, Steady, TrialFailure, TrialReport
+from counterpoint.tune.trial.report import Losses, Purpose, TrialFailure, TrialReport
 
 AT = "2026-11-22T10:00:00.000+00:00"
 BASE_ARM = Arm(name=BASE, settings=Settings(), origin=ArmOrigin.BASE)

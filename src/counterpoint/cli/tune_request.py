@@ -307,7 +307,7 @@ def _plan(given: TuneOptions, target: Target | None, *, measure: bool) -> StudyP
 
 def _refuse_few(steps: int | None) -> None:
     """Refuse a number of steps at which every trial would run but give no figure."""
-    from counterpoint.tune.trial import ENOUGH, FEWEST
+    from counterpoint.runs.steady import ENOUGH, FEWEST
 
     check_number("--steps", steps, 1)
     if steps is not None and steps < FEWEST:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from counterpoint.diagnose.compare.experiment import DifferenceKind
 from counterpoint.diagnose.compare.step_time import StepChange, StepVerdict
 from counterpoint.runs import Run
 from counterpoint.runs.run import RunSettings, StepStart
+from counterpoint.runs.steady import Steady, steady
 from counterpoint.timeline.model import Host
+from counterpoint.tune.trial.measure import TrialStepTimes, step_times
 
 HLO = program(sine("first", "mlp/sin"))
 SPANS = [("first", 0.0, 4.0, 0)]
@@ -50,6 +53,36 @@ def test_runs_without_profiles_are_compared_by_their_steps(tmp_path: Path) -> No
     assert (found.step.a_s, found.step.b_s) == pytest.approx((1.0, 1.1))
     assert isinstance(found.work, Unknown)
     assert any("no profile" in note for note in found.notes)
+
+
+def with_slow_start(path: Path, *, slow: int = 20, steps: int = 60) -> Run:
+    """A Run whose first steps take three seconds, and the others about one."""
+    made = run_with(path)
+    seconds = [3.0 if at < slow else 1.0 + at % 5 / 1000 for at in range(steps)]
+    starts = tuple(
+        StepStart(number, at, "annotation")
+        for number, at in enumerate(accumulate(seconds, initial=0.0))
+    )
+    return replace(made, ranks=(replace(made.ranks[0], steps=starts),))
+
+
+def test_a_run_has_the_step_time_that_tune_gives_it(tmp_path: Path) -> None:
+    late, plain = (with_slow_start(tmp_path / str(slow), slow=slow) for slow in (20, 0))
+    found = compare(late, plain)
+    assert isinstance(found.step, StepChange)
+    times = step_times(late)
+    assert isinstance(times, TrialStepTimes)
+    of_tune = steady(times.seconds, times.source)
+    assert isinstance(of_tune, Steady)
+    assert found.step.a_s == pytest.approx(of_tune.median_s)
+    assert found.step.change == pytest.approx(0.0, abs=0.002)
+
+
+def test_steps_that_never_settle_are_compared_as_they_are(tmp_path: Path) -> None:
+    one = with_slow_start(tmp_path / "a", slow=3, steps=4)
+    found = compare(one, with_slow_start(tmp_path / "b", slow=3, steps=4))
+    assert isinstance(found.step, StepChange)
+    assert found.step.a_s == pytest.approx(3.0)
 
 
 def test_settings_and_versions_that_differ_are_said(tmp_path: Path) -> None:

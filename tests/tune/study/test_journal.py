@@ -19,6 +19,7 @@ from counterpoint.core.basis import Range
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.core.records import to_plain
 from counterpoint.flags import Settings
+from counterpoint.runs.steady import Steady
 from counterpoint.tune.arm import Arm, ArmChange, Predicted
 from counterpoint.tune.study.directory import JOURNAL
 from counterpoint.tune.study.journal import Journal, Unwritable, read_journal
@@ -33,7 +34,7 @@ from counterpoint.tune.study.records import (
     TrialEnded,
     TrialStarted,
 )
-from counterpoint.tune.trial.report import Losses, Purpose, Steady, TrialFailure, TrialReport
+from counterpoint.tune.trial.report import Losses, Purpose, TrialFailure, TrialReport
 from faulty_disk import Fault, FaultyDisk, Killed
 
 BEGAN = StudyBegan(

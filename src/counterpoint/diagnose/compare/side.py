@@ -32,6 +32,7 @@ from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.diagnose.step_programs import main_programs, programs_in_step
 from counterpoint.runs import BURSTS, Run, is_run, read_run
 from counterpoint.runs.scores import score_of_steps
+from counterpoint.runs.steady import settled
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Progress, Timeline
 
@@ -98,7 +99,8 @@ def _of_run(run: Run, progress: Progress | None) -> Side:
     profiled = None if timeline is None else _times(timeline)
     times = profiled
     if found is not None:
-        times = RunSteps(found.each_s, found.source, Basis.MEASURED, on_host=_on_host(run))
+        each_s = settled(found.each_s)
+        times = RunSteps(each_s, found.source, Basis.MEASURED, on_host=_on_host(run))
     if times is not None:
         times, profiled = (
             it and replace(it, started=run.started.timestamp()) for it in (times, profiled)

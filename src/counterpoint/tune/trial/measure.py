@@ -28,12 +28,12 @@ from counterpoint.runs import (
 from counterpoint.runs.compiles import all_compiles
 from counterpoint.runs.reports import effective_flags
 from counterpoint.runs.scores import disturbances, score, undisturbed
+from counterpoint.runs.steady import FEWEST, Steady, steady
 from counterpoint.tune.executors.executor import GangEnd
 from counterpoint.tune.schedule_hash import schedule_hash
 from counterpoint.tune.trial.applied_settings import why_not_applied
 from counterpoint.tune.trial.failures import FailureCause, disk_full_line, why_failed, why_no_run
-from counterpoint.tune.trial.report import Losses, Steady, TrialFailure, TrialReport
-from counterpoint.tune.trial.steady import FEWEST, steady
+from counterpoint.tune.trial.report import Losses, TrialFailure, TrialReport
 
 _UNCHANGED: Final = Settings()
 NONE_SEEN: Final = "no steps were recorded"

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from counterpoint.capture.losses import Losses
 from counterpoint.core.frozen import frozen
+from counterpoint.runs.steady import Steady
 
 
 class Purpose(StrEnum):
@@ -73,18 +74,6 @@ _CERTAIN = frozenset(
         TrialFailure.NAN,
     }
 )
-
-
-@frozen(kw_only=True)
-class Steady:
-    """The steps of a run after its warm-up, as one figure."""
-
-    median_s: float
-    steps: int
-    warm_up: int  # excluded steps before them
-    spread: float  # within the run, as a share; not a measure of differences between runs
-    source: str  # the source of the steps: annotation, api, log or profile
-    notes: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

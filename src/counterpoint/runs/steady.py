@@ -1,7 +1,7 @@
 """`steady`: the end of a run's warm-up, and the step time from there on.
 
-Levels are found by change points in the logarithms of the step times (PELT: the best piecewise
-constant fit, each change at a price). Single spikes (a checkpoint, a stalled loader) are clipped
+Levels are found by change points in the logarithms of the step times (the best piecewise constant
+fit, each change at a price). Single spikes (a checkpoint, a stalled loader) are clipped
 for that, and count again in the figures. Levels with a negligible difference are merged. The last
 level must be long enough and without a trend; otherwise the program has no step time.
 """
@@ -17,8 +17,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from counterpoint.core import Unknown, UsageError
-from counterpoint.tune.trial.report import Steady
+from counterpoint.core import Unknown
+from counterpoint.core.frozen import frozen
+
+__all__ = ["ENOUGH", "FEWEST", "Steady", "levels_of_runs", "settled", "steady"]
 
 Logs = npt.NDArray[np.float64]
 
@@ -65,6 +67,18 @@ _TO_SIGMA: Final = 1.4826  # from a median deviation
 _QUARTILE: Final = 1.1503  # the upper quartile of deviations, in sigma
 
 
+@frozen(kw_only=True)
+class Steady:
+    """The steps of a run after its warm-up, as one figure."""
+
+    median_s: float
+    steps: int
+    warm_up: int  # excluded steps before them
+    spread: float  # within the run, as a share; not a measure of differences between runs
+    source: str  # the source of the steps: annotation, api, log or profile
+    notes: tuple[str, ...] = ()
+
+
 def steady(seconds: Sequence[float], source: str) -> Steady | Unknown:
     """Return the steps after the warm-up as one figure; Unknown has the reason if there is none.
 
@@ -102,6 +116,16 @@ def steady(seconds: Sequence[float], source: str) -> Steady | Unknown:
     )
 
 
+def settled(seconds: Sequence[float]) -> tuple[float, ...]:
+    """Return the steps after the warm-up: the time of a run for `compare`, as for `tune`.
+
+    All of them where no step time is steady: runs that drift can be compared, if not ranked.
+    """
+    known = tuple(step_s for step_s in seconds if 0 < step_s < math.inf)
+    found = steady(known, "")
+    return known if isinstance(found, Unknown) else known[found.warm_up :]
+
+
 def _begin(logs: Logs, starts: list[int]) -> tuple[int, tuple[str, ...] | Unknown]:
     """Return the first steady step, with notes, or Unknown with the reason why there is none."""
     last, length = starts[-1], len(logs) - starts[-1]
@@ -126,9 +150,31 @@ def _levels(logs: Logs) -> list[int]:
         return [0]
     smooth, sigma = _without_spikes(logs)
     price = _PRICE * math.log(len(logs)) * max(sigma, _QUIET) ** 2
-    search = _ruptures().KernelCPD(kernel="linear", min_size=FEWEST).fit(smooth.reshape(-1, 1))
-    ends: list[int] = search.predict(pen=price)
-    return _merged(smooth, [0, *map(int, ends)])
+    return _merged(smooth, _edges(smooth, FEWEST, price))
+
+
+def _edges(values: Logs, fewest: int, price: float) -> list[int]:
+    """Return 0, the change points and the end, of the best piecewise constant fit.
+
+    Each change has its price in squared residuals, and each level `fewest` steps or more. The best
+    fit of the first steps is found for each number of them, from those of fewer.
+    """
+    count, values = len(values), values - np.mean(values)
+    sums, squares = (np.concatenate([[0.0], np.cumsum(it)]) for it in (values, values**2))
+    costs = np.full(count + 1, np.inf)
+    costs[0] = -price
+    begins = np.zeros(count + 1, dtype=int)
+    for end in range(fewest, count + 1):
+        begin = np.arange(end - fewest + 1)
+        lasts = end - begin
+        residuals = squares[end] - squares[begin] - (sums[end] - sums[begin]) ** 2 / lasts
+        whole = costs[begin] + residuals + price
+        best = int(np.argmin(whole))
+        costs[end], begins[end] = whole[best], best
+    edges = [count]
+    while edges[0]:
+        edges.insert(0, int(begins[edges[0]]))
+    return edges
 
 
 def _merged(smooth: Logs, edges: list[int]) -> list[int]:
@@ -217,14 +263,3 @@ def _theil_sen(part: Logs) -> float:
 
 def _scipy_stats() -> Any:  # noqa: ANN401 - its types are partly known
     return import_module("scipy.stats")
-
-
-def _ruptures() -> Any:  # noqa: ANN401 - it has no types
-    try:
-        import ruptures  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError:
-        raise UsageError(
-            "the end of a run's warm-up can't be found: ruptures is not installed",
-            next="pip install 'counterpoint[tune]'",
-        ) from None
-    return ruptures

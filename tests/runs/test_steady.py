@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from counterpoint.core.basis import Unknown
-from counterpoint.core.errors import UsageError
-from counterpoint.tune.trial.report import Steady
-from counterpoint.tune.trial.steady import ENOUGH, steady
+from counterpoint.runs.steady import ENOUGH, Steady, steady
 
 Series = npt.NDArray[np.float64]
 SEEDS = range(8)
@@ -178,13 +175,6 @@ def test_very_long_runs_are_judged_by_their_end() -> None:
     found = of(np.concatenate([noise(1, 3000) * 2, noise(2, 5000)]))
     assert found.warm_up + found.steps == 8000
     assert found.median_s == pytest.approx(1, rel=0.01)
-
-
-def test_without_ruptures_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ruptures", None)
-    with pytest.raises(UsageError) as refused:
-        steady([1.0] * 30, "log")
-    assert refused.value.next == "pip install 'counterpoint[tune]'"
 
 
 def wandering(seed: int, count: int) -> npt.NDArray[np.float64]:
