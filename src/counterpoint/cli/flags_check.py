@@ -30,6 +30,7 @@ def check(  # noqa: PLR0913 - the options of the command
     profiling: Switch = False,
     no_probe: Switch = False,
     fix: Switch = False,
+    diff: Switch = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Switch = False,
     json: Switch = False,
@@ -50,8 +51,10 @@ def check(  # noqa: PLR0913 - the options of the command
         chip: The chip, if the Target is not given: H100, MI300X, TPU v5p.
         profiling: The settings are for a run whose profile becomes a PGLE profile.
         no_probe: Don't query the compiler.
-        fix: Print the settings with all safe fixes applied, in their original form.
-        out: Write them to this file. The source is never changed.
+        fix: Make all safe fixes in the source file. Of `-` and of flags in quotes, the result is
+            printed.
+        diff: Print what --fix would change, and change nothing.
+        out: With --fix, write the result to this file; the source stays as it is.
         force: Overwrite an existing file.
         json: Print everything as JSON.
         select: Only these codes or code prefixes: FLAG1,FLAG203.

@@ -79,6 +79,7 @@ QUICK: Final[Mapping[tuple[str, ...], Quick]] = {
             "profiling": None,
             "no_probe": None,
             "fix": None,
+            "diff": None,
             "out": Path,
             "force": None,
             "json": None,

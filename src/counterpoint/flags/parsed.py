@@ -159,8 +159,6 @@ class ParsedSource:
     """Flags that whoever starts the program puts before these; they are not read here."""
     others: tuple[ParsedSource, ...] = field(default=())
     """The settings of other programs of the source, started before or beside the last one."""
-    source: str = field(default="", repr=False, compare=False)
-    """The whole text, if it is fixed in place: it is more than the settings of one program."""
     reach: AllowedFiles = field(default=ANYWHERE, repr=False, compare=False)
     own: Mapping[str, AllowedFiles] = field(
         default_factory=dict[str, AllowedFiles], repr=False, compare=False

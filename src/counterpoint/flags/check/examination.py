@@ -282,12 +282,14 @@ def examine(written: ParsedSource, question: CheckRequest) -> Examination:
     )
 
 
-def fix_and_examine(written: ParsedSource, question: CheckRequest) -> tuple[FixResult, Examination]:
-    """Apply the safe fixes, and examine the result."""
+def fix_and_examine(
+    text: str, read: Callable[[str], ParsedSource], question: CheckRequest
+) -> tuple[FixResult, Examination]:
+    """Apply the safe fixes to a text, and examine the result."""
     from counterpoint.flags.check.fix import fix  # only fixing needs it
 
     unasked = replace(question, ask=None)
-    fixed = fix(written, lambda source: examine(source, unasked).remarks)
+    fixed = fix(text, read, lambda source: examine(source, unasked).remarks)
     return fixed, examine(fixed.written, question)
 
 

@@ -470,7 +470,7 @@ def scan_python(text: str, scan: Scan) -> None:
         return
     defined = frozenset(node.name for node in ast.walk(module) if isinstance(node, _Function))
     walker = _Walker(text, scan, defined)
-    scan.in_place, outer, scan.appending = True, scan.appending, _APPENDING
+    outer, scan.appending = scan.appending, _APPENDING
     walker.visit(module)
     scan.appending = outer
     loose = list(for_their_chip(entry for entry in walker.dicts if entry not in scan.options))
