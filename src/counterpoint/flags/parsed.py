@@ -75,6 +75,8 @@ class Occurrence:
     via: str = ""
     origin: Origin = Origin.LITERAL
     branch: Branch = ()
+    joined: str = ""
+    """The variable whose inherited value ends where this one begins, without a blank."""
 
     @property
     def known(self) -> bool:

@@ -111,6 +111,9 @@ class Rows:
 
 def ways_to_fix(rows: Rows, remark: Remark, heirs: Pairs) -> Iterator[str]:
     """Yield the text with the fix in its line, in each way that may be meant."""
+    if word := _without_blank(remark):
+        yield from _separated(rows, word)
+        return
     at = rows.line_of(remark)
     if at is None:
         return
@@ -139,6 +142,22 @@ def _of_flag(rows: Rows, at: int, remark: Remark, heirs: Pairs) -> Iterator[str 
         if all(_PLAIN.fullmatch(one) for _, one in heirs):
             words = " ".join(f"--{name}={value}" for name, value in heirs)
             yield rows.with_rows(at, at + 1, [row[:start] + words + row[end:]])
+
+
+def _without_blank(remark: Remark) -> str:
+    """Return the start of a flag before which only a blank is missing, or nothing."""
+    instead = remark.fix.instead if remark.fix else ()
+    words = [f"--{name}={value}" for name, value in instead]
+    return f"--{words[-1][2:].partition('--')[0]}" if "".join(words) == remark.text else ""
+
+
+def _separated(rows: Rows, word: str) -> Iterator[str]:
+    """Yield the text with a blank before a flag, which may be on another line than its setting."""
+    for at, row in enumerate(rows.rows):
+        for match in re.finditer(rf"(?<=\S){re.escape(word)}(?:{_ENDS}|(?=--))", row):
+            new = f"{row[: match.start()]} {row[match.start() :]}"
+            if (text := rows.with_rows(at, at + 1, [new])) is not None:
+                yield text
 
 
 def _places(row: str, remark: Remark) -> Iterator[tuple[int, int]]:

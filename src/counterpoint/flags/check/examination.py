@@ -81,7 +81,7 @@ def _natural(where: str) -> list[str | int]:
 _REFUSALS: Final = frozenset(
     {
         *("FLAG101", "FLAG102", "FLAG103", "FLAG104", "FLAG107", "FLAG108", "FLAG110"),
-        *("FLAG201", "FLAG202", "FLAG204"),
+        *("FLAG201", "FLAG202", "FLAG204", "FLAG212"),
     }
 )
 """Rules whose errors mean that the compiler does not accept a name or a value."""

@@ -43,7 +43,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lifecycle import consequence_of_rejection
-from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint import (
+    Fix,
+    LintContext,
+    Remark,
+    Severity,
+    advice_of,
+    remark,
+    run_together,
+)
 from counterpoint.flags.values import refusal, stray_punctuation
 
 CODE: Final = "FLAG202"
@@ -58,6 +66,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             flag is None
             or setting.value is None
             or not setting.known
+            or run_together(setting)
             or stray_punctuation(flag, setting)
         ):
             continue

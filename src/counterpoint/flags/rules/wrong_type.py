@@ -43,7 +43,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterpoint.flags.lifecycle import consequence_of_rejection
-from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint import (
+    Fix,
+    LintContext,
+    Remark,
+    Severity,
+    advice_of,
+    remark,
+    run_together,
+)
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.values import ValueRefusal, level_refusal, refusal, stray_punctuation
@@ -78,7 +86,7 @@ def check(case: LintContext) -> Iterator[Remark]:
 
 
 def _refused(case: LintContext, one: Occurrence) -> ValueRefusal | None:
-    if not one.known:
+    if not one.known or run_together(one):
         return None
     flag = case.known(one)
     if flag is None:
