@@ -378,3 +378,33 @@ def test_options_of_jax_are_found_in_the_program_too() -> None:
     assert one.severity is Severity.ERROR
     assert "jax_enable_pgle" in one.advice
     assert default_variable.CODE == "FLAG504"
+
+
+SMALL = 'export XLA_FLAGS="--xla_dump_to=/d --xla_gpu_autotune_level=0" NCCL_DEBUG=INFO\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("#!/bin/bash\n#SBATCH --nodes=4\n", "srun python a.py\n"),
+        ("", "srun -N 4 python a.py\n"),
+    ],
+)
+def test_small_debugging_settings_of_a_job_are_one_note(before: str, after: str) -> None:
+    def told(settings: str) -> list[Remark]:
+        written = read_text(before + settings + after, "job.sh")
+        return [one for one in check(written, version="0.10.2") if one.code == "FLAG409"]
+
+    (note,) = told(SMALL)
+    assert note.severity is Severity.NOTE
+    assert "--xla_dump_to=/d: " in note.message
+    assert "NCCL_DEBUG=INFO: " in note.message
+    (single,) = told("export NCCL_DEBUG=INFO\n")
+    assert single.message == "each rank logs many lines as it starts"
+    assert told("export NCCL_DEBUG=WARN XLA_FLAGS=--xla_gpu_autotune_level=4\n") == []
+
+
+@pytest.mark.parametrize("after", ["", "python a.py\n", "mpirun -np 1 python a.py\n"])
+def test_on_one_process_they_are_what_someone_wants_to_see(after: str) -> None:
+    found = check(read_text(SMALL + after, "a.sh"), version="0.10.2")
+    assert "FLAG409" not in [one.code for one in found]
