@@ -81,7 +81,6 @@ LEFTOVERS: Final = (
     Leftover("NCCL_DEBUG", _is("trace"), "NCCL logs every call"),
     Leftover("NCCL_DEBUG_SUBSYS", _is("all"), "NCCL logs everything", Severity.NOTE),
     Leftover("NCCL_P2P_DISABLE", _is("1"), "GPUs communicate through host memory, not NVLink"),
-    Leftover("NCCL_CHECKS_DISABLE", _is("0"), "NCCL checks the arguments of every call"),
     Leftover("NCCL_CHECK_POINTERS", _is("1"), "NCCL checks every pointer"),
     Leftover("JAX_DISABLE_JIT", is_yes, "nothing is compiled: each operation runs separately"),
     Leftover("JAX_DEBUG_NANS", is_yes, "each result is fetched and searched for NaN"),
