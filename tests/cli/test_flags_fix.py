@@ -186,6 +186,10 @@ class TestOutput:
         assert checked(OLD, "--fix") == 0
         assert capsys.readouterr().out == f"{NEW}\n"
 
+    def test_without_any_source_that_is_what_is_said(self, capsys: Captured) -> None:
+        assert checked("--fix") == 2
+        assert "no settings were given" in capsys.readouterr().err
+
     @pytest.mark.parametrize("words", [["--env"], ["auto-pgle"], ["pid:1"]])
     def test_what_is_no_text_is_refused(self, words: list[str], capsys: Captured) -> None:
         assert checked(*words, "--fix") == 2
@@ -375,6 +379,24 @@ def test_each_form_is_edited_where_the_setting_stands(name: str, text: str, tmp_
             ),
             '{"cells": [{"cell_type": "code", "source": [\n "\\n",\n "print(1)"\n]}]}\n',
         ),
+        (  # the second of two values is the default: without it, the first would count
+            "a.sh",
+            'export XLA_FLAGS="--xla_gpu_triton_gemm_any=false --xla_gpu_triton_gemm_any=true"\n',
+            'export XLA_FLAGS=""\n',
+        ),
+        (
+            "a.sh",
+            "export NCCL_NVLS_ENABLE=0\npython a\nexport NCCL_NVLS_ENABLE=2\npython b\n",
+            None,
+        ),
+        (
+            "a.sh",
+            (
+                "D=--xla_gpu_triton_gemm_any=$OTHER\n"
+                'export XLA_FLAGS="$D --xla_gpu_triton_gemm_any=true"\n'
+            ),
+            None,
+        ),
         (
             "a.toml",
             "# r\n[xla_flags]\nxla_gpu_graph_level = 0  # why\nxla_no = 1\n",
@@ -432,6 +454,8 @@ def test_the_settings_of_a_script_are_a_list_of_their_own(
     job.write_text(f'A="{OLD}"\nexport XLA_FLAGS="$A --xla_gpu_autotune_level=3"\npython x\n')
     assert main(["flags", "effective", str(job), "--as", "env"]) == 0
     assert capsys.readouterr().out == f"XLA_FLAGS={OLD} --xla_gpu_autotune_level=3\n"
+    assert main(["flags", "effective", OLD, "--as", "env"]) == 0
+    assert capsys.readouterr().out == f"XLA_FLAGS={OLD}\n"
     assert main(["flags", "effective", str(job), "--as", "env", "--module", "x"]) == 2
     assert "compares nothing" in capsys.readouterr().err
     nothing = in_process("flags", "effective", "no.sh", "--as", "env", cwd=tmp_path)

@@ -235,7 +235,7 @@ def refresh(
 
 
 def effective(  # noqa: PLR0913 - the options of the command
-    source: Path,
+    source: Annotated[str, Parameter(allow_leading_hyphen=True)],
     *,
     module: str | None = None,
     asked: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
@@ -268,9 +268,9 @@ def effective(  # noqa: PLR0913 - the options of the command
                 "--as lists what the source asks for, and compares nothing",
                 next=Retry(without=("as", "asked", "module")),
             )
-        render_flags(str(source), as_=as_, jaxlib=jaxlib, allow=allow, json=json)
+        render_flags(source, as_=as_, jaxlib=jaxlib, allow=allow, json=json)
         return 0
-    reported = read_compiler_report(source, module, rank)
+    reported = read_compiler_report(Path(source), module, rank)
     settings, requested_by = _asked(reported, asked, allow)
     ran = jaxlib_of(reported.run) if reported.run else None
     release = nearest_release(ran) if ran and jaxlib is None else chosen_release(jaxlib)
@@ -281,7 +281,7 @@ def effective(  # noqa: PLR0913 - the options of the command
         all_flags=asked is None and reported.run is not None,
     )
     found = EffectiveFlags(
-        where=str(source),
+        where=str(Path(source)),
         module=reported.step,
         modules=tuple(reported.modules),
         jaxlib=release.version,

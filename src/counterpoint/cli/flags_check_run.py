@@ -64,7 +64,8 @@ def run(  # noqa: PLR0913 - the options of the command
         jaxlib or (interpreter.jaxlib if interpreter else None), _chip(target, chip)
     )
     allowed = [Path(directory) for directory in allow]
-    opened = opened_to_fix(source, form, allowed) if fix or diff else None
+    given = source is not None or env or command
+    opened = opened_to_fix(source, form, allowed) if (fix or diff) and given else None
     if opened is not None:
         found = SettingsSource(opened.read(opened.text))
     else:

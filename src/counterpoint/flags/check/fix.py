@@ -99,7 +99,7 @@ def _possible(
     possible, refused = list[Remark](), list[RefusedFix]()
     for remark in sorted(chosen.values(), key=_line):
         names = {name for name, _ in _instead(remark)} - {remark.name}
-        if why := _why_not(written, remark, rows):
+        if why := next(_reasons(written, remark, rows), ""):
             refused.append(RefusedFix(remark, why))
         elif not names & new:
             possible.append(remark)
@@ -107,22 +107,37 @@ def _possible(
     return possible, refused
 
 
-def _why_not(written: ParsedSource, remark: Remark, rows: Rows) -> str:
-    """Return why a setting can't be changed where it stands, or nothing."""
+def _reasons(written: ParsedSource, remark: Remark, rows: Rows) -> Iterator[str]:
+    """Yield why a setting can't be changed where it stands."""
     if remark.place.where != written.where:
-        return f"{remark.place.where} has it, and only {written.where} is edited"
+        yield f"{remark.place.where} has it, and only {written.where} is edited"
     given = [one for program in written.programs for one in program.given]
     origins = {one.origin for one in given if _key(one) == _key(remark)}
     if Origin.COMPUTED in origins:
-        return "its value is known only when the program runs"
+        yield "its value is known only when the program runs"
     if Origin.DEFAULT in origins:
-        return "it is a default, which whoever starts the program may have replaced"
+        yield "it is a default, which whoever starts the program may have replaced"
     if remark.channel is Channel.ENVIRONMENT and (line := rows.use_of(remark.name)):
-        return f"line {line} reads it or hands it on, too"
+        yield f"line {line} reads it or hands it on, too"
     for others in _programs_of(written, remark):
         for one in _in_the_way(others, remark):
-            return f"line {one.place.line} sets {one.name}, too: combine both"
-    return ""
+            yield f"line {one.place.line} sets {one.name}, too: combine both"
+        if not _instead(remark) and (earlier := _overridden(others, remark)):
+            yield f"without it, the value of line {earlier.place.line} would count"
+
+
+def _overridden(given: tuple[Occurrence, ...], remark: Remark) -> Occurrence | None:
+    """Return an earlier value that a setting overrides; one that is equal may go."""
+    at = next(at for at, one in enumerate(given) if _key(one) == _key(remark))
+    own = given[at]
+    earlier = (
+        one
+        for one in given[:at]
+        if (one.channel, one.name) == (own.channel, own.name)
+        and one.meant != own.meant
+        and not exclusive(one.branch, own.branch)
+    )
+    return next(earlier, None)
 
 
 def _in_the_way(given: tuple[Occurrence, ...], remark: Remark) -> Iterator[Occurrence]:
