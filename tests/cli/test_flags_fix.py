@@ -57,6 +57,19 @@ class TestTheFile:
         ]
         assert f"{job}: 2 problems fixed\n" in said.err
 
+    @pytest.mark.parametrize("flag", [OLD, "--xla_no_such_{0}=1"])
+    def test_each_of_many_settings_is_fixed_at_once(self, flag: str, tmp_path: Path) -> None:
+        path = tmp_path / "many.sh"
+        lines = [f"XLA_FLAGS='{flag} --xla_dump_to=/a{{0}}' python a{{0}}.py\n"] * 70
+        path.write_text("".join(line.format(number) for number, line in enumerate(lines)))
+        assert checked(path, "--fix") == 0
+        fixed = path.read_text()
+        assert "graph_level" not in fixed
+        assert "no_such" not in fixed
+        assert len(fixed.splitlines()) == len(lines)
+        checked(path, "--fix")
+        assert path.read_text() == fixed
+
     def test_a_second_fix_changes_nothing_and_does_not_write(
         self, job: Path, capsys: Captured
     ) -> None:

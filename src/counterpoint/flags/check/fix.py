@@ -23,13 +23,15 @@ from counterpoint.flags.parsed import Occurrence, Origin, ParsedSource, exclusiv
 from counterpoint.flags.settings import Channel, add_to_list, is_list, is_setting
 from counterpoint.flags.text import Pairs
 
-_ROUNDS: Final = 5
-"""A fix may require another one, such as that of a new name with an old value."""
+_ROUNDS: Final = 100
+"""A fix may require another one, such as that of a new name with an old value. This many are only
+made of hundreds of unknown flags, of which the checker looks up some at a time."""
 _GRAVITY: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 _LINE: Final = re.compile(r"\blines? \d+\b")
 
 Read = Callable[[str], ParsedSource]
 Check = Callable[[ParsedSource], tuple[Remark, ...]]
+_Given = tuple[Occurrence, ...]
 _Setting = tuple[Channel, str, str]
 
 
@@ -53,21 +55,17 @@ class FixResult:
 
 def fix(text: str, read: Read, check: Check) -> FixResult:
     """Make all safe fixes that can be made in place, until nothing changes."""
-    made: list[Remark] = []
-    refused: list[RefusedFix] = []
+    state = FixResult(text=text, written=read(text))
     for _ in range(_ROUNDS):
-        written = read(text)
-        possible, refused = _possible(text, written, check(written))
-        text, now, others = _make(text, possible, read)
-        made += now
-        refused += others
-        if not now:
+        made, remarks = state.made, check(state.written)
+        possible, refused = _possible(state.text, state.written, remarks)
+        state = _make(replace(state, refused=tuple(refused)), possible, read)
+        if state.made == made:
             break
-    return FixResult(
-        text=text,
-        written=read(text),
-        made=tuple(sorted(made, key=_line)),
-        refused=tuple(sorted(refused, key=lambda one: _line(one.remark))),
+    return replace(
+        state,
+        made=tuple(sorted(state.made, key=_line)),
+        refused=tuple(sorted(state.refused, key=lambda one: _line(one.remark))),
     )
 
 
@@ -95,31 +93,43 @@ def _possible(
     for remark in sorted(remarks, key=lambda one: _GRAVITY[one.severity]):
         if remark.fix and remark.fix.safe and remark.name:
             chosen.setdefault(_key(remark), remark)
-    rows, new = Rows(text, written.form), set[str]()
+    rows, programs, new = Rows(text, written.form), _programs(written), set[tuple[int, str]]()
     possible, refused = list[Remark](), list[RefusedFix]()
     for remark in sorted(chosen.values(), key=_line):
+        having = programs.get(_key(remark), [])
         names = {name for name, _ in _instead(remark)} - {remark.name}
-        if why := next(_reasons(written, remark, rows), ""):
+        written_new = {(id(given), name) for given in having for name in names}
+        if why := next(_reasons(written, having, remark, rows), ""):
             refused.append(RefusedFix(remark, why))
-        elif not names & new:
+        elif not written_new & new:
             possible.append(remark)
-            new |= names
+            new |= written_new
     return possible, refused
 
 
-def _reasons(written: ParsedSource, remark: Remark, rows: Rows) -> Iterator[str]:
+def _programs(written: ParsedSource) -> dict[tuple[object, ...], list[_Given]]:
+    """Return the settings of the programs that have a setting, by its key."""
+    found: dict[tuple[object, ...], list[_Given]] = {}
+    for program in written.programs:
+        for key in {_key(one) for one in program.given}:
+            found.setdefault(key, []).append(program.given)
+    return found
+
+
+def _reasons(
+    written: ParsedSource, having: list[_Given], remark: Remark, rows: Rows
+) -> Iterator[str]:
     """Yield why a setting can't be changed where it stands."""
     if remark.place.where != written.where:
         yield f"{remark.place.where} has it, and only {written.where} is edited"
-    given = [one for program in written.programs for one in program.given]
-    origins = {one.origin for one in given if _key(one) == _key(remark)}
+    origins = {one.origin for given in having for one in given if _key(one) == _key(remark)}
     if Origin.COMPUTED in origins:
         yield "its value is known only when the program runs"
     if Origin.DEFAULT in origins:
         yield "it is a default, which whoever starts the program may have replaced"
     if remark.channel is Channel.ENVIRONMENT and (line := rows.use_of(remark.name)):
         yield f"line {line} reads it or hands it on, too"
-    for others in _programs_of(written, remark):
+    for others in having:
         for one in _in_the_way(others, remark):
             yield f"line {one.place.line} sets {one.name}, too: combine both"
         if not _instead(remark) and (earlier := _overridden(others, remark)):
@@ -151,50 +161,47 @@ def _in_the_way(given: tuple[Occurrence, ...], remark: Remark) -> Iterator[Occur
                 yield one
 
 
-def _programs_of(written: ParsedSource, remark: Remark) -> Iterator[tuple[Occurrence, ...]]:
-    """Yield the settings of each program that has a setting."""
-    for program in written.programs:
-        if any(_key(one) == _key(remark) for one in program.given):
-            yield program.given
-
-
-def _make(text: str, fixes: list[Remark], read: Read) -> tuple[str, list[Remark], list[RefusedFix]]:
-    """Return the text with these fixes, those that were made, and the others.
+def _make(state: FixResult, fixes: list[Remark], read: Read) -> FixResult:
+    """Make these fixes.
 
     All are tried together, and if that reads wrong each half of them by itself. The later lines
     come first, so that the numbers of the earlier ones hold.
     """
     if not fixes:
-        return text, [], []
-    written = read(text)
+        return state
+    programs = _programs(state.written)
+    given = [next(iter(programs.get(_key(remark), [])), ()) for remark in fixes]
+    pairs = list(zip(fixes, given, strict=True))
     tried = False
-    for new in [_with_all(text, written, fixes)] if fixes[1:] else _ways(text, written, fixes[0]):
+    for new in _with_all(state.text, state.written.form, pairs):
         tried = True
-        if new is not None and _is_right(new, written, fixes, read):
-            return new, fixes, []
+        if (written := _read_right(new, state.written, fixes, read)) is not None:
+            return replace(state, text=new, written=written, made=(*state.made, *fixes))
     if not fixes[1:]:
         why = "the rest of its line depends on it" if tried else "its line does not spell it out"
-        return text, [], [RefusedFix(fixes[0], why)]
+        return replace(state, refused=(*state.refused, RefusedFix(fixes[0], why)))
     half = len(fixes) // 2
-    text, made, refused = _make(text, fixes[half:], read)
-    text, more, others = _make(text, fixes[:half], read)
-    return text, [*more, *made], [*others, *refused]
+    return _make(_make(state, fixes[half:], read), fixes[:half], read)
 
 
-def _with_all(text: str, written: ParsedSource, fixes: list[Remark]) -> str | None:
-    for remark in reversed(fixes):
-        way = next(_ways(text, written, remark), None)
+def _with_all(text: str, form: str, pairs: list[tuple[Remark, _Given]]) -> Iterator[str]:
+    """Yield the text with several fixes, each made in the likeliest way, or with one in any."""
+    if len(pairs) == 1:
+        yield from _ways(text, form, *pairs[0])
+        return
+    for remark, given in reversed(pairs):
+        way = next(_ways(text, form, remark, given), None)
         if way is None:
-            return None
+            return
         text = way
-    return text
+    yield text
 
 
-def _ways(text: str, written: ParsedSource, remark: Remark) -> Iterator[str]:
-    """Yield the ways to write a fix, without new settings that each of its programs has already."""
-    given = next(_programs_of(written, remark))
-    own = next(one for one in given if _key(one) == _key(remark))
-    return ways_to_fix(Rows(text, written.form), remark, _heirs(remark, own, given))
+def _ways(text: str, form: str, remark: Remark, given: _Given) -> Iterator[str]:
+    """Yield the ways to write a fix."""
+    own = next((one for one in given if _key(one) == _key(remark)), None)
+    if own is not None:
+        yield from ways_to_fix(Rows(text, form), remark, _heirs(remark, own, given))
 
 
 def _heirs(remark: Remark, own: Occurrence, given: Sequence[Occurrence]) -> Pairs:
@@ -215,21 +222,25 @@ def _heirs(remark: Remark, own: Occurrence, given: Sequence[Occurrence]) -> Pair
     )
 
 
-def _is_right(new: str, written: ParsedSource, fixes: list[Remark], read: Read) -> bool:
-    """Return whether a text has just the settings that the fixes ask for, and no other fault."""
+def _read_right(
+    new: str, written: ParsedSource, fixes: list[Remark], read: Read
+) -> ParsedSource | None:
+    """Return a text as read if it has just the settings wanted by the fixes, and no new fault."""
     try:
         result = read(new)
     except InputError:
-        return False
+        return None
     wanted = {_held(program.given, fixes) for program in written.programs}
     held = {_held(program.given, []) for program in result.programs}
-    return held | {()} == wanted | {()} and not _faults(result) - _faults(written)
+    right = held | {()} == wanted | {()} and not _faults(result) - _faults(written)
+    return result if right else None
 
 
 def _held(given: tuple[Occurrence, ...], fixes: list[Remark]) -> tuple[_Setting, ...]:
     """Return what a program has after the fixes; of two equal settings, the later one stays."""
     left = [*given]
-    for remark in fixes:
+    keys = {_key(one) for one in given}
+    for remark in (one for one in fixes if _key(one) in keys):
         at = next((at for at, one in enumerate(left) if _key(one) == _key(remark)), None)
         if at is not None:
             heirs = _heirs(remark, left[at], left)
