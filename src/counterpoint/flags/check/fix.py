@@ -29,6 +29,8 @@ made of hundreds of unknown flags, of which the checker looks up some at a time.
 _GRAVITY: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 _LINE: Final = re.compile(r"\blines? \d+\b")
 
+_DEPENDS: Final = "the rest of its line depends on it"
+
 Read = Callable[[str], ParsedSource]
 Check = Callable[[ParsedSource], tuple[Remark, ...]]
 _Given = tuple[Occurrence, ...]
@@ -49,17 +51,19 @@ class FixResult:
 
     text: str
     written: ParsedSource
+    left: tuple[Remark, ...] = ()  # remarks on the text
     made: tuple[Remark, ...] = ()
     refused: tuple[RefusedFix, ...] = ()
 
 
 def fix(text: str, read: Read, check: Check) -> FixResult:
     """Make all safe fixes that can be made in place, until nothing changes."""
-    state = FixResult(text=text, written=read(text))
+    written = read(text)
+    state = FixResult(text=text, written=written, left=check(written))
     for _ in range(_ROUNDS):
-        made, remarks = state.made, check(state.written)
-        possible, refused = _possible(state.text, state.written, remarks)
-        state = _make(replace(state, refused=tuple(refused)), possible, read)
+        made = state.made
+        possible, refused = _possible(state.text, state.written, state.left)
+        state = _make(replace(state, refused=tuple(refused)), possible, read, check)
         if state.made == made:
             break
     return replace(
@@ -161,7 +165,7 @@ def _in_the_way(given: tuple[Occurrence, ...], remark: Remark) -> Iterator[Occur
                 yield one
 
 
-def _make(state: FixResult, fixes: list[Remark], read: Read) -> FixResult:
+def _make(state: FixResult, fixes: list[Remark], read: Read, check: Check) -> FixResult:
     """Make these fixes.
 
     All are tried together, and if that reads wrong each half of them by itself. The later lines
@@ -172,16 +176,23 @@ def _make(state: FixResult, fixes: list[Remark], read: Read) -> FixResult:
     programs = _programs(state.written)
     given = [next(iter(programs.get(_key(remark), [])), ()) for remark in fixes]
     pairs = list(zip(fixes, given, strict=True))
-    tried = False
+    why: str | None = "its line does not spell it out"
     for new in _with_all(state.text, state.written.form, pairs):
-        tried = True
-        if (written := _read_right(new, state.written, fixes, read)) is not None:
-            return replace(state, text=new, written=written, made=(*state.made, *fixes))
+        try:
+            written = read(new)
+        except InputError:
+            why = _DEPENDS
+            continue
+        left = check(written)
+        why = _objection(state, fixes, written, left)
+        if why is None:
+            made = (*state.made, *fixes)
+            return replace(state, text=new, written=written, left=left, made=made)
     if not fixes[1:]:
-        why = "the rest of its line depends on it" if tried else "its line does not spell it out"
-        return replace(state, refused=(*state.refused, RefusedFix(fixes[0], why)))
+        refused = RefusedFix(fixes[0], why or _DEPENDS)
+        return replace(state, refused=(*state.refused, refused))
     half = len(fixes) // 2
-    return _make(_make(state, fixes[half:], read), fixes[:half], read)
+    return _make(_make(state, fixes[half:], read, check), fixes[:half], read, check)
 
 
 def _with_all(text: str, form: str, pairs: list[tuple[Remark, _Given]]) -> Iterator[str]:
@@ -222,18 +233,22 @@ def _heirs(remark: Remark, own: Occurrence, given: Sequence[Occurrence]) -> Pair
     )
 
 
-def _read_right(
-    new: str, written: ParsedSource, fixes: list[Remark], read: Read
-) -> ParsedSource | None:
-    """Return a text as read if it has just the settings wanted by the fixes, and no new fault."""
-    try:
-        result = read(new)
-    except InputError:
-        return None
-    wanted = {_held(program.given, fixes) for program in written.programs}
-    held = {_held(program.given, []) for program in result.programs}
-    right = held | {()} == wanted | {()} and not _faults(result) - _faults(written)
-    return result if right else None
+def _objection(
+    state: FixResult, fixes: list[Remark], written: ParsedSource, left: tuple[Remark, ...]
+) -> str | None:
+    """Return why a text with the fixes is not what was wanted; None if it has just their settings.
+
+    Nor may it have a fault or a remark that was not there before, except on the same setting or a
+    new one: then the next round sees to that.
+    """
+    wanted = {_held(program.given, fixes) for program in state.written.programs}
+    held = {_held(program.given, []) for program in written.programs}
+    if held | {()} != wanted | {()} or _faults(written) - _faults(state.written):
+        return _DEPENDS
+    names = {name for one in fixes for name in (one.name, *(new for new, _ in _instead(one)))}
+    before = Counter(one.code for one in state.left)
+    worse = Counter(one.code for one in left if one.name not in names) - before
+    return f"{next(iter(worse))} would apply without it" if worse else None
 
 
 def _held(given: tuple[Occurrence, ...], fixes: list[Remark]) -> tuple[_Setting, ...]:
