@@ -10,8 +10,10 @@ from typing import Final
 from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.check.fix import fix
+from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.history import FlagState, default_of, is_default, state_of
 from counterpoint.flags.lint import LintContext, Remark, Severity
+from counterpoint.flags.parse import read_text
 from counterpoint.flags.parsed import Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text import render_xla_flags
@@ -117,8 +119,13 @@ def remains_of(recipe: Published, version: str) -> str | None:
     def look(written: ParsedSource) -> tuple[Remark, ...]:
         return check(written, version=version, chip=recipe.chip)
 
-    fixed = fix(recipe.written, look)
-    idle = {it.name for it in fixed.left if it.code in _IDLE and it.severity is Severity.WARNING}
+    script = render(recipe.written.settings, SettingsForm.BASH, known)
+    fixed = fix(script, lambda text: read_text(text, "recipe.sh"), look)
+    idle = {
+        it.name
+        for it in look(fixed.written)
+        if it.code in _IDLE and it.severity is Severity.WARNING
+    }
     case = LintContext(written=fixed.written, release=known, chip=recipe.chip)
     kept = [one for one in case.xla if case.known(one) and one.name not in idle]
     settings = replace(fixed.written, given=tuple(kept)).settings

@@ -42,7 +42,7 @@ def test_the_page_has_what_is_bad_with_the_command_against_it(
     page = capsys.readouterr().out
     assert "1 error" in page.splitlines()[0]
     assert "xla_no_such_flag: no release" in page
-    assert "check --env --fix" in page
+    assert "flags check --env" in page
     assert next_command(page) == ["explain-code", "DOC105"]
 
 

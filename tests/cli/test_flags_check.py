@@ -91,80 +91,6 @@ def test_another_release_than_that_of_the_interpreter_is_not_asked(capsys: Captu
     assert " XLA starts" not in capsys.readouterr().err
 
 
-def test_a_fix_is_printed_in_the_form_in_which_the_settings_came(
-    job: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    before = job.read_text()
-    assert checked(job, "--fix", "--jaxlib", "0.10.2", "--no-probe") == 0
-    said = capsys.readouterr()
-    assert said.out.startswith("export XLA_FLAGS=")
-    assert "--xla_gpu_enable_command_buffer=" in said.out
-    assert "fixed: " in said.err
-    out = tmp_path / "fixed.sh"
-    assert checked(job, "--fix", "-o", out, "--jaxlib", "0.10.2", "--no-probe") == 0
-    assert out.read_text() == said.out
-    assert job.read_text() == before
-    assert checked(out, "--jaxlib", "0.10.2", "--no-probe") == 0
-
-
-PIPELINED = [
-    f"--xla_gpu_enable_pipelined_{kind}=true"
-    for kind in ("all_gather", "all_reduce", "reduce_scatter")
-]
-ALL_OFF = "--xla_gpu_enable_pipelined_collectives=false"
-
-
-@pytest.mark.parametrize("flags", [[*PIPELINED, ALL_OFF], [ALL_OFF, *PIPELINED]])
-def test_a_fix_keeps_what_a_removed_flag_never_touched(flags: list[str], capsys: Captured) -> None:
-    assert checked(" ".join(flags), "--jaxlib", "0.10.2", "--no-probe", "--fix") == 0
-    left = capsys.readouterr().out
-    assert left.split() == PIPELINED[:2]  # the third is the default
-    assert checked(ALL_OFF, "--jaxlib", "0.10.2", "--no-probe") == 1
-    (told,) = capsys.readouterr().out.splitlines()
-    assert "FLAG102" in told
-    assert "=false" not in told
-
-
-def test_a_fix_does_not_choose_between_two_wishes(capsys: Captured) -> None:
-    both = [ALL_OFF.replace("false", "true"), PIPELINED[2].replace("true", "false")]
-    assert checked(" ".join(both), "--jaxlib", "0.10.2", "--no-probe", "--fix") == 1
-    assert capsys.readouterr().out.split() == both
-
-
-def test_neither_the_source_nor_another_file_is_overwritten(
-    job: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    other = tmp_path / "other.sh"
-    other.write_text("")
-    assert checked(job, "--fix", "-o", job, "--force") == 2
-    assert "never changed" in capsys.readouterr().err
-    assert checked(job, "--fix", "-o", other) == 2
-    assert "--force overwrites it" in capsys.readouterr().err
-
-
-def test_a_fix_of_a_script_is_its_assignments_with_what_only_the_shell_knows(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    path = tmp_path / "job.sh"
-    path.write_text(
-        "#!/bin/bash\n#SBATCH --nodes=2\n"
-        'export XLA_FLAGS="--xla_dump_to=$OUT/$RUN/x ${MORE} --xla_gpu_graph_level=0 word"\n'
-        'export JAX_ENABLE_X64="$X64"\nexport NCCL_DEBUG=$(echo "WARN")\n'
-        "export XLA_PYTHON_CLIENT_MEM_FRACTION=0.9\nsrun python train.py\n"
-    )
-    assert checked(path, "--fix", "--jaxlib", "0.10.2", "--no-probe") == 1
-    said = capsys.readouterr()
-    assert said.out == (
-        'export XLA_FLAGS="${MORE} \\\n--xla_dump_to=$OUT/$RUN/x \\\n'
-        '--xla_gpu_enable_command_buffer="\n'
-        'export JAX_ENABLE_X64="$X64"\nexport NCCL_DEBUG="$(echo "WARN")"\n'
-        'export XLA_CLIENT_MEM_FRACTION="0.9"\n'
-    )
-    (left_out,) = (line for line in said.err.splitlines() if line.startswith("left out: "))
-    assert ": word: " in left_out
-    assert "now XLA_CLIENT_MEM_FRACTION=0.9" in said.err
-
-
 @pytest.mark.parametrize(
     "chip",
     [
@@ -181,13 +107,6 @@ def test_a_chip_is_known_in_small_letters(capsys: Captured) -> None:
     assert "on H100" in capsys.readouterr().err
     assert checked("--xla_gpu_autotune_level=3", "--no-probe", "--chip", "v4") == 0
     assert "TPU v4" in capsys.readouterr().out
-
-
-def test_a_fix_of_a_dockerfile_is_its_instructions(tmp_path: Path, capsys: Captured) -> None:
-    path = tmp_path / "Dockerfile"
-    path.write_text('FROM x\nENV XLA_FLAGS="--xla_gpu_graph_level=0"\n')
-    assert checked(path, "--fix", "--jaxlib", "0.10.2", "--no-probe") == 0
-    assert capsys.readouterr().out == 'ENV XLA_FLAGS="--xla_gpu_enable_command_buffer="\n'
 
 
 def test_alike_remarks_are_one_line_and_each_by_itself_in_json(
@@ -274,11 +193,6 @@ def test_help_names_every_form(capsys: Captured) -> None:
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
     told = text[text.index("The form of the source") :].partition(".")[0]
     assert set(FORMS) <= set(told.replace(",", " ").split())
-
-
-def test_flags_alone_are_mended_to_flags_alone(capsys: Captured) -> None:
-    assert checked("--xla_gpu_graph_level=0", "--fix", "--jaxlib", "0.10.2", "--no-probe") == 0
-    assert capsys.readouterr().out == "--xla_gpu_enable_command_buffer=\n"
 
 
 def test_everything_is_there_as_json(job: Path, capsys: Captured) -> None:
@@ -445,131 +359,6 @@ def test_all_codes_are_listed_and_an_unknown_one_has_near_ones(capsys: Captured)
     assert [rule["code"] for rule in told["rules"]] == ["FLAG205"]
 
 
-def test_each_program_of_a_source_is_checked_and_fixed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    script = tmp_path / "two.sh"
-    script.write_text("XLA_FLAGS=--xla_no=1 python a.py\nXLA_FLAGS=--xla_dump_to=/a python b.py\n")
-
-    assert main(["flags", "check", str(script), "--no-probe", "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["programs"], len(told["settings"])) == (2, 2)
-    assert [(one["code"], one["place"]["line"]) for one in told["remarks"]] == [("FLAG101", 1)]
-
-    assert main(["flags", "check", str(script), "--no-probe", "--fix"]) == 0
-    fixed = capsys.readouterr().out
-    assert fixed == "XLA_FLAGS= python a.py\nXLA_FLAGS=--xla_dump_to=/a python b.py\n"
-
-
-OLD, NEW = "--xla_gpu_graph_level=0", "--xla_gpu_enable_command_buffer="
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        (
-            "two.sh",
-            'XLA_FLAGS="{0}" NCCL_DEBUG=INFO python a.py\nXLA_FLAGS="{0}" python b.py\n',
-        ),
-        (
-            "pod.yaml",
-            (
-                "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: a\n"
-                "    env: [{{name: NCCL_DEBUG, value: INFO}}, {{name: XLA_FLAGS, value: '{0}'}}]\n"
-                "  - name: b\n    env:\n    - name: XLA_FLAGS\n      value: {0}\n"
-            ),
-        ),
-        (
-            "compose.yaml",
-            (
-                "services:\n  a:\n    environment:\n      - XLA_FLAGS={0} --xla_dump_to=/a\n"
-                "      - NCCL_DEBUG=INFO\n  b:\n    environment:\n      XLA_FLAGS: '{0}'\n"
-            ),
-        ),
-        ("env.yaml", "env:\n  NCCL_DEBUG: null\n  XLA_FLAGS: >-\n    {0}\n    --xla_dump_to=/a\n"),
-        ("values.yaml", "env:\n  XLA_FLAGS: '{0}'\n  NAME: {{{{ .Values.name }}}}\n"),
-        (
-            "page.md",
-            (
-                "Not `{0}`:\n\n```bash\nexport XLA_FLAGS={0}\n```\n\n"
-                "- ```sh\n  XLA_FLAGS={0} python x\n"
-            ),
-        ),
-    ],
-)
-def test_a_fix_leaves_each_program_its_own_settings(
-    name: str, text: str, tmp_path: Path, capsys: Captured
-) -> None:
-    """What one container or command sets is no setting of another."""
-    path = tmp_path / name
-    path.write_text(text.format(OLD))
-    assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 0
-    said = capsys.readouterr()
-    kept = text.replace("Not `{0}`", f"Not `{OLD}`")  # a sentence is no setting
-    assert said.out == kept.format(NEW)
-    assert said.err.count("fixed: ") == kept.count("{0}")
-    assert "not fixed" not in said.err
-
-
-def test_a_default_is_not_fixed(tmp_path: Path, capsys: Captured) -> None:
-    """It is what applies if someone sets nothing, and not what the job gets."""
-    path = tmp_path / "two.sh"
-    default, literal = f"XLA_FLAGS=${{MINE:-{OLD}}} python a.py\n", "XLA_FLAGS={0} python b.py\n"
-    path.write_text(default + literal.format(OLD))
-    checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2")
-    said = capsys.readouterr()
-    assert said.out == default + literal.format(NEW)
-    assert said.err.count("fixed: ") == 2  # one of them is "not fixed"
-
-
-def test_a_variable_of_a_manifest_is_renamed_and_removed_in_its_place(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    path = tmp_path / "pod.yaml"
-    path.write_text(
-        "env:\n- name: NCCL_NVLS_ENABLE\n  value: '2'\n"
-        "- name: XLA_PYTHON_CLIENT_MEM_FRACTION\n  value: '0.9'\n"
-    )
-    assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 0
-    fixed = capsys.readouterr().out
-    assert fixed == "env:\n- name: XLA_CLIENT_MEM_FRACTION\n  value: '0.9'\n"
-
-
-@pytest.mark.parametrize("item", ["{name: NCCL_DEBUG, value: null}", "{name: NCCL_DEBUG, value: }"])
-def test_a_variable_that_is_null_is_an_empty_text(
-    item: str, tmp_path: Path, capsys: Captured
-) -> None:
-    path = tmp_path / "pod.yaml"
-    path.write_text(f"env:\n- {item}\n- {{name: XLA_FLAGS, value: {OLD}}}\n")
-    assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 0
-    said = capsys.readouterr()
-    assert said.out == path.read_text().replace(OLD, NEW)
-    assert "FLAG503" not in said.err
-
-
-def test_a_fix_of_two_branches_may_make_them_equal(tmp_path: Path, capsys: Captured) -> None:
-    path = tmp_path / "job.sh"
-    text = "if x; then\n  {}\nelse\n  {}\nfi\npython a.py\n".format(
-        "export XLA_FLAGS='{0} {1}'", "export XLA_FLAGS='{0} '"
-    )
-    path.write_text(text.format(OLD, "--xla_no=1"))
-    assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 0
-    assert capsys.readouterr().out == text.format(NEW, "")
-
-
-def test_what_is_not_fixed_because_another_program_has_it_is_said_so(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TPU_SKIP_MDS_QUERY", raising=False)  # JAX sets it where it is imported
-    script = f"XLA_FLAGS={OLD} python a.py; XLA_FLAGS=--xla_dump_to=/a python b.py"
-    words = ["flags", "check", "--fix", "--no-probe", "--jaxlib", "0.10.2", "--"]
-    assert main([*words, "bash", "-c", script]) == 1
-    said = capsys.readouterr()
-    assert said.out == 'export XLA_FLAGS="--xla_dump_to=/a"\n'
-    assert "not fixed (of another program, which is not written): " in said.err
-    assert "may change the program" not in said.err
-
-
 @pytest.mark.parametrize("name", ["/etc/profile.d/nccl.sh", "more.sh", "venv/bin/activate"])
 @needs_jaxlib
 def test_a_script_that_sources_others_is_not_said_to_start(
@@ -592,62 +381,6 @@ def test_variables_that_a_manifest_takes_from_elsewhere_are_listed(
     said = capsys.readouterr().err
     assert "not read: prod.env (line 1)\n" in said
     assert "not read: envFrom (line 5)\n" in said
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        'os.environ.get("XLA_FLAGS", "") + " {0}"',
-        'f"{{place}} {0} --xla_dump_to={{place}}"',
-        '" ".join([os.environ["XLA_FLAGS"], "{0}", "--xla_dump_to=" + place])',
-    ],
-)
-def test_a_fix_of_a_program_is_the_program_with_mended_flags(
-    value: str, tmp_path: Path, capsys: Captured
-) -> None:
-    path = tmp_path / "train.py"
-    text = 'import os\nplace = os.getcwd()\nos.environ["XLA_FLAGS"] = {0}\nprint("hello")\n'
-    path.write_text(text.format(value.format("--xla_gpu_graph_level=0")))
-    assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 0
-    said = capsys.readouterr()
-    assert said.out == text.format(value.format("--xla_gpu_enable_command_buffer="))
-    assert "fixed: " in said.err
-    assert "left out" not in said.err
-
-
-def test_a_fix_leaves_what_it_cant_write_in_its_place(tmp_path: Path, capsys: Captured) -> None:
-    path = tmp_path / "train.py"
-    text = 'import os\nlevel = "0"\nos.environ["XLA_FLAGS"] = "--xla_gpu_graph_level=" + level\n'
-    path.write_text(text)
-    assert checked(path, "--fix", "--no-probe", "--jaxlib", "0.10.2") == 1
-    said = capsys.readouterr()
-    assert said.out == text
-    assert "not fixed: " in said.err
-    assert "\nfixed: " not in said.err
-
-
-def test_a_fix_takes_the_flag_that_is_meant_not_one_that_begins_alike(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    path = tmp_path / "train.py"
-    text = 'import os\nos.environ["XLA_FLAGS"] = "{0}"\n'
-    path.write_text(
-        text.format("--xla_gpu_enable_triton_gemm_int4=true --xla_gpu_enable_triton_gemm")
-    )
-    asked = (path, "--fix", "--no-probe", "--ignore", "FLAG106", "--jaxlib", "0.10.2")
-    assert checked(*asked) == 0
-    assert capsys.readouterr().out == text.format("--xla_gpu_enable_triton_gemm_int4=true ")
-
-
-def test_toml_is_not_fixed_and_no_fix_is_suggested(tmp_path: Path) -> None:
-    """A recipe has reasons and conditions beside its settings; shell lines would be none."""
-    (tmp_path / "x.toml").write_text("[xla_flags]\nxla_gpu_graph_level = 0\n")
-    checked = in_process("flags", "check", "x.toml", "--no-probe", cwd=tmp_path)
-    assert checked.returncode == 1
-    assert "--fix" not in checked.stdout + checked.stderr
-    fixed = in_process("flags", "check", "x.toml", "--no-probe", "--fix", cwd=tmp_path)
-    assert (fixed.returncode, fixed.stdout) == (2, "")
-    assert "next: counterpoint flags check x.toml --no-probe\n" in fixed.stderr
 
 
 def test_prose_that_looks_like_a_script_is_offered_as_text(tmp_path: Path) -> None:

@@ -126,3 +126,22 @@ def test_a_second_variable_in_a_value_is_pointed_at() -> None:
     (one,) = check(written, version="0.10.2")
     assert one.message == "the value is `1 NCCL_DEBUG=TRACE`, which NCCL reads as 1"
     assert one.advice == "write NCCL_DEBUG on a line of its own"
+
+
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        ("XLA_CLIENT_MEM_FRACTION=90", "write 0.9"),
+        ("XLA_PYTHON_CLIENT_MEM_FRACTION=75", "write 0.75"),
+        (
+            "XLA_CLIENT_MEM_FRACTION=1.2",
+            "write a fraction from 0 to 1, or add TF_FORCE_UNIFIED_MEMORY=1",
+        ),
+        ("XLA_CLIENT_MEM_FRACTION=4.0 TF_FORCE_UNIFIED_MEMORY=1", None),
+        ("XLA_CLIENT_MEM_FRACTION=0.9", None),
+    ],
+)
+def test_a_percentage_is_told_from_a_share_above_one(settings: str, advice: str | None) -> None:
+    found = check(read_text(f"export {settings}\n", "a.sh"), version="0.10.2")
+    told = [one.advice for one in found if one.code == "FLAG503"]
+    assert told == ([] if advice is None else [advice])

@@ -206,7 +206,7 @@ def test_what_a_compile_takes_is_not_spoken_of() -> None:
 
 def fixed(text: str, version: str = "0.10.2") -> Settings:
     """What is left of flags when all safe mends are made."""
-    done = fix(read_text(text, "flags"), lambda one: check(one, version=version))
+    done = fix(text, lambda it: read_text(it, "flags"), lambda it: check(it, version=version))
     return done.written.settings
 
 
@@ -333,7 +333,12 @@ def test_any_text_is_checked_or_refused_with_a_reason(text: str, form: str | Non
     for one in check(written, version="0.10.2", chip="H100", profiling=True):
         assert one.message
         assert one.advice
-    fix(written, lambda it: check(it, version="0.10.2"))
+    done = fix(
+        text,
+        lambda it: read_text(it, "stdin", form=form),
+        lambda it: check(it, version="0.10.2"),
+    )
+    assert len(done.text) <= len(text) + 100 * len(done.made)
 
 
 INSTALLED = find_interpreter(None)

@@ -78,6 +78,22 @@ def test_flags_behind_the_first_use_of_a_device_come_too_late() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "late"),
+    [
+        ("XLA_PYTHON_CLIENT_PREALLOCATE", True),
+        ("XLA_CLIENT_MEM_FRACTION", True),
+        ("NCCL_ALGO", False),  # read by the first collective
+        ("CUDA_VISIBLE_DEVICES", False),
+    ],
+)
+def test_what_is_read_with_the_first_device_comes_too_late_behind_it(name: str, late: bool) -> None:
+    behind = program("import os, jax", "jax.devices()", f'os.environ["{name}"] = "x"')
+    assert [one.kind for one in behind.issues] == [IssueKind.TOO_LATE] * late
+    before = program("import os, jax", f'os.environ["{name}"] = "x"', "jax.devices()")
+    assert not before.issues
+
+
+@pytest.mark.parametrize(
     "use",
     [
         "import jax.numpy as jnp\njnp.zeros(3)",

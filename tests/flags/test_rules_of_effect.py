@@ -378,3 +378,58 @@ def test_options_of_jax_are_found_in_the_program_too() -> None:
     assert one.severity is Severity.ERROR
     assert "jax_enable_pgle" in one.advice
     assert default_variable.CODE == "FLAG504"
+
+
+SMALL = 'export XLA_FLAGS="--xla_dump_to=/d --xla_gpu_autotune_level=0" NCCL_DEBUG=INFO\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("#!/bin/bash\n#SBATCH --nodes=4\n", "srun python a.py\n"),
+        ("", "srun -N 4 python a.py\n"),
+    ],
+)
+def test_small_debugging_settings_of_a_job_are_one_note(before: str, after: str) -> None:
+    def told(settings: str) -> list[Remark]:
+        written = read_text(before + settings + after, "job.sh")
+        return [one for one in check(written, version="0.10.2") if one.code == "FLAG409"]
+
+    (note,) = told(SMALL)
+    assert note.severity is Severity.NOTE
+    assert "--xla_dump_to=/d: " in note.message
+    assert "NCCL_DEBUG=INFO: " in note.message
+    (single,) = told("export NCCL_DEBUG=INFO\n")
+    assert single.message == "each rank logs many lines as it starts"
+    assert told("export NCCL_DEBUG=WARN XLA_FLAGS=--xla_gpu_autotune_level=4\n") == []
+
+
+@pytest.mark.parametrize("after", ["", "python a.py\n", "mpirun -np 1 python a.py\n"])
+def test_on_one_process_they_are_what_someone_wants_to_see(after: str) -> None:
+    found = check(read_text(SMALL + after, "a.sh"), version="0.10.2")
+    assert "FLAG409" not in [one.code for one in found]
+
+
+@pytest.mark.parametrize(
+    ("setting", "version", "says"),
+    [
+        ("NCCL_TREE_THRESHOLD=0", "0.4.30", "NCCL 2.5 and later do not read it"),
+        ("NCCL_CHECKS_DISABLE=1", "0.10.2", "NCCL 2.3 and later do not read it"),
+        ("NCCL_TIMEOUT=3600", "0.10.2", "no release reads it"),
+        ("NCCL_BLOCKING_WAIT=1", "0.10.2", "PyTorch reads it, and neither NCCL nor JAX"),
+        ("JAX_ARRAY=1", "0.10.2", "JAX 0.4.14 and later do not read it"),
+        ("JAX_USE_PERSISTENT_CACHE=1", "0.10.2", "no release reads it"),
+        ("JAX_USE_PJRT_C_API_ON_TPU=1", "0.10.2", "JAX 0.4.25 and later do not read it"),
+        ("JAX_USE_PJRT_C_API_ON_TPU=1", "0.4.20", None),
+        ("NCCL_RINGS=0,1", "0.10.2", None),  # RCCL reads it
+        ("NCCL_MAX_NRINGS=4", "0.10.2", None),  # an old name that NCCL still reads
+        ("NCCL_CHECK_POINTERS=0", "0.10.2", None),
+        ("TORCH_NCCL_BLOCKING_WAIT=1", "0.10.2", None),
+        ("JAX_OWN_OPTION=1", "0.10.2", None),
+    ],
+)
+def test_variables_of_old_scripts_are_told_from_those_that_are_read(
+    setting: str, version: str, says: str | None
+) -> None:
+    found = [one for one in remarks([setting], version, None) if one.code == "FLAG501"]
+    assert [one.message for one in found] == ([] if says is None else [says])

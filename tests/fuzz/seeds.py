@@ -210,7 +210,7 @@ def scripts() -> list[Seed]:
         ("flags", "check", "@", "--no-probe", "--json"),
         ("flags", "render", "@", "--as", "python"),
         ("flags", "render", "@", "--as", "bash"),
-        ("flags", "check", "@", "--no-probe", "--fix"),
+        ("flags", "check", "@", "--no-probe", "--diff"),
         ("flags", "render", "@", "--as", "k8s"),
     )
     texts = {

@@ -134,7 +134,7 @@ def _verdict(ending: Ending, scratch: Path) -> str:  # noqa: PLR0911 - one for e
 
 def _writes_a_file(words: list[str]) -> bool:
     """Return whether stdout has a file, which is the user's own but for what was to change."""
-    return words[:2] == ["flags", "render"] or "--fix" in words
+    return words[:2] == ["flags", "render"] or "--diff" in words
 
 
 def _no_constant(name: str) -> None:

@@ -62,7 +62,6 @@ from counterpoint.report.tune.dry_run import dry_run_document
 from counterpoint.report.tune.tune_document import tune_document
 from counterpoint.runs import read_run
 from counterpoint.runs.origins import SettingOrigin, SettingWrite
-from counterpoint.runs.steady import levels_of_runs
 from counterpoint.simulate.simulation import UnpricedInstruction
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.calibration.calibration import Calibration, ScalarFit, StepFit

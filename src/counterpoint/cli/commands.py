@@ -201,7 +201,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
             "counterpoint flags check '--xla_gpu_graph_level=0' --jaxlib 0.12.0.1 --target 8xH100",
             "counterpoint flags check --env",
             "counterpoint flags check -- XLA_FLAGS=--xla_... python train.py",
-            "counterpoint flags check job.sh --fix -o job.fixed.sh",
+            "counterpoint flags check job.sh --diff",
+            "counterpoint flags check job.sh --fix",
         ),
     ),
     Command(
@@ -336,6 +337,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
         examples=(
             "counterpoint flags effective runs/train",
             "counterpoint flags effective xla_dump --asked job.sh --module jit_train_step",
+            "counterpoint flags effective job.sh --as env",
             "counterpoint flags effective runs/train --json",
         ),
     ),

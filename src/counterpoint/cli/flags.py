@@ -11,10 +11,12 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
+from counterpoint.cli.flags_advice import FormName, render_flags
 from counterpoint.cli.printing import print_report, say_line, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.settings_source import checked_chip
 from counterpoint.core import ArgumentError, UsageError
+from counterpoint.core.arguments import Retry
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.catalogue import Release, all_documentation, release, releases
 from counterpoint.flags.catalogue import release as nearest_release
@@ -232,31 +234,43 @@ def refresh(
         print_report(document)
 
 
-def effective(
-    source: Path,
+def effective(  # noqa: PLR0913 - the options of the command
+    source: Annotated[str, Parameter(allow_leading_hyphen=True)],
     *,
     module: str | None = None,
     asked: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     allow: Annotated[tuple[Path, ...], Parameter(show_default=False)] = (),
     rank: int = 0,
     jaxlib: str | None = None,
+    as_: Annotated[FormName | None, Parameter(name="--as")] = None,
     json: Annotated[bool, Parameter(show_default=False)] = False,
 ) -> int:
     """Compare the requested flags with the values that the compiler used.
 
     Exit code 1 if a requested value was not used. Dumps don't contain environment variables, so
-    these are not compared.
+    these are not compared. With --as, list the settings that a script gives its job.
 
     Args:
-        source: A Run, a directory of XLA's dumps, or one .debug_options file.
+        source: A Run, a directory of XLA's dumps, or one .debug_options file; with --as, anything
+            that `flags check` reads.
         module: The module: jit_step, or module_0012.jit_step; by default that of the step.
         asked: The requested settings, unless SOURCE is a Run: a script, recipe, flags in quotes.
         allow: A directory whose files ASKED may name; by default only its own directory.
         rank: The rank of a Run.
         jaxlib: The release that compiled; by default that of the Run, or else the installed one.
+        as_: Print the settings that the source asks for, each with the value that counts, in this
+            form.
         json: Print everything as JSON.
     """
-    reported = read_compiler_report(source, module, rank)
+    if as_ is not None:
+        if asked is not None or module is not None:
+            raise UsageError(
+                "--as lists what the source asks for, and compares nothing",
+                next=Retry(without=("as", "asked", "module")),
+            )
+        render_flags(source, as_=as_, jaxlib=jaxlib, allow=allow, json=json)
+        return 0
+    reported = read_compiler_report(Path(source), module, rank)
     settings, requested_by = _asked(reported, asked, allow)
     ran = jaxlib_of(reported.run) if reported.run else None
     release = nearest_release(ran) if ran and jaxlib is None else chosen_release(jaxlib)
@@ -267,7 +281,7 @@ def effective(
         all_flags=asked is None and reported.run is not None,
     )
     found = EffectiveFlags(
-        where=str(source),
+        where=str(Path(source)),
         module=reported.step,
         modules=tuple(reported.modules),
         jaxlib=release.version,

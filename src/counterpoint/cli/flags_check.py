@@ -27,6 +27,7 @@ def check(  # noqa: PLR0913 - the options of the command
     profiling: Switch = False,
     no_probe: Switch = False,
     fix: Switch = False,
+    diff: Switch = False,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     force: Switch = False,
     json: Switch = False,
@@ -48,11 +49,14 @@ def check(  # noqa: PLR0913 - the options of the command
         chip: The chip, if neither the Target nor the source names it: H100, MI300X, TPU v5p.
         profiling: The settings are for a run whose profile becomes a PGLE profile.
         no_probe: Don't query the compiler.
-        fix: Print the settings with all safe fixes applied, in their original form.
-        out: Write them to this file. The source is never changed.
+        fix: Make all safe fixes in the source file. Of `-` and of flags in quotes, the result is
+            printed.
+        diff: Print what --fix would change, and change nothing.
+        out: With --fix, write the result to this file; the source stays as it is.
         force: Overwrite an existing file.
         json: Print everything as JSON.
-        all: List minor remarks, too: defaults repeated, values known only at run time, tests.
+        all: List minor remarks, too, and fix them: defaults repeated, values known only at run
+            time, tests.
         select: Only these codes or code prefixes: FLAG1,FLAG203.
         ignore: Codes or code prefixes to ignore.
         allow: A directory whose files the source may name; by default only its own directory.

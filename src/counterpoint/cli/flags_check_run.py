@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.cli.printing import flush_result, say_line, write_file, write_result
+from counterpoint.cli.flags_check_fix import check_fix_options, fix_in_place, opened_to_fix
+from counterpoint.cli.printing import flush_result, say_line, write_result
 from counterpoint.cli.settings_source import (
     SettingsContext,
     SettingsSource,
@@ -19,22 +19,16 @@ from counterpoint.cli.settings_source import (
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.flags import Channel
-from counterpoint.flags.catalogue import release
 from counterpoint.flags.check import (
     CheckRequest,
     Examination,
     codes,
     examine,
-    fix_and_examine,
-    in_place,
 )
 from counterpoint.flags.jaxlib import find_interpreter
-from counterpoint.flags.lint import Remark, Severity
-from counterpoint.flags.parse import IssueKind, ParsedSource, read_text
-from counterpoint.report.flags import check_lines, fix_lines, nothing_lines, summary_lines
+from counterpoint.flags.parse import COMMAND_LINE, IssueKind, ParsedSource
+from counterpoint.report.flags import check_lines, nothing_lines, summary_lines
 
-_FORMS: Final = {"kubernetes": "yaml", "slurm": "shell"}
-"""Names of what was read for the forms in which it can be read again."""
 _NAMED: Final = 10
 """Maximum number of unread parts named in an error."""
 
@@ -51,6 +45,7 @@ def run(  # noqa: PLR0913 - the options of the command
     profiling: bool = False,
     no_probe: bool = False,
     fix: bool = False,
+    diff: bool = False,
     out: Path | None = None,
     force: bool = False,
     json: bool = False,
@@ -61,10 +56,8 @@ def run(  # noqa: PLR0913 - the options of the command
     form: str | None = None,
 ) -> int:
     """Check or fix the settings, print the result, and return the exit code."""
-    if out is not None and not fix:
-        raise UsageError("-o requires --fix", next=Retry({"fix": True}))
-    if out is not None:
-        _check_out(out, source, force=force)
+    if fix or diff or out is not None:
+        check_fix_options(source, fix=fix, diff=diff, out=out, force=force)
     check_version(jaxlib)
     chosen, left_out = codes(select, "select"), codes(ignore, "ignore")
     interpreter = find_interpreter(python or _python_of(command))
@@ -72,7 +65,12 @@ def run(  # noqa: PLR0913 - the options of the command
         jaxlib or (interpreter.jaxlib if interpreter else None), _chip(target, chip)
     )
     allowed = [Path(directory) for directory in allow]
-    found = read_source(source, command, env=env, form=form, wanted=wanted, allowed=allowed)
+    given = source is not None or env or command
+    opened = opened_to_fix(source, form, allowed) if (fix or diff) and given else None
+    if opened is not None:
+        found = SettingsSource(opened.read(opened.text))
+    else:
+        found = read_source(source, command, env=env, form=form, wanted=wanted, allowed=allowed)
     _check_read(found.written)
     question = CheckRequest(
         version=jaxlib or found.jaxlib or (interpreter.jaxlib if python and interpreter else None),
@@ -83,8 +81,8 @@ def run(  # noqa: PLR0913 - the options of the command
         select=chosen,
         ignore=left_out,
     )
-    if fix:
-        return _fix(found, question, out, as_json=json)
+    if opened is not None:
+        return fix_in_place(opened, question, every=all, diff=diff, out=out, as_json=json)
     examination = examine(found.written, question)
     if json:
         from counterpoint.report.flags import check_json
@@ -97,47 +95,9 @@ def run(  # noqa: PLR0913 - the options of the command
     write_result("".join(f"{line}\n" for line in check_lines(examination, every=all)))
     options = {"--form": form, "--jaxlib": jaxlib, "--python": python}
     options |= {"--target": target, "--chip": chip}
-    following = _next(examination, found.written.form, source, options)
+    following = _next(examination, source, options)
     _say(*summary_lines(examination, following, every=all))
     return int(examination.failed)
-
-
-def _fix(found: SettingsSource, question: CheckRequest, out: Path | None, *, as_json: bool) -> int:
-    from counterpoint.flags.check import corrected
-
-    if found.written.form == "toml":
-        raise UsageError(
-            f"{found.written.where}: --fix does not write TOML",
-            why="the reasons and conditions beside its settings would be lost",
-            next=Retry(without=("fix", "out")),
-        )
-    fixed, examination = fix_and_examine(found.written, question)
-    undone: tuple[Remark, ...] = ()
-    if found.written.source:
-        written = found.written
-        form = _FORMS.get(written.form, written.form)
-        rewritten = in_place(
-            fixed.made,
-            fixed.written,
-            lambda text: read_text(text, written.where, form=form, reach=written.reach),
-        )
-        text = rewritten.text
-        undone = tuple(one for one in rewritten.undone if one.severity is not Severity.NOTE)
-        fixed = replace(fixed, made=rewritten.made, omitted=())
-    else:
-        text = corrected(fixed.written, release(examination.asked))
-    if out is not None:
-        from counterpoint.cli.output import write_output
-
-        write_output(out, text)
-    if as_json:
-        from counterpoint.report.flags import fix_json
-
-        write_result(fix_json(fixed, examination, text, undone))
-    else:
-        write_file("" if out is not None else text)
-        _say(*fix_lines(fixed, examination, undone))
-    return int(examination.failed or bool(undone))
 
 
 def _check_read(written: ParsedSource) -> None:
@@ -151,16 +111,6 @@ def _check_read(written: ParsedSource) -> None:
             why=f"not read: {'; '.join(named)}",
             next=Retry({"form": "text"}),
         )
-
-
-def _check_out(out: Path, source: str | None, *, force: bool) -> None:
-    if source is not None and out.exists() and Path(source).exists() and out.samefile(source):
-        raise UsageError(
-            f"-o {out}: this is the source, which is never changed", next="name another file"
-        )
-    from counterpoint.cli.output import check_output
-
-    check_output(out, force=force, endings=(out.suffix,))
 
 
 def _asker():  # noqa: ANN202 - flags.confirm.Ask
@@ -190,13 +140,14 @@ def _python_of(command: Sequence[str]) -> str | None:
     return next((word for word in words if shutil.which(word)), None)
 
 
-def _next(found: Examination, form: str, source: str | None, options: Mapping[str, object]) -> str:
+def _next(found: Examination, source: str | None, options: Mapping[str, object]) -> str:
     """Return the next useful command, for the same release and chip."""
     fixable = any(
         remark.fix and remark.fix.safe and remark.channel is not Channel.JAX_CONFIG
         for remark in found.standing
     )
-    if fixable and form != "toml" and source is not None and source != "-":
+    text = found.written.where == COMMAND_LINE or (source is not None and Path(source).is_file())
+    if fixable and text and source is not None:
         given = [(name, str(value)) for name, value in options.items() if value is not None]
         same = [word for pair in given for word in pair]
         return shlex.join(["counterpoint", "flags", "check", source, *same, "--fix"])

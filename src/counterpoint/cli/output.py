@@ -91,11 +91,11 @@ def check_number(
         )
 
 
-def write_output(path: Path, text: str) -> None:
+def write_output(path: Path, text: str | bytes) -> None:
     """Write the whole text, or nothing; refuse if another process wrote the file meanwhile."""
     from counterpoint.core.outputs import write_whole
 
-    content = text.encode(errors="backslashreplace")
+    content = text if isinstance(text, bytes) else text.encode(errors="backslashreplace")
     try:
         if path.exists() and not path.is_file():  # a pipe or a terminal
             path.write_bytes(content)

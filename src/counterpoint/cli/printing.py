@@ -44,7 +44,11 @@ def write_result(text: str) -> None:
 
 def write_file(text: str) -> None:
     """Print to stdout the content of a file that is to be saved: exactly, unless people see it."""
-    sys.stdout.write(printable_lines(text) if sys.stdout.isatty() else text)
+    if sys.stdout.isatty():
+        sys.stdout.write(printable_lines(text))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode(errors="surrogateescape"))
 
 
 def say_result(line: str) -> None:

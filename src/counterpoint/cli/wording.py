@@ -21,7 +21,7 @@ candidates cap changed_since channel chip code compare compile_timeout confirm c
 dcn device devices diff digest dir directory disable_async dry_run dtype env executor explain
 fail_above fix for force form from full gemm_table goal gpus grep hang_after html idle ignore
 in_place indifferent jaxlib jitter job_template jobs json keep_program keep_warmup kernel_table
-last layers log loss_tolerance memory min_coverage min_time model module name nccl_table no_before
+last layers log loss_tolerance memory min_coverage min_time module name nccl_table no_before
 no_browser no_predict no_probe no_profile no_tries nodes nsys nsys_option only out output params
 patch per percentile perfetto_link pgle pgle_out plugin port predict print_only processes profile
 profile_after_quiet profile_in_pieces profile_python profile_seconds profile_start_step

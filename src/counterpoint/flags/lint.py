@@ -179,6 +179,15 @@ def advice_of(instead: Pairs, channel: Channel) -> str:
     return "write " + " ".join(f"{dashes}{name}={value}" for name, value in instead)
 
 
+_INNER: Final = re.compile(r"(?<=\S)(?=--(?:xla|megascale)_\w)")
+
+
+def run_together(one: Occurrence) -> tuple[str, ...]:
+    """Return the flags that are one for want of a blank; nothing if it is a single one."""
+    parts = tuple(_INNER.split(one.text)) if one.text.startswith("--") else ()
+    return parts if parts[1:] else ()
+
+
 def jax_setting(like: Occurrence, name: str, value: str) -> str:
     """Write one of JAX's settings in the form in which another one is given.
 

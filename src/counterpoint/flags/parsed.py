@@ -98,6 +98,8 @@ class Occurrence:
     via: str = ""
     origin: Origin = Origin.LITERAL
     branch: Branch = ()
+    joined: str = ""
+    """The variable whose inherited value ends where this one begins, without a blank."""
 
     @property
     def known(self) -> bool:
@@ -185,8 +187,6 @@ class ParsedSource:
     """The release and the chip that the source itself names."""
     others: tuple[ParsedSource, ...] = field(default=())
     """The settings of other programs of the source, started before or beside the last one."""
-    source: str = field(default="", repr=False, compare=False)
-    """The whole text, if it is fixed in place: it is more than the settings of one program."""
     reach: AllowedFiles = field(default=ANYWHERE, repr=False, compare=False)
     own: Mapping[str, AllowedFiles] = field(
         default_factory=dict[str, AllowedFiles], repr=False, compare=False

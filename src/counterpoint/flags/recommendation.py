@@ -14,6 +14,7 @@ from counterpoint.core import ArgumentError
 from counterpoint.core.arguments import option_of
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.observed import has
 from counterpoint.flags.recipe import (
     Recipe,
     RecipeLine,
@@ -44,10 +45,11 @@ __all__ = [
     "recommend",
 ]
 
-BEYOND_MODEL: Final = frozenset({"send", "recv", "ragged-all-to-all", "collective-broadcast"})
+BEYOND_MODEL: Final = frozenset({"ragged-all-to-all", "collective-broadcast"})
 """Collectives that XLA's transfer-time model lacks; it also lacks computation on the host.
 
-One of them may keep the scheduler from running by default, for the whole module. See
+One of them keeps the scheduler from running by default, for the whole module, and so does a
+collective-permute in older releases (catalogue/observed.tsv); send and recv don't. See
 HasOnlySupportedCollectives in xla/service/gpu/model/sol_latency_estimator.cc.
 """
 _ON_HOST: Final = "DEVICE_TYPE_HOST"
@@ -70,6 +72,11 @@ class ProgramFacts:
         return {kind.flag: kind.choice for kind in self.thresholds.kinds}
 
 
+def _beyond_model(version: str | None) -> frozenset[str]:
+    permute = version is not None and has("permute-stops-scheduler", version)
+    return BEYOND_MODEL | {"collective-permute"} if permute else BEYOND_MODEL
+
+
 def program_facts(program: Program, version: str | None = None) -> ProgramFacts:
     """Collect the facts about all that a program launches."""
     kinds: set[str] = set()
@@ -89,7 +96,7 @@ def program_facts(program: Program, version: str | None = None) -> ProgramFacts:
         kinds=frozenset(kinds),
         in_loops=frozenset(looped),
         has_loop=has_loop,
-        beyond_model=on_host or bool(kinds & BEYOND_MODEL),
+        beyond_model=on_host or bool(kinds & _beyond_model(version)),
         thresholds=thresholds(program, version),
     )
 
@@ -256,7 +263,7 @@ def recommend(situation: RecommendationRequest) -> Recommendation:
             if why is not None:
                 dropped.append(DroppedLine(line.name, line.value, recipe.name, why))
     if not situation.compiled:
-        dropped += _crashing(advised, situation)
+        dropped += _harmful(advised, situation)
         advised = _by_promise(advised)
     # A name may occur in several recipes; report only those whose value was overridden.
     dropped = [drop for drop in dropped if drop.name not in advised or drop.why.startswith(_LOST)]
@@ -271,10 +278,10 @@ def recommend(situation: RecommendationRequest) -> Recommendation:
     )
 
 
-def _crashing(
+def _harmful(
     advised: dict[str, RecommendedLine], situation: RecommendationRequest
 ) -> Iterator[DroppedLine]:
-    """Add its trials to each flag, and take out those that ended the compile of such a step."""
+    """Add its trials to each flag, and take out those that did harm."""
     for name, found in [*advised.items()]:
         if found.line.channel is not Channel.XLA_FLAGS or situation.on_tpu:
             continue
@@ -283,14 +290,27 @@ def _crashing(
         if _same_vendor(situation.chip):  # XLA predicts nothing of another vendor's chips
             cost = largest_cost(name, found.line.value, situation.workloads)
             advised[name] = replace(found, tried=trials, cost=cost)
-        crash = next((trial for trial in trials if trial.crash), None)
-        if crash is not None:
+        why = _why_not(advised[name], trials, situation)
+        if why is not None:
             del advised[name]
-            why = (
-                f"{_LOST_COMPILE} a common {crash.step} step (jaxlib {crash.version},"
-                f" {crash.target}): {crash.crash}"
-            )
             yield DroppedLine(name, found.line.value, found.recipes[0], why)
+
+
+def _why_not(
+    found: RecommendedLine, trials: Sequence[TriedFlag], situation: RecommendationRequest
+) -> str | None:
+    """Return why a flag is not recommended, by what became of a common step with it.
+
+    A value that was chosen for a program is not the one that was measured or tried.
+    """
+    for trial in trials:
+        step = f"a common {trial.step} step (jaxlib {trial.version}, {trial.target})"
+        if trial.crash:
+            return f"{_LOST_COMPILE} {step}: {trial.crash}"
+        if (trial.change or 0.0) >= _CLEAR and found.tried and situation.program is None:
+            return f"predicted {change_text(trial.change or 0.0)} on {step}"
+    slower = found.line.effect == "slower" and situation.program is None
+    return f"measured elsewhere: {found.line.known}" if slower else None
 
 
 def _same_vendor(chip: str | None) -> bool:
@@ -369,8 +389,8 @@ def _fitted(
     if why is not None:
         return None, why
     if line.name == _LHS and situation.program is not None and situation.program.beyond_model:
-        reason = "without the flag it may not run: the program has sends, ragged all-to-alls,"
-        reason += " broadcasts, or computation on the host"
+        reason = "without the flag it does not run where it is on by default: the program has"
+        reason += " collectives that XLA has no model of, or computation on the host"
         return replace(line, reason=reason, basis="predicted"), None
     why = _already(line, situation.release)
     why = why or line.condition.why_not(situation.release.version, situation.chip, situation.hosts)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from counterpoint.core import Unknown
 from counterpoint.core.frozen import frozen
 
-__all__ = ["ENOUGH", "FEWEST", "Steady", "levels_of_runs", "settled", "steady"]
+__all__ = ["ENOUGH", "FEWEST", "Steady", "settled", "steady"]
 
 Logs = npt.NDArray[np.float64]
 

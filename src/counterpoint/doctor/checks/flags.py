@@ -24,7 +24,7 @@ export XLA_FLAGS=--xla_gpu_enable_async_all_reduce=true
 
 ## Fix
 
-Follow the rule's advice; `counterpoint flags check --env --fix` prints corrected settings.
+Follow the rule's advice; `counterpoint flags check FILE --fix` fixes the file that sets them.
 
 ## Fix safety
 
@@ -91,6 +91,6 @@ def _verdict(remark: FlagRemark) -> CheckResult:
         found=f"{remark.name}: {remark.message}" if remark.name else remark.message,
         wanted=remark.advice,
         why=f"{remark.why} ({remark.code})" if remark.why else remark.code,
-        remedy="counterpoint flags check --env --fix",
+        remedy="counterpoint flags check --env",
         source=remark.source or f"counterpoint explain-code {remark.code}",
     )

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from counterpoint.flags.check.examination import examine as examine
     from counterpoint.flags.check.examination import fix_and_examine as fix_and_examine
     from counterpoint.flags.check.fix import FixResult as FixResult
-    from counterpoint.flags.check.fix import corrected as corrected
-    from counterpoint.flags.check.fix import in_place as in_place
+    from counterpoint.flags.check.fix import RefusedFix as RefusedFix
     from counterpoint.flags.check.own_release import OwnRelease as OwnRelease
 
 __getattr__ = lazy(__name__)

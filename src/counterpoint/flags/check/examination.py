@@ -129,7 +129,7 @@ def _natural(where: str) -> list[str | int]:
 _REFUSALS: Final = frozenset(
     {
         *("FLAG101", "FLAG102", "FLAG103", "FLAG104", "FLAG107", "FLAG108", "FLAG110"),
-        *("FLAG201", "FLAG202", "FLAG204"),
+        *("FLAG201", "FLAG202", "FLAG204", "FLAG212"),
     }
 )
 """Rules whose errors mean that the compiler does not accept a name or a value."""
@@ -426,12 +426,22 @@ def is_refusal(one: Remark) -> bool:
     )
 
 
-def fix_and_examine(written: ParsedSource, question: CheckRequest) -> tuple[FixResult, Examination]:
-    """Apply the safe fixes, and examine the result."""
+def fix_and_examine(
+    text: str, read: Callable[[str], ParsedSource], question: CheckRequest, *, every: bool = False
+) -> tuple[FixResult, Examination]:
+    """Apply the safe fixes to a text, those of minor remarks if it is `every`; examine the result.
+
+    What is not shown is not changed.
+    """
     from counterpoint.flags.check.fix import fix  # only fixing needs it
 
     unasked = replace(question, ask=None)
-    fixed = fix(written, lambda source: examine(source, unasked).remarks)
+
+    def check(source: ParsedSource) -> tuple[Remark, ...]:
+        found = examine(source, unasked)
+        return found.remarks if every else found.standing
+
+    fixed = fix(text, read, check)
     return fixed, examine(fixed.written, question)
 
 

@@ -1,312 +1,279 @@
-"""Fixes: corrected settings, written back into their file."""
+"""Fixes in the text of a source: the words of one setting change, and no other byte.
+
+    text ── check ──► remarks with a safe fix ──► ways to write each ── read again ──► text
+
+Readers know the line of a setting, so its words are looked for there (edits.py). A line may allow
+several ways to write a fix; the first is taken with which the text, read again, has exactly the
+settings that are wanted. A fix without such a way is refused, with the reason.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
-from counterpoint.flags import settings
-from counterpoint.flags.catalogue.flag import Release
-from counterpoint.flags.forms import SettingsForm, quoted, render
-from counterpoint.flags.lint import Fix, Remark, Severity
-from counterpoint.flags.parsed import (
-    IssueKind,
-    Occurrence,
-    Origin,
-    ParsedSource,
-    SyntaxIssue,
-    as_issue,
-)
-from counterpoint.flags.settings import Channel, Settings
-from counterpoint.flags.text import join_xla_flags, render_xla_flags
+from counterpoint.flags.check.edits import Rows, ways_to_fix
+from counterpoint.flags.lint import Remark, Severity
+from counterpoint.flags.parsed import Occurrence, Origin, ParsedSource, exclusive
+from counterpoint.flags.settings import Channel, add_to_list, is_list, is_setting
+from counterpoint.flags.text import Pairs
 
-_PLAIN: Final = re.compile(r"[\w=.,:/+-]*", re.ASCII)
-"""Characters that mean the same in any Python literal."""
+_ROUNDS: Final = 100
+"""A fix may require another one, such as that of a new name with an old value. This many are only
+made of hundreds of unknown flags, of which the checker looks up some at a time."""
+_GRAVITY: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+_LINE: Final = re.compile(r"\blines? \d+\b")
+
+_DEPENDS: Final = "the rest of its line depends on it"
+
+Read = Callable[[str], ParsedSource]
+Check = Callable[[ParsedSource], tuple[Remark, ...]]
+_Given = tuple[Occurrence, ...]
+_Setting = tuple[Channel, str, str]
 
 
 @frozen
-class InPlaceFix:
-    """The text, with the fixes that were applied to it and those that could not be."""
+class RefusedFix:
+    """A safe fix that can't be made in place, and why."""
+
+    remark: Remark
+    why: str
+
+
+@frozen(kw_only=True)
+class FixResult:
+    """The text with the fixes `made`, and how it reads; lines are those before the fixes."""
 
     text: str
-    made: tuple[Remark, ...]
-    undone: tuple[Remark, ...]
-
-
-def in_place(
-    made: tuple[Remark, ...], wanted: ParsedSource, read: Callable[[str], ParsedSource]
-) -> InPlaceFix:
-    """Apply fixes to the source, if reading the result yields the wanted settings.
-
-    Expressions for what a program inherits or computes stay as they are. Only what occurs literally
-    and once on its line is rewritten; the rest is left to the reader, in `undone`.
-    """
-    source = wanted.source
-    rows: list[str | None] = [*source.split("\n")]
-    done = [remark for remark in made if _rewrite(rows, remark)]
-    undone = tuple(remark for remark in made if remark not in done)
-    text = "\n".join(row for row in rows if row is not None)
-    result = read(text)
-    wrong = not undone and _flags_of(result) != _flags_of(wanted)
-    if wrong or _issues(result) > _issues(wanted):
-        return InPlaceFix(source, (), made)
-    return InPlaceFix(text, tuple(done), undone)
-
-
-def _issues(written: ParsedSource) -> int:
-    return sum(len(program.issues) for program in written.programs)
-
-
-def _flags_of(written: ParsedSource) -> set[frozenset[tuple[str, str]]]:
-    """Return the flags of each program that has some; two programs may have the same ones."""
-    flags = (program.settings.flags for program in written.programs)
-    return {frozenset(found.items()) for found in flags if found}
-
-
-def _rewrite(rows: list[str | None], one: Remark) -> bool:
-    """Rewrite one setting, or remove the row that has nothing else; False if that can't be done."""
-    line = one.place.line or 0
-    row = rows[line - 1] if 0 < line <= len(rows) else None
-    if one.fix is None or row is None:
-        return False
-    new = [f"{name}={value}" for name, value in one.fix.instead]
-    old = one.text
-    if one.text.startswith("--"):
-        new = [f"--{word}" for word in new]
-    elif one.channel is Channel.ENVIRONMENT:
-        name, _, value = one.text.partition("=")
-        if not new:
-            return _remove(rows, one.place.line or 0, name, value)
-        if len(new) > 1 or one.fix.instead[0][1] != value:
-            return False
-        old, new = name, [one.fix.instead[0][0]]
-    else:
-        return False
-    found = [*re.finditer(rf"(?<![\w-]){re.escape(old)}(?![^\s\"'\\=:,;)\]}}])", row)]
-    if len(found) != 1 or not all(_PLAIN.fullmatch(word) for word in (*new, old)):
-        return False
-    before, after = row[: found[0].start()], row[found[0].end() :]
-    rows[(one.place.line or 0) - 1] = f"{before}{' '.join(new)}{after}"
-    return True
-
-
-def _remove(rows: list[str | None], line: int, name: str, value: str) -> bool:
-    """Remove the row of a manifest or script that sets a variable, and nothing else."""
-    either, quote = re.escape(name), "[\"']?"
-    given = rf"{quote}{re.escape(value)}{quote}\s*"
-    row, after = rows[line - 1] or "", (rows[line] if line < len(rows) else None) or ""
-    if re.fullmatch(rf"\s*(?:- |export )?\s*{quote}{either}(?:=|{quote}:\s+){given}", row):
-        rows[line - 1] = None
-        return True
-    if re.fullmatch(rf"\s*- name:\s+{quote}{either}{quote}\s*", row) and re.fullmatch(
-        rf"\s*value:\s+{given}", after
-    ):
-        rows[line - 1 : line + 1] = [None, None]
-        return True
-    return False
-
-
-_OF_FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS)
-_NEXT_LINE: Final = " \\\n"
-_DOCKER: Final = str.maketrans({character: "\\" + character for character in '\\"$'})
-Quote = Callable[[str], str]
-_SETTERS: Final = {"shell": "export", "slurm": "export", "docker": "ENV"}
-"""The forms that are scripts, each with the word before an assignment."""
-
-
-def assignments(written: ParsedSource) -> str:
-    """Write one assignment for each variable, with its whole value.
-
-    The lines replace those that set the variable before. What only the shell can know is copied as
-    written: between double quotes it means the same.
-    """
-    refused = [occurrence for occurrence, _ in written.refused]
-    written = replace(
-        written,
-        given=tuple(occurrence for occurrence in written.given if occurrence not in refused),
-    )
-    setter = _SETTERS[written.form]
-    quote = _for_docker if setter == "ENV" else quoted
-    held = {str(channel): _words(written, channel, quote) for channel in _OF_FLAGS}
-    held |= {
-        occurrence.name: [quote(occurrence.meant) if occurrence.known else occurrence.meant]
-        for occurrence in written.through(Channel.ENVIRONMENT)
-    }
-    return "".join(
-        f'{setter} {name}="{_NEXT_LINE.join(words)}"\n' for name, words in held.items() if words
-    )
-
-
-def is_script(written: ParsedSource) -> bool:
-    """Return whether the settings come from lines that assign."""
-    return written.form in _SETTERS
-
-
-def stays(written: ParsedSource, issue: SyntaxIssue) -> bool:
-    """Return whether a script's line can hold it as written."""
-    known_later = issue.kind is IssueKind.UNKNOWABLE and "\n" not in issue.text
-    return known_later and is_script(written)
-
-
-def _words(written: ParsedSource, channel: Channel, quote: Quote) -> list[str]:
-    """Return a variable's flags, and what the shell is to put between them, line by line."""
-    given = written.through(channel)
-    texts = {(occurrence.place, occurrence.text) for occurrence in given}
-    between = [
-        issue
-        for issue in written.issues
-        if issue.channel is channel
-        and stays(written, issue)
-        and (issue.place, issue.text) not in texts
-    ]
-    return [_word(item, quote) for item in _by_line(given, between)]
-
-
-def _by_line(
-    given: tuple[Occurrence, ...], between: list[SyntaxIssue]
-) -> Iterator[Occurrence | SyntaxIssue]:
-    """Yield both by line; within a line the shell's words first, as `$XLA_FLAGS` often leads."""
-    for occurrence in given:
-        line = occurrence.place.line or 0
-        while between and (between[0].place.line or 0) <= line:
-            yield between.pop(0)
-        yield occurrence
-    yield from between
-
-
-def _word(one: Occurrence | SyntaxIssue, quote: Quote) -> str:
-    if isinstance(one, SyntaxIssue) or not one.known:
-        return one.text
-    return quote(join_xla_flags([f"--{one.name}={one.meant}"]))
-
-
-def _for_docker(value: str) -> str:
-    """Escape a value for double quotes in a Dockerfile, where no commands are run."""
-    return value.translate(_DOCKER)
-
-
-_FORMS: Final = {
-    "python": SettingsForm.PYTHON,
-    "yaml": SettingsForm.K8S,
-    "kubernetes": SettingsForm.K8S,
-    "env": SettingsForm.ENV,
-    "environment": SettingsForm.ENV,
-    "process": SettingsForm.ENV,
-    "run": SettingsForm.ENV,
-}
-
-
-def left_out(written: ParsedSource) -> tuple[SyntaxIssue, ...]:
-    """Return what the text omits because it is not a setting, or known only elsewhere."""
-    issues = tuple(issue for issue in written.issues if not stays(written, issue))
-    return (*issues, *(as_issue(occurrence, why) for occurrence, why in written.refused))
-
-
-def corrected(written: ParsedSource, release: Release) -> str:
-    """Render the settings: plain flags as a line of flags, a script's as a script's lines.
-
-    Of a script these are the assignments alone: they replace the old ones, and the rest stays.
-    """
-    settings = written.settings
-    if written.form in ("flags", "text") and not settings.env and not settings.options:
-        return render_xla_flags(settings.xla) + "\n"
-    parts: list[str] = []
-    if is_script(written):
-        parts.append(assignments(written))
-    elif settings.xla or settings.env:
-        form = _FORMS.get(written.form, SettingsForm.BASH)
-        parts.append(render(replace(settings, options=()), form, release))
-    if settings.options:
-        options = Settings(options=settings.options)
-        parts.append(render(options, SettingsForm.COMPILER_OPTIONS, release))
-    return "".join(parts)
-
-
-_ROUNDS: Final = 5
-_GRAVITY: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
-
-Check = Callable[[ParsedSource], tuple[Remark, ...]]
-
-
-@frozen
-class FixResult:
-    """`made`: the remarks that were fixed; `left`: those that still apply to the result.
-
-    `omitted` is what the result omits because it is not a setting, or not known.
-    """
-
     written: ParsedSource
-    made: tuple[Remark, ...]
-    left: tuple[Remark, ...]
-    omitted: tuple[SyntaxIssue, ...]
+    left: tuple[Remark, ...] = ()  # remarks on the text
+    made: tuple[Remark, ...] = ()
+    refused: tuple[RefusedFix, ...] = ()
 
 
-def fix(written: ParsedSource, check: Check) -> FixResult:
-    """Fix what can be fixed safely.
-
-    A fix may require another one (a new name with an old value), so this is repeated until nothing
-    changes. In a source that is fixed in place, these are the fixes of all its programs.
-    """
-    applied: dict[Remark, None] = {}
+def fix(text: str, read: Read, check: Check) -> FixResult:
+    """Make all safe fixes that can be made in place, until nothing changes."""
+    written = read(text)
+    state = FixResult(text=text, written=written, left=check(written))
     for _ in range(_ROUNDS):
-        remarks = check(written)
-        programs = written.programs if written.source else (written,)
-        chosen = [dict(_chosen(program, remarks)) for program in programs]
-        if not any(chosen):
+        made = state.made
+        possible, refused = _possible(state.text, state.written, state.left)
+        state = _make(replace(state, refused=tuple(refused)), possible, read, check)
+        if state.made == made:
             break
-        applied |= dict.fromkeys(remark for fixes in chosen for remark in fixes.values())
-        fixed = [
-            replace(program, given=tuple(_rewritten(program.given, fixes)))
-            for program, fixes in zip(programs, chosen, strict=True)
-        ]
-        written = replace(fixed[0], others=tuple(fixed[1:]) or written.others)
-    return FixResult(written, tuple(applied), check(written), left_out(written))
+    return replace(
+        state,
+        made=tuple(sorted(state.made, key=_line)),
+        refused=tuple(sorted(state.refused, key=lambda one: _line(one.remark))),
+    )
 
 
-def _chosen(written: ParsedSource, remarks: Iterable[Remark]) -> Iterator[tuple[int, Remark]]:
-    """Yield for each setting the safe fix of the most severe remark."""
-    by_place: dict[tuple[object, ...], list[Remark]] = {}
-    for remark in remarks:
-        by_place.setdefault((remark.place, remark.channel, remark.name, remark.text), []).append(
-            remark
-        )
-    taken: set[tuple[object, ...]] = set()
-    for number, given in enumerate(written.given):
-        key = (given.place, given.channel, given.name, given.text)
-        if key in taken:  # of two equal ones, the later one stays
+def _line(one: Remark) -> int:
+    return one.place.line or 0
+
+
+def _key(one: Remark | Occurrence) -> tuple[object, ...]:
+    return one.place, one.channel, one.name, one.text
+
+
+def _instead(one: Remark) -> Pairs:
+    return one.fix.instead if one.fix else ()
+
+
+def _possible(
+    text: str, written: ParsedSource, remarks: tuple[Remark, ...]
+) -> tuple[list[Remark], list[RefusedFix]]:
+    """Return the safe fixes by line, and those that can't be made where the setting stands.
+
+    Of several for a setting, that of the most severe remark counts. Of two that write the same new
+    setting, one has to wait until the other is made.
+    """
+    chosen: dict[tuple[object, ...], Remark] = {}
+    for remark in sorted(remarks, key=lambda one: _GRAVITY[one.severity]):
+        if remark.fix and remark.fix.safe and remark.name:
+            chosen.setdefault(_key(remark), remark)
+    rows, programs, new = Rows(text, written.form), _programs(written), set[tuple[int, str]]()
+    possible, refused = list[Remark](), list[RefusedFix]()
+    for remark in sorted(chosen.values(), key=_line):
+        having = programs.get(_key(remark), [])
+        names = {name for name, _ in _instead(remark)} - {remark.name}
+        written_new = {(id(given), name) for given in having for name in names}
+        if why := next(_reasons(written, having, remark, rows), ""):
+            refused.append(RefusedFix(remark, why))
+        elif not written_new & new:
+            possible.append(remark)
+            new |= written_new
+    return possible, refused
+
+
+def _programs(written: ParsedSource) -> dict[tuple[object, ...], list[_Given]]:
+    """Return the settings of the programs that have a setting, by its key."""
+    found: dict[tuple[object, ...], list[_Given]] = {}
+    for program in written.programs:
+        for key in {_key(one) for one in program.given}:
+            found.setdefault(key, []).append(program.given)
+    return found
+
+
+def _reasons(
+    written: ParsedSource, having: list[_Given], remark: Remark, rows: Rows
+) -> Iterator[str]:
+    """Yield why a setting can't be changed where it stands."""
+    if remark.place.where != written.where:
+        yield f"{remark.place.where} has it, and only {written.where} is edited"
+    origins = {one.origin for given in having for one in given if _key(one) == _key(remark)}
+    if Origin.COMPUTED in origins:
+        yield "its value is known only when the program runs"
+    if Origin.DEFAULT in origins:
+        yield "it is a default, which whoever starts the program may have replaced"
+    if remark.channel is Channel.ENVIRONMENT and (line := rows.use_of(remark.name)):
+        yield f"line {line} reads it or hands it on, too"
+    for others in having:
+        for one in _in_the_way(others, remark):
+            yield f"line {one.place.line} sets {one.name}, too: combine both"
+        if not _instead(remark) and (earlier := _overridden(others, remark)):
+            yield f"without it, the value of line {earlier.place.line} would count"
+
+
+def _overridden(given: tuple[Occurrence, ...], remark: Remark) -> Occurrence | None:
+    """Return an earlier value that a setting overrides; one that is equal may go."""
+    at = next(at for at, one in enumerate(given) if _key(one) == _key(remark))
+    own = given[at]
+    earlier = (
+        one
+        for one in given[:at]
+        if (one.channel, one.name) == (own.channel, own.name)
+        and one.meant != own.meant
+        and not exclusive(one.branch, own.branch)
+    )
+    return next(earlier, None)
+
+
+def _in_the_way(given: tuple[Occurrence, ...], remark: Remark) -> Iterator[Occurrence]:
+    """Yield a program's settings that contradict those that a fix would write."""
+    at = next(at for at, one in enumerate(given) if _key(one) == _key(remark))
+    for name, value in _instead(remark):
+        for other, one in enumerate(given):
+            apart = one.name == remark.name or exclusive(one.branch, given[at].branch)
+            taken_over = is_list(name) and other < at and not one.conditional
+            if one.name == name and not (apart or taken_over or one.meant == value):
+                yield one
+
+
+def _make(state: FixResult, fixes: list[Remark], read: Read, check: Check) -> FixResult:
+    """Make these fixes.
+
+    All are tried together, and if that reads wrong each half of them by itself. The later lines
+    come first, so that the numbers of the earlier ones hold.
+    """
+    if not fixes:
+        return state
+    programs = _programs(state.written)
+    given = [next(iter(programs.get(_key(remark), [])), ()) for remark in fixes]
+    pairs = list(zip(fixes, given, strict=True))
+    why: str | None = "its line does not spell it out"
+    for new in _with_all(state.text, state.written.form, pairs):
+        try:
+            written = read(new)
+        except InputError:
+            why = _DEPENDS
             continue
-        taken.add(key)
-        safe = [remark for remark in by_place.get(key, ()) if remark.fix and remark.fix.safe]
-        if safe and given.origin is Origin.LITERAL:
-            yield number, min(safe, key=lambda remark: _GRAVITY[remark.severity])
+        left = check(written)
+        why = _objection(state, fixes, written, left)
+        if why is None:
+            made = (*state.made, *fixes)
+            return replace(state, text=new, written=written, left=left, made=made)
+    if not fixes[1:]:
+        refused = RefusedFix(fixes[0], why or _DEPENDS)
+        return replace(state, refused=(*state.refused, refused))
+    half = len(fixes) // 2
+    return _make(_make(state, fixes[half:], read, check), fixes[:half], read, check)
 
 
-def _rewritten(given: tuple[Occurrence, ...], chosen: dict[int, Remark]) -> Iterator[Occurrence]:
-    merged: dict[tuple[Channel, str], Occurrence] = {}
-    out: list[Occurrence] = []
-    for number, occurrence in enumerate(given):
-        replacement = chosen[number].fix if number in chosen else None
-        if replacement is None:
-            out.append(occurrence)
-            continue
-        for heir in _heirs(occurrence, replacement):
-            earlier = merged.get((heir.channel, heir.name))
-            if earlier is not None and earlier in out and settings.is_list(heir.name):
-                out.remove(earlier)
-                heir = _valued(heir, settings.add_to_list(earlier.meant, heir.meant))  # noqa: PLW2901
-            merged[heir.channel, heir.name] = heir
-            out.append(heir)
-    yield from out
+def _with_all(text: str, form: str, pairs: list[tuple[Remark, _Given]]) -> Iterator[str]:
+    """Yield the text with several fixes, each made in the likeliest way, or with one in any."""
+    if len(pairs) == 1:
+        yield from _ways(text, form, *pairs[0])
+        return
+    for remark, given in reversed(pairs):
+        way = next(_ways(text, form, remark, given), None)
+        if way is None:
+            return
+        text = way
+    yield text
 
 
-def _heirs(one: Occurrence, replacement: Fix) -> Iterator[Occurrence]:
-    for name, value in replacement.instead:
-        yield _valued(replace(one, name=name), value)
+def _ways(text: str, form: str, remark: Remark, given: _Given) -> Iterator[str]:
+    """Yield the ways to write a fix."""
+    own = next((one for one in given if _key(one) == _key(remark)), None)
+    if own is not None:
+        yield from ways_to_fix(Rows(text, form), remark, _heirs(remark, own, given))
 
 
-def _valued(one: Occurrence, value: str) -> Occurrence:
-    dashes = "" if one.channel in (Channel.COMPILER_OPTIONS, Channel.ENVIRONMENT) else "--"
-    return replace(one, value=value, text=f"{dashes}{one.name}={value}")
+def _heirs(remark: Remark, own: Occurrence, given: Sequence[Occurrence]) -> Pairs:
+    """Return what to write instead of a setting where a program has others already.
+
+    Of a list the last one counts, so that this one takes over the entries of an earlier one, which
+    is then given twice.
+    """
+    had = {
+        one.name: one.meant
+        for one in given
+        if one.name != own.name and (one.branch == own.branch or not one.conditional)
+    }
+    return tuple(
+        (name, add_to_list(had[name], value) if name in had else value)
+        for name, value in _instead(remark)
+        if had.get(name) != value
+    )
+
+
+def _objection(
+    state: FixResult, fixes: list[Remark], written: ParsedSource, left: tuple[Remark, ...]
+) -> str | None:
+    """Return why a text with the fixes is not what was wanted; None if it has just their settings.
+
+    Nor may it have a fault or a remark that was not there before, except on the same setting or a
+    new one: then the next round sees to that.
+    """
+    wanted = {_held(program.given, fixes) for program in state.written.programs}
+    held = {_held(program.given, []) for program in written.programs}
+    if held | {()} != wanted | {()} or _faults(written) - _faults(state.written):
+        return _DEPENDS
+    names = {name for one in fixes for name in (one.name, *(new for new, _ in _instead(one)))}
+    before = Counter(one.code for one in state.left)
+    worse = Counter(one.code for one in left if one.name not in names) - before
+    return f"{next(iter(worse))} would apply without it" if worse else None
+
+
+def _held(given: tuple[Occurrence, ...], fixes: list[Remark]) -> tuple[_Setting, ...]:
+    """Return what a program has after the fixes; of two equal settings, the later one stays."""
+    left = [*given]
+    keys = {_key(one) for one in given}
+    for remark in (one for one in fixes if _key(one) in keys):
+        at = next((at for at, one in enumerate(left) if _key(one) == _key(remark)), None)
+        if at is not None:
+            heirs = _heirs(remark, left[at], left)
+            left[at : at + 1] = [
+                replace(left[at], name=name, value=value, text="") for name, value in heirs
+            ]
+    return tuple(sorted((one.channel, one.name, one.meant) for one in left if _counts(one)))
+
+
+def _counts(one: Occurrence) -> bool:
+    """Return whether it is a setting; a launcher's own variable may contain a whole script."""
+    return one.channel is not Channel.ENVIRONMENT or is_setting(one.name)
+
+
+def _faults(written: ParsedSource) -> Counter[str]:
+    """Return what is wrong or not read, without the lines, which a fix may move."""
+    faults = Counter[str]()
+    for program in written.programs:
+        faults.update(_LINE.sub("", f"{issue.kind} {issue.text}") for issue in program.issues)
+        faults.update(_LINE.sub("", part) for part in program.unread)
+    return faults

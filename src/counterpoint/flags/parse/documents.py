@@ -56,7 +56,6 @@ def scan_markdown(text: str, scan: Scan) -> None:
     """Read all blocks of code."""
     for block in _blocks(text.split("\n")):
         _read_block(block, scan)
-    scan.in_place = True
 
 
 def _read_block(block: _Block, scan: Scan) -> None:
@@ -163,7 +162,6 @@ def scan_notebook(text: str, scan: Scan) -> None:
         else:
             rows[number : number + 1] = [row]
     scan.embed(known("\n".join(rows), 1), scan, "python")
-    scan.in_place = False
 
 
 def _cells(text: str, where: str) -> Iterator[str]:

@@ -161,6 +161,7 @@ def _read_word(
             via=variable.via,
             origin=origin_of(pieces),
             branch=next((piece.branch for piece in pieces if piece.branch), ()),
+            joined=value.inherited_at(word.at),
         )
     )
 

@@ -20,6 +20,9 @@ _USES_DEVICE: Final = re.compile(
     r"|local_device_count|default_backend|process_index|process_count|device_put|device_get"
     r"|block_until_ready|make_mesh|make_array_from_callback))"
 )
+_OF_CLIENT: Final = ("XLA_PYTHON_CLIENT_", "XLA_CLIENT_MEM_FRACTION")
+"""What JAX reads when it makes the client of a device; NCCL's are read later, by the first
+collective."""
 _CLOSE: Final = 0.9
 _NEEDS_NO_DEVICE: Final = ("dtype", "finfo", "iinfo", "result_type", "promote_types", "eval_shape")
 
@@ -28,7 +31,8 @@ _NEEDS_NO_DEVICE: Final = ("dtype", "finfo", "iinfo", "result_type", "promote_ty
 class JaxUse:
     """The names for JAX in a program, and the lines of its import and its first use.
 
-    JAX reads its own variables when it is imported, and XLA_FLAGS when it first needs a device.
+    JAX reads its own variables when it is imported, and XLA_FLAGS and the allocator's when it first
+    needs a device.
     """
 
     imported: int = 0
@@ -61,8 +65,9 @@ class JaxUse:
         """
         instead = None
         used = self.used and branch[: len(self.used_in)] == self.used_in
-        if used and name in FLAG_VARIABLES:
-            why = f"XLA has already read it in line {self.used} (`{self.used_as}`)"
+        if used and (name in FLAG_VARIABLES or name.startswith(_OF_CLIENT)):
+            reader = "XLA" if name in FLAG_VARIABLES else "JAX"
+            why = f"{reader} has already read it in line {self.used} (`{self.used_as}`)"
         elif self.imported and name.startswith("JAX_") and is_config(name):
             why = f"JAX has already read it in line {self.imported}, on import"
             instead = f'jax.config.update("{name.lower()}", ...)'

@@ -85,7 +85,6 @@ def scan_yaml(text: str, scan: Scan) -> str:
     manifest = _Manifest(scan, text.split("\n"))
     for node in nodes:
         manifest.visit(node, "")
-    scan.in_place = True
     return "kubernetes" if re.search(r"^apiVersion:", text, re.MULTILINE) else "yaml"
 
 

@@ -41,7 +41,7 @@ from counterpoint.flags.parse.python_values import (
     stands_for_environ,
 )
 from counterpoint.flags.parse.scan import Scan
-from counterpoint.flags.parse.traced import TracedText, inherited, known
+from counterpoint.flags.parse.traced import TracedText, either, inherited, known
 from counterpoint.flags.parsed import (
     PROGRAM,
     Branch,
@@ -359,7 +359,7 @@ class _Walker(ast.NodeVisitor):
         if not isinstance(value, TracedText) or (keeps and name in self.scan.values):
             return
         if keeps and name in FLAG_VARIABLES:
-            value = inherited(name, node.lineno) + value
+            value = either(inherited(name, node.lineno), value)
         if is_environ(function.value) or is_setting(name):
             self._set(name, value, node, function.value)
 
@@ -490,7 +490,7 @@ def scan_python(text: str, scan: Scan) -> None:
         return
     defined = frozenset(node.name for node in ast.walk(module) if isinstance(node, _Function))
     walker = _Walker(text, scan, defined)
-    scan.in_place, outer, scan.appending = True, scan.appending, _APPENDING
+    outer, scan.appending = scan.appending, _APPENDING
     walker.visit(module)
     scan.appending = outer
     loose = list(for_their_chip(entry for entry in walker.dicts if entry not in scan.options))

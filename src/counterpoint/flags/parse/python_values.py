@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 from counterpoint.flags.parse.traced import (
     TextBudget,
     TracedText,
+    either,
     inherited,
     joined,
     known,
@@ -129,7 +130,8 @@ class Evaluator:
             case ast.BoolOp(op=ast.Or(), values=[first, default]):
                 before = self.value(first)  # os.environ.get("XLA_FLAGS") or ""
                 inherits = isinstance(before, TracedText) and not before.text
-                return self.text(first) + self.text(default) if inherits else self._hole(node)
+                texts = self.text(first), self.text(default)
+                return either(*texts) if inherits else self._hole(node)
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
                 return self._items(elements)
             case ast.Dict():
@@ -232,7 +234,7 @@ class Evaluator:
         if isinstance(default, TracedText) and default.text == "None":
             default = TracedText()
         if _holds_flags(key) and isinstance(default, TracedText) and (own or not default.text):
-            return inherited(key, node.lineno) + default
+            return either(inherited(key, node.lineno), default)
         return default if rest and own else self._hole(node)
 
     def _subscript(self, node: ast.Subscript) -> Value:

@@ -81,7 +81,6 @@ class Scan:
     nsys: bool = False  # Nsight Systems records one of the programs
     nsys_line: int | None = None
     aside: list[str] = field(default_factory=list[str])  # texts that set nothing: comments
-    in_place: bool = False  # whether the source is more than the settings of one program
     depth: int = 0  # of scripts in scripts
     appending: str = _APPENDING  # how the source appends to a variable
 
@@ -350,7 +349,6 @@ class Scan:
             notes=tuple(self.notes),
             unread=self.unread,
             others=tuple(one for one in programs if one.given or one.issues),
-            source=text if self.in_place else "",
         )
         assigned = (one.name for one in (*self._all(), *self.plain.values()))
         named = mentions(text, parsed, [*self.aside, *assigned])

@@ -506,7 +506,6 @@ def scan_shell(text: TracedText, scan: Scan) -> str:
     ShellScanner(scan, text).read()
     job = slurm_numbers(text.text)
     scan.numbers = (*job, *scan.numbers)
-    scan.in_place = bool(scan.others) or scan.programs > 1
     return "slurm" if job else "shell"
 
 
@@ -518,6 +517,4 @@ def scan_words(words: Sequence[str], scan: Scan, script: TracedText | None) -> s
     for one in [*scan.given.values()]:
         scan.exported.add(one.name)
         scan.values[one.name] = one.value
-    form = scan_shell(script, scan)
-    scan.in_place = False
-    return form
+    return scan_shell(script, scan)

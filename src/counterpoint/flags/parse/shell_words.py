@@ -15,7 +15,7 @@ from typing import Final
 from counterpoint.core import InputError
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.parse.scan import Scan
-from counterpoint.flags.parse.traced import HOLE, TracedText, joined, known, unknown
+from counterpoint.flags.parse.traced import HOLE, TracedText, either, joined, known, unknown
 from counterpoint.flags.settings import FLAG_VARIABLES
 
 OPERATOR: Final = re.compile(r"<<<|<<-?|;;&|;;|;&|&&|&>>?|\|\||\|&|>>|>\||[<>]&|\n|[;&|<>()]")
@@ -280,12 +280,12 @@ class ShellWords:
             return hole
         if operator not in ("-", "=", "+"):
             return before if flags else hole
-        if operator == "+":
-            return before
+        if operator == "+":  # `${XLA_FLAGS:+$XLA_FLAGS }`, often with the blank behind it
+            return before + operand.cut(len(operand.text.rstrip()))
         operand = operand if self.scan.whole else operand.as_default()
         if operator == "=":
             self.scan.values[name] = operand
-        return before + operand
+        return either(before, operand)
 
     def _ansi(self, line: int, start: int) -> Part:
         match = _ANSI.match(self.text, start)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import ArgumentError, InputError, UsageError
+from counterpoint.core.frozen import frozen
 from counterpoint.flags.named_files import (
     ANYWHERE,
     LARGEST,
@@ -72,32 +73,62 @@ def read_source(
     recipe is resolved. Files that the source names are read if they are beside it, or in an
     `allowed` directory.
     """
-    reach = AllowedFiles().with_allowed(allowed)
+    opened = open_source(source, form=form, allowed=allowed)
+    if opened is not None:
+        return opened.read(opened.text)
+    if match := _PROCESS.fullmatch(str(source)):
+        return read_process(int(match[1]))
+    from counterpoint.flags.parse.files import write_recipe
+    from counterpoint.flags.recipe import recipes
+
+    return write_recipe(recipes()[str(source)], version, chip)
+
+
+@frozen
+class SourceText:
+    """A source that is text, exactly as it is: bytes that are not UTF-8 are surrogates."""
+
+    where: str
+    text: str
+    form: str | None
+    reach: AllowedFiles
+    path: Path | None = None  # of a file
+
+    def read(self, text: str) -> ParsedSource:
+        """Read this text, or another version of it, as one of this source."""
+        text = _decoded(text.encode(errors="surrogateescape"), self.where)
+        parsed = read_text(text, self.where, form=self.form, reach=self.reach)
+        if self.where == COMMAND_LINE:
+            return _in_line(parsed)
+        return _with_destination(parsed, text, self.path)
+
+
+def open_source(
+    source: str | Path, *, form: str | None = None, allowed: Iterable[Path] = ()
+) -> SourceText | None:
+    """Return the text of a file, of `-` or of literal flags; None of what is no text."""
     _check_form(form)
     if isinstance(source, str):
+        reach = AllowedFiles().with_allowed(allowed)
         if source == "-":
             data = sys.stdin.buffer.read(LARGEST_SOURCE + 1)
             if len(data) > LARGEST_SOURCE:
                 raise InputError(f"stdin: more than {LARGEST_SOURCE >> 20} MiB")
-            text = _decoded(data, "stdin")
-            return _with_destination(read_text(text, "stdin", form=form, reach=reach), text)
-        if match := _PROCESS.fullmatch(source):
-            return read_process(int(match[1]))
+            return SourceText("stdin", data.decode(errors="surrogateescape"), form, reach)
+        if _PROCESS.fullmatch(source):
+            return None
         if _MEANT.match(source) and not _is_file(Path(source)):
-            return _in_line(read_text(source, COMMAND_LINE, form=form, reach=ANYWHERE))
+            return SourceText(COMMAND_LINE, source, form, ANYWHERE)
         if not source.strip():
             raise UsageError("the source is empty", next="name a file, or give flags in quotes")
-        if recipe := named_recipe(source):
-            from counterpoint.flags.parse.files import write_recipe
-
-            return write_recipe(recipe, version, chip)
+        if named_recipe(source):
+            return None
     path = Path(source)
-    text = _decoded(_content(path), str(path))
-    reach = beside(path).with_allowed(allowed)
-    return _with_destination(read_text(text, str(path), form=form, reach=reach), text, path)
+    text = _content(path).decode(errors="surrogateescape")
+    return SourceText(str(path), text, form, beside(path).with_allowed(allowed), path)
 
 
-def _with_destination(written: ParsedSource, text: str, path: Path | None = None) -> ParsedSource:
+def _with_destination(written: ParsedSource, text: str, path: Path | None) -> ParsedSource:
     """Add the release and the chip that a launch file names; flags alone say nothing of them."""
     if written.form in ("flags", "toml"):
         return written

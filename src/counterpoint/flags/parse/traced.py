@@ -69,6 +69,15 @@ class TracedText:
         """Yield the variables whose earlier values are part of it, each with its line."""
         yield from ((piece.inherits, piece.line) for piece in self.pieces if piece.inherits)
 
+    def inherited_at(self, at: int) -> str:
+        """Return the variable whose earlier value ends at a character, or nothing."""
+        ends = (
+            piece.inherits
+            for piece, start in zip(self.pieces, self._starts, strict=True)
+            if start == at
+        )
+        return next(filter(None, ends), "")
+
     @property
     def default(self) -> bool:
         return any(piece.default for piece in self.pieces)
@@ -194,6 +203,13 @@ def unknown(source: str, line: int | None = None) -> TracedText:
 def inherited(name: str, line: int | None = None) -> TracedText:
     """Return the inherited value of a variable of flags, which is unknown."""
     return TracedText((Piece("", line or None, inherits=name),))
+
+
+def either(inherited: TracedText, default: TracedText) -> TracedText:
+    """Return an inherited value and what counts without it, which are not one text."""
+    apart = inherited.pieces and default.text
+    between = known(" ", default.line) if apart else TracedText()
+    return inherited + between + default
 
 
 def joined(parts: Iterable[TracedText], separator: str = "") -> TracedText:

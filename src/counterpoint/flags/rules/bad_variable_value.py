@@ -81,6 +81,8 @@ SINCE: Final = "0.1"
 
 _Found = tuple[Severity, str, str, Fix | None]
 _NO_SHARE: Final = "JAX raises a ValueError: it is not a number"
+_PERCENT: Final = 10
+"""The least share above 1 that is meant as a percentage."""
 _UNIFIED: Final = "TF_FORCE_UNIFIED_MEMORY"
 _PLAIN: Final = re.compile(r"[+-]?(?:0|[1-9]\d*|0[xX][\da-fA-F]+)", re.ASCII)
 _DECIMAL: Final = re.compile(r"[+-]?\d+", re.ASCII)
@@ -124,6 +126,9 @@ def _fraction(case: LintContext, one: Occurrence) -> _Found | None:
             None,
         )
     if value > 1 and not case.variables.get(_UNIFIED):
+        if _PERCENT <= value <= 100:
+            text = f"a share, not a percentage: it is {value:g} times the device's memory"
+            return Severity.WARNING, text, f"write {value / 100:g}", None
         text = f"more than the device's memory needs {_UNIFIED}=1"
         return Severity.WARNING, text, f"write a fraction from 0 to 1, or add {_UNIFIED}=1", None
     return None

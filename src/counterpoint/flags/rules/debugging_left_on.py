@@ -12,8 +12,9 @@ are written for every call.
 
 ## How it is detected
 
-The rule compares names and values with a list. A dump directory is not reported, but dumps of every
-pass are: they are gigabytes for a large model.
+The rule compares names and values with a list. Dumps of every pass are a warning: they are
+gigabytes for a large model. What costs less, such as a dump directory or `NCCL_DEBUG=INFO`, is one
+note for all, and only in a job: a Slurm script, a manifest, a command for several processes.
 
 ## Example
 
@@ -38,11 +39,12 @@ Reported only: it may be intended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from counterpoint.core.frozen import frozen
 from counterpoint.flags.lint import TRUE, Fix, LintContext, Remark, Severity, is_yes, remark
+from counterpoint.flags.parsed import Occurrence
 
 CODE: Final = "FLAG409"
 NAME: Final = "debugging-left-on"
@@ -79,7 +81,6 @@ LEFTOVERS: Final = (
     Leftover("NCCL_DEBUG", _is("trace"), "NCCL logs every call"),
     Leftover("NCCL_DEBUG_SUBSYS", _is("all"), "NCCL logs everything", Severity.NOTE),
     Leftover("NCCL_P2P_DISABLE", _is("1"), "GPUs communicate through host memory, not NVLink"),
-    Leftover("NCCL_CHECKS_DISABLE", _is("0"), "NCCL checks the arguments of every call"),
     Leftover("NCCL_CHECK_POINTERS", _is("1"), "NCCL checks every pointer"),
     Leftover("JAX_DISABLE_JIT", is_yes, "nothing is compiled: each operation runs separately"),
     Leftover("JAX_DEBUG_NANS", is_yes, "each result is fetched and searched for NaN"),
@@ -96,17 +97,47 @@ LEFTOVERS: Final = (
 )
 
 
+_SMALL: Final = (
+    Leftover("xla_dump_to", bool, "each compiled module is written to files"),
+    Leftover("xla_gpu_autotune_level", _is("0"), "no variants of kernels are tried"),
+    Leftover("xla_gpu_deterministic_ops", _true, "kernels are not tuned, and slower"),
+    Leftover("NCCL_DEBUG", _is("info"), "each rank logs many lines as it starts"),
+)
+"""What costs little, or time only while it compiles."""
+_JOBS: Final = ("slurm", "kubernetes")
+
+
 def check(case: LintContext) -> Iterator[Remark]:
-    """Yield one remark for each leftover."""
-    for leftover in LEFTOVERS:
-        known = {**case.flags, **case.variables}
+    """Yield one remark for each leftover, and one for all that cost little in a job."""
+    for leftover, given in _on(case, LEFTOVERS):
+        yield remark(
+            CODE,
+            leftover.severity,
+            given,
+            leftover.costs,
+            "remove it unless you are debugging",
+            Fix(safe=False),
+        )
+    small = [*_on(case, _SMALL)] if _is_job(case) else []
+    if small:
+        costs = "; ".join(
+            leftover.costs if len(small) == 1 else f"{given.text}: {leftover.costs}"
+            for leftover, given in small
+        )
+        them = "it" if len(small) == 1 else "them"
+        advice = f"remove {them} unless you are debugging"
+        yield remark(CODE, Severity.NOTE, small[0][1], costs, advice, Fix(safe=False))
+
+
+def _on(case: LintContext, leftovers: Iterable[Leftover]) -> Iterator[tuple[Leftover, Occurrence]]:
+    known = {**case.flags, **case.variables}
+    for leftover in leftovers:
         given = case.last(leftover.name)
         if given and leftover.means(known.get(leftover.name, given.meant)):
-            yield remark(
-                CODE,
-                leftover.severity,
-                given,
-                leftover.costs,
-                "remove it unless you are debugging",
-                Fix(safe=False),
-            )
+            yield leftover, given
+
+
+def _is_job(case: LintContext) -> bool:
+    layout = case.written.layout
+    counts = (layout.hosts, layout.processes_per_host) if layout else ()
+    return case.written.form in _JOBS or any(count and count > 1 for count in counts)

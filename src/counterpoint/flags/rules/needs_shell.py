@@ -30,8 +30,7 @@ export XLA_FLAGS="--xla_dump_to=/tmp/dump"
 
 ## Fix safety
 
-Never fixed automatically: in a script's lines `--fix` copies such a setting unchanged; in other
-forms it leaves the setting out, and lists it.
+Never fixed automatically: `--fix` leaves such a setting as it is.
 
 ## References
 

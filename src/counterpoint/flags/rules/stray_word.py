@@ -32,8 +32,8 @@ export XLA_FLAGS="--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=4"
 
 ## Fix safety
 
-`--fix` writes what XLA reads: without the word, and without the flags after it, which it lists.
-Flags after the word are checked only once the word is fixed.
+Never fixed automatically: without the word, the flags after it would start to have an effect. They
+are checked only once the word is fixed.
 
 ## References
 

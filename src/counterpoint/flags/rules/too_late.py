@@ -7,8 +7,10 @@ has started the program.
 
 ## Why it costs time
 
-XLA reads XLA_FLAGS once, when it first needs an option; the allocator and NCCL read their variables
-when they start. A later assignment has no effect, and nothing reports that.
+XLA reads XLA_FLAGS once, when it first needs an option, and JAX the variables of the allocator
+(`XLA_PYTHON_CLIENT_...`), when it first needs a device. A later assignment has no effect, and
+nothing reports that. NCCL reads its variables with the first collective, so that no remark is made
+on these.
 
 ## How it is detected
 

@@ -47,7 +47,7 @@ from typing import Final
 from counterpoint.flags.catalogue.flag import similar
 from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.lifecycle import LifecycleStatus
-from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
+from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark, run_together
 from counterpoint.flags.parsed import Occurrence
 
 CODE: Final = "FLAG101"
@@ -62,6 +62,8 @@ _LOOKED_UP: Final = 50
 def check(case: LintContext) -> Iterator[Remark]:
     near: dict[str, tuple[str, ...]] = {}
     for setting in case.compiler:
+        if run_together(setting):
+            continue
         if case.lifecycle(setting).kind is LifecycleStatus.NEVER:
             message = f"{_nobody()} has this flag; {case.consequence(setting)}"
             if setting.name not in near and len(near) == _LOOKED_UP:

@@ -42,7 +42,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint import (
+    Fix,
+    LintContext,
+    Remark,
+    Severity,
+    advice_of,
+    remark,
+    run_together,
+)
 from counterpoint.flags.values import refusal, stray_punctuation
 
 CODE: Final = "FLAG202"
@@ -57,6 +65,7 @@ def check(case: LintContext) -> Iterator[Remark]:
             flag is None
             or setting.value is None
             or not setting.known
+            or run_together(setting)
             or stray_punctuation(flag, setting)
         ):
             continue

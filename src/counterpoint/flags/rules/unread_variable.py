@@ -3,8 +3,9 @@
 ## What it does
 
 Finds variables that look like JAX's, NCCL's, XLA's or its log's, and that none of them reads in
-this release: misspelled ones, ones of a later or an earlier release, and one that many guides name
-and no release has ever had (`TF_CPP_MAX_LOG_LEVEL`). Invalid names of variables (`NCCL_A;B`) and
+this release: misspelled ones, ones of a later or an earlier release, those that old scripts hand on
+(`NCCL_TREE_THRESHOLD`, `NCCL_CHECKS_DISABLE`, `JAX_ARRAY`), and some that many guides name and no
+release has ever had (`TF_CPP_MAX_LOG_LEVEL`). Invalid names of variables (`NCCL_A;B`) and
 values that no environment can hold are errors.
 
 ## Why it costs time
@@ -45,7 +46,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from counterpoint.flags.catalogue.variable import JAX_ELSEWHERE, nccl_names, variables
+from counterpoint.flags.catalogue.about import SettingReader, documentation_of
+from counterpoint.flags.catalogue.variable import (
+    JAX_ELSEWHERE,
+    DocumentedSetting,
+    nccl_names,
+    variables,
+)
 from counterpoint.flags.history import History, history
 from counterpoint.flags.lifecycle import LifecycleStatus
 from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, remark
@@ -60,6 +67,8 @@ SINCE: Final = "0.1"
 _OF_FLAGS: Final = (Channel.XLA_FLAGS, Channel.COMPILER_OPTIONS)
 """In these channels, an invalid name is reported as an unknown one; libtpu's answer is unknown."""
 _CLOSE: Final = 0.9
+_OF_PYTORCH: Final = ("NCCL_ASYNC_ERROR_HANDLING", "NCCL_BLOCKING_WAIT")
+"""Its releases since 2.2 call them TORCH_NCCL_..., and still read these."""
 _OURS: Final = ("NCCL_", "XLA_PYTHON_CLIENT_", "XLA_CLIENT_", "TF_CPP_", "CUDA_DEVICE_")
 
 
@@ -73,19 +82,37 @@ def check(case: LintContext) -> Iterator[Remark]:
         ):
             yield remark(CODE, Severity.ERROR, setting, why, "remove it", Fix(safe=False))
     for setting in case.written.through(Channel.ENVIRONMENT):
-        if setting in refused:
-            continue
-        known = variables().get(setting.name)
-        if known is not None and known.type == "none":
-            yield _remark(setting, "no release reads it", "remove it", safe=True)
-        elif setting.name.startswith("JAX_"):
-            yield from _jax(case, setting, setting.name)
-        elif known is None and setting.name.startswith(_OURS) and setting.name not in nccl_names():
-            near = _near(setting.name, [*nccl_names(), *variables()])
-            if near:
-                yield _remark(setting, "nothing reads it", f"did you mean {near}?")
+        if setting not in refused:
+            yield from _variable(case, setting)
     for setting in case.written.through(Channel.JAX_CONFIG):
         yield from _jax(case, setting, setting.name.upper())
+
+
+def _variable(case: LintContext, setting: Occurrence) -> Iterator[Remark]:
+    known = variables().get(setting.name)
+    if known is not None and known.type == "none":
+        yield from _gone(case, setting, known)
+    elif setting.name in _OF_PYTORCH:
+        text = "PyTorch reads it, and neither NCCL nor JAX"
+        yield _remark(setting, text, "remove it if only JAX runs here", Severity.NOTE)
+    elif setting.name.startswith("JAX_"):
+        yield from _jax(case, setting, setting.name)
+    elif known is None and setting.name.startswith(_OURS) and setting.name not in nccl_names():
+        near = _near(setting.name, [*nccl_names(), *variables()])
+        if near:
+            yield _remark(setting, "nothing reads it", f"did you mean {near}?")
+
+
+def _gone(case: LintContext, one: Occurrence, known: DocumentedSetting) -> Iterator[Remark]:
+    """Yield a remark on a variable that no release reads, or none from one on."""
+    reader = "NCCL" if known.reader is SettingReader.NCCL else "JAX"
+    at = version_number(case.release.version)
+    if known.until and known.by_jaxlib and at < version_number(known.until):
+        return
+    text = f"{reader} {known.until} and later do not read it" if known.until else ""
+    others = documentation_of(one.name)
+    use = f"; see {', '.join(others.use)}" if others and others.use else ""
+    yield _remark(one, text or "no release reads it", f"remove it{use}", safe=True)
 
 
 def _jax(case: LintContext, one: Occurrence, name: str) -> Iterator[Remark]:

@@ -30,7 +30,7 @@ export XLA_FLAGS='--xla_gpu_enable_triton_gemm=false'
 
 ## Fix safety
 
-`--fix` leaves such a flag out and lists it: with two dashes it would start to have an effect.
+Never fixed automatically: with two dashes, the flag would start to have an effect.
 
 ## References
 

@@ -42,7 +42,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.lint import Fix, LintContext, Remark, Severity, advice_of, remark
+from counterpoint.flags.lint import (
+    Fix,
+    LintContext,
+    Remark,
+    Severity,
+    advice_of,
+    remark,
+    run_together,
+)
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.values import ValueRefusal, level_refusal, refusal, stray_punctuation
@@ -76,7 +84,7 @@ def check(case: LintContext) -> Iterator[Remark]:
 
 
 def _refused(case: LintContext, one: Occurrence) -> ValueRefusal | None:
-    if not one.known:
+    if not one.known or run_together(one):
         return None
     flag = case.known(one)
     if flag is None:

@@ -9,6 +9,7 @@ from counterpoint.core import lazy
 if TYPE_CHECKING:
     from counterpoint.report.flags.check_document import check_lines as check_lines
     from counterpoint.report.flags.check_document import fix_lines as fix_lines
+    from counterpoint.report.flags.check_document import fixed_summary_lines as fixed_summary_lines
     from counterpoint.report.flags.check_document import nothing_lines as nothing_lines
     from counterpoint.report.flags.check_document import summary_lines as summary_lines
     from counterpoint.report.flags.settings_document import EffectiveFlags as EffectiveFlags

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 from counterpoint.core.printable import counted_noun, printable, some
 from counterpoint.flags import Channel
 from counterpoint.flags.check import NO_FLAGS, Examination
-from counterpoint.flags.lint import Remark, Severity, advice_of, lost_flags_text
+from counterpoint.flags.lint import Remark, Severity, advice_of
 from counterpoint.flags.parse import IssueKind, Location, ParsedSource
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from counterpoint.flags.check import FixResult, OwnRelease
 
 
@@ -99,38 +101,39 @@ def summary_lines(found: Examination, next: str, *, every: bool = False) -> Iter
         yield printable(f"next: {next}")
 
 
-def fix_lines(
-    fixed: FixResult, found: Examination, undone: tuple[Remark, ...] = ()
-) -> Iterator[str]:
-    """Yield what was fixed and what was not; fixes in `undone` can't be written in place."""
-    for remark in undone:
-        yield f"not fixed: {remark_line(remark)}"
-    for remark in sorted(fixed.made, key=lambda made: (made.place.where, made.place.line or 0)):
+def fix_lines(fixed: FixResult, found: Examination, *, every: bool = False) -> Iterator[str]:
+    """Yield a line for each fix that was made, and for each problem that is left, and why.
+
+    Of minor ones only if it is `every`.
+    """
+    for remark in fixed.made:
         yield printable(
             f"fixed: {remark.place}: {remark.code}: {_short(remark.text)}: {_done(remark)}"
         )
-    omitted = {(issue.place, issue.text) for issue in fixed.omitted}
-    for issue in fixed.omitted:
-        yield printable(f"left out: {issue.place}: {_short(issue.text)}: {lost_flags_text(issue)}")
-    for remark in found.standing:
-        if (remark.place, remark.text) not in omitted and remark.severity is not Severity.NOTE:
-            yield f"not fixed{_why_not(fixed, remark)}: {remark_line(remark)}"
-    if found.written.others and not found.written.source:
-        programs = counted_noun(len(found.written.others), "other program")
-        yield f"not written: the flags of {programs} of this source; only those of the last one are"
+    whys = {_identity(one.remark): one.why for one in fixed.refused}
+    for remark in found.remarks if every else found.standing:
+        why = whys.get(_identity(remark), "")
+        if why or remark.severity is not Severity.NOTE:
+            yield f"not fixed{printable(_reason(remark, why))}: {remark_line(remark)}"
+
+
+def _identity(one: Remark) -> tuple[object, ...]:
+    return one.code, one.place, one.channel, one.name, one.text
+
+
+def _reason(one: Remark, why: str) -> str:
+    if why:
+        return f" ({why})"
+    return " (the fix may change the program)" if one.fix and not one.fix.safe else ""
+
+
+def fixed_summary_lines(fixed: FixResult, found: Examination, path: Path | None) -> Iterator[str]:
+    """Yield how many fixes were made, where they were written, and how far that was confirmed."""
     yield from _reading_lines(found)
+    made = f"{counted_noun(len(fixed.made), 'problem')} fixed" if fixed.made else "nothing fixed"
+    left = f", {len(fixed.refused)} not fixable in place" if fixed.refused else ""
+    yield printable(f"{path or found.written.where}: {made}{left}")
     yield from _confirmed_lines(found)
-
-
-def _why_not(fixed: FixResult, one: Remark) -> str:
-    """Return why a fix was not applied, if there is one."""
-    if one.fix is None:
-        return ""
-    if not one.fix.safe:
-        return " (the fix may change the program)"
-    last = fixed.written.given
-    own = any((given.place, given.text) == (one.place, one.text) for given in last)
-    return "" if own or fixed.written.source else " (of another program, which is not written)"
 
 
 def nothing_lines(found: Examination) -> Iterator[str]:

@@ -19,7 +19,6 @@ from counterpoint.report.json import At, CountOf, Pairs, Result, TextOrNull, fil
 if TYPE_CHECKING:
     from counterpoint.flags import Settings
     from counterpoint.flags.check import Examination, FixResult
-    from counterpoint.flags.lint import Remark
     from counterpoint.flags.parse import ParsedSource
     from counterpoint.report.flags.settings_document import EffectiveFlags
 
@@ -124,16 +123,17 @@ def _asked(found: Examination) -> dict[str, Any]:
     }
 
 
-class Omitted(Result):
-    """Text that the result omits because it is not a setting, or is unknown."""
+class Refused(Result):
+    """A problem whose fix can't be made in place, and why."""
 
-    text: str
+    code: Annotated[str, At("remark.code")]
+    text: Annotated[str, At("remark.text")]
+    place: Annotated[str, At("remark.place")]
     why: str
-    place: str
 
 
 class FlagsFix(Result, tag_field="schema", tag="counterpoint.flags.fix/1"):
-    """Corrected settings: `counterpoint flags check --fix --json`."""
+    """The mended text: `counterpoint flags check --fix --json`."""
 
     where: Annotated[str, At("written.where")]
     form: Annotated[str, At("written.form")]
@@ -142,17 +142,14 @@ class FlagsFix(Result, tag_field="schema", tag="counterpoint.flags.fix/1"):
     compiler: CompilerAnswerJson
     fixed: str
     mended: tuple[RemarkJson, ...]
-    omitted: tuple[Omitted, ...]
+    refused: tuple[Refused, ...]
     left: tuple[RemarkJson, ...]
 
 
-def fix_json(
-    fixed: FixResult, found: Examination, text: str, undone: tuple[Remark, ...] = ()
-) -> str:
-    """Return `flags check --fix` as text: the corrected settings and the changes."""
-    own = {"fixed": text, "mended": fixed.made, "omitted": fixed.omitted}
-    left = (*undone, *found.remarks)
-    return json_text(fill(FlagsFix, found, **_asked(found), **own, left=left))
+def fix_json(fixed: FixResult, found: Examination) -> str:
+    """Return `flags check --fix` as text: the mended text and the changes."""
+    own = {"fixed": fixed.text, "mended": fixed.made, "refused": fixed.refused}
+    return json_text(fill(FlagsFix, found, **_asked(found), **own, left=found.remarks))
 
 
 class UsedFlag(Result):
