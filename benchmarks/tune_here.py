@@ -23,7 +23,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,14 +36,12 @@ for step in range(40):
     print(f"step {step} seconds {took:.6f} loss {3 - step / 100}", flush=True)
 """
 PRINTS: Final = """
-import os, sys, time
-with open(sys.argv[1], "a") as starts:
-    starts.write("x")
+import os, time
 pace = 0.9 if os.environ.get("TAG") == "1" else 1.0
 for step in range(40):
     seconds = pace * (1 + step % 7 / 1000)
     print(f"completed step: {step}, seconds: {seconds}, loss: {3 - step / 100}", flush=True)
-    time.sleep(0.005)
+    time.sleep(0.03)
 """
 EACH: Final = 5
 """Kills of a study, one after the other."""
@@ -55,13 +53,12 @@ class Study:
 
     place: Path
     program: Path
-    words: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
     def start(self) -> subprocess.Popen[bytes]:
         words = (sys.executable, "-m", "counterpoint", "tune", "--executor", "local", "--json")
         arm = ("--arm", "env:TAG=1", "-o", str(self.place))
-        behind = ("--", sys.executable, str(self.program), *self.words)
+        behind = ("--", sys.executable, str(self.program))
         return subprocess.Popen(
             (*words, *arm, *self.options, *behind),
             stdout=subprocess.PIPE,
@@ -85,20 +82,21 @@ def result(found: dict[str, Any]) -> tuple[object, ...]:
     return found["winner"], found["confirmed"], found["gain"], found["range"]
 
 
-def killed(place: Path, kills: int, chance: random.Random) -> tuple[int, tuple[object, ...]]:
-    """Return how often the program was started, and the result; the tuner is killed so often."""
+def killed(place: Path, kills: int, seed: int) -> tuple[int, tuple[object, ...]]:
+    """Return the trials of a study whose tuner was killed so often, and its result."""
     place.mkdir()
-    program, starts = place / "prints.py", place / "starts"
+    program = place / "prints.py"
     program.write_text(PRINTS)
-    small = ("--cap", "2", "--confirm-rows", "2", "--seed", "7")
-    study = Study(place / "study", program, (str(starts),), small)
+    options = ("--cap", "2", "--confirm-rows", "2", "--seed", "7")
+    study = Study(place / "study", program, options)
+    chance = random.Random(seed)  # noqa: S311  nothing secret
     for _ in range(kills):
         process = study.start()
         time.sleep(chance.uniform(2.0, 12.0))
         process.send_signal(signal.SIGKILL)
         process.communicate()
     found = study.finish()
-    return len(starts.read_text()), result(found)
+    return found["spent"]["trials"], result(found)
 
 
 def main() -> None:
@@ -117,8 +115,18 @@ def main() -> None:
         seeds = range(given.seed, given.seed + given.studies)
         found = list(pool.map(equal, repeat(Path(place)), seeds))
         print(equal_line(found, time.monotonic() - began), flush=True)
-        chance = random.Random(given.seed)  # noqa: S311  nothing secret
-        print(killed_line(Path(place), given.kills, chance))
+        began = time.monotonic()
+        trials, wanted = killed(Path(place) / "whole", 0, given.seed)
+        places = [Path(place) / f"killed{at}" for at in range(given.kills // EACH)]
+        after = list(pool.map(killed, places, repeat(EACH), count(given.seed)))
+        if after:
+            most = max((more - trials) / EACH for more, _ in after)
+            same = sum(found == wanted for _, found in after)
+            print(
+                f"kill -9: {EACH * len(after)} times in {len(after)} studies of {trials} trials: at"
+                f" most {most:.1f} trials repeated a kill; {same} of {len(after)} with the same"
+                f" result; {time.monotonic() - began:.0f} s"
+            )
 
 
 def equal_line(found: Sequence[dict[str, Any]], seconds: float) -> str:
@@ -130,22 +138,6 @@ def equal_line(found: Sequence[dict[str, Any]], seconds: float) -> str:
     return (
         f"equal arms: {wins} of {len(found)} studies with a confirmed win, {trials:.1f} trials"
         f" each; sigma of a pair of runs {noise[0]:.1%} to {noise[-1]:.1%}; {seconds:.0f} s"
-    )
-
-
-def killed_line(place: Path, kills: int, chance: random.Random) -> str:
-    """Kill studies five times each, and compare them with one that nobody killed."""
-    began = time.monotonic()
-    starts, wanted = killed(place / "whole", 0, chance)
-    most, same, studies = 0.0, 0, max(kills // EACH, 1)
-    for number in range(studies):
-        more, found = killed(place / f"killed{number}", EACH, chance)
-        most = max(most, (more - starts) / EACH)
-        same += found == wanted
-    return (
-        f"kill -9: {studies * EACH} times in {studies} studies of {starts} trials: at most"
-        f" {most:.1f} trials repeated a kill; {same} of {studies} with the same result;"
-        f" {time.monotonic() - began:.0f} s"
     )
 
 
