@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,7 +92,8 @@ def test_findings_on_a_profile_without_steps_say_so_themselves(said: Said) -> No
     timeline = replace(timelines.two_devices(), step_program=None)
     of_two = explain(timeline).findings
     assert not any("separated" in (finding.doubt or "") for finding in of_two)
-    first = timeline.steps.filter(timeline.steps["step"] == timeline.steps["step"].min())
+    first = timeline.steps.filter(pl.col("step") == pl.col("step").min())
+    first = first.with_columns(whole=pl.lit(False))
     found = explain(replace(timeline, steps=first)).findings
     assert found
     assert all("separated" in (finding.doubt or "") for finding in found)
