@@ -86,7 +86,7 @@ def outcome(base: Settings, changes: Sequence[ArmChange]) -> Hashable:
         frozenset(dict(settings.options).items()),
         next((change.per for change in reversed(changes) if change.per is not None), None),
         any(change.profile for change in changes),
-        frozenset(change.words for change in changes),
+        frozenset(change.words for change in changes if change.words),
     )
 
 
