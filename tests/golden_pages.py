@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -21,7 +21,6 @@ import counterpoint
 import timelines
 import tune_conclusions
 from chromium import Theme, Visit, Windows, chromium, why_no_browser
-from counterpoint.core.frozen import frozen
 from counterpoint.report import document_markup
 from counterpoint.report.explain import (
     compare_document,
@@ -83,7 +82,7 @@ PAGES: Final[Mapping[str, Callable[[], PageContent]]] = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Picture:
     """A view of a page in a theme."""
 

@@ -12,14 +12,13 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from counterpoint.capture.agent import DIRECTORY, SETTINGS, WINDOW
 from counterpoint.capture.ranks import LocalRank
 from counterpoint.capture.request import RunRequest, agent_window
-from counterpoint.core.frozen import frozen
 from counterpoint.core.injection import NOTED, flags_in, injected, is_noted
 from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.lifecycle import unknown_hint
@@ -52,7 +51,7 @@ _NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
 """Values that XLA and JAX do not take as a directory's path."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ChildEnvironment:
     """The whole environment of a rank, and the part recorded in the Run."""
 

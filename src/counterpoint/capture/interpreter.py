@@ -7,11 +7,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 _PYTHON: Final = re.compile(r"python(\d+(\.\d+)*)?t?$")
 _SECONDS: Final = 60
@@ -28,7 +27,7 @@ print(json.dumps(found))
 """
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class JaxInterpreter:
     """A Python, and the versions of itself and of JAX's distributions in it."""
 

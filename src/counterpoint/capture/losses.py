@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.capture.steps import step_of
 from counterpoint.core import parse_json
-from counterpoint.core.frozen import frozen
 from counterpoint.runs import Run
 
 __all__ = ["MOST", "LoggedValues", "Losses", "logged_values", "read_losses"]
@@ -58,7 +58,7 @@ _METRICS: Final = re.compile(r"^-{0,2}(?:[\w.]*\.)?metrics[_-]file(?:=(.+))?$")
 _CLOCKS_DIFFER_S: Final = 1.0
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
     """The losses that the program printed, by step; empty if it prints none.
 
@@ -71,7 +71,7 @@ class Losses:
     norms: tuple[float, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LoggedValues:
     """The values in one line; `step` is None if it has none."""
 

@@ -8,13 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, TextIO
 
 from counterpoint.capture.steps import StepLines, bar_step_of, step_of
 from counterpoint.core import CounterpointError
-from counterpoint.core.frozen import frozen
 from counterpoint.runs import Outcome, OutcomeKind, Rank, Run, layout
 
 _CHUNK: Final = 1 << 16
@@ -190,7 +189,7 @@ _LEFT: Final = 64 * 1024
 """Less free space than this is too little for a program, a profile and our records."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UnwrittenRecord:
     """A record of the end of a run that could not be written: of a rank, or of the whole run."""
 
@@ -210,7 +209,7 @@ class UnwrittenRecord:
         return f"its outcome can't be recorded: {why}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecordingGaps:
     """The state of the disk when the program had ended, and afterwards."""
 

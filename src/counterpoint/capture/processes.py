@@ -14,7 +14,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.runs import OutcomeKind
 
 
@@ -172,7 +171,7 @@ The wait is short: ranks in a collective with one that has left do not handle SI
 TERMINATE_SCHEDULE: Final[SignalSchedule] = ((0.0, signal.SIGTERM), (5.0, signal.SIGKILL))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StopReason:
     """The reason for which Counterpoint ended the ranks."""
 

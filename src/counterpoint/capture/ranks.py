@@ -12,13 +12,12 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.frozen import frozen
 
 __all__ = ["KUBERNETES", "TPU", "LocalRank", "World", "count_gpus", "find_world"]
 
@@ -42,7 +41,7 @@ _LAUNCHERS: Final = ("srun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "p
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocalRank:
     """A rank to start here, and the variables by which it finds the others."""
 
@@ -51,7 +50,7 @@ class LocalRank:
     variables: Mapping[str, str] = field(default_factory=lambda: _NONE)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class World:
     """All ranks of the run: their number, their launcher, and the local ones."""
 

@@ -7,14 +7,13 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
 from counterpoint.capture.interpreter import is_python
 from counterpoint.core import UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 
 QUIET_S: Final = 1.0
@@ -27,7 +26,7 @@ It is shorter if the profile grows fast.
 """
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProfileSchedule:
     """The time at which a process profiles: from a step on, or once compilation is over.
 
@@ -87,7 +86,7 @@ def agent_window(window: ProfileSchedule | None, rank: int) -> str:
     return json.dumps(fields)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """One execution of a workload.
 

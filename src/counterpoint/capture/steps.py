@@ -13,7 +13,6 @@ from typing import Final, cast
 
 from counterpoint.capture.processes import StopReason
 from counterpoint.core import parse_json
-from counterpoint.core.frozen import frozen
 from counterpoint.runs import OutcomeKind, layout
 from counterpoint.trainers import trainers
 
@@ -155,7 +154,7 @@ _LONGEST: Final = 2000
 """Characters of a line that are searched: a trainer's step report is short."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NamedStep:
     """A step that a line names, with its seconds if the line has them."""
 

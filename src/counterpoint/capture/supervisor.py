@@ -14,7 +14,6 @@ from typing import Final
 from counterpoint.capture.output import Output
 from counterpoint.capture.processes import TERMINATE_SCHEDULE, Interrupts, ProcessGroup, StopReason
 from counterpoint.capture.steps import StepGoal
-from counterpoint.core.frozen import frozen
 from counterpoint.runs import OutcomeKind
 
 _TICK: Final = 0.1
@@ -48,7 +47,7 @@ class RankProcess:
         return self.status is not None and self.status != (0, None) and not as_requested
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunLimits:
     """Limits on the time and the silence of ranks, and the steps after which they are ended."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 
-
-@frozen
+@dataclass(frozen=True, slots=True)
 class Command:
     """A command that can be listed without being loaded.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,7 +38,6 @@ from counterpoint.cli.wording import argument_of
 from counterpoint.compile.inputs import Workload, load_workload, own_target
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.lines import parse_settings
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hardware import Target
@@ -386,7 +386,7 @@ _EXAMPLE = Retry({"target": "8xH100"})
 
 
 @Parameter(name="*")
-@frozen
+@dataclass(frozen=True, slots=True)
 class ApplyOptions:
     """The devices a program is compiled for, flags, and what is written.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -25,7 +26,6 @@ from counterpoint.cli.wording import in_options
 from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions, make_request
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.pgle.profiles import check_percentile
 from counterpoint.report import Document, printable
 from counterpoint.report.pgle import (
@@ -53,7 +53,7 @@ _HOME: Final = Path("counterpoint-runs")
 
 
 @Parameter(name="*")
-@frozen
+@dataclass(frozen=True, slots=True)
 class LoopOptions:
     """The making of the profile, and the number of compared runs.
 
@@ -69,7 +69,7 @@ class LoopOptions:
 
 
 @Parameter(name="*")
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReportOptions:
     """The output.
 
@@ -232,7 +232,7 @@ def manual(
 
 
 @Parameter(name="*")
-@frozen
+@dataclass(frozen=True, slots=True)
 class NsightOptions:
     """The measurement by Nsight Systems.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -12,7 +13,6 @@ from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_digest, check_number
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 
 if TYPE_CHECKING:
     from counterpoint.hardware import Target
@@ -23,7 +23,7 @@ Switch = Annotated[bool, Parameter(show_default=False)]
 
 
 @Parameter(name="*")
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompileOptions:
     """The settings and devices to compile for.
 
@@ -61,7 +61,7 @@ class CompileOptions:
 
 
 @Parameter(name="*")
-@frozen
+@dataclass(frozen=True, slots=True)
 class DigestOptions:
     """A short form of the answer.
 
@@ -79,7 +79,7 @@ class DigestOptions:
 
 
 @Parameter(name="*")
-@frozen
+@dataclass(frozen=True, slots=True)
 class PriceOptions:
     """The sources of prices, and questions about them.
 

@@ -17,13 +17,12 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from shutil import get_terminal_size
 from threading import Event, Thread
 from typing import Self, TextIO
 
 from counterpoint.cli.wording import in_options
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import printable
 
 WIPE = "\r\x1b[K"  # back to the start of the line, and clear it
@@ -37,7 +36,7 @@ _EARLY_S = 1.0
 _MINUTES = 120.0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LineTiming:
     """Seconds before the first line, and between lines."""
 
@@ -49,7 +48,7 @@ ON_TERMINAL = LineTiming(first=1.0, next=0.2)
 IN_FILE = LineTiming(first=10.0, next=30.0)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TimeLeft:
     """An estimate of the remaining time of work of known size, from the time it took so far."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.parse import AllowedFiles, ParsedSource, read_command, read_variables
 from counterpoint.flags.parse import read_source as parse_source
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _VERSION: Final = re.compile(r"\d+\.\d+")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SettingsContext:
     """The release and chip that settings are for: the lines of a recipe depend on them."""
 
@@ -30,7 +30,7 @@ class SettingsContext:
     chip: str | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SettingsSource:
     """Settings as written; a Run also names its jaxlib and its devices."""
 

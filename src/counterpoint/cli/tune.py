@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import get_terminal_size
@@ -31,7 +31,6 @@ from counterpoint.cli.tune_options import (
 )
 from counterpoint.cli.wording import in_options
 from counterpoint.core import CounterpointError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import printable
 from counterpoint.report import budget_text, counted_noun, end_text
 from counterpoint.report.tune import StudyStatus, event_lines, study_status
@@ -257,7 +256,7 @@ _SPARE: Final = 3
 _PREFIX: Final = "counterpoint: "
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RefreshIntervals:
     """Seconds between reads of the journal, and between lines written to a pipe."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
 from counterpoint.cli.numbers import MaybeWholeNumber, WholeNumber
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.executors import EXECUTORS
 
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]
@@ -32,7 +32,7 @@ _PLACE = Group("Where trials run", sort_key=4)
 
 
 @Parameter(name="*", group=_TRIED)
-@frozen
+@dataclass(frozen=True, slots=True)
 class TriedOptions:
     """The base, and the settings tried on top of it.
 
@@ -59,7 +59,7 @@ class TriedOptions:
 
 
 @Parameter(name="*", group=_PREDICTED)
-@frozen
+@dataclass(frozen=True, slots=True)
 class SearchOptions:
     """The prediction: its workload, target and prices.
 
@@ -103,7 +103,7 @@ class SearchOptions:
 
 
 @Parameter(name="*", group=_MEASURED)
-@frozen
+@dataclass(frozen=True, slots=True)
 class RaceOptions:
     """The measurement, and when it ends.
 
@@ -139,7 +139,7 @@ class RaceOptions:
 
 
 @Parameter(name="*", group=_PLACE)
-@frozen
+@dataclass(frozen=True, slots=True)
 class PlaceOptions:
     """The place where trials run, and the number of processes.
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,6 @@ from counterpoint.cli.tune_options import PlaceOptions, RaceOptions, SearchOptio
 from counterpoint.cli.wording import argument_of
 from counterpoint.core import InputError, UsageError, refuse_url, unused_path
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.notebook import as_typed
 from counterpoint.tune import Budget
 
@@ -100,7 +100,7 @@ _MOST_COMPILES: Final = 24
 """Of a search for TPUs, unless requested otherwise: libtpu takes minutes for each."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TuneOptions:
     """All options, by group."""
 

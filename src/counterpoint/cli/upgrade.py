@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -18,7 +19,6 @@ from counterpoint.cli.progress import Progress
 from counterpoint.cli.tune_request import read_share
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.notebook import as_typed, is_notebook
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SLOWER: Final = 1
 
 
 @Parameter(name="*")
-@frozen
+@dataclass(frozen=True, slots=True)
 class UpgradeCompileOptions:
     """The devices, and the settings of both sides.
 
@@ -61,7 +61,7 @@ class UpgradeCompileOptions:
 
 
 @Parameter(name="*")
-@frozen
+@dataclass(frozen=True, slots=True)
 class ComparedOptions:
     """What is compared: two releases of JAX, or two commits with one.
 

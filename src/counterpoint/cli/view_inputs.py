@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain
 from os.path import isdir
@@ -23,7 +23,6 @@ from counterpoint.cli.profiles import (
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry, option_of
-from counterpoint.core.frozen import frozen
 from counterpoint.runs import is_run
 from counterpoint.timeline.marked import is_large, marked_steps
 from counterpoint.timeline.step_range import step_range
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 _ROWS = 20
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ViewOptions:
     """Options for the input."""
 
@@ -48,7 +47,7 @@ class ViewOptions:
     memory: float | None
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Read:
     """An input that was read: what is shown, and the rest of the work, which adds its results."""
 
@@ -63,7 +62,7 @@ class Read:
 Tell = Callable[[str], None]
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Opened:
     """A page that can be shown, and how to get what it still lacks.
 

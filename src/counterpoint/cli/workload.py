@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -14,7 +15,6 @@ from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_number
 from counterpoint.core import UsageError, refuse_url
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.lines import load_settings, parse_settings
 from counterpoint.flags.recipe import recipes
@@ -25,7 +25,7 @@ Switch = Annotated[bool, Parameter(show_default=False)]
 
 
 @Parameter(name="*")
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkloadOptions:
     """Options for running the workload.
 
@@ -55,7 +55,7 @@ class WorkloadOptions:
 
 
 @Parameter(name="*")
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProfileOptions:
     """Options for the profile.
 

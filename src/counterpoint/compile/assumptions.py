@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.compile.allocator import MEMORY_VARIABLES, memory_fraction, planned_bytes
 from counterpoint.compile.channels import AUTOTUNED
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.task import CompileTask
-from counterpoint.core.frozen import frozen
 from counterpoint.hardware import Target
 
 _TRITON_GEMM: Final = "xla_gpu_enable_triton_gemm"
@@ -17,7 +17,7 @@ _SLOP: Final = "xla_gpu_memory_limit_slop_factor"
 _MOST_SLOP: Final = 100
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssumedOptions:
     """The options to compile with, and notes on what was assumed."""
 

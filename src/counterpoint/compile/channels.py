@@ -8,11 +8,10 @@ go to the environment of the worker, which exists for one compile anyway.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.compile.job import CompileOutcome, FailureKind
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.text import render_xla_flags
 
 _BOOLS: Final = {"true": "True", "false": "False"}
@@ -46,7 +45,7 @@ _OWN_PROCESS: Final = frozenset(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Channels:
     """Options of one compile, by channel."""
 

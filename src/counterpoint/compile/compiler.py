@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -27,13 +27,12 @@ from counterpoint.compile.notes import limit_notes, log_notes, stand_in_notes
 from counterpoint.compile.task import TIMEOUT_S, CompileOutput, CompileTask
 from counterpoint.compile.workarounds import find_workaround, workaround_notes
 from counterpoint.compile.worker_slot import CompileAttempt, WorkerSlot
-from counterpoint.core.frozen import frozen
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.model import launched
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedMemory:
     """Bytes on one device, as the compiler plans them; None if this jaxlib does not report them.
 
@@ -87,7 +86,7 @@ def _constant_bytes(program: Program) -> int:
     )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledProgram:
     """The result of one compile: the scheduled program, its memory, and how it was compiled."""
 

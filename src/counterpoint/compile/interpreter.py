@@ -12,21 +12,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.frozen import frozen
 
 _PYTHONPATH: Final = "PYTHONPATH"
 _PLUGINS: Final = ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12")
 _LONGEST: Final = 300
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Interpreter:
     """A Python, and what it has installed: `versions` by the name of the package."""
 

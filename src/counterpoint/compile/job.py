@@ -15,12 +15,10 @@ before JAX is imported.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
-
-from counterpoint.core.frozen import frozen
 
 JOB: Final = "job.json"
 PROGRAM: Final = "program"
@@ -51,7 +49,7 @@ class FailureKind(StrEnum):
     COMPILER = "compiler"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompileJob:
     """What a worker is to compile, and how; the program lies beside it."""
 
@@ -71,7 +69,7 @@ class CompileJob:
     topology_options: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompileOutcome:
     """The result of a job: either a module lies beside it, or `failure` says what went wrong."""
 

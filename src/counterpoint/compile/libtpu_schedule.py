@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
 from counterpoint.compile.job import CompileRefused, FailureKind
-from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import (
     FIXED64,
     LENGTH,
@@ -120,7 +120,7 @@ def scheduler_module(directory: Path) -> bytes | None:
     return module + message_field(_MODULE_SCHEDULE, sequences) + times
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SchedulerClock:
     """When each instruction starts and ends in its computation, by the scheduler's estimate."""
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.interpreter import Interpreter
 from counterpoint.compile.job import CompileOutcome
 from counterpoint.core import UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.hardware import Target
 
 TIMEOUT_S: Final = 900.0
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompileTask:
     """A workload, its target, and the compiler's settings.
 
@@ -64,7 +63,7 @@ class CompileTask:
         return bool(workload.autotuned) and self.target.config == workload.config
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompileOutput:
     """The scheduled module, the compiler's log, the outcome, and the accepted options."""
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 
-
-@frozen
+@dataclass(frozen=True, slots=True)
 class Workaround:
     """How to recognize a failure, the option that avoids it, and a note on what that changes."""
 

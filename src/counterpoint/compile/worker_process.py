@@ -12,12 +12,12 @@ import select
 import signal
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.compile.interpreter import Interpreter, environment_of, python_of
 from counterpoint.compile.job import LOG
-from counterpoint.core.frozen import frozen
 
 # Variables that would change a compile unnoticed. JAX_PLATFORMS and the like are set below.
 _NOT_INHERITED: Final = ("JAX_", "XLA_", "TF_", "LIBTPU_", "CUDA_VISIBLE_DEVICES", "TPU_")
@@ -32,7 +32,7 @@ _COMPILE_ONLY: Final = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkerEnded:
     """A worker ended: `status` is its exit status, or None if the timeout ended it."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -27,14 +28,13 @@ from counterpoint.compile.job import (
 )
 from counterpoint.compile.toolkit import write_toolkit
 from counterpoint.compile.worker_process import Worker, WorkerEnded
-from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import ScratchDirectory
 
 _MOST_COMPILES: Final = 64
 _MOST_KIB: Final = 3 << 20
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompileAttempt:
     """The result of one attempt.
 

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, cast
-
-from counterpoint.core.frozen import frozen
 
 __all__ = [
     "Retry",
@@ -68,7 +66,7 @@ def _option_with(option: str, value: str) -> list[str]:
     return [f"{option}={value}"] if value.startswith("-") else [option, value]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Retry:
     """Advice to make the same call again with other arguments, and `without` some.
 

@@ -7,10 +7,9 @@ be known is `Unknown` with its reason, never 0.0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
-
-from counterpoint.core.frozen import frozen
 
 
 class Basis(StrEnum):
@@ -21,7 +20,7 @@ class Basis(StrEnum):
     RULE_OF_THUMB = "rule of thumb"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Range:
     """A figure's uncertainty: the true value is expected between `low` and `high`."""
 
@@ -33,7 +32,7 @@ class Range:
             raise ValueError(f"a range runs from low to high, not {self.low} to {self.high}")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """A figure that can't be known, and why."""
 

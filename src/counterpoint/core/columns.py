@@ -7,13 +7,12 @@ breakdown is built from the four operations here, so its parts add up by constru
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import comb, exp, fsum, log
 from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-from counterpoint.core.frozen import frozen
 
 __all__ = [
     "EMPTY",
@@ -33,7 +32,7 @@ __all__ = [
 Picoseconds = NDArray[np.int64]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Intervals:
     """Disjoint, sorted, non-empty intervals. Build with `union`, never by hand."""
 

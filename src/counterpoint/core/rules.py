@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from inspect import cleandoc
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from counterpoint.core.errors import CounterpointError
-from counterpoint.core.frozen import frozen
 
 __all__ = ["DocumentedRule", "as_text", "find_rule", "found_by", "read_page", "similar_codes"]
 
@@ -59,7 +59,7 @@ class DocumentedRule(Protocol):
     def SINCE(self) -> str: ...  # noqa: N802
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FencedBlock:
     """A fenced block: its language, its options, and its content."""
 
@@ -68,7 +68,7 @@ class FencedBlock:
     text: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RulePage:
     """The documentation of one rule; `sections` by heading, without the headings."""
 

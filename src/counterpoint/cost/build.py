@@ -7,11 +7,10 @@ ships; else by a formula; else a bound. Launched work is never free.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from counterpoint.core.frozen import frozen
 from counterpoint.cost.collectives.pricing import price_collective
 from counterpoint.cost.compute.machine import ComputeDevice, machine_of
 from counterpoint.cost.compute.pricing import price_compute
@@ -100,7 +99,7 @@ def _faster(machine: ComputeDevice, what_if: WhatIf) -> ComputeDevice:
 _Prices = dict[tuple[str, str], Price]
 
 
-@frozen(eq=False, kw_only=True, slots=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PriceChain:
     """A CostModel that tries one source after another, once per instruction."""
 

@@ -12,10 +12,10 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.cost.model import Price, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import Category, category
@@ -51,7 +51,7 @@ _FAMILIES: Final = {
 _RUNNING: Final = ("while", "conditional", "call", "call-start", "async-start")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FoundCost:
     """A measured cost: the median, minimum and maximum of the matches."""
 

@@ -5,11 +5,10 @@ The simulator's only interface to costs.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program
 
 
@@ -39,7 +38,7 @@ class PriceFamily(StrEnum):
     CONTENTION = "slowdown"  # of work beside a collective: not a price, but has a range
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Price:
     """Seconds of one execution: most likely, minimum, maximum."""
 
@@ -91,7 +90,7 @@ def price_around(
 FREE = Price(0.0, 0.0, 0.0, PriceSource.FREE, PriceFamily.LAUNCH)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Contention:
     """Slowdown of work concurrent with a collective: 0.1 is a tenth.
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_toml
-from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import read_input
 from counterpoint.hardware import architecture_of
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Scalar:
     """One number: its value, its relative error, and its source."""
 
@@ -30,7 +29,7 @@ class Scalar:
     source: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scalars:
     """The numbers that `counterpoint calibrate` fits."""
 
@@ -61,7 +60,7 @@ _MOST: Final = {"slowdown": 1.0}
 _MOST_ELSE: Final = 1.5
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ScalarFile:
     """The content of a scalars file, its chip, and its path.
 

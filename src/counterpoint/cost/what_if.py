@@ -6,11 +6,10 @@ import difflib
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from counterpoint.core import ArgumentError, UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.cost.model import Price, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
@@ -40,7 +39,7 @@ _FACTOR: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)x?")
 _EXAMPLE: Final = "nic=2x,hbm=1.5x,collective:all-gather-start.3=0"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WhatIf:
     """Speeds of families of prices (2.0 is twice as fast), and factors of single instructions."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.step_data import StepData, place_of
@@ -60,7 +59,7 @@ def _order(shape: Shape) -> list[int]:
 _SHOWN: Final = 5
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class ExecutedOp:
     """An instruction that ran, and its row of `StepData.ops`."""
 

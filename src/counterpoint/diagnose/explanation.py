@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from counterpoint.core import Range, UsageError, as_html, shorten_names
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.core.rules import found_by
 from counterpoint.core.stopwatch import Stopwatch
@@ -148,7 +147,7 @@ _MOSTLY: Final = 0.9
 """Share of ops with a known instruction above which a missing HLO is not mentioned."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramUse:
     """A compiled module, its executions per device, and its device time over the profile."""
 
@@ -164,7 +163,7 @@ class ProgramUse:
     builds: tuple[int, ...] = ()  # indices of all programs of its function, if a step runs either
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Explanation:
     """The time of a step and its causes: milliseconds of a median step, mean over devices.
 

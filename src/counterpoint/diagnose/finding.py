@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import Basis, Range, Unknown
-from counterpoint.core.frozen import frozen
 
 MIN_REPORTED_SHARE: Final = 0.01
 """Share of the step below which losses are left out."""
@@ -15,7 +15,7 @@ WORTH_SHARE: Final = 0.03
 """Share of the step below which a loss is a note, not worth a user's time."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One diagnosis.
 
@@ -48,7 +48,7 @@ class Finding:
     """Whether it saves at most 3% of the step, or no more than the noise of the steps: a note."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What shows the finding, and its cost in a median step.
 
@@ -65,7 +65,7 @@ class Evidence:
     transfers: tuple[int, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Gap:
     """A time in which a device is idle; `start_ps` as in the Timeline's spans."""
 
@@ -74,7 +74,7 @@ class Gap:
     dur_ps: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Remedy:
     """The advice in words, and as settings to add if settings help.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops, moves_only, readers
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hlo import Instruction
@@ -27,7 +27,7 @@ _SAME_PART: Final = {"remat": "backward"}
 _Key = tuple[int, str, str]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Handover:
     """A buffer that one kernel writes and another reads."""
 
@@ -48,7 +48,7 @@ class Handover:
         return ((self.writer, written), (self.reader, _share(self.reader, self.bytes)))
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class KernelChain:
     """Kernels, longest first, and the buffers they pass on."""
 

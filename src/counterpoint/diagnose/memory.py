@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import polars as pl
 
 from counterpoint.core import UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import holding
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import chip_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GIB: Final = 1 << 30
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeviceMemory:
     """Bytes of the device with the highest peak; `whole` is the chip's capacity."""
 

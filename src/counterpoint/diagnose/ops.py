@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import PHASES
 from counterpoint.diagnose.executions import executions
 from counterpoint.diagnose.grouping import GROUPINGS, Grouping
@@ -172,7 +172,7 @@ def _numbered(parts: tuple[str, ...], depth: int) -> tuple[tuple[str, ...], str]
     return (*parts[:depth], f"{match[1]}*{match[3]}"), match[2]
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Utilization:
     """Figures of a median step, mean over devices; None if something needed is not known.
 
@@ -264,7 +264,7 @@ def _rate(ops: pl.DataFrame, of: str, seconds: float) -> float | None:
     return float(once[of].sum()) / seconds
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Peaks:
     """Peak rates of one device; None if not known."""
 

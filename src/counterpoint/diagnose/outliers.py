@@ -9,13 +9,12 @@ by more than the scatter of all steps explains.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import IDLE, STATES, attribute
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, of_steps
 from counterpoint.diagnose.step_data import StepData
@@ -38,7 +37,7 @@ _WHAT: Final = {
 }
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outlier:
     """One long step, mean over devices; `more_ms` is the excess by state over a median step."""
 

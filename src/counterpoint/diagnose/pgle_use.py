@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.core import CounterpointError
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.bound import Bound
 from counterpoint.diagnose.environment import given_flags, on_gpu
 from counterpoint.diagnose.exposure.causes import EXPOSED, Rows, shares_of
@@ -23,7 +23,7 @@ AUTO: Final = "JAX_ENABLE_PGLE"
 _SHOWN: Final = 5
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PgleUse:
     """`path` is the profile that was given, None if there was none; `auto` if JAX made its own."""
 

@@ -8,6 +8,7 @@ the measured one; its error widens every range. Otherwise exposed time bounds a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -15,7 +16,6 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core import CounterpointError, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.selection import PS_PER_MS, select
 from counterpoint.diagnose.step_data import StepData
@@ -55,7 +55,7 @@ class Savings(Protocol):
         ...
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _UnknownSavings:
     """Savings without a simulator: nothing is known."""
 
@@ -69,7 +69,7 @@ class _UnknownSavings:
         del longer_ms
 
 
-@frozen(eq=False, slots=False)
+@dataclass(frozen=True, eq=False)
 class SimulatedSavings:
     """Savings by simulation; `error` is the relative error of the simulated step.
 

@@ -17,7 +17,7 @@ Never filter all spans for one device; group over `device`, or slice.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from statistics import mean, median
@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.columns import Intervals, around_median, as_ranges, union
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.whole_runs import whole_runs
 from counterpoint.timeline import Timeline
 
@@ -58,7 +57,7 @@ class WindowKind(StrEnum):
     PROFILE = "profile"  # all of it: it names no program, or has no whole run of the step's
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Selection:
     """Windows sorted by device and start; `scale` turns a sum over them into one step's."""
 

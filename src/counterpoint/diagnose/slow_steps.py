@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import mean, median
 from typing import Final
@@ -22,7 +22,6 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import IDLE, STATES
 from counterpoint.diagnose.environment import on_virtual_devices
 from counterpoint.diagnose.finding import Gap
@@ -96,7 +95,7 @@ _RUNTIMES: Final = frozenset(
 """Causes that a thread which the system stops for a while shows, too."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlowSteps:
     """Slow ones of the steady steps that have one cause, with their excess in milliseconds."""
 
@@ -221,7 +220,7 @@ def _are_longer(slow: SlowSteps, lengths: Mapping[int, float]) -> bool:
     return longer >= _SHOWS * slow.excess_ms
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Candidates:
     """Steps whose value is beyond a gap, with their excess; `far` is the gap by the scatter."""
 

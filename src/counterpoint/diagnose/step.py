@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from statistics import mean
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import IDLE, PHASES, STATES
 from counterpoint.diagnose.selection import Selection, WindowKind, device_slices
 from counterpoint.diagnose.step_programs import ProgramInStep, main_programs
@@ -21,7 +21,7 @@ _SPREAD: Final = 10
 _Sum = tuple[str, bool, int]  # the state, whether a collective is hidden, picoseconds
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimes:
     """Step time over all steady steps, from start to start; None if no whole step was seen.
 
@@ -45,7 +45,7 @@ class StepTimes:
     how: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
     """Parts of a median step, mean over devices.
 
@@ -61,7 +61,7 @@ class Breakdown:
     idle_ms: float
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Phases:
     """Busy time of a median step by phase; the phases add up to the step without idle time."""
 

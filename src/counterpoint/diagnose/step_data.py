@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core import Basis
-from counterpoint.core.frozen import frozen
 from counterpoint.core.stopwatch import Stopwatch
 from counterpoint.diagnose.attribution import attribute
 from counterpoint.diagnose.finding import Evidence
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from counterpoint.runs import Run
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """The context of a Timeline; every field may be missing.
 
@@ -80,7 +79,7 @@ def longest_rows(table: pl.DataFrame) -> tuple[int, ...]:
     return tuple(longest["row"].to_list())
 
 
-@frozen(eq=False, kw_only=True, slots=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class StepData:
     """The typical steps of a Timeline and their context.
 

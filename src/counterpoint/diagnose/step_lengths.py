@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import mean, median
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core.columns import Intervals
-from counterpoint.core.frozen import frozen
 from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.host.idle import busy
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices, of_steps
@@ -31,7 +30,7 @@ _BY_LENGTH: Final = 1.2
 """Builds of a function differ in length if the longest takes so many times as long."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Growth:
     """Steps that grow: milliseconds that each is longer than the one before."""
 
@@ -42,7 +41,7 @@ class Growth:
     by_host: bool  # devices are idle for longer and longer
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BuildLengths:
     """Steps that run one or another build of a function, with the steps and length of each."""
 
@@ -57,7 +56,7 @@ class BuildLengths:
         return max(0.0, self.mean_ms - min(self.ms.values()))
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class StepParts:
     """The milliseconds of each steady step, mean over devices, and when each device works."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.finding import ms_text
 from counterpoint.diagnose.selection import Selection, select
@@ -21,7 +21,7 @@ _LITTLE: Final = 0.01
 """Share of the time of a step's programs below which one is only a helper of the others."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProgramInStep:
     """How often a step runs a program, and the milliseconds that this takes: mean over devices.
 

@@ -7,11 +7,9 @@ are in bytes; a limit of None means unlimited.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_REQUIREMENTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
@@ -19,7 +17,7 @@ _NO_GOVERNORS: Final[Mapping[str, int]] = MappingProxyType({})
 NO_DRIVER: Final = "no NVIDIA driver"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledPackages:
     """Installed distributions related to JAX, and the requirements in their metadata.
 
@@ -32,7 +30,7 @@ class InstalledPackages:
     shadowing: tuple[str, ...] = ()
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlagRemark:
     """One remark of `flags check` on this environment; `why` and `source` are those of its rule."""
 
@@ -45,7 +43,7 @@ class FlagRemark:
     source: str = ""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFlags:
     """The remarks of `flags check` on the environment; `why_not` if it could not be read.
 
@@ -60,7 +58,7 @@ class CheckedFlags:
     why_not: str = ""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
     """A network interface. `physical`: it has a device, and is not a bridge or a tunnel."""
 
@@ -71,7 +69,7 @@ class Interface:
     speed_mbps: int | None = None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RdmaPort:
     """A port of an InfiniBand or RoCE device."""
 
@@ -82,7 +80,7 @@ class RdmaPort:
     rate: str = ""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostNetwork:
     """`sysctls` by name, as far as the kernel shows them; `default`: default routes' interfaces."""
 
@@ -95,7 +93,7 @@ class HostNetwork:
     addresses: tuple[str, ...] | None = None  # what the host's own name resolves to; None: nothing
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuState:
     """One GPU, as nvidia-smi shows it; None for a value that it does not show."""
 
@@ -107,7 +105,7 @@ class GpuState:
     slowed_by: tuple[str, ...] = ()
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostGpus:
     """NVIDIA driver and GPUs. `why_none`: why `cards` is empty. `links`: pairs, as in `topo -m`."""
 
@@ -118,7 +116,7 @@ class HostGpus:
     links: tuple[tuple[int, int, str], ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ResourceLimit:
     """A limit of the process: the current value, and the maximum to which it may be raised."""
 
@@ -126,7 +124,7 @@ class ResourceLimit:
     hard: int | None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelClock:
     """State of the kernel's clock; `why_not` if the kernel does not report it."""
 
@@ -135,7 +133,7 @@ class KernelClock:
     why_not: str = ""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostMachine:
     """The host's processor, memory and limits."""
 
@@ -153,7 +151,7 @@ class HostMachine:
     clock: KernelClock = field(default_factory=KernelClock)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunDirectory:
     """A directory that a run writes to, and the setting that names it."""
 
@@ -165,7 +163,7 @@ class RunDirectory:
     free_bytes: int | None = None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
     """One host, as seen by one process. `hosts`: how many run together, as far as is known."""
 

@@ -9,9 +9,9 @@ recommended.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.doctor.facts import HostFacts
 from counterpoint.doctor.result import CheckResult, Status, not_applicable, ok, unknown
 
@@ -20,7 +20,7 @@ ESNET: Final = "https://fasterdata.es.net/host-tuning/linux/"
 GOOGLE: Final = "https://docs.cloud.google.com/compute/docs/networking/tcp-optimization-for-network-performance-in-gcp-and-hybrid"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendedSysctl:
     """One sysctl. `least`, `most`: bounds on the last of its numbers; `one_of`: accepted values.
 

@@ -6,6 +6,7 @@ A line that is not understood, or that holds on another system or Python only, i
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from packaging.requirements import InvalidRequirement
@@ -13,13 +14,11 @@ from packaging.requirements import Requirement as Parsed
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from counterpoint.core.frozen import frozen
-
 _EXTRA: Final = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)*")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Requirement:
     """The versions of one package that another asks for; `extra`: only with that extra."""
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 
 class Status(StrEnum):
@@ -24,7 +23,7 @@ FAILING: Final = (Status.ERROR, Status.WARNING)
 """Statuses with which a run should not be started."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
     """One finding. `code` and `name` are the check's; the check need not set them itself."""
 
@@ -56,7 +55,7 @@ def not_applicable(found: str) -> CheckResult:
 _ORDER: Final = {status: index for index, status in enumerate(Status)}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SharedResult:
     """One verdict, and the hosts that share it; empty if it is about all of them together."""
 
@@ -64,7 +63,7 @@ class SharedResult:
     hosts: tuple[str, ...]
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
     """Verdicts on the `hosts`, most severe first; `compared` are the facts of a single one."""
 
@@ -82,7 +81,7 @@ class Checkup:
         return tuple(shared for shared in self.verdicts if shared.verdict.status is status)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostReport:
     """The verdicts of one host, and its facts that are compared with those of other hosts."""
 

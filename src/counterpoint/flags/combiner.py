@@ -17,7 +17,6 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Computation, Instruction, Program
 from counterpoint.hlo.collectives import collective, replica_groups
 from counterpoint.hlo.loops import loop_multiplier
@@ -40,7 +39,7 @@ _CLONE: Final = re.compile(r"(double_buffer|full_unroll)_clone")
 _TRIVIAL: Final = 3  # two parameters and the operation
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnmergedCollective:
     """One collective as it was before any were merged.
 
@@ -58,7 +57,7 @@ class UnmergedCollective:
     pipelined: bool = False  # moved to another iteration of its loop; merged apart from the others
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CombinerInput:
     """One computation: its parts, and the order in which XLA visits them from the end."""
 
@@ -268,7 +267,7 @@ MAX_COLLECTIVES_IN_ONE: Final = 2048  # xla_gpu_collective_combine_threshold_cou
 _ALL: Final = 1 << 62
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MergeResult:
     """The merged sets of one computation's parts, and the next threshold that changes them.
 

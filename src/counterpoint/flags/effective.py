@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.settings import Settings
 
@@ -49,7 +49,7 @@ class FlagOutcome(StrEnum):
     UNSEEN = "unknown"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveFlag:
     """One flag of one module. `used` is None if not reported; `note` says why, or who set it."""
 
@@ -60,7 +60,7 @@ class EffectiveFlag:
     note: str = ""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """A flag whose value differs between modules of one program; None: its default."""
 

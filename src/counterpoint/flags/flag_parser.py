@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 __all__ = ["dismiss_loaded", "load_ahead"]
 
@@ -50,7 +49,7 @@ class ProbeError(Exception):
     """The interpreter can't be queried; the text says why."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ParserReply:
     """What the process said of its flags."""
 
@@ -60,7 +59,7 @@ class ParserReply:
     log: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FlagParser:
     """An interpreter that is queried repeatedly."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import settings
 from counterpoint.flags.catalogue.about import documentation_of
 from counterpoint.flags.catalogue.flag import Flag, Release
@@ -207,7 +207,7 @@ def _statements(settings: Settings) -> Iterator[str]:
 Option = bool | int | float | str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Options:
     """Options with Python values, and those left out, each with its reason."""
 

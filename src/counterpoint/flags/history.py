@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
 from counterpoint.core import ArgumentError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.about import SettingReader
 from counterpoint.flags.catalogue.flag import Flag, Release, flag_of
 from counterpoint.flags.catalogue.libtpu import libtpu_setting
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FlagChange:
     """A change in one release: `what` is the name of a field of Flag, the values are text."""
 
@@ -42,7 +42,7 @@ class FlagChange:
     after: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class History:
     """`first` and `last`: the oldest and newest release that accept the flag in XLA_FLAGS.
 
@@ -119,7 +119,7 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RemovedFlag:
     """A name that the later release does not have. `use`: its known replacements."""
 
@@ -127,7 +127,7 @@ class RemovedFlag:
     use: tuple[str, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RenamedFlag:
     """A setting with a new name; `taken`: XLA_FLAGS still accepts the old one."""
 
@@ -136,7 +136,7 @@ class RenamedFlag:
     taken: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ChangedFlag:
     """Another change of a name: `what` is a field of Flag, the values are text."""
 
@@ -146,7 +146,7 @@ class ChangedFlag:
     after: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseDiff:
     """Changes from one release to another: flags, and JAX's options by their variables."""
 
@@ -210,7 +210,7 @@ def _present(names: tuple[str, ...], new: Mapping[str, Flag]) -> tuple[str, ...]
     return tuple(name for name in names if name in new)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlagFilter:
     """A filter for a list of flags; None and False do not filter.
 
@@ -224,7 +224,7 @@ class FlagFilter:
     everything: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ListedFlag:
     """One flag. If it is `gone`, `flag` is its last state."""
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import ArgumentError, InputError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import known_release, release, releases
 from counterpoint.flags.versions import version_number
@@ -68,7 +68,7 @@ def _around(version: str) -> tuple[str, ...]:
     return known[max(0, after - 2) : after + 1]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class JaxlibInterpreter:
     """A Python interpreter and the version of its jaxlib; None if no jaxlib was found."""
 

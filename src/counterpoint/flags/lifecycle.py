@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.about import SettingReader, documentation_of
 from counterpoint.flags.catalogue.flag import Release, similar
 from counterpoint.flags.catalogue.libtpu import libtpu_flag
@@ -91,7 +91,7 @@ class LifecycleStatus(Enum):
     NEVER = auto()  # no release had it
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlagLifecycle:
     """`when` is a clause on releases, `what` a sentence on the replacement; both may be empty.
 
@@ -201,7 +201,7 @@ def replacements(before: Release, after: Release) -> dict[str, tuple[str, ...]]:
     return found
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FlagRemoval:
     """A flag that a release no longer knows. `last` and `since` are None if no release had it."""
 

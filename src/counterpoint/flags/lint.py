@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.catalogue.libtpu import libtpu_flag
@@ -37,7 +36,7 @@ from counterpoint.flags.versions import PROFILE, ChipFamily, chip_family, versio
 __all__ = ["Fix", "Remark", "Severity", "advice_of", "lost_flags_text"]
 
 
-@frozen(kw_only=True, slots=False)
+@dataclass(frozen=True, kw_only=True)
 class LintContext:
     """One check. `chip` is as `hardware` names it (`H100`, `A100`, `MI300X`, `TPU v5p`) or None.
 
@@ -120,7 +119,7 @@ class Severity(StrEnum):
     NOTE = "note"  # not a problem, but worth knowing
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Fix:
     """A fix of a setting: the settings to write instead in its channel; empty: remove it.
 
@@ -131,7 +130,7 @@ class Fix:
     safe: bool = True
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
     """One line of a check: what is wrong with the value, why, and what to do."""
 

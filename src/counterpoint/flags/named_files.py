@@ -11,10 +11,9 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 LARGEST: Final = 1 << 20
 """Maximum size in bytes of a file that an input names."""
@@ -24,7 +23,7 @@ LARGEST_SOURCE: Final = 1 << 24
 """Maximum size in bytes of a file that the user names: notebooks contain pictures."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AllowedFiles:
     """The directories in which named files are read; `start` is where the process runs."""
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.release_number import version_number
 
 __all__ = [
@@ -42,7 +42,7 @@ _NAMED: Final = re.compile(r"\{([+-][\w-]+)\}")
 _WORDS: Final = {"yes": True, "no": False}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Observation:
     """A behavior; `changes`: whether a release has it, at each release in which that changes."""
 

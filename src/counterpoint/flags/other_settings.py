@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.about import SettingReader
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.libtpu import libtpu_names
@@ -15,7 +15,7 @@ from counterpoint.flags.lifecycle import all_removals
 __all__ = ["OtherSetting", "other_settings"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OtherSetting:
     """A setting that `flags show` describes. `does` is empty if only its name is known."""
 

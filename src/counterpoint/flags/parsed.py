@@ -10,11 +10,10 @@ does not read though it may set something is listed in `unread`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.named_files import ANYWHERE, AllowedFiles
 from counterpoint.flags.settings import Channel, Layout, Settings, valid_pairs, why_invalid
 
@@ -24,7 +23,7 @@ ENVIRONMENT: Final = "environment"
 """The place of settings that this process inherits."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Location:
     """The place where something is written; `line` is None if the source has no lines."""
 
@@ -35,7 +34,7 @@ class Location:
         return self.where if self.line is None else f"{self.where}:{self.line}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Pin:
     """The release of jaxlib that a source, or a file beside it, names.
 
@@ -49,7 +48,7 @@ class Pin:
     nightly: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Machine:
     """The chip that a source names, as `hardware` names it; AMD is any of AMD's GPUs."""
 
@@ -80,7 +79,7 @@ class Origin(StrEnum):
     COMPUTED = "computed"  # known only when the program runs
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
     """One setting. `value` is None for a flag without `=`; `text` is how it was written.
 
@@ -135,7 +134,7 @@ class IssueKind(Enum):
     REFUSED = auto()  # a name or a value that can't be a setting
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SyntaxIssue:
     """Something that does not do what it seems to do. `suggestion` is what to write instead.
 
@@ -165,7 +164,7 @@ NSYS_VARIABLES: Final = ("NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH")
 """Variables that Nsight Systems sets in the process that it records."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSource:
     """The settings of one source, in order of precedence."""
 

@@ -13,12 +13,12 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError, parse_json
 from counterpoint.core.documents import cache_directory
-from counterpoint.core.frozen import frozen
 from counterpoint.core.outputs import write_whole
 from counterpoint.flags.flag_parser import FlagParser, ParserReply, ProbeError
 from counterpoint.flags.jaxlib import jaxlib_metadata
@@ -43,7 +43,7 @@ _BAD: Final = (
 _PARSE_FAILED: Final = re.compile(r"Check failed: tsl::Flags::Parse|Flag parsing failed")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RejectedFlag:
     """One flag that the compiler rejects."""
 
@@ -121,7 +121,7 @@ _TYPE_HINTS: Final = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProbeResult:
     """The answer of one interpreter's XLA about flags. `note` says why it could not answer."""
 

@@ -32,13 +32,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_toml
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.observed import release_of, with_releases
 from counterpoint.flags.settings import Channel, Layout, Settings, why_invalid
 from counterpoint.flags.text import render_xla_flags
@@ -62,7 +61,7 @@ _SPOKEN: Final = {"amd": "AMD", "tpu": "TPU", "volta": "older chips"}
 NEEDED: Final = ("scheduler",)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """The conditions under which a line of a recipe applies; all of them must hold.
 
@@ -117,7 +116,7 @@ def chip_generation(chip: str | None) -> str | None:
     return next((name for name, pattern in CHIP_GENERATIONS.items() if pattern.search(chip)), None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecipeLine:
     """One setting of a recipe. `basis`: documented, measured or rule of thumb."""
 
@@ -134,7 +133,7 @@ class RecipeLine:
     where: str = ""  # "loop": it changes only what is in a loop
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """Settings with their purpose and source.
 

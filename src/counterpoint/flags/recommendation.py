@@ -7,12 +7,11 @@ candidate: gains measured elsewhere are quoted with it, but only a measurement h
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from counterpoint.core import ArgumentError
 from counterpoint.core.arguments import option_of
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.observed import has
 from counterpoint.flags.recipe import (
@@ -55,7 +54,7 @@ HasOnlySupportedCollectives in xla/service/gpu/model/sol_latency_estimator.cc.
 _ON_HOST: Final = "DEVICE_TYPE_HOST"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramFacts:
     """Kinds of collectives, those in loops, and how thresholds merge them."""
 
@@ -129,7 +128,7 @@ _PASSES: Final = "xla_disable_hlo_passes"
 _LHS: Final = "xla_gpu_enable_latency_hiding_scheduler"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendationRequest:
     """The input of a recommendation. `chip` is as `hardware` names it; None means unknown.
 
@@ -155,7 +154,7 @@ class RecommendationRequest:
         return chip_generation(self.chip) == "tpu"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LineEffect:
     """The predicted step of a program without and with a line."""
 
@@ -179,7 +178,7 @@ def change_text(change: float) -> str:
     return f"{abs(change):.1%} {'slower' if change > 0 else 'faster'}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecommendedLine:
     """A line that is recommended, and the recipes it is from.
 
@@ -220,7 +219,7 @@ class RecommendedLine:
         return cost + (_MEASURED if self.line.effect == "slower" else 0.0)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DroppedLine:
     """A line that is not recommended, and why."""
 
@@ -230,7 +229,7 @@ class DroppedLine:
     why: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
     """Lines in the order of their recipes; `advice` holds advice that is not a setting."""
 

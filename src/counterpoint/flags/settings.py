@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.text import (
     SPACE,
     Pairs,
@@ -51,7 +50,7 @@ def is_setting(name: str) -> bool:
     return name.startswith(_FAMILIES)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The processes of a run and their resources; None means unspecified."""
 
@@ -175,7 +174,7 @@ def valid_pairs(pairs: Iterable[tuple[str, str]]) -> Pairs:
     return tuple(pair for pair in pairs if why_invalid(*pair) is None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Settings:
     """XLA's flags and the environment of one run, in the order in which they are given.
 
@@ -245,7 +244,7 @@ class Settings:
         return replace(self, xla=tuple(flags.items()))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SettingDifference:
     """One setting that differs; None if it is not given."""
 

@@ -9,11 +9,11 @@ option in lower case, or with a value (which is then checked); NCCL's in any cas
 from __future__ import annotations
 
 import difflib
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.rules import DocumentedRule
 from counterpoint.flags.catalogue.about import (
     SettingDocumentation,
@@ -63,7 +63,7 @@ _CHANNELS: Final = {
 _PREFIXES: Final = ("--xla-", "--xla_")
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelVerdict:
     """A channel's verdict on a value.
 
@@ -81,7 +81,7 @@ class ChannelVerdict:
     instead: Pairs = ()
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDescription:
     """One setting. `flag` is None if the release has none of that name.
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import similar as similar_flags
 from counterpoint.flags.catalogue.lookup import facts_at, release, releases, states
 from counterpoint.flags.named_files import ANYWHERE, AllowedFiles, read_regular
@@ -38,7 +38,7 @@ DASHES: Final = "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{EN DASH}\N{EM DASH}\N{MINUS
 _QUOTES: Final = "'\"`"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FlagWord:
     """One flag, or what is in its place, at `at` to `end` of the text.
 
@@ -270,7 +270,7 @@ LIBTPU: Final = ("xla_tpu_", "xla_jf_", "xla_sc_", "xla_msa_", "megascale_")
 """Prefixes of flags that libtpu reads, from LIBTPU_INIT_ARGS."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FlagName:
     """One flag. `first` is the oldest known release that has it; empty: the oldest of all."""
 

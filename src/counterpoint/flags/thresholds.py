@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import ArgumentError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.combiner import (
     DEFAULT,
     KINDS,
@@ -43,7 +43,7 @@ _WORK: Final = 8_000_000  # parts and edges that are visited per computation: a 
 _MOST_IN_ONE: Final = 2048
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdResult:
     """The result of one threshold.
 
@@ -58,7 +58,7 @@ class ThresholdResult:
     exact: bool = True
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """One computation and the sizes of its collectives before merging."""
 
@@ -69,7 +69,7 @@ class Site:
     pipelined: bool
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KindThresholds:
     """One kind of collective of a program.
 
@@ -104,7 +104,7 @@ class KindThresholds:
         return below[-1]
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
     """All kinds that a program has, and facts about the program."""
 
@@ -169,7 +169,7 @@ def _site(place: CombinerInput) -> Site:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Outcome:
     """The result for one computation from a threshold on."""
 
@@ -287,7 +287,7 @@ _COUNT: Final = re.compile(r"(?P<figure>\d+(?:\.\d+)?(?:[eE][+]?\d+)?)(?P<scale>
 _MOST: Final = 1e15
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LayerRule:
     """The rule of thumb: at least the weights of one layer in one all-gather.
 

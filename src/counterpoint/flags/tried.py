@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.versions import version_number
 
 __all__ = ["TriedFlag", "crashed_steps", "largest_cost", "tried_flags"]
@@ -18,7 +18,7 @@ _CRASH: Final = "crash"
 _REFUSED: Final = "refused"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TriedFlag:
     """One flag with one value in the compile of one common step, without a device.
 

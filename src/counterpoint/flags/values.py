@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import Flag
 from counterpoint.flags.parsed import Occurrence
 from counterpoint.flags.settings import Channel
@@ -40,7 +40,7 @@ _SHORT_TOO: Final = ("CPU_OPT_PRESET_",)
 """Prefixes that may be omitted from an enum's names, as in lists."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ValueRefusal:
     """The reason for refusing a value: what would be accepted, and what was meant, if clear.
 
@@ -303,7 +303,7 @@ _NEXT_FLAG: Final = re.compile(r"[,;]\s*--(?=\w+(=|$))")
 _TEXTS: Final = ("string", "strings", "map")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StrayPunctuation:
     """A fault of a value, and the settings that were meant."""
 

@@ -8,11 +8,12 @@ no other to compare with: its slowest link slows all of it alike.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.fleet.digest import group_numbers
 from counterpoint.fleet.fleet import Fleet, Matrix
 from counterpoint.fleet.stragglers import often_late
@@ -23,7 +24,7 @@ _WORTH = 0.02
 """A group counts as slow from this share of the collective's time on."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlowGroup:
     """Devices whose collective takes `more_ms` longer than that of the other groups."""
 
@@ -35,7 +36,7 @@ class SlowGroup:
     chance: float
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCollective:
     """A collective in a median step: all its executions, mean over devices.
 

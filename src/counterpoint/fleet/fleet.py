@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import WindowKind
 from counterpoint.fleet.digest import COLLECTIVES
 from counterpoint.fleet.topology import HostPlace
@@ -38,7 +37,7 @@ _PS_PER_MS: Final = 1e9
 _PARTS: Final = ("compute", "hidden", "exposed", "copy", "idle")
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetHost:
     """A host, or one of its processes, and what is known of it.
 
@@ -61,7 +60,7 @@ class FleetHost:
     clock_spread_ms: float | None = None
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fleet:
     """Hosts in the order of their names, their devices one after another, and matched steps."""
 

@@ -10,14 +10,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.fleet.digest import make_digest, to_bytes
 from counterpoint.timeline import Lane, Timeline
 from counterpoint.timeline.source import ENDINGS
@@ -38,7 +37,7 @@ _ALONE: Final = re.compile(r"waiting for late ranks is part|profiles of 1 of (\d
 """What a task notes of the hosts that it did not read, and that others did."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredHost:
     """What a task wrote of one host."""
 

@@ -11,7 +11,7 @@ of at most 5% that there is any false one among all of a kind.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import comb
 from typing import Final
 
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from counterpoint.core import Range
 from counterpoint.core.columns import at_least, column_medians
-from counterpoint.core.frozen import frozen
 from counterpoint.fleet.fleet import Fleet, Matrix
 
 _WORTH: Final = 0.005
@@ -36,7 +35,7 @@ Bools = NDArray[np.bool_]
 Longs = NDArray[np.int64]
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Late:
     """A unit that makes the others wait.
 
@@ -64,7 +63,7 @@ class Late:
         return self.more_compute_ms >= _MOSTLY * self.waits_less_ms
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Units:
     """Devices in groups: `of` is the number of each device's unit, -1 for none."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import around_median
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import WindowKind
 from counterpoint.fleet.collectives import FleetCollective, find_collectives
 from counterpoint.fleet.digest import MOST_STEPS
@@ -18,7 +18,7 @@ from counterpoint.fleet.stragglers import Late, find_late
 from counterpoint.fleet.tasks import Gathering
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostRow:
     """A host in its median step: means over its devices, as `explain` of its profile shows."""
 
@@ -31,7 +31,7 @@ class HostRow:
     each_ms: tuple[float, ...]  # of each step; NaN: it has none
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
     """Hosts whose step has the same program; `build` is None where profiles hold no HLO."""
 
@@ -40,7 +40,7 @@ class Build:
     hosts: tuple[str, ...]
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FleetSummary:
     """Milliseconds of a median step, mean over all devices; or of what replaces it.
 

@@ -11,7 +11,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -19,7 +19,6 @@ import polars as pl
 
 from counterpoint.core import CounterpointError, InputError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
 from counterpoint.fleet.digest import SCHEMA, from_bytes, merge
 from counterpoint.fleet.products import make_product
@@ -44,7 +43,7 @@ _Failure = tuple[str, str | None, str | dict[str, Any] | None]
 """What, why and next; a `Retry` as JSON can hold it."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
     """The outcome of a task: the digest of a profile as Parquet (or its product), or why none."""
 
@@ -54,7 +53,7 @@ class Reduction:
     failure: _Failure | None = None
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Gathering:
     """Merged digests, and what is left out, each with the reason.
 
@@ -79,7 +78,7 @@ class Gathering:
         )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """What a task is to make of a profile: a `kind` of product, with options that JSON can hold."""
 

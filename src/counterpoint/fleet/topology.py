@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import read_input
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostPlace:
     """The rack and the pod of a host; None: the file does not say."""
 

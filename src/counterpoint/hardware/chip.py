@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 _PART: Final = re.compile(r"\bMIG\b", re.IGNORECASE)
 """Marks the name of a slice of a GPU, which has only part of its rates."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
     """One kind of device.
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import ELEMENT_TYPES
 
 _NUMBERS: Final = {name: number for number, name in ELEMENT_TYPES.items()}
@@ -37,7 +37,7 @@ _BY_NAME: Final = (
 )  # fmt: skip
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
     """One kind of GPU."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from counterpoint.core.frozen import frozen
 
-
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
     """Two levels: a domain in which every device reaches every other at full speed, and a network.
 
@@ -30,7 +29,7 @@ class Links:
     network_is_given: bool = True
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
     """The links of one kind of GPU, independent of the number of devices."""
 

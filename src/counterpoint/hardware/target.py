@@ -9,11 +9,10 @@ name, AMD's and TPUs too. `targets.py` parses both.
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.hardware.chip import Chip, chip_named, chips, find_chip
 from counterpoint.hardware.gpu import Gpu, find_gpu
 from counterpoint.hardware.links import UNKNOWN_WIRING, Links, Wiring, find_wiring
@@ -25,7 +24,7 @@ _MEMORY: Final = re.compile(r"device_memory_size: (\d+)")
 _BYTES_PER_GBIT: Final = 1e9 / 8
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """Devices to compile for. `config` is XLA's GpuTargetConfigProto in text form.
 
@@ -166,7 +165,7 @@ def _slice_notes(where: TpuSlice) -> tuple[str, ...]:
     return (f"{note} State yours as in {where}:{gbps}G.",)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
     """The devices that run the program: how many of which chip, on how many hosts.
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import ArgumentError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.hardware.chip import chips, find_chip
 from counterpoint.hardware.gpu import find_gpu, gpus, target_config
 from counterpoint.hardware.links import find_wiring
@@ -62,7 +61,7 @@ _UNMEASURED: Final = (
 """Chips without peak rates here, by their vendors' names."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Host:
     """The usual and the maximum number of devices of a chip in one host (or slice)."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import product
 from typing import Any, Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hardware.chip import find_chip
 from counterpoint.hardware.links import Links
 
@@ -23,7 +23,7 @@ _CUBE: Final = 4
 _SMALL_CUBES: Final = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 2, 2), 16: (2, 2, 4), 32: (2, 4, 4)}
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tpu:
     """One generation. Rates are bytes per second in one direction."""
 
@@ -118,7 +118,7 @@ def _cubes(chips: int) -> tuple[int, ...] | None:
     return tuple(side * _CUBE for side in best)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TpuSlice:
     """One or several equal slices of a generation."""
 

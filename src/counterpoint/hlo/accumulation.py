@@ -9,9 +9,9 @@ to. If the loop uses the running sum (clips it, updates weights with it), nothin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.dataflow import Dataflow, leaves
 from counterpoint.hlo.loops import trip_count
 from counterpoint.hlo.model.instruction import Instruction, Shape, element_bits
@@ -30,7 +30,7 @@ _ADDING: Final = ("add", "subtract")
 _SCALING: Final = ("multiply", "divide")
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AccumulatedSum:
     """A collective, and the loop after which it could run once instead of `trips` times.
 
@@ -108,7 +108,7 @@ def _reduced(program: Program, it: Instruction) -> Iterator[Shape]:
     return (operand.shape for operand in program.operands(it))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Sums:
     """The collectives, as bits, whose results a value contains.
 

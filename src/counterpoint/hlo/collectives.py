@@ -10,9 +10,9 @@ Transfers between TPU slices are collectives, too (transfers.py).
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.groups import Groups, ListedGroups, expand, group_size
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program
@@ -40,7 +40,7 @@ _SEND_PAIRS = "_xla_send_recv_source_target_pairs"
 _PAIR = re.compile(r"\{(\d{1,18}),\s*(\d{1,18})\}")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Collective:
     """One launch of communication, possibly of several values combined."""
 

@@ -13,10 +13,9 @@ What is not understood is unknown, so a place that is stated is certain.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.collectives import KINDS, pairs_by_number, replica_groups
 from counterpoint.hlo.dataflow import Dataflow
@@ -33,7 +32,7 @@ _SUMMING: Final = ("all-reduce", "reduce-scatter")
 _SLICING: Final = ("slice", "dynamic-slice")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A part of a dimension's index: `size` values, each for `stride` neighbours."""
 
@@ -42,7 +41,7 @@ class Piece:
     size: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Held:
     """What a device holds of the batch, or of a weight that is cut along the axes of the batch.
 
@@ -75,7 +74,7 @@ _MIXED: Final = Held((), -2, 0, is_batch=True)
 _SOME_WEIGHT: Final = Held((), -1, 0, is_batch=False)
 
 
-@frozen(eq=False, slots=False)
+@dataclass(frozen=True, eq=False)
 class Examples:
     """The values of a program's instructions, each of its arrays."""
 

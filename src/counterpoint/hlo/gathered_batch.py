@@ -15,8 +15,8 @@ are those of which a device has some whole (experts), nor activations that meet 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.examples import Examples, Held, examples
 from counterpoint.hlo.model.instruction import Computation, Instruction
@@ -32,7 +32,7 @@ _WRITTEN = ("all_gather", "all_to_all", "psum", "reduce_scatter")
 """Collectives of JAX: XLA's own have the name of the operation that needs them."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class WeightProduct:
     """A product of the whole batch by a part of a weight, or one that gives a part of its gradient.
 
@@ -45,7 +45,7 @@ class WeightProduct:
     is_gradient: bool
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class GatheredBatch:
     """Instructions that are connected by values of `times` the examples that a device is given."""
 

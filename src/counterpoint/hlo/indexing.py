@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Instruction, Shape, element_bits
 from counterpoint.hlo.model.program import Program
 
 __all__ = ["Windows", "is_assignment", "scatter_parts", "windows_of"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Windows:
     """The windows that a gather reads or a scatter writes, at indices that the data decide."""
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program
 from counterpoint.hlo.scalars import Affine, Scalar, computed
@@ -179,7 +179,7 @@ def _trips(program: Program, loop: Instruction, turns: Turns) -> int | None:
     return max(0, -(-way // step)) if step else None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Evaluation:
     """Evaluates integers, given how often outer loops have turned.
 

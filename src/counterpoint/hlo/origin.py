@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.program import Program, cached_on_program, launched
 from counterpoint.hlo.model.stack import Frame
@@ -39,7 +39,7 @@ _MACHINERY = frozenset(_MACHINERY_WORDS.split())
 _BRANCH = re.compile(r"branch_\d+_fun|cond/branch_\d+")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Scope:
     """The user's path, and the primitive at its end."""
 
@@ -102,7 +102,7 @@ _FRAMEWORK = re.compile(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Provenance:
     """The user code that became this instruction. Empty or None where unknown."""
 
@@ -202,7 +202,7 @@ def _within(stack: tuple[Frame, ...], traced: str) -> list[Frame]:
 _KEYS = "stable_keys"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StableKey:
     """Scope with primitive, phase, opcode, operand and result shapes, and number among equals."""
 

@@ -11,9 +11,9 @@ devices. Neighbours that exchange the edges of their parts send slices.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.collectives import pairs_by_number
 from counterpoint.hlo.loops import trip_count
 from counterpoint.hlo.model.instruction import Instruction
@@ -28,7 +28,7 @@ _THROUGH: Final = (*VIEWS, "copy", "collective-permute-done")
 _PARTS: Final = ("slice", "dynamic-slice")
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
     """The permutes of one pipeline; `loop` is None if its turns are written one after another."""
 

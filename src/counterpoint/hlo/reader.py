@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import cast
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import read_input
 from counterpoint.core.unpacking import is_packed, unpack
 from counterpoint.hlo import text_reader as parts
@@ -91,7 +90,7 @@ def _is_text(data: bytes) -> bool:
 _ENTRY = "fragments"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Fragment:
     """The text of one instruction, and its op_name path if the profiler records it."""
 

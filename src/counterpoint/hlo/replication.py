@@ -10,9 +10,9 @@ What is not known to be deterministic is assumed to differ everywhere, so "the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.collectives import KINDS, pairs_by_number, replica_groups
 from counterpoint.hlo.dataflow import Dataflow, leaves
@@ -43,7 +43,7 @@ _ALIKE: Final = 0
 _DISTINCT: Final = 1
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Batch:
     """The data of the step: the parameters that have it, and how their examples are spread.
 
@@ -59,7 +59,7 @@ class Batch:
     is_of_examples: bool
 
 
-@frozen(eq=False, slots=False)
+@dataclass(frozen=True, eq=False)
 class Replication:
     """The values of a program's instructions, over its devices."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Instruction, element_bits
 
 _COMPARED: Final[Mapping[str, Callable[[int, int], bool]]] = {
@@ -22,7 +22,7 @@ _COMPARED: Final[Mapping[str, Callable[[int, int], bool]]] = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Affine:
     """An element of a loop's tuple, plus a constant."""
 

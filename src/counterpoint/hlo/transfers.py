@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.schedule import start_of
@@ -42,7 +42,7 @@ _DONES: Final = {"send-done": "send", "recv-done": "recv"}
 _SLICES: Final = re.compile(r"\{([\d,:\s]+)\}\s*x")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Transfer:
     """One collective between slices; instructions that the program lacks are None."""
 

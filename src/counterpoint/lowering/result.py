@@ -10,11 +10,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.lowering.emulator import OUTCOME
 from counterpoint.lowering.errors import tied_to_python
@@ -112,7 +111,7 @@ def first_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_SOME])}{more}"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoweredFunction:
     """A function of an iteration, of which there are several: `load_workload(directory, name)`."""
 
@@ -122,7 +121,7 @@ class LoweredFunction:
     updates: bool = False  # whether it applies gradients, or adds them up
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lowering:
     """The step of a program: `load_workload(directory, name)` reads it.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 _EXPECT: Final = (
     "fill the compilation cache in a run with JAX_ENABLE_PGLE=true, then profile a second one "
@@ -28,7 +27,7 @@ class ComplaintKind(StrEnum):
     CACHE_WRITE = "cache write"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LogComplaint:
     """One thing in the log that keeps a profile from being used, and its remedy."""
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.flags.observed import boundary
 from counterpoint.pgle.complaints import ComplaintKind, LogComplaint, complaint
@@ -69,7 +68,7 @@ class ProfileUse(StrEnum):
     UNKNOWN = "unknown"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ModuleUse:
     """One compile of one module. Counts are XLA's own; None if it wrote none.
 
@@ -92,7 +91,7 @@ class ModuleUse:
     missed: frozenset[str] = frozenset()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LogEvidence:
     """The findings from a log. `needs` are variables to set for a more conclusive log.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 _LINE: Final = re.compile(
     r"(?:\b(?P<level>[IWEF])\d{4} [\d:.]+ +(?P<thread>\d+)|: (?P<bare>[IWEF])) "
@@ -14,7 +13,7 @@ _LINE: Final = re.compile(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LogLine:
     """One line; `file` is the source file's name, `level` is empty for lines not from XLA.
 

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Computation, Instruction, Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.schedule import is_done, is_start
@@ -43,7 +43,7 @@ _P2P: Final = ("send", "recv", "send-done", "recv-done")
 _COMMAND_BUFFER: Final = "command_buffer"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Lookup:
     """One instruction that XLA counts as found or missing, and the names it tries, in order.
 

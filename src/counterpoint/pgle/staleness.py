@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program
 from counterpoint.hlo.origin import stable_key
 from counterpoint.pgle.lookups import xla_lookups
@@ -27,7 +27,7 @@ class ProfileFit(StrEnum):
     UNTOLD = "untold"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Staleness:
     """The verdict, its reason, and known differences between making and using."""
 

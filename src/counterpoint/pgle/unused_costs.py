@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program
 from counterpoint.pgle.lookups import Lookup, base_name, lookup_name, visited_instructions
 from counterpoint.pgle.profiles.profile import InstructionCost
@@ -25,7 +25,7 @@ class UnusedReason(StrEnum):
     NOT_ASKED = "in the program, but XLA does not look it up"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UnusedCost:
     """An unused cost; `meant` is the name under which XLA would find it."""
 

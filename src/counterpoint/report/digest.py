@@ -11,10 +11,10 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import ArgumentError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun, printable
 from counterpoint.report.places import short_path, without_beginning, without_middle
 
@@ -30,7 +30,7 @@ _NAME: Final = 60
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DigestLine:
     """A line; those of lower rank are kept first.
 
@@ -42,7 +42,7 @@ class DigestLine:
     kind: str = "line"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Digest:
     """Lines in reading order, and the next command, which is the last line."""
 

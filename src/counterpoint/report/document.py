@@ -10,11 +10,11 @@ widths and truncation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import printable as printable  # noqa: PLC0414 - a public name
 
 
@@ -59,7 +59,7 @@ class _Texts:
                 object.__setattr__(self, name, printable(text))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Fact(_Texts):
     """A label and its text."""
 
@@ -68,14 +68,14 @@ class Fact(_Texts):
     tone: Tone = Tone.PLAIN
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FactList:
     """Labeled rows."""
 
     rows: tuple[Fact, ...]
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Slice(_Texts):
     """One part of a whole, next to the others or inside one of them (`within`)."""
 
@@ -88,14 +88,14 @@ class Slice(_Texts):
     within: StepPart | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BreakdownBar:
     """Parts that add up to a whole, as a bar and as rows."""
 
     slices: tuple[Slice, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column; on narrow screens those with the highest `rank` are dropped first, rank 0 never.
 
@@ -107,7 +107,7 @@ class Column:
     rank: int = 0
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextTable:
     """Rows of cells, with an optional row of totals at the end."""
 
@@ -117,7 +117,7 @@ class TextTable:
     shades: Sequence[Sequence[int]] = ()  # of a heat map on pages: 1 to 9 per figure; 0: unknown
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CellColumn:
     """A column with its cells, from which `table` builds its rows."""
 
@@ -147,7 +147,7 @@ def table(*columns: CellColumn) -> TextTable:
     )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Series(_Texts):
     """A figure over time: `levels` are fractions of its scale over equal intervals."""
 
@@ -156,7 +156,7 @@ class Series(_Texts):
     remark: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """Series stacked over one time axis, from `first` to `last`."""
 
@@ -166,7 +166,7 @@ class Chart:
     means: bool = False  # a bar shows the mean over its interval; otherwise the maximum
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Prose(_Texts):
     """A paragraph."""
 
@@ -174,14 +174,14 @@ class Prose(_Texts):
     tone: Tone = Tone.PLAIN
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Log:
     """Output of another program, verbatim: never wrapped, so that a search finds it."""
 
     lines: tuple[str, ...]
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedItem(_Texts):
     """A numbered item: title, price in the margin, text and facts."""
 
@@ -195,7 +195,7 @@ class NumberedItem(_Texts):
 Block = FactList | BreakdownBar | Chart | TextTable | Prose | Log | NumberedItem
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Section(_Texts):
     """A heading, a one-line answer next to it, and the blocks with the details."""
 
@@ -204,7 +204,7 @@ class Section(_Texts):
     blocks: tuple[Block, ...] = ()
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Document(_Texts):
     """A report: sections, a legend of its symbols, and the next command to run."""
 

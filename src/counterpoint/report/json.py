@@ -17,7 +17,7 @@ import json
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sized
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import PurePath
 from typing import (
@@ -37,7 +37,6 @@ from typing import (
 import msgspec
 
 from counterpoint.core import Range, Unknown
-from counterpoint.core.frozen import frozen
 
 _DECIMALS: Final = 6
 _DIGITS: Final = 6
@@ -47,7 +46,7 @@ R = TypeVar("R", bound="Result")
 _Maker: TypeAlias = Callable[[Any], Any]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class At:
     """The source of a field, as a path: `At("before.within_us")`; several paths give a tuple.
 
@@ -67,7 +66,7 @@ class At:
         return None if None in values else values
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CountOf:
     """The number of items of an attribute; null if anything along its path is unknown."""
 
@@ -78,7 +77,7 @@ class CountOf:
         return len(values) if isinstance(values, Sized) else None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReasonUnknown:
     """The reason why an attribute, or the whole result, is unknown; null if it is known."""
 
@@ -89,7 +88,7 @@ class ReasonUnknown:
         return value.reason if isinstance(value, Unknown) else None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Rounding:
     """A rounding other than six decimals: none, or to significant digits."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from counterpoint.core import Basis, Range, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.report.json import Result, fill, json_text
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ FINDING_COLUMNS: Final = ("code", "title", "saves_low_ms", "saves_high_ms", "bas
 FindingRow: TypeAlias = tuple[str, str, float | None, float | None, str, str]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SummaryFigure:
     """A number with its unit, basis and meaning."""
 
@@ -118,7 +118,7 @@ class SummaryFigure:
     meaning: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """The numbers, in the order of FIGURES, and the findings with the columns FINDING_COLUMNS."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from typing import Final, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
-from counterpoint.core.frozen import frozen
 from counterpoint.report.chart import chart_lines
 from counterpoint.report.document import (
     BreakdownBar,
@@ -107,7 +107,7 @@ def plain_text(document: Document) -> str:
     return "".join(f"{line.plain.rstrip()}\n" for line in _document(document, paper))
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Paper:
     """The output medium: its width (None: unlimited) and the symbols it can show."""
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 _LINE: Final = re.compile(
     r"^(?:(?P<absl>[IWEF])\d{4} [\d:.]+\s+\d+|\d{4}-\d\d-\d\d [\d:.]+: (?P<tsl>[IWEF])) "
@@ -14,7 +13,7 @@ _LINE: Final = re.compile(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompilerLine:
     """One line: its level (I, W, E or F), its place in the compiler's source, and its text."""
 

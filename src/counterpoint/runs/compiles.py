@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from counterpoint.core.frozen import frozen
+from dataclasses import dataclass
+
 from counterpoint.runs.run import Run
 
 __all__ = ["RunCompiles", "all_compiles"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunCompiles:
     """XLA's compiles of the rank that spent most time on them."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.injection import FLAG_VARIABLES, flags_in
 from counterpoint.runs.origins import compiling, facts_of, texts_of
 from counterpoint.runs.run import ObservedProcess, Rank, RunSettings
@@ -16,7 +16,7 @@ __all__ = ["missing_settings"]
 _TRUE: Final = ("1", "true", "yes", "on", "t", "y")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MissingSetting:
     """A requested setting that a process did not have; `why` says what is known."""
 

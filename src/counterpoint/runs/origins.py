@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, cast
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.injection import FLAG_VARIABLES, flag_pairs, flags_in
 from counterpoint.runs.run import ObservedProcess, Rank, Run, RunSettings
 from counterpoint.trainers import trainers
@@ -40,7 +40,7 @@ _OURS: Final = ("xla_dump_to", "xla_dump_hlo_as_proto", "JAX_DUMP_IR_TO")
 _PACKAGES: Final = re.compile(r"^.*/(?:site|dist)-packages/")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SettingWrite:
     """A value of a flag or variable, and who set it; None unsets it."""
 
@@ -48,7 +48,7 @@ class SettingWrite:
     by: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SettingOrigin:
     """All writes of one flag or variable in one process, in order; the last one counts.
 

@@ -6,10 +6,9 @@ import math
 import re
 import signal as signals
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 __all__ = ["KINDS_WITH_CAUSE", "TIMED_OUT", "classify", "last_loss_is_nan", "outcome_of_ranks"]
 
@@ -85,7 +84,7 @@ KINDS_WITH_CAUSE: Final = (
 """Kinds that name a cause. Other ranks often fail as a consequence of the first one."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """The end of a run; `detail` is one line for people."""
 

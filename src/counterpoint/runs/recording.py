@@ -8,13 +8,13 @@ import socket
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError, WriteError, unused_path
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.runs import layout
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
@@ -39,7 +39,7 @@ _RESERVED: Final = 64 * 1024
 RUNNING: Final = Outcome(OutcomeKind.RUNNING)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunStart:
     """Properties of a run at its start; `job` is the launcher's name for it."""
 
@@ -65,7 +65,7 @@ class RunStart:
         return True
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RankStart:
     """Properties of a rank at its start."""
 

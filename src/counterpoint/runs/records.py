@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 import msgspec
 
 from counterpoint.core import parse_json
-from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import read_input
 from counterpoint.core.records import from_plain, to_plain
 from counterpoint.runs.layout import STEPS_OF_BARS, STEPS_OF_LOG
@@ -124,7 +124,7 @@ class ProcessRecord(msgspec.Struct):
     window: ProfileWindow | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Records(Generic[T]):
     """The records read, and notes on them."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.injection import is_noted
 from counterpoint.runs.layout import is_run
 from counterpoint.runs.origins import compiling, facts_of, texts_of
@@ -93,7 +93,7 @@ _ENDING: Final = ".debug_options"
 _NAMED: Final = 8
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompilerReport:
     """Flags by file name stem of the module (`module_0001.jit_step`); `step` is the main one."""
 

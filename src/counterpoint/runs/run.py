@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, cast
 
-from counterpoint.core.frozen import frozen
 from counterpoint.runs import layout
 from counterpoint.runs.compiler_lines import CompilerLine, compiler_lines
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
@@ -46,7 +45,7 @@ BURSTS: Final = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunSettings:
     """The Settings a run was started with; the fields are those of `flags.Settings`."""
 
@@ -54,7 +53,7 @@ class RunSettings:
     env: tuple[tuple[str, str], ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StepStart:
     """The start of a step; `seconds` if the program itself reports its duration."""
 
@@ -64,7 +63,7 @@ class StepStart:
     seconds: float | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Compile:
     """A trace, lowering or compile by JAX, or a cache hit."""
 
@@ -76,14 +75,14 @@ class Compile:
     where: str | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RequestedWindow:
     """The step from which to profile; None: once compilation has been quiet long enough."""
 
     start_step: int | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProfileWindow:
     """The state of a process's profile: waiting, open, done, failed or never, and the reason."""
 
@@ -99,7 +98,7 @@ class ProfileWindow:
     counted: str | None = None  # description of the counted steps
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ObservedProcess:
     """Observations of the agent in one Python process of a rank; `facts` is all it recorded."""
 
@@ -114,7 +113,7 @@ class ObservedProcess:
     facts: Mapping[str, object]
 
 
-@frozen(slots=False)
+@dataclass(frozen=True)
 class Rank:
     """One process of the workload, with all its files."""
 
@@ -330,7 +329,7 @@ class Rank:
         return tuple(path for _, path in sorted(sized))
 
 
-@frozen(slots=False)
+@dataclass(frozen=True)
 class Run:
     """One execution of a workload under Settings."""
 

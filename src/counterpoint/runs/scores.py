@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median, stdev
 from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.runs.run import BURSTS, Rank, Run, StepStart, steps_apart
 
 __all__ = [
@@ -39,7 +39,7 @@ _FEWEST = 3
 _PS_PER_S = 1e12
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Score:
     """The median of undisturbed steps, an actual value: the lower of two in the middle."""
 

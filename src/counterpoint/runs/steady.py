@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, Final
@@ -18,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoint.core import Unknown
-from counterpoint.core.frozen import frozen
 
 __all__ = ["ENOUGH", "FEWEST", "Steady", "settled", "steady"]
 
@@ -67,7 +67,7 @@ _TO_SIGMA: Final = 1.4826  # from a median deviation
 _QUARTILE: Final = 1.1503  # the upper quartile of deviations, in sigma
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Steady:
     """The steps of a run after its warm-up, as one figure."""
 

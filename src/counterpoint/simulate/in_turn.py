@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import PriceFamily, PriceSource
 from counterpoint.simulate.jitter import JitteredSteps
 from counterpoint.simulate.simulation import Simulation
@@ -26,7 +25,7 @@ _PS: Final = 1e12
 _RULE: Final = "the runs of all programs of an iteration are one step"
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProgramRuns:
     """The programs of an iteration, and the order of their runs as indices into them."""
 

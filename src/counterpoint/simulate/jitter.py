@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
 from counterpoint.core import UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.simulate.plan import (
     Load,
     Seconds,
@@ -15,7 +15,7 @@ from counterpoint.simulate.plan import (
 from counterpoint.simulate.priced_plan import PricedPlan
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JitteredSteps:
     """Step times of a seeded sample of disturbed runs, in seconds."""
 
@@ -28,7 +28,7 @@ class JitteredSteps:
 _DRAWS = 256
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Jitter:
     """Disturb every piece of work, and let collectives wait for the slowest of their ranks.
 

@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.category import Category, category, is_local_copy
 from counterpoint.hlo.collectives import collective
@@ -157,7 +156,7 @@ def _on_host(shape: Shape) -> bool:
 Seconds = NDArray[np.float64]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkBlock:
     """Instructions `first` to `last` (excluded) of the plan, run in sequence on a stream."""
 
@@ -168,14 +167,14 @@ class WorkBlock:
     last: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MainWork:
     """The main stream runs a block."""
 
     block: WorkBlock
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AsyncLaunch:
     """Another stream receives a block, which waits for all earlier work of the main stream."""
 
@@ -183,14 +182,14 @@ class AsyncLaunch:
     start: str  # the instruction that launches it
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Join:
     """The main stream waits for the oldest block launched by one of the named starts."""
 
     starts: tuple[str, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Loop:
     """A body run `trips` times; None: not known, it is run once and reported.
 
@@ -203,7 +202,7 @@ class Loop:
     condition: PlanSteps = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Choice:
     """Alternative branches, of which one runs."""
 
@@ -215,7 +214,7 @@ PlanStep = MainWork | AsyncLaunch | Join | Loop | Choice
 PlanSteps = Sequence[PlanStep]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class ExecutionPlan:
     """The work to run; `instructions` are those with a price, in order of launch."""
 

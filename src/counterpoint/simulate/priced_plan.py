@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import Contention, CostModel, Price, PriceFamily, PriceSource
 from counterpoint.hlo import Program
 from counterpoint.simulate.engine import Engine, ExecutionTrace
 from counterpoint.simulate.plan import MAIN_STREAM, ExecutionPlan, Load, Seconds
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Prices:
     """Prices, one row per instruction of the plan."""
 
@@ -66,7 +65,7 @@ def price_plan(program: Program, plan: ExecutionPlan, model: CostModel) -> Price
     )
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class PricedPlan:
     """A plan with its prices; `gap` is the time a stream needs between two pieces of work."""
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.loops import mean_trips
 from counterpoint.hlo.model import launches
@@ -24,7 +23,7 @@ from counterpoint.simulate.plan import (
 )
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Replay:
     """A plan with measured times; `each` are seconds of one execution per instruction.
 

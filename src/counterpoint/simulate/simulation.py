@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from counterpoint.core.columns import Intervals, union
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import CostModel, PriceFamily, PriceSource
 from counterpoint.hardware import Target, find_chip
 from counterpoint.hlo import Program
@@ -30,7 +29,7 @@ from counterpoint.timeline import Device, Lane, Timeline
 from counterpoint.timeline.ops import lane
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnpricedInstruction:
     """An instruction without a price: bounds for the time of all its executions."""
 
@@ -42,7 +41,7 @@ class UnpricedInstruction:
     how: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UncountedLoop:
     """A loop of unknown trip count; one trip is counted."""
 
@@ -57,7 +56,7 @@ _OF_PUBLISHED: Final = frozenset(
 """Kinds of work that most of a published step is: products and communication."""
 
 
-@frozen(kw_only=True, slots=False)
+@dataclass(frozen=True, kw_only=True)
 class Simulation:
     """One predicted step.
 

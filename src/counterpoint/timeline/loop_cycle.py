@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Final
@@ -19,7 +20,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.program_roles import ProgramRoles
 
 _LONGEST: Final = 1024
@@ -38,7 +38,7 @@ _PAUSE: Final = 2.0
 """A cycle begins after a pause so many times longer than any other within it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CycleProgram:
     """A program of the step with all builds of its function, and how often one step runs any."""
 
@@ -47,7 +47,7 @@ class CycleProgram:
     builds: tuple[int, ...]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class LoopCycle:
     """The cycle, its runs with the `step` of each, and runs that are in no step and end one."""
 
@@ -88,7 +88,7 @@ def _by_device(runs: pl.DataFrame) -> dict[int, pl.DataFrame]:
     return {int(str(device)): part for (device,), part in parts.items()}
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Word:
     """The runs of one iteration, as the kind of each, and how a kind of run is told.
 

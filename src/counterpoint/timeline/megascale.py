@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Action, Device, Schema
 from counterpoint.timeline.recording import TRANSFERS
 
@@ -99,7 +99,7 @@ def _timed(ends: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(dur_ps=pl.col("end_ps") - pl.col("start_ps"))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Sizes:
     buffer_sizes: str
     network_bytes: int | None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
@@ -22,7 +22,6 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range, as_html, shorten_names
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program, read_program
 
 Schema = dict[str, type[pl.DataType]]
@@ -139,7 +138,7 @@ class Action(StrEnum):
     MAP_BUFFER = "map-dma-buffer"
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class EmbeddedProgram:
     """A compiled module in the profile; `load` returns its HLO, proto or text.
 
@@ -154,7 +153,7 @@ class EmbeddedProgram:
     parsed: Program | None = None
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class ProgramEntry:
     """A compiled module that ran, with its HLO if the profile contains it.
 
@@ -179,7 +178,7 @@ def _parse(variant: EmbeddedProgram) -> Program:
     return variant.parsed or read_program(variant.load())
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenSteps:
     """The steps to which a Timeline was narrowed, and how many whole ones were recorded."""
 
@@ -190,7 +189,7 @@ class ChosenSteps:
     before: int  # recorded before the first
 
 
-@frozen(eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Timeline:
     """The spans of one workload. Rows of `spans` are sorted by device and start.
 
@@ -256,7 +255,7 @@ class Timeline:
 _PROCESS: Final = re.compile(r"( \(process \d+\))?( #\d+)?$")
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """One accelerator (or one virtual CPU device), as the profile describes it."""
 
@@ -268,7 +267,7 @@ class Device:
     peak_bytes: float | None = None  # bytes/s of device memory, if the profile has it
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """One machine (or one process) that wrote a profile.
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, astuple, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
@@ -25,7 +25,6 @@ import polars as pl
 
 from counterpoint.core import Basis, InputError, Range
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.core.threads import cores
 from counterpoint.timeline.model import Device, EmbeddedProgram
@@ -76,7 +75,7 @@ def one_ahead(
             yield result
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _ReaderProcess:
     """One process, and the pipes to it."""
 

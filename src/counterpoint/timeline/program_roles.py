@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program, Shape, same_definition
 from counterpoint.hlo.phase import Phase, phase
 
@@ -30,7 +30,7 @@ _PASSING = ("copy", "bitcast", "convert", "transpose", "get-tuple-element", "res
 _Key = tuple[str, tuple[int, ...]]
 
 
-@frozen(eq=False, slots=False)
+@dataclass(frozen=True, eq=False)
 class _Signature:
     """Arrays that a program takes and returns, with their bytes, and what it overwrites."""
 

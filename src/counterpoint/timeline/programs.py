@@ -7,19 +7,18 @@ that name; fingerprints differ between ranks and file ids between processes.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import OPS, EmbeddedProgram, ProgramEntry
 from counterpoint.timeline.recording import Recording
 from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN, FoundRuns, Programs
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class AssignedOps:
     """The recording's ops with their programs, and the op of each span.
 

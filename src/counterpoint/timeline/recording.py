@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import pairwise
 from typing import Final
@@ -20,7 +20,6 @@ import polars as pl
 
 from counterpoint.core import Basis, Range
 from counterpoint.core.columns import order_by, values_of
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import MEMORY, Device, EmbeddedProgram, Schema
 
 __all__ = ["IN_GRAPHS", "OPS", "EmbeddedProgram", "Schema"]
@@ -127,7 +126,7 @@ TRANSFERS: Final[Schema] = {
 """Transfers of a runtime between hosts or slices."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecordedPart:
     """The known steps of a host of which only some were read.
 
@@ -139,7 +138,7 @@ class RecordedPart:
     own_marks: str
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Recording:
     """One host's profile as columns."""
 
@@ -173,7 +172,7 @@ _FARTHEST_NS: Final = 1 << 50
 """13 days: hosts whose clocks are farther apart than this keep their own times."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingSummary:
     """Properties of a Recording. `content` is equal for profiles with the same spans."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib import import_module
@@ -18,7 +19,6 @@ from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.frozen import frozen
 
 __all__ = ["RemotePath", "open_url"]
 
@@ -76,7 +76,7 @@ def is_pattern(url: str) -> bool:
     return bool(_MAGIC.search(shown_url(url)))
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
     """A file or directory, as its store describes it.
 

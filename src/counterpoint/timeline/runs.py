@@ -8,6 +8,7 @@ before the first mark were cut off by the start of the profile, and belong to no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import distinct, values_of
-from counterpoint.core.frozen import frozen
 from counterpoint.core.threads import on_threads
 from counterpoint.timeline.model import Schema
 from counterpoint.timeline.recording import Recording
@@ -42,7 +42,7 @@ _BLOCK: Final = 1 << 16
 """Spans that are looked at at a time."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class FoundRuns:
     """Runs sorted by device and start, and the run of each span (NO_RUN: in none)."""
 

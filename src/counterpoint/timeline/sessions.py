@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from os.path import commonpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-from counterpoint.core.frozen import frozen
 
 if TYPE_CHECKING:
     from counterpoint.timeline.remote import RemotePath
@@ -46,7 +45,7 @@ _DIGITS: Final = re.compile(r"(\d+)")
 ProfilesIn = Callable[["Place"], list["Place"]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Session:
     """Profiles that one or more hosts wrote into one directory."""
 

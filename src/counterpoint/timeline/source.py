@@ -12,12 +12,12 @@ import shlex
 import stat
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import open_input
 from counterpoint.core.printable import some
 from counterpoint.timeline.sessions import LISTED, find_sessions, in_order, newest_run
@@ -45,7 +45,7 @@ def _unheard(done: int, total: int) -> None:
     del done, total
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProfileSource:
     """One profile to be read: a file, or what is behind a URL.
 

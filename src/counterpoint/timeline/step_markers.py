@@ -9,7 +9,7 @@ matched, and only if one is a multiple of the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import as_ranges, values_of
-from counterpoint.core.frozen import frozen
 
 _LEAST, _MOST = -(2**31) + 1, 2**31 - 1
 """Range of the column `step`."""
@@ -43,7 +42,7 @@ _EACH: Final = 0.5
 """A program that runs as often as this share of the steps, in turn with them, is part of them."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class MarkedRuns:
     """Runs of steps, whose `index` is the step's number; `others` are in no step.
 
@@ -58,7 +57,7 @@ class MarkedRuns:
     marks: pl.DataFrame | None = None
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class MarkedLoop:
     """The markers of steps and the program that runs in them."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.columns import Intervals, as_ranges, union
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import ChosenSteps, Timeline
 
 __all__ = ["CALL", "StepRange", "narrow", "step_range"]
@@ -36,7 +35,7 @@ _NEGATIVE: Final = re.compile(r"(?:-([0-9]{1,9}))?\s*[0-9]*\s*:(?(1)|\s*-)")
 _LEFT_OUT: Final = re.compile(r"step (-?\d+) is left out")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StepRange:
     """Numbers from `first` up to but without `end`, None being open; or the `last` so many."""
 

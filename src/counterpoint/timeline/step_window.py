@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.recording import RecordedPart, Recording
 from counterpoint.timeline.step_markers import most_frequent, numbered, one_to_a_step
 from counterpoint.timeline.step_range import StepRange
@@ -59,7 +59,7 @@ class LateWorkError(Exception):
     """Devices run behind the markers, which then do not tell when they run a step."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Look:
     """The start of a batch's work: markers, or `_OUTSIDE`; its modules; its runs, if known."""
 

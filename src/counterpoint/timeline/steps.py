@@ -13,7 +13,7 @@ markers they are counted from 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
@@ -22,7 +22,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import values_of
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.loop_cycle import LoopCycle, cycle_text, find_cycle
 from counterpoint.timeline.model import STEPS
 from counterpoint.timeline.program_roles import ProgramRoles
@@ -107,7 +106,7 @@ is one of several slow steps, of a hook for example.
 """
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class FoundSteps:
     """Steps per device, the step of each run (null: none), and how they were found."""
 

@@ -10,13 +10,12 @@ import os
 import re
 import sys
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.report import FINDING_COLUMNS, Summary, printable
 
@@ -43,7 +42,7 @@ PROJECT: Final = "counterpoint"
 FIGURE_COLUMNS: Final = ("number", "value", "unit", "basis", "meaning")
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedResult:
     """The logged result: the numbers and findings, and the page of the result if there is one.
 
@@ -54,7 +53,7 @@ class LoggedResult:
     page: str | None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
     """The place of a logged result; None: by the tracker's variables, or a new run.
 

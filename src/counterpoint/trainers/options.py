@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.core.frozen import frozen
 from counterpoint.trainers.trainer import Trainer, command_words
 
 _LARGEST: Final = 1 << 20
@@ -15,7 +15,7 @@ _OFF: Final = ("", "false", "none", "null", "no")
 ANY: Final = "*"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StepTokens:
     """The tokens that a step trains, of all devices or of each."""
 
@@ -23,7 +23,7 @@ class StepTokens:
     per_device: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TokensInStep:
     """The tokens of a step over all devices, and what tells them."""
 

@@ -9,18 +9,17 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import PurePath
 from typing import Any, Final
 
 from counterpoint.core import parse_toml
-from counterpoint.core.frozen import frozen
 from counterpoint.core.records import from_plain
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepFacts:
     """The functions, markers and log lines of a trainer's steps.
 
@@ -34,7 +33,7 @@ class StepFacts:
     lines: tuple[str, ...] = ()
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenKeys:
     """The options that tell how many tokens a step has: sequences times their length."""
 
@@ -44,7 +43,7 @@ class TokenKeys:
     batch_is_per_device: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NamedOption:
     """An option of a trainer, and what it does."""
 
@@ -52,7 +51,7 @@ class NamedOption:
     does: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnProfiler:
     """The profiler that a trainer starts itself: what turns it on and off.
 
@@ -69,7 +68,7 @@ class OwnProfiler:
     options: tuple[NamedOption, ...] = ()
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts:
     """Files and directories of a framework, from a package on: `haliax`, `axlearn/common/utils.py`.
 
@@ -79,7 +78,7 @@ class SourceFacts:
     framework: tuple[str, ...] = ()
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trap:
     """A surprise for users of a trainer, the remedy, and the variable or option it concerns."""
 
@@ -89,7 +88,7 @@ class Trap:
     option: str | None = None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuietVariable:
     """A variable that stops a trainer from measuring on devices, and the note of what stands in.
 
@@ -101,7 +100,7 @@ class QuietVariable:
     note: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trainer:
     """A trainer. `packages` are its modules at the top level, `page` is its page of documentation.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
 from counterpoint.core import Range, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 
 Per: TypeAlias = Literal["gpu", "node"]
@@ -29,7 +28,7 @@ class Acts(StrEnum):
     RUNTIME = "runtime"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArmChange:
     """One choice of one dimension.
 
@@ -53,7 +52,7 @@ class ArmChange:
         return f"{self.dimension} {self.choice}" if self.choice != "on" else self.dimension
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
     """The simulator's prediction for an arm; `gain` is the share of the base's step that it saves.
 
@@ -88,7 +87,7 @@ class ArmOrigin(StrEnum):
     ABLATION = "ablation"  # the winner without one of its changes
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
     """Settings that compete in a study.
 

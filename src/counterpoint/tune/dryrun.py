@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 from counterpoint.core import Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.executors.choose import choose_executor
@@ -20,7 +19,7 @@ from counterpoint.tune.study.directory import is_study, read_study
 from counterpoint.workflow.forecast import forecasts
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
     """The plan of a study that is not run.
 

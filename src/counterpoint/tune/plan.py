@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.executors.executor import ProcessShape, TrialLimits
 from counterpoint.tune.statistics.estimate import DecisionRule
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Budget:
     """The limit on trials, seconds, or both; None means no limit."""
 
@@ -18,7 +17,7 @@ class Budget:
     seconds: float | None = None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyPlan:
     """The options of a study.
 

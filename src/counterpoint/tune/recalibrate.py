@@ -8,12 +8,12 @@ uncertainty makes likely (workflow/calibration/step_fit.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.core.outputs import write_whole
 from counterpoint.cost import Scalars, default_scalars
 from counterpoint.hardware import Target, find_chip
@@ -35,7 +35,7 @@ from counterpoint.workflow.calibration import (
 CALIBRATION: Final = "calibration.toml"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recalibrated:
     """A calibration and its errors: means over the arms of |predicted / measured - 1|."""
 

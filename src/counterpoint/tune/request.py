@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 from counterpoint.capture import named_interpreter
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.probe import ProbeResult, RejectedFlag, probe_flags
 from counterpoint.hardware import Target
@@ -32,7 +31,7 @@ _UNKNOWN: Final = "unknown flag"
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TuneRequest:
     """A request to tune.
 

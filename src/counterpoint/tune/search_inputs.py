@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from counterpoint.compile import require_compiler
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import Scalars, default_scalars, read_scalars
 from counterpoint.flags.jaxlib import installed_version
 from counterpoint.hardware import Target
@@ -33,7 +32,7 @@ from counterpoint.workflow.forecast import (
 from counterpoint.workflow.prediction import PredictionOptions, check_devices
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SearchInputs:
     """The inputs of a search: the compiled workload, and the space of its changes."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final
 
@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from counterpoint.core.frozen import frozen
 from counterpoint.view.page import ASSETS, LivePage, asset, whole_html
 from counterpoint.view.prepared import PreparedPage
 
@@ -42,7 +41,7 @@ _HEADERS: Final = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PageProgress:
     """The progress of a page: `revision` counts its changes, and `complete` is the last one."""
 

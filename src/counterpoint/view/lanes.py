@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import order_by, union
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline import Lane, Timeline
 from counterpoint.view.segments import NO_OP, Kinds, Longs, Numbers, Segments, pieces
 
@@ -41,7 +40,7 @@ _STATES: Final = np.array([-1, COMPUTE, EXPOSED, HIDDEN, COPY, COMPUTE, EXPOSED,
 _OWNER: Final = re.compile(r"^/?[^/]+/(?=.)")
 
 
-@frozen(eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PictureLane:
     """One lane: its rows of finest segments, and which classes of time are in them.
 
@@ -60,7 +59,7 @@ class PictureLane:
     """Host and action, if the lane has transfers of that kind."""
 
 
-@frozen(eq=False, kw_only=True, slots=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Spans:
     """Spans of one device or host, from the origin on, with the row of each in its table."""
 

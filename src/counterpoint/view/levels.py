@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
@@ -9,7 +10,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.view.blocks import encode
 from counterpoint.view.segments import Longs
 
@@ -19,7 +19,7 @@ _TILE: Final = 2048
 """Segments of a tile: what a browser fetches and decodes at once."""
 
 
-@frozen(eq=False, kw_only=True, slots=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LevelColumns:
     """One level of a lane: the columns of its segments in all rows, sorted by start.
 

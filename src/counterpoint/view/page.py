@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from html import escape
 from importlib import resources
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.report import printable
 from counterpoint.timeline import Timeline
 from counterpoint.view.blocks import embedded
@@ -40,7 +39,7 @@ _OVERVIEW: Final = 16384
 _RESULTS_WITH_FINDINGS: Final = ("explain", "predict")
 
 
-@frozen(eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PageContent:
     """The content of a page.
 
@@ -215,7 +214,7 @@ def one_file(content: PageContent, *, full: bool = False, limit: int = _LIMIT) -
     return LivePage(content).file(None if full else limit)
 
 
-@frozen(eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Tile:
     """A tile, and how useful it is: first come levels from coarse to fine, then spans."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, Final
@@ -17,7 +17,6 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline import Timeline
 from counterpoint.view.fold import folded
 from counterpoint.view.lanes import (
@@ -39,7 +38,7 @@ _WORKERS: Final = 8
 """Threads that draw devices: numpy works beside them."""
 
 
-@frozen(eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PictureTrack:
     """A lane with its levels, the finest first."""
 
@@ -76,7 +75,7 @@ class PictureTrack:
         }
 
 
-@frozen(eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Picture:
     """The tracks of a Timeline; times count from `since`, the Timeline's first moment.
 

@@ -8,13 +8,11 @@ grid, each class has exactly the time that it has among the spans (docs/formats/
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from counterpoint.core.frozen import frozen
 
 Longs = NDArray[np.int64]
 Kinds = NDArray[np.int8]
@@ -33,7 +31,7 @@ _GAIN: Final = 3
 _LAST: Final = 64
 
 
-@frozen(eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Segments:
     """Segments of one row of a lane, sorted and without overlap; what lies between them is idle.
 

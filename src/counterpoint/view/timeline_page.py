@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 from statistics import median_low
@@ -12,7 +13,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import select
 from counterpoint.timeline import Lane, Timeline
 from counterpoint.timeline.marked import HOST_MARKS
@@ -33,7 +33,7 @@ _WORDS: Final = (
 _OP_COLUMNS: Final = tuple(_WORDS.split())
 
 
-@frozen(eq=False, kw_only=True, slots=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TimelinePage:
     """One Timeline of a page; `number` is its place there, and `picture` is None until drawn.
 

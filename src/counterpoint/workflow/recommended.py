@@ -7,11 +7,10 @@ its predicted gain, and is compiled together once more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.compile.inputs import Workload
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import printable
 from counterpoint.flags import Channel
 from counterpoint.flags.recipe import settings_of
@@ -36,7 +35,7 @@ _SLOWER: Final = 0.001
 _LONGEST: Final = 120
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Trial:
     line: RecommendedLine
     candidate: RankedCandidate

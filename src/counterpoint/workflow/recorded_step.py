@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import main_programs, programs_in_step
 from counterpoint.runs import is_run
 from counterpoint.runs.timeline import read
 from counterpoint.timeline import Timeline
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecordedStep:
     """The names of the programs that one step runs, in their order."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,6 @@ from counterpoint.compile.inputs import (
     split_function,
 )
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.notebook import as_typed
 from counterpoint.flags import Settings, valid_pairs
 from counterpoint.flags.text import parse_xla_flags
@@ -53,7 +52,7 @@ _NOT_HERE: Final = frozenset(
 )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CycleWorkload:
     """A program of an iteration, and the bytes of a device that the loop keeps alive beside it."""
 
@@ -62,7 +61,7 @@ class CycleWorkload:
     updates: bool = False  # whether it applies gradients, or adds them up: the optimizer's
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionSubject:
     """A Workload, or a Program that can't be compiled again.
 

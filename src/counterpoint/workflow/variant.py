@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.lines import (
     OWN_PREFIX,
@@ -27,7 +27,7 @@ _LONGEST: Final = 60
 ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Variant:
     """Settings to try, and their name."""
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import read_input
 from counterpoint.core.unpacking import PACKED_ENDING, member, open_archive, unpack
 
@@ -22,7 +21,7 @@ _DEPTH: Final = 4
 """Directory depth of RUN/rank0/xla/FILE: relevant files are not deeper."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Artifact:
     """One file: `name` lacks a compression suffix, `place` is its location.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -15,7 +16,6 @@ from counterpoint.compile.inputs.artifacts import Artifact
 from counterpoint.compile.inputs.bytecode import as_text
 from counterpoint.compile.job import ProgramForm
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.work import flops
 
@@ -37,7 +37,7 @@ _WORK: Final = ("dot", "convolution", "custom-call")
 _SMALL: Final = 0.02  # of the largest: too small to be the step, so its FLOPs are not counted
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CandidateModule:
     """A module that may be the step. `stem` is the common prefix of one compile's files."""
 

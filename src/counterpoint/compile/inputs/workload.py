@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,6 @@ from counterpoint.compile.inputs.candidates import (
 from counterpoint.compile.job import ProgramForm
 from counterpoint.core import ArgumentError, InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.hardware import Target, find_described
 from counterpoint.hardware.targets import even_hosts
 from counterpoint.hlo import module_bytes, read_program
@@ -57,7 +56,7 @@ _NAME: Final = re.compile(r'device_description_str: "([^"]*)"')
 _PLATFORM: Final = re.compile(r'platform_name: "([^"]*)"')
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """One module before XLA's passes."""
 
@@ -237,7 +236,7 @@ def _workload(
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Head:
     """Properties of a module needed before it is compiled."""
 

@@ -5,11 +5,11 @@ Within a domain a measured table is used if there is one, else NCCL's model.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.cost.collectives.nccl import NcclEstimate, NcclGroup, NcclMachine, estimates
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.cost.tables.nccl_tests import curve
@@ -39,7 +39,7 @@ _ALL_TO_ALL: Final = 0.75
 _PERMUTE: Final = 0.63
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _TableRow:
     ranks: int
     groups: int

@@ -10,18 +10,17 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Final
-
-from counterpoint.core.frozen import frozen
 
 _US: Final = 1e-6
 _LL_MOST: Final = 2 << 20  # bytes up to which LL's latency is observed across nodes
 _NVLS_LEAST: Final = 4  # minimum ranks of a node for NVLink SHARP
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NcclMachine:
     """The machine of a group: rates in bytes per second."""
 
@@ -31,7 +30,7 @@ class NcclMachine:
     nic_bytes_per_s: float  # rate reached by one rank that sends across domains
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NcclGroup:
     """Ranks, the number of their domains, and the fewest ranks in one."""
 
@@ -44,7 +43,7 @@ class NcclGroup:
         return self.ranks / self.domains
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NcclEstimate:
     """Seconds of one algorithm: of its steps, and of its bytes."""
 

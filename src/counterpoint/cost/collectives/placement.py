@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import device_groups, pairs_by_number
 from counterpoint.hlo.model import Groups
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from counterpoint.hardware import Links, Target
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Placement:
     """One group, with all that its price needs to know of the machine around it."""
 

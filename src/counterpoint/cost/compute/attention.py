@@ -6,11 +6,11 @@ import math
 import re
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from counterpoint.core.frozen import frozen
 from counterpoint.cost.compute.backend_settings import settings_of
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.hlo import Instruction, Program, Shape
@@ -27,7 +27,7 @@ _BACKWARD_PRODUCTS: Final = 2.5
 """Backward has five matrix products to forward's two."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Attention:
     """One attention: softmax(Q K^T) V for each of `heads`, or its gradient."""
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.cost.compute.machine import ComputeDevice, rate_type
 from counterpoint.cost.compute.memory import whole_bytes
 from counterpoint.cost.model import Price, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program, Shape
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Decomposition:
     """How a kind of decomposition goes from column to column."""
 

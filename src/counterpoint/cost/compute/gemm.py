@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from counterpoint.core.frozen import frozen
 from counterpoint.cost.compute.backend_settings import settings_of
 from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.category import Category, category
@@ -19,7 +19,7 @@ _PASSES: Final = (("_X9", 9), ("_X6", 6), ("_X3", 3))
 """Algorithms that compute one product of a wide type from several of a narrow one."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Gemm:
     """C[batch, m, n] = A[batch, m, k] B[batch, k, n], with operands of one type."""
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.cost.compute.gemm import Gemm
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.hardware import chip_named
@@ -39,7 +38,7 @@ _SMALL_FLOPS: Final = 2e10
 """Below about 30 us the library's choice of kernel decides: twice the uncertainty."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GemmDevice:
     """The hardware of GEMMs: its rates before any derating, and its kernels."""
 

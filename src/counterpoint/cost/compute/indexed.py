@@ -16,9 +16,9 @@ program does not tell its release, so there the worst case is that of the other 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.cost.model import Price, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.indexing import Windows, is_assignment, windows_of
@@ -66,7 +66,7 @@ _COUNTING: Final = frozenset(_COUNTING_WORDS.split())
 """Opcodes between a count and the indices that are made of it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class IndexedCost:
     """What indices add to a kernel, if they are as likely, and at worst."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hardware import architecture_of
 from counterpoint.hlo.model import element_bits
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from counterpoint.hardware import Target
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GemmKernels:
     """Rates that an architecture's GEMM kernels reach; kernels.toml describes each field."""
 
@@ -29,7 +29,7 @@ class GemmKernels:
     memory: float
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeDevice:
     """One device, as a kernel sees it.
 

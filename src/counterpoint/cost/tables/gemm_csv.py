@@ -10,12 +10,12 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import read_input
 
 _SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -47,7 +47,7 @@ _NEAR: Final = 1.5
 Sizes = tuple[int, int, int, int]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GemmRow:
     """One benchmark: C[batch, m, n] = A[batch, m, k] B[batch, k, n]."""
 
@@ -63,7 +63,7 @@ class GemmRow:
         return 2.0 * self.batch * self.m * self.n * self.k
 
 
-@frozen(slots=False)
+@dataclass(frozen=True)
 class GemmTable:
     """Measured GEMMs."""
 

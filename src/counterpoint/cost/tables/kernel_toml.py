@@ -19,11 +19,11 @@ import ast
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_toml
-from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import read_input
 
 _EXAMPLE: Final = '[[kernel]] with match = "my_kernel" and us = 120, or flops = ..., bytes = ...'
@@ -34,7 +34,7 @@ _OPERATORS: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Pow)
 Dims = Sequence[tuple[int, ...]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """The user's description of the kernels that a pattern matches."""
 
@@ -46,7 +46,7 @@ class Kernel:
     efficiency: float
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KernelTable:
     """The kernels of one file."""
 

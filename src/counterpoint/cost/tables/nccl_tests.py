@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import read_input
 
 KIND_OF: Final = {
@@ -49,7 +48,7 @@ _REDUCES: Final = ("sum", "prod", "max", "min", "avg", "all", "mulsum")
 _MEGABYTES: Final = 512 << 20  # no log is longer
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveTable:
     """One operation on one layout of ranks: seconds by size, in ascending order.
 
@@ -64,7 +63,7 @@ class CollectiveTable:
     origin: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _LogRow:
     size: int
     seconds: float
@@ -248,7 +247,7 @@ def _nodes(members: list[re.Match[str]]) -> int:
     return max(len(hosts), *twice.values())
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SizeCurve:
     """Seconds that never decrease with size: a smaller message that took longer is an outlier."""
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Final, TypeAlias
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hardware import TpuSlice
 from counterpoint.hlo.collectives import PAIRWISE
 
@@ -43,7 +43,7 @@ Axis: TypeAlias = tuple[int, bool, int]
 """Its length in chips of a group, whether it is a ring, and the links from one to the next."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Axes:
     """Axes of a slice that a group lies on."""
 
@@ -98,7 +98,7 @@ def assumed(group: int, where: TpuSlice) -> Axes:
     return Axes((*found, (chips, False, 1)) if chips > 1 else tuple(found))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TransferTime:
     """Seconds of a collective: those that its size takes, those of the way, and what carries it."""
 

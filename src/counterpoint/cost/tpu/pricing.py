@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
-from counterpoint.core.frozen import frozen
 from counterpoint.cost.callback import price_callback
 from counterpoint.cost.collectives.placement import pairs_of
 from counterpoint.cost.compute import attention_of, gemms
@@ -84,7 +83,7 @@ _REACH: Final = {
 }  # fmt: skip
 
 
-@frozen(eq=False, kw_only=True, slots=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TpuPrices:
     """A CostModel of slices of TPUs. Work is never slowed by what runs beside it."""
 

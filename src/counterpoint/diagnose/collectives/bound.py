@@ -15,10 +15,10 @@ exposed?  ── hardly ──────────────────�
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.links import Link, Wire
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Bound(StrEnum):
     UNKNOWN = "unknown"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionFigures:
     """Figures of one execution, in milliseconds; None is not known."""
 

@@ -7,10 +7,10 @@ network between hosts is then unknown, and none is assumed.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from counterpoint.core import CounterpointError
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.hardware import (
     Target,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from counterpoint.hardware import Links, Tpu
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:
     """The links; `target` is built from what is known, None for TPUs and if hosts differ."""
 

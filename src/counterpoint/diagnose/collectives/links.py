@@ -5,13 +5,12 @@ It follows from its participants, their placement and its bytes.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.fabric import Fabric, fabric_of
 from counterpoint.diagnose.step_data import StepData
@@ -40,7 +39,7 @@ class Link(StrEnum):
     DCN = "dcn"  # between TPU slices
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Priced:
     """The price of a collective in the simulator's cost model when the prediction was made."""
 
@@ -49,7 +48,7 @@ class Priced:
     bound: str  # latency or bandwidth
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
     """One collective on its link; None is not known. Bytes and rates are per device."""
 

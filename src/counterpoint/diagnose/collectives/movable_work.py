@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.overlapped_work import callees, done_of
 from counterpoint.diagnose.step_data import StepData
@@ -74,7 +73,7 @@ def _measured(data: StepData, program: int) -> dict[str, float]:
     return {op: ms for op, ms in rows.select("op", "self_ms").iter_rows() if ms > 0}
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _TimedOps:
     """A computation's instructions that take time, in order."""
 
@@ -93,7 +92,7 @@ class _TimedOps:
         return sum(self.ms[free].tolist()), [self.names[place] for place in longest.tolist()]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _MovableWork:
     """A program with the measured times of its instructions."""
 

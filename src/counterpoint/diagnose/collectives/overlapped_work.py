@@ -8,13 +8,13 @@ start and before the first work behind the done.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.selection import Selection
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.schedule import async_pairs
@@ -51,7 +51,7 @@ def work_in_calls(
     return starts.join(pl.concat(parts), on=[*KEYS], how="left")
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Work:
     """Executed work, sorted by `place`: first by the execution of a computation, then by position.
 

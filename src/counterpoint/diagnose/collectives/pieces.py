@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
 from counterpoint.core import Basis
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.links import Wire
 from counterpoint.diagnose.step_data import StepData
 
@@ -27,7 +27,7 @@ _LEAST: Final = 2
 _MIB: Final = 2**20
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Candidate:
     row: dict[str, Any]
     wire: Wire

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.compare.compared_op import ComparedOp, label_of
 from counterpoint.diagnose.compare.op_changes import OpChange
@@ -15,7 +15,7 @@ from counterpoint.diagnose.step_data import StepData
 _Figures = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveChange:
     """A row of collectives with the figures of A and B; sums over its members, None: not known.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable
+from dataclasses import dataclass
 from itertools import groupby
 from statistics import stdev
 from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import holding
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.step_data import StepData
@@ -34,7 +34,7 @@ _FACTS: Final = (
 )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedOp:
     """An op. Times are of a median step, mean over devices; `held_ms` adds up to the busy time.
 
@@ -168,7 +168,7 @@ def _error(each_ps: list[float], data: StepData) -> float | None:
     return stdev(each) * a_step / steps**0.5
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _HloFacts:
     """Facts from the HLO about an instruction."""
 

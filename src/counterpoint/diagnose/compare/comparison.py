@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown, UsageError, as_html, shorten_names
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose.attribution import PHASES
 from counterpoint.diagnose.compare.collective_changes import CollectiveChange, networks_of
@@ -52,7 +51,7 @@ _PARTS = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PartChange:
     """A figure of both sides, in ms of a median step."""
 
@@ -65,7 +64,7 @@ class PartChange:
         return self.b_ms - self.a_ms
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepDifference:
     """The time of a median step on both sides, or of what `window` names, and where it goes."""
 
@@ -89,7 +88,7 @@ class StepDifference:
         return sum(a for a, _ in both), sum(b for _, b in both)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """A against B. `a` and `b` are the representative runs; `runs` counts the runs of each side.
 

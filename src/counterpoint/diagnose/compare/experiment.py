@@ -11,11 +11,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from counterpoint.core import Basis, CounterpointError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
 from counterpoint.diagnose.compare.side import Side, names_in_step
 from counterpoint.diagnose.step_programs import programs_in_step
@@ -51,7 +51,7 @@ class DifferenceKind(StrEnum):
     VERSION = "version"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SideDifference:
     """One difference; None if a side lacks it or does not record it."""
 

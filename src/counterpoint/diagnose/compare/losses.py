@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
 from counterpoint.capture.losses import Losses
 from counterpoint.core import Unknown
-from counterpoint.core.frozen import frozen
 
 _TIMES: Final = 3.0
 """Runs of A may by chance be nearer to each other than to an equal run, but not by this factor."""
@@ -17,7 +17,7 @@ _NEAR_ZERO: Final = 0.05
 """Share of the largest loss below which a difference is not divided by the loss itself."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LossDifference:
     """The largest difference between a loss of B and that of the nearest run of A, as a share.
 

@@ -27,10 +27,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare.compared_op import ComparedOp
 from counterpoint.diagnose.compare.op_groups import fused_groups, looped_groups, merged_groups
 from counterpoint.hlo.category import Category
@@ -56,7 +56,7 @@ class MatchStage(StrEnum):
     ALONE = "alone"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OpMatch:
     """Ops of A that correspond to those of B; one side is empty if nothing was found."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare.compared_op import ComparedOp
 from counterpoint.diagnose.compare.matching import MatchStage, OpMatch
 from counterpoint.runs.scores import RUN_TO_RUN_NOISE, student_t
@@ -15,7 +15,7 @@ _MIN_REPORTED_SHARE: Final = 0.001  # of the step
 _LARGE: Final = 1000  # degrees of freedom from which Student's t equals the normal distribution
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpChange:
     """One match. `a_ms` and `b_ms` are the shares of its ops in a median step of each side.
 
@@ -61,7 +61,7 @@ class OpChange:
         return self.match.how
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpNoise:
     """Parameters of a row's noise. `steps` is the number measured on the side with fewer."""
 

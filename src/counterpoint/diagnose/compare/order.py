@@ -8,17 +8,16 @@ cancels; in the order AABB it looks like a change.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 LEAST_DRIFT: Final = 0.003
 """The drift from one run to the next that is always allowed for (rule of thumb)."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunOrder:
     """The places of the runs in time, counted from 0: the unit of a drift is the run.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from counterpoint.core import Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare.compared_op import STEP, ComparedOp
 from counterpoint.diagnose.compare.matching import MatchStage, OpMatch
 from counterpoint.hlo import Program
@@ -15,7 +15,7 @@ from counterpoint.pgle.applying import CollectiveMove, movement
 _US_PER_MS = 1e3
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RegroupedCollectives:
     """Collectives of A merged into one in B, or the reverse; `bytes` per step."""
 
@@ -25,7 +25,7 @@ class RegroupedCollectives:
     bytes: int
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleChanges:
     """Changes of the schedule; moves are of collectives that both sides have, most costly first."""
 

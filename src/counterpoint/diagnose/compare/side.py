@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -18,7 +18,6 @@ import polars as pl
 
 from counterpoint.capture.losses import Losses, read_losses
 from counterpoint.core import Basis, InputError, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare.step_time import RunSteps
 from counterpoint.diagnose.selection import (
     PS_PER_MS,
@@ -44,7 +43,7 @@ _MS_PER_S: Final = 1e3
 _HEAD: Final = 256
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One run: its name as given, and what is known about it."""
 
@@ -55,7 +54,7 @@ class Side:
     profiled: RunSteps | None = None  # the steps of its profile, with the profiler's overhead
     missing: tuple[str, ...] = ()  # why it has no profile, or no device in it
     untimed: str | None = None  # why it has no step time
-    losses: Losses = Losses()
+    losses: Losses = field(default_factory=Losses)
     fault: str | None = None  # why its step time does not count: `faults.py`
 
     @property

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean, median
 from typing import Final
@@ -19,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core import Basis, InputError, Range, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare.order import RunOrder, order_of
 from counterpoint.runs.scores import (
     CONFIDENCE,
@@ -55,7 +55,7 @@ class StepVerdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunSteps:
     """The steps of one run, in order, and where they come from."""
 
@@ -72,7 +72,7 @@ class RunSteps:
         return median(self.each_s)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepChange:
     """The step of B relative to that of A: `change` is -0.03 if B is 3% faster.
 

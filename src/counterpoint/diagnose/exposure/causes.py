@@ -16,13 +16,12 @@ exposed time of a collective
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.bound import is_tiny
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.requirement import SCHEMA as CLASSIFIED
@@ -64,7 +63,7 @@ SCHEMA: Final = {
 """Schema of `causes`."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class ExposureShares:
     """Exposed collectives by rule; `rows` have `late_ms`, `own_ms` and `code`."""
 
@@ -197,7 +196,7 @@ _LITTLE: Final = 0.1
 Rows = Sequence[dict[str, Any]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Saving:
     """Milliseconds of a median step, and their basis."""
 

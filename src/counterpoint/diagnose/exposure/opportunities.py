@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import given_flags, on_gpu
 from counterpoint.diagnose.finding import ms_text
 from counterpoint.diagnose.selection import PS_PER_MS
@@ -30,7 +30,7 @@ _GIANT: Final = 0.02
 """Minimum share of the step that it must be exposed for."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StepEnd:
     """`where` is "end" or "start"; `beside_ms` is the compute between it and that end, per run."""
 
@@ -116,7 +116,7 @@ _WALKED: Final = 4096
 """Maximum number of collectives in a computation to analyze; beyond, it takes minutes."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Merger:
     """Instructions of one computation that a threshold of their kind would merge."""
 

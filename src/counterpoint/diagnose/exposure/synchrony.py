@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import given_flags, is_true, on_gpu
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.observed import has
@@ -34,7 +34,7 @@ _AMD: Final = re.compile(r"\bAMD\b|^MI\d|\bInstinct\b")
 """Matches AMD chips: since some release the scheduler runs by default on MI300 too."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SchedulerState:
     """`ran` is None if not known; `why` says what it was inferred from, or what disabled it."""
 
@@ -135,7 +135,7 @@ class SyncCause(IntEnum):
     UNKNOWN = 7
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SyncReason:
     """The cause in words: `why` completes "it is synchronous because"."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program
 from counterpoint.timeline import ProgramEntry
 
@@ -61,7 +61,7 @@ def known_builds(programs: tuple[ProgramEntry, ...], name: str) -> list[Program]
     return [build for build in builds if build is not None]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LoweredArgument:
     """One argument of a build, as JAX lowered it; shapes are those of the whole array."""
 
@@ -81,7 +81,7 @@ class LoweredArgument:
         return prod(int(size) for size in self.shape.split("x")[:-1] if size.isdecimal())
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recompilation:
     """A function compiled several times; `seconds` is the time of all but the first.
 

@@ -8,12 +8,12 @@ where stacks are sampled, the time for which it ran tells whether it works.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.causes import CAUSES, IdleCause
 from counterpoint.diagnose.host.threads import Named, Thread
 
@@ -23,7 +23,7 @@ BUSY: Final = 0.5
 _WORKS: Final = (CAUSES.index(IdleCause.PYTHON), CAUSES.index(IdleCause.INPUT))
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class BusyThread:
     """A thread that works in more than half of the time of the steps."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import union
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.callback_ops import JAX_NAME, callback_ops
 from counterpoint.diagnose.host.causes import matching
 from counterpoint.diagnose.host.idle import by_device
@@ -37,7 +37,7 @@ _JAX_NAMES: Final = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CalledFunction:
     """A function of the user's that JAX calls.
 
@@ -48,7 +48,7 @@ class CalledFunction:
     ms: float | None  # in a median step
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HostCallbacks:
     """The callbacks of a median step: how often they run, how long devices wait, for what."""
 

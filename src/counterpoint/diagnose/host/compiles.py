@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from counterpoint.core.columns import Intervals, as_ranges, union
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.causes import IdleCause, matching, own_causes
 from counterpoint.diagnose.host.threads import TRACED
 from counterpoint.diagnose.selection import PS_PER_MS
@@ -38,7 +38,7 @@ _REAL_PS: Final = 1_000_000_000
 """A compile takes longer than a millisecond; a cache lookup does not."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StepCompiles:
     """Compilation within the profiled steps."""
 
@@ -259,7 +259,7 @@ def hidden_by_the_median(data: StepData) -> str | None:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WarmedSteps:
     """The steps of a Run after its first ones: how many, and the time from the first to the last.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from counterpoint.core import parse_json
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Instruction, Program
 from counterpoint.timeline import Timeline
 
@@ -20,7 +20,7 @@ _IDS: Final = ("operation_queue_id", "wait_on_operation_queues", "reification_co
 """Fields of backend configurations that do not change how an instruction runs."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Divergence:
     """Builds of one program that differ; the hosts of each, most common build first.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
 
@@ -26,7 +26,7 @@ _NEARLY_ALL: Final = 0.9
 """Share of a step's runs from which on tiny ones are all there is, however few they are."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class LittlePrograms:
     """Programs of few ops, and how many runs of them a typical step has; mean over devices.
 

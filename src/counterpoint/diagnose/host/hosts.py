@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.core.frozen import frozen
 from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.host.busy_threads import (
     BusyThread,
@@ -91,7 +90,7 @@ class IdleEvent(NamedTuple):
         )
 
 
-@frozen(eq=False, slots=False)
+@dataclass(frozen=True, eq=False)
 class HostActivity:
     """The events of one host around the typical steps."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -23,7 +24,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.core.frozen import frozen
 from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.finding import Evidence, Gap
 from counterpoint.diagnose.host.causes import IdleCause
@@ -179,7 +179,7 @@ _NEAR: Final = 20
 """A copy ends with a gap if no more than this part of the gap lies between their ends."""
 
 
-@frozen(eq=False, slots=False)
+@dataclass(frozen=True, eq=False)
 class IdleTime:
     """Idle time in milliseconds of a median step, mean over devices.
 
@@ -327,7 +327,7 @@ def idle_of(data: StepData) -> IdleTime:
     )
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Split:
     """The idle time of one device, in picoseconds."""
 
@@ -339,7 +339,7 @@ class _Split:
     in_turn: bool
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Given:
     """What the devices share."""
 

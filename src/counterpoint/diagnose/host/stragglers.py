@@ -8,6 +8,7 @@ than by chance.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 
 from counterpoint.core import Basis
 from counterpoint.core.columns import at_least, column_medians, values_of
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import IDLE, STATES
 from counterpoint.diagnose.collectives.collectives import exposed_executions
 from counterpoint.diagnose.selection import PS_PER_MS, WindowKind, select_steady
@@ -47,7 +47,7 @@ _BY_SMALL_CHANCE: Final = 0.25
 Waited = NDArray[np.float64]  # milliseconds: a row per device or host, a column per step
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Straggler:
     """Milliseconds of a median step; means over steps, and medians over several devices."""
 

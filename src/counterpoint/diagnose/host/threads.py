@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, nesting_ends, order_by, union, values_of
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.causes import CAUSES, IdleCause, matching
 
 Longs = NDArray[np.int64]
@@ -84,7 +84,7 @@ def is_frame(name: str) -> bool:
     return file is not None and file[1] not in _STANDARD and not _WRAPPER.match(name)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Thread:
     """Disjoint intervals of one thread, in order; nothing is recorded between them."""
 
@@ -114,7 +114,7 @@ class Thread:
 Flags = NDArray[np.bool_]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Named:
     """What the names of a host's events say: an entry per name in each field."""
 

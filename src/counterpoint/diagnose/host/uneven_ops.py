@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.timeline import Lane
@@ -17,7 +17,7 @@ _MOSTLY = 0.5
 """Share of steps in which a device has most to do, from which on it is named."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class UnevenOp:
     """An op's row of `StepData.ops`, and its milliseconds in a typical step, as means over steps.
 
@@ -30,7 +30,7 @@ class UnevenOp:
     excess_ms: float
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MoreWork:
     """What a device executes beyond others in a median step.
 

@@ -6,6 +6,7 @@ release it, so that thread begins something just before the wait ends.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -13,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import EMPTY, Intervals, union
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.host.threads import Named, Thread
 
 Longs = NDArray[np.int64]
@@ -38,7 +38,7 @@ _LINKS: Final = 2
 _NOBODY: Final = -1
 
 
-@frozen(eq=False, slots=False)
+@dataclass(frozen=True, eq=False)
 class Wakes:
     """What other threads did while a thread waited for them."""
 

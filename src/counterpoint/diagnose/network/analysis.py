@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, UsageError, shorten_names
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.fabric import fabric_of, target_of
 from counterpoint.diagnose.collectives.requirement import classify
@@ -83,7 +83,7 @@ def _check_devices(data: StepData, target: Target) -> None:
         )
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NetworkAnalysis:
     """The network load of a median step, mean over devices.
 

@@ -21,6 +21,7 @@ six median deviations. If most calls are slow, the network always is (sustained)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.network.host_work import host_busy, spent_within, with_steps
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.timeline import Action
@@ -73,7 +73,7 @@ class LatencyPattern(StrEnum):
     SUSTAINED = "sustained"
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class RemoteCalls:
     """All remote calls of a profile; `rate` is in bytes per second of one host."""
 

@@ -9,6 +9,7 @@ saturated    intervals in which a link carries nearly its capacity or, if that i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import Basis
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.collectives.bound import HIDDEN, Bound
 from counterpoint.diagnose.collectives.collectives import executions_of, exposed_parts
 from counterpoint.diagnose.collectives.links import Link
@@ -203,7 +203,7 @@ _NAMED: Final = 5
 Floats = NDArray[np.float64]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Demand:
     """All three tables, and the length of the step that they refer to.
 
@@ -251,7 +251,7 @@ def _lower_bounds(data: StepData) -> tuple[str, ...]:
     return () if unrecorded.is_empty() else (Link.DCN.value,)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _ByteProfile:
     """Bytes between edges, which run from 0 to 1 step."""
 

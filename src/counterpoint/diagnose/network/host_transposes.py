@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 
 from counterpoint.core.columns import Intervals, union
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.network.host_work import union_of
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData, longest_rows
@@ -17,7 +17,7 @@ from counterpoint.diagnose.step_data import StepData, longest_rows
 _NAME: Final = re.compile(r"^Transpose(Plan)?::Execute|^(Parallel|DelinearizeUsing)Transpose")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HostTransposes:
     """Transposes on the hosts, in milliseconds; only `busy_ms` adds up threads."""
 

@@ -7,6 +7,7 @@ more than its duration and no more than devices wait: that bounds what a step co
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from counterpoint.core import Range, Unknown
 from counterpoint.core.columns import Intervals, union
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, ms_text
 from counterpoint.diagnose.selection import PS_PER_MS
@@ -79,7 +79,7 @@ def with_steps(timeline: Timeline, rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkTotals:
     """Count, bytes and duration; `ms` adds up threads that work in parallel."""
 
@@ -88,7 +88,7 @@ class WorkTotals:
     ms: float
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HostWork:
     """Work of one kind, of the host with most of it. Per step: means over steady steps."""
 

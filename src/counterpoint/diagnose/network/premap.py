@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.network.host_work import HostWork
@@ -38,7 +38,7 @@ _MEGASCALES_OWN: Final = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Premap:
     """Size of the premapped region in bytes: its current value and source, and the shortfall."""
 

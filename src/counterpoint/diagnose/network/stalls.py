@@ -17,13 +17,13 @@ of a host at once is attributed to the schedule, and the cause of the rest is un
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.network.calls import BASE_MS, RemoteCalls, remote_calls
 from counterpoint.diagnose.network.host_work import host_busy, spent_within
@@ -48,7 +48,7 @@ class StallCause(StrEnum):
     UNKNOWN = "late senders or a slow network"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
     """One transfer; medians of one execution in milliseconds, `waits_ms` per median step."""
 
@@ -219,7 +219,7 @@ _OF_STEP: Final = 0.01
 """A difference below this share of the step is noise."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SlowerHost:
     """Milliseconds of a median step, means over devices; `others_ms` is the other hosts' median."""
 

@@ -51,6 +51,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -59,7 +60,6 @@ import polars as pl
 
 from counterpoint.core import Range
 from counterpoint.core.columns import union
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.attribution import attribute
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import (
@@ -98,7 +98,7 @@ class _CopyKind(StrEnum):
     CALLBACK = "waiting for Python on the host"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _CopyTotal:
     """Copies of one kind in a step; 0 bytes if not known."""
 

@@ -53,13 +53,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise, gpu_machine, is_nvidia
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops, rows_as_evidence
@@ -87,7 +86,7 @@ _SCALED: Final = "; float16 needs a scaled loss, since its range is small"
 _HOW: Final = {"tf32": "TF32", "f32": "plain float32", "f64": "float64"}
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _WideProduct:
     """A product of wide operands: its multiplication type, and the range of its saving."""
 

@@ -49,12 +49,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise, chip_of, on_gpu
 from counterpoint.diagnose.executed_ops import rows_as_evidence
@@ -74,7 +74,7 @@ _OF_HOPPER: Final = re.compile(r"\bsm90_|_sm90_")
 """Kernels that run on Hopper alone."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KernelKind:
     """Kernels with a better alternative, and the share of their time that it could save."""
 

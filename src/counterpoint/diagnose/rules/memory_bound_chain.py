@@ -55,11 +55,11 @@ rate is still a chain: it moves too many bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Basis, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.environment import advise, chip_of, gpu_machine, is_nvidia
 from counterpoint.diagnose.executed_ops import (
@@ -86,7 +86,7 @@ _FLASH_RATE: Final = 0.5
 """Share of a chip's bf16 rate that flash attention reaches where no kernel was measured."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _ChainKind:
     """Chains of one kind, over all layers."""
 

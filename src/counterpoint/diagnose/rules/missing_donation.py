@@ -49,12 +49,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import Range
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
 from counterpoint.diagnose.attribution import IDLE, attribute
 from counterpoint.diagnose.environment import advise, on_virtual_devices
@@ -87,7 +87,7 @@ _OTHER_RUN: Final = 0.1
 """By how much a copy may be quicker in another run."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class UndonatedCopy:
     """A copy that donating its argument would save."""
 

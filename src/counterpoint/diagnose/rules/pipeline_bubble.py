@@ -46,13 +46,12 @@ Stages of unequal length wait, too, and more microbatches do not help against th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops
 from counterpoint.diagnose.exposure.causes import shares_of
@@ -70,7 +69,7 @@ SINCE: Final = "0.1"
 _LEAST_SHARE: Final = 0.01
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Bubble:
     """A pipeline, what its loop takes per step, and what of that its stages lose."""
 

@@ -58,13 +58,12 @@ None known for all-reduces. For reduce-scatters memory may forbid it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import advise
@@ -85,7 +84,7 @@ _LEAST_SHARE: Final = 0.01
 _NAMED: Final = 3
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Repeated:
     """A collective in the loop, its row of the table of collectives, and its time per step."""
 

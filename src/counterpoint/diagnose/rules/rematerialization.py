@@ -51,13 +51,12 @@ peak may be outside of this step.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_rows, gain_without
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
@@ -80,7 +79,7 @@ _COLLECTIVE: Final = pl.col("category") == "collective"
 _HEAVY: Final = ("matmul", "attention", "convolution")
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _RecomputedResult:
     """Instructions of one line that produce similar values."""
 

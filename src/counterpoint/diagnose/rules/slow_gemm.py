@@ -54,12 +54,12 @@ more than the operands.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.collectives.collectives import shares_beside
 from counterpoint.diagnose.environment import advise, chip_of, gpu_machine, on_virtual_devices
@@ -93,7 +93,7 @@ _ESTIMATED: Final = ("matmul", "elementwise", "reduction", "copy")
 """Categories of the operations that XLA estimates on TPUs."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _SlowProduct:
     """A slow product, and the expected time of its shape."""
 
@@ -114,7 +114,7 @@ class _SlowProduct:
         )
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Slower:
     """A product, and the fastest of its size."""
 

@@ -64,13 +64,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.better_forms import (
     BetterForm,
@@ -136,7 +135,7 @@ _TOLD_BY_CATEGORY: Final = ("sort", "rng")
 _WAITS: Final = ("-start", "-done")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OpKind:
     """A kind of op that is slow for a known reason, and what helps."""
 
@@ -263,7 +262,7 @@ _Name = tuple[int | None, str]
 """An op: the number of its program, and its name."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Rates:
     """The rates that a roofline consists of, and whose they are."""
 
@@ -284,7 +283,7 @@ class _Rates:
         return max(alike, default=self.bytes_per_s)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _SlowOp:
     """An op, and the least time in which a chip could execute it once; 0 if that is not known.
 

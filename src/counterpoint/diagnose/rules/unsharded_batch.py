@@ -78,13 +78,12 @@ weights to gather them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import polars as pl
 
 from counterpoint.core import Basis, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import advise
@@ -111,7 +110,7 @@ _PRODUCTS: Final = ("matmul", "attention", "convolution")
 _NOT_WORK: Final = ("collective", "control", "host")
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Repeated:
     """An op that several devices run alike."""
 
@@ -127,7 +126,7 @@ class _Repeated:
         return self.ran.row["category"] in _PRODUCTS
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Moved:
     """Collectives on activations of others' examples, by their rows, and products of a weight."""
 

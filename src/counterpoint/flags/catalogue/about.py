@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.observed import has, with_releases
 from counterpoint.flags.versions import ChipFamily, chip_family, version_number
 
@@ -37,7 +37,7 @@ class SettingReader(StrEnum):
     KERNEL = "the Linux kernel"  # sysctl on each host, or in the container
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingNote:
     """A surprising fact. It holds from `since` on and before `until`, on `chips` only.
 
@@ -70,7 +70,7 @@ class SettingNote:
         )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDocumentation:
     """The description of one setting.
 
@@ -156,7 +156,7 @@ def _frozen(table: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PageSetting:
     """One setting of a page. `values` is empty if the page gives none, or a placeholder.
 
@@ -172,7 +172,7 @@ class PageSetting:
     source: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WebPage:
     """A page, with its settings in the order of the page."""
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.versions import version_number
 
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 _BITS = {"int32": 31, "int64": 63}
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
     """One of XLA's flags in one release.
 
@@ -95,7 +94,7 @@ def _real(text: str) -> float | None:
         return None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """The flags of jaxlib `version`; `asked` is the requested version, which may differ."""
 
@@ -125,7 +124,7 @@ FlagFacts: TypeAlias = Mapping[str, Any]
 """The facts of one release on one name; usual values are left out."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FlagTable:
     """`changes`: per name, by release, the differences from the release before; None: removed."""
 

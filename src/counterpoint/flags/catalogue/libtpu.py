@@ -7,11 +7,11 @@ the answers of five releases, each the one that belongs to a series of JAX.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.about import SettingReader
 from counterpoint.flags.catalogue.flag import FlagFacts, FlagTable, parse_table
 from counterpoint.flags.catalogue.variable import DocumentedSetting
@@ -37,7 +37,7 @@ _TAKES: Final = {
 }
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LibtpuFlag:
     """One flag in one release. `per_compile`: a compile takes it as an option, too."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.about import SettingReader
 
 _TRUE: Final = ("y", "yes", "t", "true", "on", "1")
@@ -44,7 +44,7 @@ JAX_ELSEWHERE: Final = frozenset(
 """Variables that JAX's startup and trainers read, apart from JAX's options."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentedSetting:
     """One setting.
 

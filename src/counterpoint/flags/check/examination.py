@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.rules import found_by
 from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.check.minor import with_reasons
@@ -143,7 +142,7 @@ AskCompiler = Callable[[JaxlibInterpreter, Mapping[Channel, tuple[Occurrence, ..
 """Queries an interpreter about flags and options."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
     """The remarks, corrected by the compiler's answer; `note` says why it was not queried."""
 
@@ -258,7 +257,7 @@ def _key(one: Remark | Occurrence) -> tuple[object, ...]:
     return (one.place, one.channel, one.text)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRequest:
     """The conditions of an examination. `version` None: the interpreter's, else the newest known.
 
@@ -284,7 +283,7 @@ class CheckRequest:
         return chosen and not (self.ignore and code.startswith(self.ignore))
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
     """The result. `table` is the release whose tables were used, `asked` the requested one.
 

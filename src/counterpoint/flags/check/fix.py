@@ -12,11 +12,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.check.edits import Rows, ways_to_fix
 from counterpoint.flags.lint import Remark, Severity
 from counterpoint.flags.parsed import Occurrence, Origin, ParsedSource, exclusive
@@ -37,7 +36,7 @@ _Given = tuple[Occurrence, ...]
 _Setting = tuple[Channel, str, str]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RefusedFix:
     """A safe fix that can't be made in place, and why."""
 
@@ -45,7 +44,7 @@ class RefusedFix:
     why: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FixResult:
     """The text with the fixes `made`, and how it reads; lines are those before the fixes."""
 

@@ -7,9 +7,9 @@ its time. Checked against another release, it would get remarks that say nothing
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.flag import Release
 from counterpoint.flags.catalogue.lookup import known_release, releases, states
 from counterpoint.flags.parsed import Occurrence, ParsedSource, Pin
@@ -17,7 +17,7 @@ from counterpoint.flags.release_number import version_number
 from counterpoint.flags.settings import Channel
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OwnRelease:
     """`why` says what names it: a pin, or flags that the installed one lacks.
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.lines.known import (
     OWN_PREFIX,
     is_flag,
@@ -35,7 +35,7 @@ _IDLE: Final = ("export", "+")
 """Words that set nothing: of a shell, and between the names of combined recipes."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SettingsLine:
     """The settings of a line, and a line with the same settings."""
 

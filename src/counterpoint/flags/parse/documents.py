@@ -10,11 +10,11 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, cast
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.parse.flag_values import AS_TEXT, may_set, names_any
 from counterpoint.flags.parse.form import by_content
 from counterpoint.flags.parse.lines import scan_lines
@@ -39,7 +39,7 @@ _LANGUAGES: Final = {
 _INDENTED: Final = 4
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Block:
     """A block of code, the line where it begins, and the name of its language."""
 

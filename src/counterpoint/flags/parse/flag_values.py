@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.named_files import ANYWHERE, AllowedFiles, read_regular
 from counterpoint.flags.parse.traced import HOLE, Piece, TracedText, known
 from counterpoint.flags.parsed import (
@@ -73,7 +72,7 @@ class ParsedValues:
     inherited: list[str] = field(default_factory=list[str])  # sentences on what is not read
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ValueSource:
     """The source of a value: its channel and the name of the file.
 
@@ -286,7 +285,7 @@ def is_foreign_name(name: str) -> bool:
     return plain != name and bool(_WITH_DOTS.fullmatch(name)) and not is_setting(plain)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """One variable with its final value."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.variable import meant_option
 from counterpoint.flags.parse.flag_values import is_foreign_name
 from counterpoint.flags.parse.traced import HOLE, TracedText
@@ -64,7 +64,7 @@ Numbers = tuple[tuple[str, int], ...]
 """Counts by the names of Slurm's long options; the last value of a name counts."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PassedWord:
     """The setting that one word of a command passes on: to the program, or elsewhere.
 
@@ -79,7 +79,7 @@ class PassedWord:
     channel: Channel | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Command:
     """The words of one command."""
 

@@ -7,9 +7,9 @@ with the `value:` line after it. A bare name in a sentence sets nothing.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.catalogue.variable import meant_option
 from counterpoint.flags.parse.scan import Scan
 from counterpoint.flags.parse.traced import TracedText, known, unknown
@@ -34,7 +34,7 @@ _PUNCTUATION: Final = ".,;:)]}*"
 _PLACEHOLDER: Final = re.compile(r"\.{2,}|\N{HORIZONTAL ELLIPSIS}|[.\d]*X{1,}|N|[^{$\n]*+[{$].*")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Held:
     """The variable of flags whose value goes on in the next line, and the quote that ends it."""
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.parse.scan import Scan
 from counterpoint.flags.parse.traced import HOLE, TracedText, either, joined, known, unknown
 from counterpoint.flags.settings import FLAG_VARIABLES
@@ -42,7 +41,7 @@ _AFTER_MARK: Final = re.compile(r"[ \t]*\n?\s*\)")
 _NOT_FOLLOWED: Final = re.compile(r"\bcase\s|<<(?!<)")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Context:
     """The context in which parts are read: `plain` characters are literal, `ends` end it."""
 
@@ -58,7 +57,7 @@ _DEFAULT_IN_DOUBLE: Final = _Context(re.compile(r'[^}"\\$`]+'), "}", quoted=True
 _HEREDOC: Final = _Context(re.compile(r"[^\\$`]+"), "", quoted=True)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Part:
     """A part of a word, expanded; `several`: a shell makes words of it."""
 
@@ -68,7 +67,7 @@ class Part:
     several: tuple[TracedText, ...] | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Word:
     """A word as written, with its parts."""
 

@@ -14,12 +14,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import ArgumentError, InputError, UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.named_files import (
     ANYWHERE,
     LARGEST,
@@ -84,7 +83,7 @@ def read_source(
     return write_recipe(recipes()[str(source)], version, chip)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SourceText:
     """A source that is text, exactly as it is: bytes that are not UTF-8 are surrogates."""
 

@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.parsed import Branch, Location
 
 _WORDS: Final = re.compile(r"(\s*)(\S+|$)")
@@ -27,7 +26,7 @@ HOLE: Final = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Stands in `text` for what can't be known."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A part of a value that begins on one line; for a hole, `text` is its source."""
 
@@ -40,7 +39,7 @@ class Piece:
     default: bool = False  # what applies if a variable is not set
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TracedText:
     """A value in pieces."""
 

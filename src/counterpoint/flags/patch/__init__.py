@@ -7,10 +7,10 @@ whose statements statements.py tells apart.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.patch.manifest import patch_manifest
 from counterpoint.flags.patch.script import patch_script
 from counterpoint.flags.settings import Settings
@@ -20,7 +20,7 @@ _SCRIPTS: Final = (".sh", ".bash", ".sbatch", ".slurm", ".job")
 _SHEBANG: Final = re.compile(r"#!.*\b(?:ba|z|k|da)?sh\b")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PatchedFile:
     """The new text, and what it can't do."""
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 _LONGEST: Final = 400
 """Lines of one statement; more are an unclosed quotation mark."""
@@ -45,7 +44,7 @@ nvidia-smi rocm-smi rocminfo lscpu git tar gsutil rsync
 _NO_LAUNCH: Final = frozenset(_HARMLESS.split()) | _READS | _OPENS | _CLOSES | _EXPORTS
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Statement:
     """One statement with the lines of its heredocs; `depth` is that of the compound after it."""
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import Malformed, fields
 from counterpoint.flags.catalogue.flag import Flag, Release
 from counterpoint.flags.catalogue.lookup import release, releases
@@ -34,7 +34,7 @@ _LAST_FIELD: Final = 14  # of a FileDescriptorProto: `edition`
 _LIBRARIES: Final = "pass libjax_common.so, xla_extension.so or xla_cuda_plugin.so"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OptionField:
     """One field of DebugOptions. `enum`: the names of its values by number."""
 
@@ -263,7 +263,7 @@ def _damaged(library: Path, what: str) -> InputError:
     return InputError(f"{library} is damaged: {what}", next="reinstall jaxlib")
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PluginComparison:
     """A plugin compared with a release: options that only one of them has, or that differ."""
 

@@ -17,13 +17,12 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core import InputError, UsageError, WriteError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import read_input
 from counterpoint.core.outputs import write_whole
 from counterpoint.flags.catalogue.flag import (
@@ -342,7 +341,7 @@ def _facts(kind: str, default: Any, values: list[str]) -> FlagFacts:  # noqa: AN
     return {**facts, "values": values} if values else facts
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JaxlibFlags:
     """One release. `jax` is the version of JAX whose options were read, if there was one."""
 

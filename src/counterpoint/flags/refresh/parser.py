@@ -16,12 +16,12 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Self, cast
 
 from counterpoint.core import InputError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 
 _UNKNOWN: Final = re.compile(r"Unknown flags? in XLA_FLAGS: ")
 _PATIENCE_S: Final = 120  # loading 400 MB over a network can be slow
@@ -69,7 +69,7 @@ for line in sys.stdin:
 """
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ParseResult:
     """The result for one text: serialized CompileOptions, or None and the content of the log."""
 
@@ -209,7 +209,7 @@ def _start(python: Path, environment: Mapping[str, str], log: IO[bytes]) -> subp
         ) from None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EnumSpelling:
     """The accepted names of the values: in XLA_FLAGS, and in the enum, in the same order."""
 

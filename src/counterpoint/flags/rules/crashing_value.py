@@ -44,11 +44,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.lint import (
     Fix,
     LintContext,
@@ -73,7 +73,7 @@ _SCHEDULER: Final = "scheduler"
 _FILE: Final = Path(__file__).with_name("crashing_values.tsv")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Crash:
     values: re.Pattern[str]
     what: str

@@ -40,9 +40,9 @@ Reported only: it may be intended.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.lint import TRUE, Fix, LintContext, Remark, Severity, is_yes, remark
 from counterpoint.flags.parsed import Occurrence
 
@@ -63,7 +63,7 @@ def _all_passes(text: str) -> bool:
     return text in (".*", ".+", "*")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Leftover:
     """A setting, its debugging values, and their cost."""
 

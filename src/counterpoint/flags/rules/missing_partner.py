@@ -39,11 +39,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.lint import (
     Fix,
     LintContext,
@@ -61,7 +61,7 @@ NAME: Final = "missing-partner"
 SINCE: Final = "0.1"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Partner:
     """The needs of a flag: one condition of `any`, written `name=value` or `name!=value`.
 

@@ -38,11 +38,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.lint import FALSE, Fix, LintContext, Remark, Severity, remark
 from counterpoint.flags.versions import ChipFamily, chip_family
 
@@ -51,7 +51,7 @@ NAME: Final = "not-for-this-chip"
 SINCE: Final = "0.1"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Suited:
     """The chips for flags whose names match `flags`, with one of `values` (empty: with any)."""
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -26,14 +26,14 @@ Groups = tuple[tuple[int, ...], ...]
 _MOST_DEVICES = 1 << 24
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ListedGroups:
     """Groups written out; no group at all means one group of all devices."""
 
     groups: Groups
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Iota:
     """`[count,size]<=[reshape]T(permutation)`."""
 
@@ -48,7 +48,7 @@ class Iota:
             object.__setattr__(self, "permutation", ())
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Axis:
     """An axis of a mesh, or the part of `size` below `pre_size` of it."""
 
@@ -57,7 +57,7 @@ class Axis:
     size: int = 0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Mesh:
     """Devices along some axes of a mesh. `devices` is empty for 0, 1, 2, ... in order."""
 

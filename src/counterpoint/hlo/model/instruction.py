@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import field, fields, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import cache
 from typing import Any, Final, Self
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.groups import ReplicaGroups
 from counterpoint.hlo.model.sharding import Sharding
 
@@ -25,7 +24,7 @@ _BITS_IN_NAME = re.compile(r"(?:bf|[fsuc])(\d+)(?:e\d+m\d[a-z0-9]*)?")
 _MOST: Final = 2**66  # bits: XLA counts bytes in 64 bits, with a sign
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Shape:
     """`bf16[8,128]`, or a tuple of shapes (`dtype` is then "tuple", `dims` empty).
 
@@ -99,7 +98,7 @@ def element_bits(dtype: str) -> int:
 Attributes = tuple[tuple[str, str], ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DotDimensions:
     """The contracting and batch dimensions of a dot, left and right."""
 
@@ -109,7 +108,7 @@ class DotDimensions:
     rhs_batch: tuple[int, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WindowDimension:
     """How a convolution's kernel moves over a spatial dimension.
 
@@ -125,7 +124,7 @@ class WindowDimension:
     result: int | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Convolution:
     """The properties that determine a convolution's arithmetic.
 
@@ -142,7 +141,7 @@ WINDOWED: Final = ("reduce-window", "select-and-scatter")
 """Opcodes that move a window over their first operand."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Indexing:
     """How a gather reads, or a scatter writes, windows at indices, and what is promised of these.
 
@@ -157,7 +156,7 @@ class Indexing:
     are_unique: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One instruction. `index` is its position in the schedule of its computation."""
 
@@ -223,7 +222,7 @@ def finished(draft: Draft) -> Instruction:
     return draft
 
 
-@frozen(weakref_slot=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Computation:
     """Instructions in launch order."""
 

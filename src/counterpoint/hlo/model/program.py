@@ -8,11 +8,10 @@ results in `answers`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.instruction import Computation, Instruction
 from counterpoint.hlo.model.sharding import Sharding
 from counterpoint.hlo.model.stack import Frame, StackTable
@@ -30,7 +29,7 @@ _UNASKED: Any = object()
 Answer = TypeVar("Answer")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Alias:
     """An output that is written into the buffer of an input."""
 
@@ -40,7 +39,7 @@ class Alias:
     must: bool
 
 
-@frozen(eq=False, slots=False)
+@dataclass(frozen=True, eq=False)
 class Program:
     """One compiled module, created and validated by a reader."""
 

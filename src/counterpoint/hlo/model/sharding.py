@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.model.groups import Axis, Iota, Mesh, expand, parse_groups
 
 _TILED: Final = re.compile(
@@ -36,7 +36,7 @@ _OPEN: Final = re.compile(r",? ?\?$")
 _MOST_DEVICES: Final = 1 << 16
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Sharding:
     """The parts of each dimension, and the tile of each device, in row-major order.
 

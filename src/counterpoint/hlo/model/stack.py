@@ -6,10 +6,10 @@ refer to each other by 1-based index.
 
 from __future__ import annotations
 
-from counterpoint.core.frozen import frozen
+from dataclasses import dataclass
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Frame:
     """One call on the stack."""
 
@@ -18,7 +18,7 @@ class Frame:
     function: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StackTable:
     """All stacks of a module. Locations are (file, function, line), frames (location, parent).
 

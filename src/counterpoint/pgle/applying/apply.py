@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,6 @@ from counterpoint.compile import (
 from counterpoint.compile.inputs import Workload, own_programs
 from counterpoint.core import CounterpointError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.flags.versions import LHS, PROFILE, false_stops_scheduler, scheduler_on
 from counterpoint.hardware import Target
@@ -68,7 +67,7 @@ _DOUBTS: Final = {
 }
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedProfile:
     """Two compiles of a workload, without and with a profile, and the differences between them."""
 

@@ -11,12 +11,11 @@ nothing about a profile, but nothing else differs between a compile without it a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import CompiledProgram
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
@@ -40,7 +39,7 @@ def profile_argument(path: Path) -> str:
     return f"{_FLAG}={path}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TpuProfile:
     """The costs as the scheduler looks them up, and the file that gives it these times."""
 

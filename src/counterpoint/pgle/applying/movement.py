@@ -9,10 +9,10 @@ that overlap the same compute share it, so the sum is an upper bound.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Computation, Instruction, Program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.loops import loop_multiplier, mean_trips
@@ -24,7 +24,7 @@ from counterpoint.pgle.lookups import lookup_name
 _Identity: TypeAlias = Callable[[Program, Instruction], Hashable]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SchedulePosition:
     """The position of a collective in its computation. Microseconds are of one execution."""
 
@@ -49,7 +49,7 @@ class SchedulePosition:
         return self.within_us if self.cost_us is None else min(self.within_us, self.cost_us)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CollectiveMove:
     """One collective before and after."""
 
@@ -97,7 +97,7 @@ def _seen(place: SchedulePosition) -> tuple[float, bool, bool]:
     return displayed_us(place.within_us), place.overlaps, place.sync
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Movement:
     """All collectives in both schedules, the largest change first, and the rest."""
 

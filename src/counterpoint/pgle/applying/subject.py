@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from glob import has_magic
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError, Unknown
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
 from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.collectives import collective
@@ -36,7 +35,7 @@ _RANK: Final = re.compile(r"rank(\d+)")
 _SHOWN: Final = 8
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocatedProgram:
     """A program, its location, and what is known of its execution.
 

@@ -7,10 +7,10 @@ collective without a cost is the one the scheduler can't hide well, so they are 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import InputError, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.description import describe
@@ -27,7 +27,7 @@ _FAR_OFF: Final = 5.0
 _UNMEASURED: Final = "the program has no times; pass a profile or a Run that has them"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CoveredPart:
     """Found, out of a total: instructions, or microseconds of device time."""
 
@@ -40,7 +40,7 @@ class CoveredPart:
         return self.found / self.whole if self.whole else 1.0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LookupAnswer:
     """The profile's answer to one lookup. `us` is None if it has no such name."""
 
@@ -58,7 +58,7 @@ class LookupAnswer:
         return self.lookup.names[0]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ImplausibleCost:
     """An implausible cost."""
 
@@ -67,7 +67,7 @@ class ImplausibleCost:
     why: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
     """The coverage of a program by a profile."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
-from counterpoint.core.frozen import frozen
 from counterpoint.pgle.lookups import effective_costs, same_costs
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CostDifference:
     """A key that both profiles have."""
 
@@ -27,7 +27,7 @@ class CostDifference:
         return self.b_us / self.a_us if self.a_us else None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileDiff:
     """Two profiles side by side, with the one cost per key that XLA uses.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.pgle.checking.check import Coverage, CoveredPart
 from counterpoint.pgle.staleness import ProfileFit
 
@@ -24,7 +24,7 @@ _TIMES: Final = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CoverageVerdict:
     """The verdict. `reasons` are its problems, `remarks` other useful facts."""
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from counterpoint.core.frozen import frozen
 
 MULTI_SUBSCRIBER: Final = "xla_gpu_enable_cupti_multi_subscriber"
 
@@ -25,7 +24,7 @@ _CAPTURERS: Final = ("xprof", "tensorboard")
 _SHORTENED: Final = 15  # length to which the kernel truncates a process name
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProfilerConflict:
     """A tool that shares or takes the profiling interface, with its evidence and the remedy.
 

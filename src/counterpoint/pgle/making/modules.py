@@ -8,17 +8,17 @@ included only if it is the only one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program
 from counterpoint.pgle.profiles.profile import Profile, is_fingerprint
 from counterpoint.timeline import Timeline
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleCosts:
     """One module of a profile. Times are sums over its counted runs on all its devices.
 
@@ -43,7 +43,7 @@ class ModuleCosts:
         return self.covered_ms / self.device_ms if self.device_ms else None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProfileBuild:
     """A profile, its modules (highest cost first), and notes."""
 
@@ -58,7 +58,7 @@ _PREFIX: Final = 4
 """Minimum digits of a fingerprint prefix that may identify a module."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Module:
     """One compiled module, and the hosts that ran it."""
 

@@ -11,12 +11,12 @@ these is the best estimate.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.pgle.named_ops import named_ops
 from counterpoint.timeline import Lane, Timeline
@@ -34,7 +34,7 @@ SAMPLES: Final[Schema] = {
 _PLACE: Final = ("program", "member", "device", "run")
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Samples:
     """Times of single executions, and the collectives whose waiting could not be separated."""
 
@@ -177,7 +177,7 @@ def _of_collectives(times: pl.DataFrame, ops: pl.DataFrame, ps: str) -> pl.DataF
 _PS_PER_US: Final = 1e6
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MeasuredTimes:
     """Device time of one run of a program, by instruction; `how` says where it was taken."""
 
@@ -237,7 +237,7 @@ _ENOUGH: Final = 3
 _COLUMNS: Final = ("run", "program", "device", "index")
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class ProfiledRuns:
     """Rows of the Timeline's runs that count, and the programs that have only a first run."""
 

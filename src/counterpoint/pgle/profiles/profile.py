@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from google.protobuf import text_encoding
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import message_classes
 
 SEPARATOR: Final = "::"
@@ -34,7 +33,7 @@ _LONGEST_US: Final = 1e15
 """Thirty years: sums of such times stay finite."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class InstructionCost:
     """Microseconds of one execution of an instruction; for an async one, of its start.
 
@@ -59,7 +58,7 @@ class InstructionCost:
         return self.name if self.fingerprint is None else f"{self.fingerprint}::{self.name}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Latency:
     """Microseconds from one instruction to another. XLA:GPU ignores these; kept as read."""
 
@@ -72,7 +71,7 @@ class Latency:
             raise ValueError(f"{self.source} to {self.target} can't take {self.us} us")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Profile:
     """Costs in the order of the file, including duplicates, and how they were made.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Basis
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.diagnose import BETWEEN, VIRTUAL_DEVICES, Explanation, Grouping, Utilization
 from counterpoint.report import units
@@ -139,7 +139,7 @@ def detail_sections(
     ]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunDigest:
     """The result of a run in two lines: its step time and its largest loss."""
 

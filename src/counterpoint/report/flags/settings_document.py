@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
 from counterpoint.flags import Channel, SettingDifference, Settings, combine, is_combined
 from counterpoint.flags.effective import Difference, EffectiveFlag, FlagOutcome
@@ -111,7 +111,7 @@ def _value(value: str | None) -> str:
     return "-" if value is None else value or '""'
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveFlags:
     """The flags that a Run or a dump used, beside those that were requested.
 

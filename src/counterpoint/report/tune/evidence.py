@@ -7,11 +7,11 @@ import json
 import tarfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
 from counterpoint.core import WriteError, parse_json
-from counterpoint.core.frozen import frozen
 from counterpoint.core.outputs import whole_file
 from counterpoint.core.records import from_plain, to_plain
 from counterpoint.flags import is_setting
@@ -53,7 +53,7 @@ _BY_FOLDER: Final[Mapping[str, str]] = {
 _OTHER: Final = "other files of the study"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EvidenceFile:
     """A file of the evidence: its path in the study, and its description."""
 

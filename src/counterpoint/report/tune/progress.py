@@ -7,11 +7,11 @@ study, its conclusion     ──► StudyStatus    spent, left, best so far, wha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.report import units
 from counterpoint.report.document import printable
@@ -31,7 +31,7 @@ _LONGEST: Final = 100
 _NAMES: Final = 8
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StudyStatus:
     """The current status of a study, a line each for what was spent, the best arm and the trial."""
 

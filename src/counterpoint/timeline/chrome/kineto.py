@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.collectives import bus_factor
 from counterpoint.timeline.chrome.tracks import EventKind, integer
 
@@ -47,7 +47,7 @@ def host_event_name(kind: EventKind) -> str:
     return f"$<unknown> {built_in[1]}" if built_in else f"${kind.name}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SentData:
     """What one launch of a collective sends; its bytes count as in `hlo.collectives`."""
 

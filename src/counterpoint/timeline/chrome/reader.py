@@ -5,12 +5,11 @@ from __future__ import annotations
 import mmap
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
 from counterpoint.core import Basis, InputError, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import open_input
 from counterpoint.timeline.chrome.columns import Columns, TooMany, sort_tracks
 from counterpoint.timeline.chrome.stream import (
@@ -30,7 +29,7 @@ _WRITER: Final = "counterpoint "
 _MOST: Final = 1e300  # a larger one would overflow where numbers are multiplied
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TraceMetadata:
     """Properties of the original Timeline, besides its spans.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo.collectives import device_groups
 from counterpoint.timeline.model import Lane, Schema, Timeline
 
@@ -16,7 +16,7 @@ _PAIRS: Final = "send/recv"
 _BY_HOST: Final = r"^(send|recv)(-done)?$"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Offset:
     """The offset to subtract from a host's times, and its collectives' median deviation from it."""
 

@@ -18,7 +18,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import Basis, InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.core.threads import on_threads
 from counterpoint.hlo import Program, program_digest
@@ -300,7 +299,7 @@ def _entry_positions(
     return np.array([tell(op, index) for op, index in pairs], np.int32)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Tables:
     """Tables of all hosts, on one clock as far as it is known."""
 

@@ -10,13 +10,12 @@ Otherwise runs are counted back from the last one recorded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-
-from counterpoint.core.frozen import frozen
 
 Longs = NDArray[np.int64]
 
@@ -34,7 +33,7 @@ _NEAR: Final = 0.25
 """Maximum clock difference of corresponding runs, as a share of the time between runs."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class HostRuns:
     """One host's runs of a program, in order of `index`, with the data to match them by.
 
@@ -49,7 +48,7 @@ class HostRuns:
     step: Longs
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Shifts:
     """The number to add to the index of each host's runs, and how it was found."""
 

@@ -12,11 +12,10 @@ missing: modules that XLA measures while it autotunes have no id.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
-
-from counterpoint.core.frozen import frozen
 
 THUNK: Final = "thunk"
 MODULE: Final = "module"
@@ -48,7 +47,7 @@ def parse_annotations(text: pl.Series) -> pl.DataFrame:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeviceIds:
     """The ids of a device in its job, as XLA names threads and devices by them."""
 

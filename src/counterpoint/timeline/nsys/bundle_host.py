@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.unpacking import unpack
 from counterpoint.timeline.nsys.archive import Archive
 from counterpoint.timeline.nsys.target import intern
@@ -18,7 +18,7 @@ _START, _END, _NAME, _THREAD = "Start (ns)", "End (ns)", "Name", "TID"
 _COLUMNS: Final = {_START: pl.Int64, _END: pl.Int64, _NAME: pl.String, _THREAD: pl.Int64}
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class BundleHost:
     """Host ranges. `events` has thread, start, end and name, a row of `names`."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Device
 from counterpoint.timeline.nsys.annotations import DeviceIds, parse_device_ids
 from counterpoint.timeline.nsys.archive import Archive
@@ -24,7 +23,7 @@ _GPU: Final = "('TARGET_INFO_GPU', '{}')"
 _NAMED: Final = "('TARGET_INFO_NVTX_CUDA_DEVICE', '{}')"
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class BundleMachine:
     """The machine that a bundle describes. `launchers` maps (pid, tid) to the device."""
 

@@ -10,13 +10,13 @@ is known if the profile recorded the node's creation, and null otherwise.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.nsys.annotations import MODULE, THUNK
 from counterpoint.timeline.nsys.database import Database
 from counterpoint.timeline.nsys.nesting import OUTSIDE, Longs, Nesting, nearest, nest
@@ -27,7 +27,7 @@ _CLONES: Final = 8
 """A graph is cloned when it is instantiated, and again inside another graph; never this deep."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class XlaRanges:
     """XLA's NVTX ranges, nested.
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from counterpoint.core.frozen import frozen
 
 Longs = NDArray[np.int64]
 
 OUTSIDE: Final = -1
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Nesting:
     """Nested ranges on threads. `parent` is the range around each, OUTSIDE for the outermost.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Schema
 from counterpoint.timeline.recording import EXECUTIONS, HOST_EVENTS, MARKERS, OPS, SPANS
 
@@ -17,7 +17,7 @@ _LAYERS: Final = 16
 _MOST_LINES: Final = 1 << 16
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReportClock:
     """The file's time that becomes time zero of a Recording."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Device
 from counterpoint.timeline.nsys.annotations import DeviceIds, parse_device_ids
 from counterpoint.timeline.nsys.database import Database
@@ -208,7 +208,7 @@ _DOMAIN: Final = 75
 _PID: Final = 1 << 24
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class HostRanges:
     """NVTX ranges, and their distinct `texts`.
 

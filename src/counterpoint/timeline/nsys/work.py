@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.nsys.annotations import MODULE
 from counterpoint.timeline.nsys.database import Database
 from counterpoint.timeline.nsys.launches import find_xla_ranges, link, read_nodes
@@ -167,7 +167,7 @@ _NO_RANGES: Final = (
 _SEE_OPS: Final = "XLA_FLAGS=--xla_gpu_enable_command_buffer= shows each op"
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class AttributedWork:
     """`rows` of work with the columns thunk, module and run of `launches.link`."""
 

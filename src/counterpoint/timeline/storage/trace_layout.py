@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Timeline
 
 Longs = NDArray[np.int64]
@@ -75,7 +75,7 @@ NO_STEP: Final = -(1 << 31)
 Argument = str | int | float
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Label:
     """The name, category and arguments of a slice; many slices share one."""
 
@@ -84,7 +84,7 @@ class Label:
     arguments: tuple[tuple[str, Argument], ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TraceProcess:
     """A device or a host."""
 
@@ -92,7 +92,7 @@ class TraceProcess:
     name: str
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Track:
     """A thread and its slices, which nest; `label` holds indices into `labels`."""
 

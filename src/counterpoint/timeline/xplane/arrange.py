@@ -8,13 +8,13 @@ with the same result, as are steps that are cut out.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import distinct
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.late_ends import over_at, paired_at_once
 from counterpoint.timeline.xplane import native
 from counterpoint.timeline.xplane.events import Events, EventSelection, Stat
@@ -42,7 +42,7 @@ _NO_ROWS: Final = np.empty(0, np.int64)
 _NO_EVENTS: Final = Events(_NO_ROWS, _NO_ROWS, _NO_ROWS, {})
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class ArrangedSpans:
     """Work of a batch. Its ops are of few kinds, each with a key, in order of appearance.
 
@@ -64,7 +64,7 @@ class ArrangedSpans:
         return len(self.start_ps)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class StepMarkers:
     """Markers of steps on a host thread."""
 
@@ -75,7 +75,7 @@ class StepMarkers:
     numbered: bool = True  # else `step` says nothing
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class LateEnds:
     """Ends of ops that were marked later than their events tell, or by another thread.
 
@@ -89,7 +89,7 @@ class LateEnds:
     consumer: Longs
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class ArrangedHost:
     """Events of a host thread: ops with their devices, as rows of `ordinals`, and the others.
 

@@ -10,14 +10,13 @@ field by field, more slowly, with the same result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import FIXED64, LENGTH, VARINT, Malformed, fields, varint
 from counterpoint.timeline.xplane.wire import Positions, WireBlock, signed, text_at
 
@@ -71,7 +70,7 @@ class Strings:
         return known
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Stat:
     """One stat over all events: `value` is a number, or an id in Strings if `is_text`."""
 
@@ -84,7 +83,7 @@ class Stat:
         return Stat(self.value[rows], self.known[rows], self.is_text[rows])
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Events:
     """Columns of a batch of events; `offset_ps` is relative to the line's start."""
 
@@ -116,7 +115,7 @@ class Events:
         )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EventSelection:
     """The events to keep and the stats to read.
 
@@ -255,7 +254,7 @@ def _decode_stats(
     return ended
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Stats:
     """One stat of each event: its id, its value's tag (0: none) and position, and its end."""
 

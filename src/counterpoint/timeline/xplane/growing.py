@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -16,7 +17,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.model import Schema
 from counterpoint.timeline.recording import joined_by_line
 from counterpoint.timeline.xplane import native
@@ -33,7 +33,7 @@ _LEAST: Final = 1 << 12
 """Rows of a batch that is worth a thread, and of the smallest table."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Coded:
     """A column of few values: each row has the number of its value."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import Malformed, fields
 from counterpoint.timeline.xplane import native
 from counterpoint.timeline.xplane.events import (
@@ -91,7 +91,7 @@ _Made = tuple[T | None, native.EventColumns | None, int]
 _Batches = native.BatchReader[_Made[T]]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Line(Generic[T]):
     """What the decoders need."""
 

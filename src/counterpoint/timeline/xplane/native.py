@@ -11,6 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -19,7 +20,6 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.threads import cores
 
 Longs = NDArray[np.int64]
@@ -140,7 +140,7 @@ def is_available() -> bool:
     return _library() is not None
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class EventBatch:
     """The bytes of whole events and their number, the columns of their stats, and what to skip."""
 
@@ -158,7 +158,7 @@ class EventBatch:
         )  # fmt: skip
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class EventColumns:
     """Columns of a batch's events that have a time; `value`, `known` and `kind` by stat column."""
 
@@ -173,7 +173,7 @@ class EventColumns:
     has_texts: bool
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class ArrangedColumns:
     """A batch's events by what they are: columns by name.
 
@@ -191,7 +191,7 @@ class ArrangedColumns:
     summaries: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Roles:
     """Which columns of stats tell what an event is; -1: none. `all_work`: nothing is told apart."""
 
@@ -358,7 +358,7 @@ def arrange(
     )
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Filling:
     """A column to fill: with rows, with values by code, or with one value."""
 

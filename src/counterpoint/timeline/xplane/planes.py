@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import LENGTH, VARINT, Malformed, fields, varint
 from counterpoint.hlo import Message, message_classes
 from counterpoint.timeline.late_ends import END
@@ -115,7 +115,7 @@ def as_number(value: object, unit: float = 1.0) -> float | None:
     return number if 0 < number < math.inf else None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PlaneLine:
     """One line of a plane; its events lie between `start` and `end` in the file."""
 
@@ -144,7 +144,7 @@ def base_ps(line: PlaneLine, origin_ns: int) -> int:
     return base
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EventName:
     """Properties that all events of one kind share."""
 
@@ -153,7 +153,7 @@ class EventName:
     stats: Mapping[str, StatValue]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Plane:
     """One plane without its events."""
 
@@ -209,7 +209,7 @@ class Plane:
         ]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SpaceTexts:
     """Messages and host names in a file."""
 

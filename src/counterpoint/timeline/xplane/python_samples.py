@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Final
@@ -19,7 +20,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.core.frozen import frozen
 from counterpoint.timeline.recording import WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
 
 SAMPLE: Final = "counterpoint sample"
@@ -42,7 +42,7 @@ _TOGETHER_PS: Final = 50_000_000_000
 """So far apart are the samples that tell it: Linux counts a wait when it ends."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Sample:
     """The functions of a thread at a moment, from the outermost on.
 
@@ -57,7 +57,7 @@ class Sample:
     in_python: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Frame:
     """A function for as long as samples show it."""
 
@@ -66,7 +66,7 @@ class Frame:
     end_ps: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Found:
     """A frame with its first and its last sample."""
 

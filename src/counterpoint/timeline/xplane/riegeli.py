@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Protocol
 
-from counterpoint.core.frozen import frozen
 from counterpoint.core.wire import Malformed, varint
 
 _SIGNATURE: Final = bytes.fromhex("83af70d10d884a3f 0000000000000000 4000000000000000")
@@ -63,7 +63,7 @@ def is_riegeli(head: bytes) -> bool:
     return head.startswith(_SIGNATURE)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """Some records of the file, still compressed; `size` is that of the records."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from statistics import median
 
 from counterpoint.core import Range, Unknown, as_html
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import counted_noun
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, Predicted
 from counterpoint.tune.conclusion.caveats import foreign_devices
@@ -29,7 +29,7 @@ WORTH_A_TRIAL = "worth a trial"
 _ORDER = (WINNER, "base", str(ArmVerdict.FASTER), NOT_CONFIRMED, str(ArmVerdict.OPEN))
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArmRow:
     """One arm of the table.
 
@@ -66,7 +66,7 @@ class ArmRow:
         return self.median_s if step_s is None else step_s
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
     """The cost so far, and what is left of the budget; None without a limit.
 
@@ -81,7 +81,7 @@ class Spent:
     why_left: str | None = None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
     """The result of a study.
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import (
     BASE,
     Arm,
@@ -29,7 +28,7 @@ from counterpoint.tune.study.study import Study
 NOISY: Final = "too noisy to tell"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyResults:
     """Estimates by arm; `fresh` are those of the confirmation, once it is complete.
 

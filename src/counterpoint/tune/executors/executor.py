@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +22,6 @@ from typing import Final, Literal, Protocol, runtime_checkable
 from counterpoint.capture import ProfileSchedule
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry, option_words
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.runs.outcomes import TIMED_OUT
 from counterpoint.tune.executors.process_supervisor import USUAL_TIMES, EndingTimes
@@ -36,7 +35,7 @@ _SETTINGS: Final = ("XLA_", "JAX_", "NCCL_", "LIBTPU_")
 _NOT_SETTINGS: Final = ("JAX_COORDINATOR", "JAX_PROCESS", "JAX_NUM_PROCESSES", "JAX_LOCAL_DEVICE")
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessShape:
     """The number of nodes, and of processes: one per GPU or node, or a number on each node."""
 
@@ -45,7 +44,7 @@ class ProcessShape:
     ranks_per_node: int | None = None  # instead of `per`
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialLimits:
     """The limits of a trial: its time, its time without any output, its steps."""
 
@@ -54,7 +53,7 @@ class TrialLimits:
     steps: int | None = None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialJob:
     """One execution of the user's command.
 
@@ -93,7 +92,7 @@ class GangEndKind(StrEnum):
     LOST = "lost"  # the cause is unknown
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GangEnd:
     """The end of a gang: the exit code of the process that failed first, if there is one."""
 
@@ -175,7 +174,7 @@ class Executor(Protocol):
         ...
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceRequest:
     """The options from which an executor is made.
 
@@ -198,7 +197,7 @@ class PlaceRequest:
     study: Path | None = None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorKind:
     """All that the rest of Counterpoint knows about an executor.
 

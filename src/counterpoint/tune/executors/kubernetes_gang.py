@@ -8,12 +8,12 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.runs import is_run
 from counterpoint.tune.executors.executor import (
     GangEnd,
@@ -51,7 +51,7 @@ _DISRUPTIONS: Final[Mapping[str, tuple[GangEndKind, str]]] = {
 _PREFIX: Final = "counterpoint-"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kubernetes:
     """Trials as JobSets. `say` gets reports on what the pods of a trial wait for."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, cast
@@ -13,7 +14,6 @@ import yaml
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.executors.executor import TrialJob, rank_command, settings_of
 
 API: Final = ("jobset.x-k8s.io", "v1alpha2")
@@ -36,7 +36,7 @@ _OF_ONE_POD: Final = ("emptyDir", "configMap", "secret", "downwardAPI", "project
 """Volumes that no other machine sees, or that pods can't write to."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobTemplate:
     """A JobSet of the user's, and which of its parts runs the trial.
 
@@ -158,7 +158,7 @@ def _type_name(value: object) -> str:
     return {"str": "text", "dict": "mapping", "bool": "boolean", "int": "number"}.get(name, name)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TemplateField:
     """A value of a template, with the path by which errors name it."""
 

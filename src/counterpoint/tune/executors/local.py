@@ -10,14 +10,13 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from counterpoint.capture.ranks import count_gpus
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.executors.executor import (
     ExecutorKind,
     GangEnd,
@@ -45,7 +44,7 @@ _OF_LAUNCHERS: Final = ("SLURM_PROCID", "SLURM_STEP_ID", "OMPI_COMM_WORLD_RANK",
 """Variables of a launcher that may have started the tuner; they do not apply to its trials."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
     """This machine, or the GPUs and CPUs of it that trials may use."""
 

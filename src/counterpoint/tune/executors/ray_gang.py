@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -26,7 +26,6 @@ from ray.util.scheduling_strategies import (
 from counterpoint import __version__
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.executors.executor import (
     GangEnd,
     GangEndKind,
@@ -57,7 +56,7 @@ _ADDRESSES: Final = (
 )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ray:
     """A Ray cluster.
 

@@ -14,13 +14,12 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.runs import Outcome, OutcomeKind, is_run, read_run
 from counterpoint.tune.executors.executor import (
@@ -81,7 +80,7 @@ _FIRST_INTERNAL_STEP: Final = 0xFFFFFFF0
 """Steps from here on are not steps of srun: those of batch scripts, and of salloc's shell."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Slurm:
     """Trials as Slurm steps. `within` is the job around us; without it each `open` calls salloc.
 

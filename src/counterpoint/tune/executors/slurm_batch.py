@@ -7,13 +7,12 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.runs import is_run
 from counterpoint.tune.executors.executor import (
     ExecutorKind,
@@ -77,7 +76,7 @@ exec srun --nodes={nodes} --ntasks=$(({nodes} * ranks)) --ntasks-per-node="$rank
 """
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmBatch:
     """Trials as batch jobs. `options` are for sbatch; `say` gets reports on the queue."""
 

@@ -15,13 +15,13 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.executors.executor import (
     GangEnd,
     GangEndKind,
@@ -195,7 +195,7 @@ def live_jobs(jobs: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(job for job, fields in known.items() if fields and not is_over(fields))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Grant:
     """An allocation's job, its nodes in order, and the smallest CPU and GPU count of any node."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.statistics.estimate import looks
@@ -23,7 +23,7 @@ FEWEST_CONFIRM_ROWS: Final = 2
 """Minimum of rows for a claim: a single row has no spread."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RemainingBudget:
     """The remaining budget, in trials.
 
@@ -54,7 +54,7 @@ def whole_pairs(wanted: int, room: float) -> int:
     return fits if fits >= 2 * FEWEST_CONFIRM_ROWS else 0
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyCost:
     """Cost in trials, and in seconds if a trial's duration is known; always within the budget."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin
 from counterpoint.tune.executors.choose import executor_kind
 from counterpoint.tune.race.moves import CloseAllocation, Drop, Finish, Move, Pause
@@ -135,7 +135,7 @@ def _fewer_steps(study: Study) -> Iterator[Drop]:
                 yield Drop(arm.name, str(TrialFailure.FEWER_STEPS), why)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _RunEnd:
     """The steps of a run that ended by itself, and what they take at its pace."""
 

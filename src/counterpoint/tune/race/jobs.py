@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from counterpoint.capture import ProfileSchedule
 from counterpoint.core import CounterpointError, InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.versions import LHS, PROFILE
 from counterpoint.runs import Rank, read_run
@@ -38,7 +37,7 @@ _AFTER_QUIET_S: Final = 20.0
 PROFILES: Final = "profiles"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TrialPlace:
     """A trial's number, and the directory of its Run."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.trial.report import Purpose
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunTrial:
     """Run the command once, under an arm."""
 
@@ -19,7 +19,7 @@ class RunTrial:
     allocation: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MakeProfile:
     """Make a PGLE profile from a trial of the arm, and add it to the arm's settings."""
 
@@ -27,14 +27,14 @@ class MakeProfile:
     trial: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Enter:
     """Enter an arm into the race."""
 
     arm: Arm
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Drop:
     """Drop an arm; `kind` is a word or two for the table."""
 
@@ -43,7 +43,7 @@ class Drop:
     why: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OpenAllocation:
     """Get nodes; with `fresh`, nodes on which no trial of the race ran."""
 
@@ -51,21 +51,21 @@ class OpenAllocation:
     fresh: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CloseAllocation:
     """Release the nodes."""
 
     number: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Stop for now, through no fault of any arm; the study may continue later."""
 
     why: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Finish:
     """End the study."""
 

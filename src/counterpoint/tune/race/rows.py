@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import BASE
 from counterpoint.tune.statistics.estimate import Observation
 from counterpoint.tune.study.study import Study, Trial
@@ -26,7 +26,7 @@ share it was 2 and 1 of 80.
 """
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RaceRow:
     """One pass, complete or not.
 
@@ -44,7 +44,7 @@ class RaceRow:
         return sum(trial.counts for trial in self.trials if trial.started.arm == arm)
 
 
-@frozen(slots=False)
+@dataclass(frozen=True)
 class Rows:
     """All rows of a study that were begun, in order; with `before`, only those before that row."""
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 from typing import Final
 
 from counterpoint.core import Range, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.race.budget import (
@@ -42,7 +41,7 @@ from counterpoint.tune.trial.report import Purpose
 SAME_PROGRAM: Final = "same program"
 
 
-@frozen(slots=False)
+@dataclass(frozen=True)
 class RaceState:
     """The race of a study; with `before`, as it was when the row of that number began."""
 

@@ -7,12 +7,11 @@ share one point: choices without effect, because something they need is missing,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import TypeAlias
 
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.space.space import (
     ANYTHING,
@@ -28,7 +27,7 @@ Point: TypeAlias = tuple[tuple[str, str], ...]
 """Dimensions with their choices, in the space's order."""
 
 
-@frozen(slots=False)
+@dataclass(frozen=True)
 class Grid:
     """A space, restricted to choices that show in the scheduled program."""
 

@@ -6,9 +6,9 @@ A change that shortens no step is one more thing that may go wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.search.grid import Grid
 from counterpoint.tune.search.predicted_step import are_tied, behind
@@ -21,7 +21,7 @@ NEGLIGIBLE_LOSS: Final = 0.001
 Predict: TypeAlias = Callable[[Iterable[Arm]], Iterator[CandidateSeen]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MinimalWinner:
     """A winner in which every change matters, and the loss without each change."""
 

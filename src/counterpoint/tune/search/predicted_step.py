@@ -6,10 +6,9 @@ Errors that two predictions share cancel when they are compared.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from counterpoint.core import Range
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import PriceFamily
 from counterpoint.simulate import Simulation
 from counterpoint.tune.arm import Predicted
@@ -24,7 +23,7 @@ from counterpoint.workflow.prediction import (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PredictedStep:
     """A predicted step, with what it takes to compare it with another."""
 

@@ -7,10 +7,10 @@ the others should differ from those before them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import Arm, Predicted
 from counterpoint.tune.search.predicted_step import are_tied, behind
 from counterpoint.tune.study.records import CandidateSeen
@@ -26,7 +26,7 @@ Weights: TypeAlias = Mapping[tuple[str, str], float]
 _NONE: Weights = MappingProxyType({})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Shortlist:
     """The arms worth measuring; `tied` names those that may be as fast as the best."""
 

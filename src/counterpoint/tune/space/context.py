@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings, inherited_settings
 from counterpoint.flags.catalogue import Release, release, variables
 from counterpoint.flags.jaxlib import installed_version
@@ -28,7 +27,7 @@ _PLATFORM_NAMES: Final = {"cpu": "a CPU", "tpu": "a TPU"}
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
     """The known facts about the runs.
 
@@ -45,7 +44,7 @@ class RunFacts:
     command: tuple[str, ...] = ()
 
 
-@frozen(kw_only=True, slots=False)
+@dataclass(frozen=True, kw_only=True)
 class SpaceContext:
     """Everything that decides which choices are valid.
 

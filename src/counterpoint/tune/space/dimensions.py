@@ -25,13 +25,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.observed import release_of
 from counterpoint.flags.recipe import CHIP_GENERATIONS, NEEDED, Condition
@@ -56,7 +55,7 @@ _EXAMPLE: Final = 'choices = { on = "--xla_gpu_enable_triton_gemm=false" }'
 FILE: Final = "dimensions.toml"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pick:
     """One way to write a choice: the first one whose condition holds is used.
 
@@ -72,7 +71,7 @@ class Pick:
     most_trips: int | None = None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A dimension with all its choices, and the conditions under which it can matter.
 
@@ -204,7 +203,7 @@ def _needs(value: object, place: ValuePlace) -> Mapping[str, str]:
     return MappingProxyType({key: place.at(key).text(choice) for key, choice in table.items()})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BuiltinDimensions:
     """All built-in drafts by name, and the recipes that make no arms, each with its reason."""
 

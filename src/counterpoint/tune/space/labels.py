@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.lines import OWN_PREFIX, is_flag, is_variable, load_settings
 from counterpoint.flags.recipe import recipes
@@ -28,7 +27,7 @@ _SHORTENED: Final = "\N{HORIZONTAL ELLIPSIS}"
 _VALUES: Final = {"on": "true", "off": "false", "empty": ""}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LabelSettings:
     """The settings, profile and process layout that a label stands for."""
 

@@ -8,9 +8,9 @@ it affects.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.catalogue import libtpu_flag
 from counterpoint.flags.jaxlib import installed_version
@@ -37,7 +37,7 @@ _WORKLOADS: Final = (
 """Kinds of parallelism, and the collectives by which a program shows each."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Seeds:
     """The seed arms, what is recommended here first, and the recipes that yield no arm."""
 

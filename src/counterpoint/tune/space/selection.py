@@ -6,9 +6,9 @@ Whatever is left out has its reason, for the user.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.versions import PROFILE
 from counterpoint.tune.arm import Acts, ArmChange
 from counterpoint.tune.space.context import SpaceContext
@@ -27,7 +27,7 @@ _TPUS: Final = ("tpu",)
 _NO_MERGE: Final = "no threshold merges differently from the base"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSelection:
     """The result for a draft; `met` is true if the base has one of its choices, as `needs` asks."""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Channel, Settings
 from counterpoint.flags.check import check
 from counterpoint.flags.lint import Severity
@@ -26,7 +25,7 @@ _CRASHES: Final = frozenset({"FLAG405"})
 _PLACE: Final = Location("arm")
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
     """One thing that can be set, with the choices worth trying besides the base's own.
 
@@ -49,7 +48,7 @@ class Dimension:
     excludes: tuple[str, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LeftOut:
     """A dimension or an arm that is not tried, and why; `named` means that the user wants it."""
 
@@ -58,7 +57,7 @@ class LeftOut:
     named: bool = False
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
     """All that may be tried on top of the base.
 

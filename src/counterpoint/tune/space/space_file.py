@@ -24,13 +24,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_json, parse_toml
-from counterpoint.core.frozen import frozen
 from counterpoint.core.opening import read_input
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import BASE, Per
@@ -48,7 +47,7 @@ _ARM: Final = (*KEYS, "recipe", "profile", "per")
 _EXAMPLE: Final = 'nvls = "NCCL_NVLS_ENABLE=1"'
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HandArm:
     """A manual arm: recipes in their order, then settings; `options` are of the command."""
 
@@ -61,7 +60,7 @@ class HandArm:
     place: ValuePlace
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceFile:
     """The contents of a file; `only` is None if all dimensions and recipes are tried."""
 

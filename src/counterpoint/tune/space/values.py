@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings, why_invalid
 from counterpoint.flags.lines import OWN_PREFIX, read_line, refuse_bare_flag
 from counterpoint.flags.text import Pairs, parse_xla_flags
@@ -21,7 +21,7 @@ KEYS: Final = ("xla_flags", "env", "options")
 EXAMPLE: Final = '"--xla_gpu_enable_triton_gemm=false NCCL_NVLS_ENABLE=0"'
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ValuePlace:
     """A file, and the keys that lead to a value in it.
 

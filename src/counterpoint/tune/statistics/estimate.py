@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from statistics import geometric_mean
 from typing import Final
 
 from counterpoint.core import Range, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import gain_text
 
 _SPENDING_EXPONENT: Final = 2
@@ -31,7 +31,7 @@ WANTED_POWER: Final = 0.9
 _MOST: Final = 1000
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Observation:
     """The median step of one run, with its arm and its row.
 
@@ -52,7 +52,7 @@ class ArmVerdict(StrEnum):
     OPEN = "not decided"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Pair:
     """The steps of an arm and of the base in one row; geometric means if there are several runs."""
 
@@ -61,7 +61,7 @@ class Pair:
     base_seconds: float
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GainEstimate:
     """The gain of an arm, with its range and verdict.
 
@@ -102,7 +102,7 @@ def shows_no_effect(estimate: GainEstimate) -> bool:
     return isinstance(reach, Range) and max(-reach.low, reach.high) <= WIDEST_NO_EFFECT
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRule:
     """The parameters of the decision.
 
@@ -121,7 +121,7 @@ class DecisionRule:
     arms: int = 1
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunNoise:
     """The noise of this study: sigma of the log ratio of two identical runs."""
 
@@ -130,7 +130,7 @@ class RunNoise:
     floor: float  # the smallest change that this machine can show
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GainRanges:
     """The gain of an arm with two ranges.
 
@@ -143,7 +143,7 @@ class GainRanges:
     alone: Range
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ArmDecision:
     """The verdict on an arm after a look, and whether the arm is decided by it."""
 
@@ -194,7 +194,7 @@ def _at_most(reach: Range) -> str:
     return f"no effect beyond {max(-reach.low, reach.high):.2%}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HolmStep:
     """An arm's step in Holm's order: its adjusted p, and the number of arms sharing the rate."""
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core import Range, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE, student_t
 from counterpoint.tune.arm import BASE
 from counterpoint.tune.statistics.estimate import (
@@ -56,7 +55,7 @@ No machine could ever show anything under such a floor; two (4.3 sigmas) are ass
 _WIDEST: Final = 20.0  # of a log ratio: beyond it, exp has no meaning
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Contrast:
     """The log ratio of an arm's time to the base's, with its standard error."""
 
@@ -65,7 +64,7 @@ class Contrast:
     freedom: int
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
     """The fit. `counts` are the runs by row and arm, `means` their mean logarithms (0 for none).
 

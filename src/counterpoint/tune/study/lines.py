@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, get_args
 
 from counterpoint.core import parse_json
-from counterpoint.core.frozen import frozen
 from counterpoint.core.records import RecordError, from_plain, to_plain
 from counterpoint.tune.study.records import FORMAT, Record, StudyBegan
 
@@ -34,7 +34,7 @@ class NewerFormat(ValueError):
     """A record written by a newer Counterpoint."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class JournalContents:
     """The records of a file, and their size in bytes."""
 

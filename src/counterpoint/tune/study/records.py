@@ -6,9 +6,9 @@ and reads them all. Fields added later have defaults, so old journals stay reada
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self, TypeAlias
 
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.space.space import LeftOut, Space
@@ -17,7 +17,7 @@ from counterpoint.tune.trial.report import Purpose, TrialReport
 FORMAT = 1
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyBegan:
     """The first record: the request. `question` is a hash of everything that must not change.
 
@@ -39,7 +39,7 @@ class StudyBegan:
     parts: tuple[tuple[str, str], ...] = ()
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceMade:
     """The dimensions that the search tries, and what was left out."""
 
@@ -63,7 +63,7 @@ class SpaceMade:
         )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSeen:
     """Search: an arm was predicted, or failed. `same_as` names an arm with the same program."""
 
@@ -73,7 +73,7 @@ class CandidateSeen:
     at: str = ""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ablated:
     """The best arm's loss without one of its changes, as a share of the base's step.
 
@@ -90,7 +90,7 @@ class Ablated:
     at: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchEnded:
     """Search: why it ended, and the shortlist, best first.
 
@@ -104,7 +104,7 @@ class SearchEnded:
     tied: tuple[str, ...] = ()
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArmEntered:
     """Race: an arm takes part."""
 
@@ -112,7 +112,7 @@ class ArmEntered:
     at: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArmDropped:
     """Race: an arm no longer takes part; `kind` is for the table: slower, same program, ..."""
 
@@ -122,7 +122,7 @@ class ArmDropped:
     at: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationOpened:
     """An executor has got nodes; `identity` is what `Executor.sweep` finds them by."""
 
@@ -133,7 +133,7 @@ class AllocationOpened:
     at: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationClosed:
     """The nodes are released."""
 
@@ -141,7 +141,7 @@ class AllocationClosed:
     at: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialStarted:
     """A trial is about to start: recorded before its gang, so that no process is ever unknown."""
 
@@ -154,7 +154,7 @@ class TrialStarted:
     at: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GangStarted:
     """A trial's processes have started; `identity` is what `Executor.sweep` finds them by."""
 
@@ -163,7 +163,7 @@ class GangStarted:
     at: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialEnded:
     """A trial is over, whether it succeeded or failed; `wall_s` is what it cost."""
 
@@ -173,7 +173,7 @@ class TrialEnded:
     at: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArmProfiled:
     """A PGLE profile was measured for an arm: `settings` are the arm's including the profile."""
 
@@ -182,7 +182,7 @@ class ArmProfiled:
     at: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFitted:
     """The cost model was fitted to the measurements; errors are means over `arms` arms.
 
@@ -197,7 +197,7 @@ class ModelFitted:
     at: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Paused:
     """The tuner stopped before the study was done: Ctrl-C, budget, disk full."""
 
@@ -205,7 +205,7 @@ class Paused:
     at: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
     """The study continues, with the user's new options for budget, limits and so on."""
 
@@ -214,7 +214,7 @@ class Resumed:
     at: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyEnded:
     """The study is done; `why` is the reason: decided, budget, target gain, ..."""
 

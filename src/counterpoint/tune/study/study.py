@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core import as_html
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.arm import BASE, Arm
 from counterpoint.tune.study.records import (
     Ablated,
@@ -48,7 +47,7 @@ _NONE: Mapping[str, ArmDropped] = MappingProxyType({})
 _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Trial:
     """The state of a trial; `report` is None while it runs, or if the tuner was killed."""
 
@@ -88,7 +87,7 @@ def is_no_chance(in_a_row: int, failed: int, timed: int) -> bool:
     return in_a_row > 2 or (in_a_row == 2 and failed >= timed)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """The full state of a study, in the order in which it was recorded."""
 

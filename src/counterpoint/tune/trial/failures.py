@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.capture import is_full
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.probe import XLA_ABORTS
 from counterpoint.runs import Outcome, OutcomeKind, Run
 from counterpoint.runs.outcomes import TIMED_OUT, outcome_of_ranks
@@ -25,7 +25,7 @@ from counterpoint.tune.trial.report import TrialFailure
 _XIDS: Final = "48|63|64|74|79|94|95|119|120"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Sign:
     """A line of output which shows that a machine failed."""
 
@@ -98,7 +98,7 @@ _TAIL: Final = 1 << 18
 _LATE: Final = float("inf")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FailureCause:
     """A failure, and one line that names the file to read."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import combinations
 from typing import Final, Literal
@@ -16,7 +17,6 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from counterpoint.core.frozen import frozen
 from counterpoint.tune.trial.report import Losses
 
 Values = npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ _NEAR_ZERO: Final = 0.05
 """Share of the largest loss: the smallest denominator of a deviation."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Allowance:
     """The most that losses may deviate at each step, and where that comes from."""
 
@@ -51,7 +51,7 @@ class _Allowance:
     why: str
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LossCheck:
     """The verdict on an arm's losses.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -12,7 +13,6 @@ from typing import Final, cast
 
 from counterpoint.capture.losses import read_losses
 from counterpoint.core import CounterpointError, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.hlo import Program, read_program
 from counterpoint.runs import (
@@ -46,7 +46,7 @@ _NEAR: Final = 0.5
 _MOST_NOTES: Final = 6
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TrialStepTimes:
     """Step times in seconds in order, their source, and notes on them."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from counterpoint.capture.losses import Losses
-from counterpoint.core.frozen import frozen
 from counterpoint.runs.steady import Steady
 
 
@@ -76,7 +76,7 @@ _CERTAIN = frozenset(
 )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialReport:
     """The results of a run.
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import Scalar, Scalars, scalars_toml
 from counterpoint.hlo import Program
 
@@ -24,7 +23,7 @@ IDLE: Final = 0.25
 """A step with a larger idle share is not used: prices cover only the work of devices."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScalarFit:
     """One scalar: before, after, and the errors of single instructions.
 
@@ -48,7 +47,7 @@ class ScalarFit:
         return self.samples > 0 and not self.refused
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepFit:
     """One measured step against its predictions.
 
@@ -74,7 +73,7 @@ class StepFit:
         return after > before + 0.005 * self.measured_s
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """The result of `calibrate`. Scalars without evidence keep their previous value."""
 
@@ -120,7 +119,7 @@ _WORSE: Final = 0.005
 """The accepted growth of a step's error: the second digit of a percentage is not significant."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationStep:
     """A measured step of a program whose schedule is known."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -21,7 +21,6 @@ import numpy.typing as npt
 import polars as pl
 
 from counterpoint.core.columns import union
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import CostModel, PriceFamily, PriceSource
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.loops import loop_multiplier
@@ -32,7 +31,7 @@ from counterpoint.timeline import Lane, Timeline
 _PS: float = 1e12
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """One instruction with its measured time."""
 
@@ -156,7 +155,7 @@ _ENOUGH: Final = 0.01
 """Share of the time of all work that must have run beside collectives to show their effect."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Factor:
     """The factor by which prices are too long, with its errors and the samples it rests on."""
 
@@ -197,7 +196,7 @@ def fit_factor(samples: Sequence[Sample]) -> Factor | None:
     )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Slowdown:
     """The slowdown of work beside a collective: median, spread and number of kinds of work."""
 

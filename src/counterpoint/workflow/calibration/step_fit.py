@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from counterpoint.core import UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import Scalar, Scalars, build_model
 from counterpoint.hardware import Target
 from counterpoint.hlo import Program
@@ -32,7 +31,7 @@ _NARROWEST: Final = 0.02
 _Vector = npt.NDArray[np.float64]
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredStep:
     """A compiled program, its target, and the step time that was measured there."""
 
@@ -80,7 +79,7 @@ def calibrate_steps(
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Solved:
     moves: _Vector  # log of new over old value, by scalar
     widths: _Vector  # their remaining uncertainty
@@ -88,7 +87,7 @@ class _Solved:
     slopes: _Vector  # of the errors by the moves
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Problem:
     steps: Sequence[MeasuredStep]
     start: Scalars

@@ -8,13 +8,12 @@ each of these is checked before the run or in its output.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import Unknown, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.versions import expect_pgle_known
 from counterpoint.pgle import ComplaintKind, LogEvidence, ProfileUse, read_evidence
@@ -48,7 +47,7 @@ _STEP_SHARE: Final = 0.3  # share of the longest compile that may be the step it
 _LOGGED: Final = "jax._src.compiler,jax._src.compilation_cache"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AutoOptions:
     """The number of calls that JAX measures, whether to run before, and nsys on the run after.
 
@@ -60,7 +59,7 @@ class AutoOptions:
     nsys: bool = False
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AutoResult:
     """The result. `used` only if a program was compiled with costs that JAX measured."""
 

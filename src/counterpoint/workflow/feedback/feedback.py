@@ -10,11 +10,11 @@ run compiles, and its log can prove what it compiled with.
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.core.outputs import write_whole
 from counterpoint.flags.versions import PROFILE
 from counterpoint.hlo import Program
@@ -45,7 +45,7 @@ from counterpoint.workflow.feedback.task import NO_CACHE, FeedbackTask, Say, run
 _NOT_COMPARED: Final = Unknown("use of the profile is not proved, so step times are not compared")
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileMeasurement:
     """A profile for the scheduler, and the program it was measured on."""
 
@@ -56,7 +56,7 @@ class ProfileMeasurement:
     notes: tuple[str, ...] = ()
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRuns:
     """Runs under the same settings, and their step times."""
 
@@ -64,7 +64,7 @@ class ComparedRuns:
     scores: tuple[Score | Unknown, ...]
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
     """The result of a feedback workflow."""
 

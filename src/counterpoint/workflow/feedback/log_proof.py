@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.flags.versions import PROFILE
 from counterpoint.pgle import LogEvidence, ProfileUse, read_evidence
@@ -26,7 +26,7 @@ _WORST_FIRST: Final = (
 )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogProof:
     """The use of a profile by one log, or by the rank of a run that speaks most against it.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import option_words
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings, inherited_settings
 from counterpoint.flags.versions import DISABLED_PASSES, async_collectives_off, scheduler_off
 from counterpoint.timeline import read
@@ -36,7 +36,7 @@ _OPTIONS: Final = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NsysSource:
     """Existing exports, or options for `nsys profile`; async collectives may be disabled."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from counterpoint.core import CounterpointError, InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.hlo import Program, read_program
 from counterpoint.pgle import LogComplaint, ModuleUse, ProfileFit, ProfileUse, read_evidence
 from counterpoint.pgle.applying import heaviest
@@ -15,7 +15,7 @@ from counterpoint.pgle.profiles import Profile
 from counterpoint.runs import Rank, Run
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileProof:
     """The evidence of one run, and what is missing; `used` only if nothing is."""
 

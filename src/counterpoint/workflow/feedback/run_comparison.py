@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean, stdev
 
 from counterpoint.core import Range, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE, student_t
 
 
@@ -21,7 +21,7 @@ class SpeedVerdict(StrEnum):
     OPEN = "not decided"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunComparison:
     """Median step times of runs without and with a change, in pairs."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -20,7 +20,6 @@ from counterpoint.capture import (
 )
 from counterpoint.core import InputError, UsageError, WriteError, unused_path
 from counterpoint.core.arguments import Retry, option_words
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings, inherited_settings
 from counterpoint.flags.forms import quoted
 from counterpoint.flags.text import render_xla_flags
@@ -38,7 +37,7 @@ NO_CACHE: Final = (("JAX_ENABLE_COMPILATION_CACHE", "false"),)
 """For compared runs: each compiles, so that each log shows what it compiled with."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackTask:
     """One workload, given by `request`, to be run several times under `directory`."""
 
@@ -269,7 +268,7 @@ def _failed(run: Run) -> Path:
     return run.path if rank is None else rank.stderr
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptPhase:
     """A command, its settings beside the user's environment, and its purpose.
 

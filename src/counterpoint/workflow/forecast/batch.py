@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from counterpoint.compile import CompiledProgram, compile_all
 from counterpoint.core import CounterpointError, InputError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags.jaxlib import installed_version
 from counterpoint.hlo import Program
 from counterpoint.workflow.forecast.forecast import (
@@ -34,7 +33,7 @@ _LARGE: Final = 60 << 10
 Say: TypeAlias = Callable[[str], None]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PredictionInputs:
     """The common inputs of the parts of one prediction."""
 
@@ -44,7 +43,7 @@ class PredictionInputs:
     say: Say
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastBatch:
     """The base and all candidates in their order, and the context that priced them."""
 

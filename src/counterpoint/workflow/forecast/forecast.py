@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from counterpoint.compile import (
@@ -15,7 +15,6 @@ from counterpoint.compile import (
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import CostModel, MeasuredCosts, Scalars, WhatIf, build_model
 from counterpoint.cost.tables import Table
 from counterpoint.flags import Settings
@@ -31,7 +30,7 @@ _STREAMS: Final = "xla_gpu_experimental_enable_collective_multi_streaming"
 _TRUE: Final = ("true", "True", "1")
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PricingContext:
     """A target, and what prices instructions on it."""
 
@@ -83,7 +82,7 @@ def communication_streams(settings: Settings) -> int:
     return 2 if settings.flags.get(_STREAMS) in _TRUE else 1
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompileRequest:
     """A requested compile: its Settings, and how they are compiled without a device."""
 

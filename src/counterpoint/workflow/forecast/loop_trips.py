@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -17,7 +17,6 @@ import polars as pl
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
 from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.origin import provenance
@@ -29,7 +28,7 @@ _TOLD: Final = re.compile(r"(.+)=(\d{1,12})")
 _SHOWN: Final = 5
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MeasuredLoop:
     """How often a loop turned in a profile, each time that it ran: median, least and most."""
 
@@ -40,7 +39,7 @@ class MeasuredLoop:
     most: float
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoopTrips:
     """Trip counts by name or source line, and those that a profile measured."""
 

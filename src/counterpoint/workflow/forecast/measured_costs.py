@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import MeasuredCosts
 from counterpoint.cost.collectives import table_notes
 from counterpoint.cost.tables import (
@@ -41,7 +40,7 @@ _FEW: Final = 0.5  # share of its names
 _WALKED: Final = ("while", "conditional", "call")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TransferredCosts:
     """Measured costs, their origin, and warnings about them."""
 

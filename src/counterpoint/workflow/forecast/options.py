@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import TIMEOUT_S
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.hardware import Target
 from counterpoint.workflow.variant import Variant
@@ -18,7 +17,7 @@ from counterpoint.workflow.variant import Variant
 _OF_GPUS: Final = ("nccl_tables", "gemm_table", "kernel_table", "calibration")
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionOptions:
     """The inputs of a prediction other than its workload and target."""
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from counterpoint.compile import PlannedMemory
 from counterpoint.core import CounterpointError, Range
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import PriceFamily
 from counterpoint.flags import Settings
 from counterpoint.flags.text import render_xla_flags
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from counterpoint.timeline import Timeline
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forecast:
     """One program under one set of Settings: scheduled, priced and simulated.
 
@@ -103,7 +102,7 @@ def _noted(settings: Settings) -> dict[str, str]:
     return {**steering, "XLA_FLAGS": render_xla_flags(flags.items())}
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RankedCandidate:
     """A candidate's rank: its Forecast, or the error that it ended with.
 
@@ -242,7 +241,7 @@ LIBTPU: Final = "libtpu"
 USUAL: Final = 0.75  # jax's default: docs.jax.dev, "GPU memory allocation"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFit:
     """Bytes on one device, as the compiler plans them, and the available bytes.
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import PriceSource
 from counterpoint.simulate import Simulation
 
@@ -47,7 +47,7 @@ is 11% shorter, which ON_TPUS allows for.
 """
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedStep:
     """One published step time, and its prediction with the range that price errors give."""
 
@@ -80,7 +80,7 @@ class PublishedStep:
         return math.sqrt(max(over, prices) ** 2 - prices**2)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RangeCoverage:
     """The coverage of a range: the share of published steps inside, and their number."""
 

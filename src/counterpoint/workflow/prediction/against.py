@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -15,7 +16,6 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose import programs_in_step, select
 from counterpoint.hardware import Target
 from counterpoint.hardware.mismatch import mismatched_devices
@@ -39,7 +39,7 @@ _MOVED: Final = "by scope, operation and shapes, else by kind and line, else by 
 _NAMES: Final = "by name alone: the profile holds no HLO"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpDifference:
     """One instruction's time per step, predicted and measured; None if one side has none."""
 
@@ -56,7 +56,7 @@ class OpDifference:
         return (self.predicted_ms or 0.0) - (self.measured_ms or 0.0)
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MeasurementComparison:
     """The comparison of a prediction with a measurement."""
 
@@ -92,7 +92,7 @@ class MeasurementComparison:
         return self.program_ms < _MOST * self.measured_ms
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Side:
     """Milliseconds of a step by the names that XLA looks up, and the instructions of the names."""
 
@@ -183,7 +183,7 @@ def compare(
     )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _ComparedProgram:
     """A program of the step, predicted and measured; a side where it did not run is empty."""
 

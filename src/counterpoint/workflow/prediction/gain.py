@@ -11,14 +11,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import compile_workload
 from counterpoint.compile.inputs import Workload
 from counterpoint.core import Range, UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.cost import CostModel
 from counterpoint.flags import Settings
@@ -53,7 +52,7 @@ _PREDICTED: Final = "PREDICTED, not measured"
 _DECIMALS: Final = 3  # of a microsecond
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MemoryPressure:
     """The memory of the schedule, and the scheduler's limit, which it exceeds."""
 
@@ -68,7 +67,7 @@ def crowding(log: str) -> MemoryPressure | None:
     return max(over, key=lambda attempt: attempt.wanted_bytes) if over else None
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Gain:
     """A step that was scheduled by a synthetic profile, and what it saves."""
 
@@ -84,7 +83,7 @@ class Gain:
     path_of: str | None = None  # the only program of the step whose costs are in it
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Scheduled:
     """One program of the step, compiled with the costs of its own instructions."""
 

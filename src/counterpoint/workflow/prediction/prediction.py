@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, cast
@@ -23,7 +23,6 @@ from typing import Any, Final, cast
 from counterpoint.compile.inputs import Workload, own_target
 from counterpoint.core import InputError, UsageError, as_html
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.printable import some
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.cost import PriceSource, default_scalars, read_scalars
@@ -85,7 +84,7 @@ _PATHS: Final = ("nccl_tables", "pgle_out", "gemm_table", "kernel_table")
 _OPTIONAL: Final = frozenset(_ONES) - {"settings", "timeout_s"}
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prediction:
     """The result of `counterpoint predict`; `basis` has shares of priced device time by source."""
 

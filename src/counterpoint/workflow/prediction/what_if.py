@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from counterpoint.core import CounterpointError, Range, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.cost import WhatIf, parse_what_if
 from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
@@ -20,7 +19,7 @@ from counterpoint.workflow.forecast.ranking import Forecast, difference
 from counterpoint.workflow.forecast.step_range import step_range
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfAnswer:
     """The predicted step on other hardware, with the schedule unchanged."""
 
@@ -31,7 +30,7 @@ class WhatIfAnswer:
     saves_range_s: Range
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnansweredWhatIf:
     """A question about something that the program lacks, which shows only once it is compiled."""
 

@@ -8,11 +8,11 @@ release takes back within such a stretch stays unseen.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare import compare
 from counterpoint.workflow.upgrade.changes import StepChangeOfKind, changes_of, programs_of
 from counterpoint.workflow.upgrade.side import UpgradeSide
@@ -21,7 +21,7 @@ LEAST_MOVE: Final = 0.005
 """Share of the step: smaller changes are not looked for."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseStep:
     """The step with one release; of one that could not be tried, the error."""
 
@@ -30,7 +30,7 @@ class ReleaseStep:
     error: CounterpointError | None = None
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseMove:
     """A release that changed the step, compared with the release before it."""
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.core.frozen import frozen
 from counterpoint.diagnose.compare import (
     STEP,
     ComparedOp,
@@ -51,7 +51,7 @@ class ChangeKind(StrEnum):
     TIMES = "the same op at another time of the step"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepChangeOfKind:
     """All differences of one kind: ops of both sides in one step, and their time in it."""
 

@@ -9,17 +9,17 @@ import shutil
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from counterpoint.core import InputError, UsageError
-from counterpoint.core.frozen import frozen
 
 HERE: Final = "."
 """Names the files as they are now, committed or not."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Checkout:
     """A commit's files: `cwd` is the directory there that corresponds to the current one."""
 

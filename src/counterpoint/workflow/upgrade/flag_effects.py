@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import CounterpointError, Range, Unknown
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import Flag, release
 from counterpoint.flags.history import ChangedFlag, ReleaseDiff, diff
@@ -62,7 +62,7 @@ _STEERING: Final = {
 """Flags that steer what changed, by the kind of change: tried only where it cost time."""
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlagTry:
     """Settings tried with the new release, and what they undo.
 
@@ -142,7 +142,7 @@ def _old_value(one: ChangedFlag) -> str | None:
     return one.before if one.flag.meaning(one.before) is not None else None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TriedWith:
     """The new side, as it was and as it was lowered, and what compiles and prices tries."""
 

@@ -14,7 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Final, Self
@@ -25,7 +25,6 @@ from packaging.version import InvalidVersion, Version
 from counterpoint.compile import Interpreter
 from counterpoint.core import ArgumentError, CounterpointError, InputError
 from counterpoint.core.documents import cache_directory
-from counterpoint.core.frozen import frozen
 from counterpoint.core.outputs import whole_directory
 from counterpoint.core.scratch import ScratchDirectory
 from counterpoint.workflow.upgrade.installer import REQUIREMENTS, BasePython, Installer, Unresolved
@@ -46,7 +45,7 @@ _LOCK: Final = ".lock"
 _CHANGED: Final = "other-versions"
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
     """A release of JAX in its environment. `packages` are all that it has, with versions.
 

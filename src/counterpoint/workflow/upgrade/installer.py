@@ -12,13 +12,13 @@ import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from packaging.version import Version
 
 from counterpoint.core import InputError
-from counterpoint.core.frozen import frozen
 
 REQUIREMENTS: Final = "requirements.txt"
 _LINES: Final = 8
@@ -45,7 +45,7 @@ class Unresolved(Exception):
         return "\n       ".join(self.text.splitlines()[:_LINES])
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BasePython:
     """A Python to make environments of; `version` is its minor version, such as 3.12."""
 

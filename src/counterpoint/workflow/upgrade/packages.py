@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,6 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from counterpoint.core import ArgumentError, InputError
-from counterpoint.core.frozen import frozen
 
 FOR_FUNCTIONS: Final = ("msgspec", "numpy", "polars", "protobuf")
 """What Counterpoint imports where it lowers a function."""
@@ -47,7 +46,7 @@ print(json.dumps([found, metadata.packages_distributions(), list(sys.stdlib_modu
 """
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedPackages:
     """Requirements of a workload; `limits` hold what those need to the versions installed now."""
 
@@ -173,7 +172,7 @@ def _imports_in(file: Path, place: Path) -> Iterator[str]:
             yield from (f"{base}.{alias.name}".lstrip(".") for alias in node.names)
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
     """What an environment has: its packages by normalized name, and who provides which module."""
 

@@ -6,14 +6,13 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from counterpoint.compile import TIMEOUT_S, CompiledProgram, compile_all
 from counterpoint.core import CounterpointError, InputError, UsageError
-from counterpoint.core.frozen import frozen
 from counterpoint.flags import Settings
 from counterpoint.flags.catalogue import release
 from counterpoint.flags.lifecycle import unknown_hint
@@ -54,7 +53,7 @@ Source = str | Path | Sequence[str]
 _PYTHON: Final = re.compile(r"python(3(\.\d+)?)?")
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeOptions:
     """What an upgrade is asked for, beside its workload, target and releases."""
 
@@ -69,7 +68,7 @@ class UpgradeOptions:
     every: bool = False  # whether to try all releases between then
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LeftOutFlag:
     """A flag that is set and that a release does not accept: XLA ends the process there."""
 
@@ -78,7 +77,7 @@ class LeftOutFlag:
     why: str
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UpgradeSide:
     """One step under one release; `name` is the release, or the commit of the workload."""
 
@@ -100,7 +99,7 @@ class UpgradeSide:
         return planned_bytes(self.forecast, [part.alive_bytes for part in self.subject.cycle])
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoweredSide:
     """A step that a release has lowered, ready to be compiled by it."""
 

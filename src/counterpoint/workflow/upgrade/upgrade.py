@@ -21,7 +21,6 @@ from packaging.version import Version
 
 from counterpoint.core import CounterpointError, InputError, Range, Unknown, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.frozen import frozen
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.diagnose.compare import Comparison, StepDifference, compare
 from counterpoint.flags.history import ReleaseDiff
@@ -64,7 +63,7 @@ _MUTE: Final = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast"
 """Opcodes that compute nothing."""
 
 
-@frozen(kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Upgrade:
     """The result of `counterpoint upgrade`: one step before and after."""
 
