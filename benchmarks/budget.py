@@ -39,8 +39,9 @@ import polars as pl
 
 from counterpoint.core.columns import union, values_of
 from counterpoint.core.stopwatch import Stopwatch
-from counterpoint.diagnose import explain
-from counterpoint.timeline import Timeline, read
+from counterpoint.diagnose.explanation import explain
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.reading import read
 from counterpoint.timeline.xplane import native
 from counterpoint.view.picture import draw
 from synthetic_hosts import Cluster, host_spaces

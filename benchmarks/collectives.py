@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from counterpoint.cost import Price
-from counterpoint.cost.collectives import price_collective
+from counterpoint.cost.collectives.pricing import price_collective
+from counterpoint.cost.model import Price
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo.text_reader import program_from_text
 

@@ -29,8 +29,8 @@ import numpy as np
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 
 from counterpoint.core import Basis, Range
-from counterpoint.diagnose.compare import StepChange, StepVerdict, compare
-from counterpoint.diagnose.compare.step_time import RunSteps, step_change
+from counterpoint.diagnose.compare.comparison import compare
+from counterpoint.diagnose.compare.step_time import RunSteps, StepChange, StepVerdict, step_change
 from made_runs import CRASHED, LOST_NUMBERS, OK, made_run
 from simulated_runs import Machine, allocation
 

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from fresh_process import run
 
 FLAGS = 200

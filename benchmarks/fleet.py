@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from counterpoint.fleet import DigestExecutor
+from counterpoint.fleet.tasks import DigestExecutor
 
 BATCH = 32
 MEMORY = 2 << 30
@@ -100,8 +100,10 @@ def batches(hosts: int, into: Path) -> Iterator[list[Path]]:
 
 def drive(executor: str, workers: int, keep: str | None) -> None:
     """Reduce batches until there are no more, then arrange and summarize all of them."""
-    from counterpoint.fleet import arrange, gather_digests, merge, summarize
-    from counterpoint.fleet.digest import to_bytes
+    from counterpoint.fleet.digest import merge, to_bytes
+    from counterpoint.fleet.fleet import arrange
+    from counterpoint.fleet.summary import summarize
+    from counterpoint.fleet.tasks import gather_digests
 
     chosen = made(executor, workers)
     whole, seconds, read_bytes, last = None, 0.0, 0, None

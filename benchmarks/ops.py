@@ -24,13 +24,16 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from counterpoint.compile import CompiledProgram, CompileTask, assumed_options, compile_all
-from counterpoint.compile.inputs import Workload
+from counterpoint.compile.assumptions import assumed_options
+from counterpoint.compile.compiler import CompiledProgram
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.job import ProgramForm
+from counterpoint.compile.pool import compile_all
+from counterpoint.compile.task import CompileTask
 from counterpoint.cost.build import build_model
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
-from counterpoint.simulate import simulate
+from counterpoint.simulate.simulation import simulate
 from counterpoint.workflow.forecast.step_range import step_range
 
 M = 1 << 20

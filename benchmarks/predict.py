@@ -28,11 +28,14 @@ import machine
 
 os.environ["COUNTERPOINT_CACHE"] = "off"
 
-from counterpoint.compile import CompiledProgram, CompileTask, assumed_options, compile_all
-from counterpoint.compile.inputs import load_workload
+from counterpoint.compile.assumptions import assumed_options
+from counterpoint.compile.compiler import CompiledProgram
+from counterpoint.compile.inputs.workload import load_workload
+from counterpoint.compile.pool import compile_all
+from counterpoint.compile.task import CompileTask
 from counterpoint.cost.build import build_model
 from counterpoint.hardware.targets import parse_target
-from counterpoint.simulate import simulate
+from counterpoint.simulate.simulation import simulate
 
 LOWER = Path(__file__).parent / "published_lower.py"
 SMALL = ("1024", "100m", ("layers=8", "batch=1", "data=128", "fsdp=8"), "128x8xH100")

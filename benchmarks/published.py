@@ -27,16 +27,20 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import mean
 
-from counterpoint.compile import CompiledProgram, CompileTask, assumed_options, compile_all
-from counterpoint.compile.inputs import load_workload
+from counterpoint.compile.assumptions import assumed_options
+from counterpoint.compile.compiler import CompiledProgram
+from counterpoint.compile.inputs.workload import load_workload
+from counterpoint.compile.pool import compile_all
+from counterpoint.compile.task import CompileTask
 from counterpoint.core.basis import Range
-from counterpoint.cost import Contention, CostModel, Price, PriceSource, price_around
 from counterpoint.cost.build import build_model
+from counterpoint.cost.model import Contention, CostModel, Price, PriceSource, price_around
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.hardware.targets import parse_target as target_of
-from counterpoint.hlo import Instruction, Program
-from counterpoint.simulate import simulate
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
+from counterpoint.simulate.simulation import simulate
 from counterpoint.workflow.calibration.step_fit import MeasuredStep, calibrate_steps
 from counterpoint.workflow.forecast.step_range import FASTER, model_error, widened
 from published_rows import Row, read_rows

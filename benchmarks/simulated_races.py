@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmChange
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.conclusion.conclusion import Conclusion

@@ -23,9 +23,9 @@ import sys
 from pathlib import Path
 
 import counterpoint
-from counterpoint.cost import build_model
+from counterpoint.cost.build import build_model
 from counterpoint.hardware.targets import parse_target
-from counterpoint.simulate import Simulation, simulate
+from counterpoint.simulate.simulation import Simulation, simulate
 from counterpoint.workflow.forecast.ranking import INDIFFERENCE, difference
 
 PROGRAM = "size=8b layers={} scan=false batch={} fsdp=8"

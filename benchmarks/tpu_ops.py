@@ -24,10 +24,11 @@ import polars as pl
 
 import counterpoint
 from counterpoint.core.columns import union
-from counterpoint.cost import PriceSource, build_model
+from counterpoint.cost.build import build_model
+from counterpoint.cost.model import PriceSource
 from counterpoint.cost.tpu.ici import within_slice
 from counterpoint.cost.tpu.pricing import HBM_SHARE, PRODUCT_SHARE, estimated_cycles
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
 
 Row = dict[str, float | int | str | None]

@@ -27,8 +27,8 @@ import machine
 os.environ["COUNTERPOINT_CACHE"] = "off"
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from counterpoint.compile import Pool
-from counterpoint.flags import Settings
+from counterpoint.compile.pool import Pool
+from counterpoint.flags.settings import Settings
 from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import ArmOrigin
 from counterpoint.tune.plan import StudyPlan

@@ -37,7 +37,7 @@ import fresh_process
 import machine
 from chromium import chromium, why_no_browser
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.view import PageContent
+from counterpoint.view.page import PageContent
 from recordings import Span, recording
 from viewed import viewing
 

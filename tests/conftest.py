@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from counterpoint.compile import Pool
+from counterpoint.compile.pool import Pool
 from counterpoint.pgle.evidence import VERBOSE_LOG
 from golden_files import Golden
 from json_schemas_checked import checked

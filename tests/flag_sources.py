@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.parsed import IssueKind, ParsedSource, SyntaxIssue
 from counterpoint.flags.settings import Channel
 

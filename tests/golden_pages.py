@@ -21,16 +21,15 @@ import counterpoint
 import timelines
 import tune_conclusions
 from chromium import Theme, Visit, Windows, chromium, why_no_browser
-from counterpoint.report import document_markup
-from counterpoint.report.explain import (
-    compare_document,
-    compare_json,
-    explain_document,
-    explain_json,
-)
-from counterpoint.report.tune import tune_document, tune_json
-from counterpoint.timeline import Timeline
-from counterpoint.view import PageContent, one_file
+from counterpoint.report.explain.compare_document import compare_document
+from counterpoint.report.explain.compare_json import compare_json
+from counterpoint.report.explain.explain_document import explain_document
+from counterpoint.report.explain.explain_json import explain_json
+from counterpoint.report.markup import document_markup
+from counterpoint.report.tune.tune_document import tune_document
+from counterpoint.report.tune.tune_json import tune_json
+from counterpoint.timeline.model import Timeline
+from counterpoint.view.page import PageContent, one_file
 
 GOLDEN: Final = Path(__file__).parent / "view/golden"
 TOLERANCE: Final = 0.02

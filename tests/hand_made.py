@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from counterpoint.cost import Contention, Price, PriceFamily, PriceSource
-from counterpoint.hlo import Instruction, Program, read_program
+from counterpoint.cost.model import Contention, Price, PriceFamily, PriceSource
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 
 S = "f32[8]"
 GATHER = "replica_groups={{0,1}}, dimensions={0}"

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import TIMEOUT_S, CompiledProgram, CompileTask, Pool
-from counterpoint.compile.inputs import Workload, load_workload
+from counterpoint.compile.compiler import CompiledProgram
+from counterpoint.compile.inputs.workload import Workload, load_workload
+from counterpoint.compile.pool import Pool
+from counterpoint.compile.task import TIMEOUT_S, CompileTask
 from counterpoint.core.errors import CounterpointError
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.evidence import VERBOSE_LOG
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from counterpoint.compile import CompiledProgram, Interpreter, PlannedMemory
+from counterpoint.compile.compiler import CompiledProgram, PlannedMemory
+from counterpoint.compile.interpreter import Interpreter
 from counterpoint.core import InputError, Range
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Program, read_program
-from counterpoint.simulate import simulate
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
+from counterpoint.simulate.simulation import simulate
 from counterpoint.workflow import PredictionSubject, Variant
 from counterpoint.workflow.forecast import memory_fit
 from counterpoint.workflow.forecast.ranking import Forecast

@@ -9,9 +9,10 @@ import counterpoint
 import timelines
 from counterpoint.cli.pages import predicted_page
 from counterpoint.core import Range
-from counterpoint.flags import Settings
-from counterpoint.report.predict import predict_document, predict_json
-from counterpoint.view import one_file
+from counterpoint.flags.settings import Settings
+from counterpoint.report.predict.predict_document import predict_document
+from counterpoint.report.predict.predict_json import predict_json
+from counterpoint.view.page import one_file
 from counterpoint.workflow.forecast.ranking import RankedCandidate
 
 

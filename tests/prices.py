@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from counterpoint.cost import Price
+from counterpoint.cost.model import Price
 from counterpoint.cost.scalars import Scalar, Scalars
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 
 Build = Callable[..., Program]
 PriceLine = Callable[..., Price]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import timelines
 from counterpoint.core.basis import Range, Unknown
-from counterpoint.flags import Settings
-from counterpoint.timeline import Timeline
-from counterpoint.timeline.storage import write_parquet
+from counterpoint.flags.settings import Settings
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion, Spent
 from counterpoint.tune.statistics.estimate import ArmVerdict, GainEstimate, Pair, RunNoise

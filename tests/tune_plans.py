@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Acts, ArmOrigin
 from counterpoint.tune.dryrun import DryRun
 from counterpoint.tune.race.budget import StudyCost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from counterpoint.core.basis import Range
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.space.space import Dimension, Space
 from counterpoint.tune.study.ledger import Ledger

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.context import Platform, RunFacts

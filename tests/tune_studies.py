@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.runs.steady import Steady
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted, merged
 from counterpoint.tune.study.records import (

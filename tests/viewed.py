@@ -8,7 +8,9 @@ from contextlib import contextmanager
 
 from starlette.types import Receive, Scope, Send
 
-from counterpoint.view import App, LivePage, PageContent, ShownPage, listen, serve
+from counterpoint.view.app import App, ShownPage
+from counterpoint.view.page import LivePage, PageContent
+from counterpoint.view.serving import listen, serve
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 
 WORKER = Path(__file__).parent / "pgle" / "xla_worker.py"
 PATH_FLAG = "xla_gpu_pgle_profile_file_or_directory_path"

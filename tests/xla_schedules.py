@@ -18,8 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from counterpoint.hlo import Program, read_program
-from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.model.program import Program, launched, launches
+from counterpoint.hlo.reader import read_program
 from counterpoint.hlo.schedule import is_done
 from counterpoint.pgle.lookups import cost_name
 from xla_compiler import Compiler

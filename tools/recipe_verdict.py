@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.flags.catalogue import Release, release
+from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.check.fix import fix
 from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.history import FlagState, default_of, is_default, state_of
 from counterpoint.flags.lint import LintContext, Remark, Severity
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.parsed import Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text import render_xla_flags

@@ -17,7 +17,7 @@ import counterpoint
 from common_steps import STEPS
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.printable import printable
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.jaxlib import installed_version
 from counterpoint.flags.recipe import recipes
 from counterpoint.workflow.forecast.ranking import RankedCandidate

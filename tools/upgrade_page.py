@@ -23,8 +23,8 @@ from typing import Final
 
 from counterpoint.core import CounterpointError
 from counterpoint.core.printable import some
-from counterpoint.flags import Settings
 from counterpoint.flags.history import ReleaseDiff
+from counterpoint.flags.settings import Settings
 from counterpoint.hardware.targets import parse_target
 from counterpoint.report import units
 from counterpoint.report.explain.compare_tables import signed

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.catalogue.about import (
     PageSetting,
     SettingReader,
@@ -17,6 +16,8 @@ from counterpoint.flags.catalogue.about import (
     documentation_of,
     pages,
 )
+from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.history import FlagState, default_of, is_default, state_of
 from counterpoint.flags.lifecycle import is_default_now, removal_of
 from counterpoint.flags.settings import Channel

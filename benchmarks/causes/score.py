@@ -22,7 +22,7 @@ from cases import Case, Size
 
 import counterpoint
 from counterpoint.core import CounterpointError, Range
-from counterpoint.diagnose import Explanation
+from counterpoint.diagnose.explanation import Explanation
 from counterpoint.diagnose.finding import Finding
 
 NEAR = 0.05

@@ -7,29 +7,29 @@ explanation.ops  # a polars frame
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from counterpoint.core import lazy as _lazy
 from counterpoint.core import set_html_renderer as _draw_with
 
 if TYPE_CHECKING:
-    from counterpoint.capture import StepProfiler as StepProfiler
-    from counterpoint.compile.inputs import Workload as Workload
-    from counterpoint.compile.inputs import program as program
-    from counterpoint.core import CounterpointError as CounterpointError
-    from counterpoint.core import InputError as InputError
-    from counterpoint.core import UsageError as UsageError
-    from counterpoint.diagnose import Explanation as Explanation
-    from counterpoint.diagnose import explain as explain
-    from counterpoint.diagnose.compare import Comparison as Comparison
-    from counterpoint.diagnose.compare import compare as compare
-    from counterpoint.hlo import Program as Program
-    from counterpoint.hlo import read_program as read_program
+    from counterpoint.capture.step_profiler import StepProfiler as StepProfiler
+    from counterpoint.compile.inputs.function import program as program
+    from counterpoint.compile.inputs.workload import Workload as Workload
+    from counterpoint.core.errors import CounterpointError as CounterpointError
+    from counterpoint.core.errors import InputError as InputError
+    from counterpoint.core.errors import UsageError as UsageError
+    from counterpoint.diagnose.compare.comparison import Comparison as Comparison
+    from counterpoint.diagnose.compare.comparison import compare as compare
+    from counterpoint.diagnose.explanation import Explanation as Explanation
+    from counterpoint.diagnose.explanation import explain as explain
+    from counterpoint.hlo.model.program import Program as Program
+    from counterpoint.hlo.reader import read_program as read_program
     from counterpoint.runs.timeline import read as read
-    from counterpoint.timeline import Timeline as Timeline
-    from counterpoint.timeline.storage import write_parquet as write_parquet
-    from counterpoint.workflow.prediction import Prediction as Prediction
-    from counterpoint.workflow.prediction import predict as predict
+    from counterpoint.timeline.model import Timeline as Timeline
+    from counterpoint.timeline.storage.parquet import write_parquet as write_parquet
+    from counterpoint.workflow.prediction.prediction import Prediction as Prediction
+    from counterpoint.workflow.prediction.prediction import predict as predict
 
 __all__ = [
     "Comparison",
@@ -54,19 +54,45 @@ __all__ = [
 
 __version__ = "0.1.0"
 
+_HOMES = {
+    "Comparison": "counterpoint.diagnose.compare.comparison",
+    "CounterpointError": "counterpoint.core.errors",
+    "Explanation": "counterpoint.diagnose.explanation",
+    "InputError": "counterpoint.core.errors",
+    "Prediction": "counterpoint.workflow.prediction.prediction",
+    "Program": "counterpoint.hlo.model.program",
+    "StepProfiler": "counterpoint.capture.step_profiler",
+    "Timeline": "counterpoint.timeline.model",
+    "UsageError": "counterpoint.core.errors",
+    "Workload": "counterpoint.compile.inputs.workload",
+    "compare": "counterpoint.diagnose.compare.comparison",
+    "explain": "counterpoint.diagnose.explanation",
+    "predict": "counterpoint.workflow.prediction.prediction",
+    "program": "counterpoint.compile.inputs.function",
+    "read": "counterpoint.runs.timeline",
+    "read_program": "counterpoint.hlo.reader",
+    "write_parquet": "counterpoint.timeline.storage.parquet",
+}
+"""The modules of the public names, which are loaded at first use."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 def _draw(value: object) -> str:
     """The view draws what rooms below it made: this package may import both."""
-    from counterpoint.view import notebook_html
+    from counterpoint.view.notebook import notebook_html
 
     return notebook_html(value)
 
 
 _draw_with(_draw)
-
-
-__getattr__ = _lazy(__name__)
-
-
-def __dir__() -> list[str]:
-    return __all__

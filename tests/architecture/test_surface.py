@@ -16,4 +16,4 @@ def test_the_public_names_are_sorted_and_complete() -> None:
         for name, value in vars(counterpoint).items()
         if not name.startswith("_") and not isinstance(value, ModuleType)
     }
-    assert public <= {*counterpoint.__all__, "annotations", "TYPE_CHECKING"}
+    assert public <= {*counterpoint.__all__, "annotations", "import_module", "TYPE_CHECKING"}

@@ -17,9 +17,8 @@ from counterpoint.capture.ranks import local_world
 from counterpoint.capture.request import RunRequest
 from counterpoint.core import parse_json
 from counterpoint.core.injection import KeptVariables, flags_in, is_noted
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.report.flags.settings_document import counting
-from counterpoint.runs import Run, RunSettings
 from counterpoint.runs.origins import (
     INHERITED,
     REQUESTED,
@@ -29,6 +28,7 @@ from counterpoint.runs.origins import (
     origins_of,
     setting_origins,
 )
+from counterpoint.runs.run import Run, RunSettings
 
 ASKED = ("xla_a", "1", "--xla_a=1")
 

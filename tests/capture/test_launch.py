@@ -19,8 +19,9 @@ from counterpoint.capture.launch import launch
 from counterpoint.capture.ranks import find_world
 from counterpoint.capture.request import ProfileSchedule, RunRequest, refuse_missing
 from counterpoint.core.errors import InputError, UsageError, WriteError
-from counterpoint.flags import Settings
-from counterpoint.runs import OutcomeKind, Run
+from counterpoint.flags.settings import Settings
+from counterpoint.runs.outcomes import OutcomeKind
+from counterpoint.runs.run import Run
 from golden_files import Golden, cases
 from refusals import refusal
 

@@ -13,8 +13,10 @@ from command_line import in_process
 from counterpoint.capture.interpreter import find_interpreter, named_interpreter
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import ProfileSchedule, RunRequest
-from counterpoint.runs import OutcomeKind, Run, read_run
+from counterpoint.runs.outcomes import OutcomeKind
+from counterpoint.runs.reader import read_run
 from counterpoint.runs.reports import effective_flags
+from counterpoint.runs.run import Run
 
 pytest.importorskip("jax")
 

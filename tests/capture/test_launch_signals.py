@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from command_line import in_process
-from counterpoint.runs import OutcomeKind, Run, read_run
+from counterpoint.runs.outcomes import OutcomeKind
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import Run
 
 pytestmark = pytest.mark.system
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from counterpoint.capture.losses import MOST, Losses, read_losses
-from counterpoint.runs import Outcome, OutcomeKind, Rank, Run, layout
-from counterpoint.runs.run import RunSettings
+from counterpoint.runs import layout
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
+from counterpoint.runs.run import Rank, Run, RunSettings
 
 
 def run(path: Path, stdout: str = "", stderr: str = "", *command: str) -> Run:

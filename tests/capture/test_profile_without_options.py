@@ -15,7 +15,7 @@ from counterpoint.capture.launch import launch
 from counterpoint.capture.request import ProfileSchedule, RunRequest
 from counterpoint.cli.app import main
 from counterpoint.report.runs import run_lines
-from counterpoint.runs import Run
+from counterpoint.runs.run import Run
 
 pytestmark = pytest.mark.system
 

@@ -14,7 +14,9 @@ from counterpoint.capture.launch import launch
 from counterpoint.capture.ranks import LOCAL, count_gpus, find_world, local_world
 from counterpoint.capture.request import ProfileSchedule, RunRequest
 from counterpoint.core.errors import UsageError
-from counterpoint.runs import OutcomeKind, Run, read_run
+from counterpoint.runs.outcomes import OutcomeKind
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import Run
 
 PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
 SLURM_STEP = {

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import counterpoint
-from counterpoint.runs import OutcomeKind, read_run
+from counterpoint.runs.outcomes import OutcomeKind
+from counterpoint.runs.reader import read_run
 
 pytestmark = pytest.mark.system
 

@@ -16,7 +16,10 @@ from counterpoint.capture.launch import launch
 from counterpoint.capture.request import ProfileSchedule, RunRequest
 from counterpoint.capture.steps import StepCount, StepGoal
 from counterpoint.core.errors import UsageError
-from counterpoint.runs import OutcomeKind, Run, layout, read_run
+from counterpoint.runs import layout
+from counterpoint.runs.outcomes import OutcomeKind
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import Run
 
 PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "JAX_PLATFORMS": "cpu"}
 FOREVER = """

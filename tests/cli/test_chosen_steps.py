@@ -14,8 +14,8 @@ from xspace_builder import step_marker as mark
 import counterpoint
 from command_line import in_process
 from counterpoint import UsageError
-from counterpoint.diagnose.network import analyze_network
-from counterpoint.timeline.storage import write_parquet
+from counterpoint.diagnose.network.analysis import analyze_network
+from counterpoint.timeline.storage.parquet import write_parquet
 from golden_files import Golden
 from transcripts import Transcript, next_command
 

@@ -15,9 +15,10 @@ from xspace_builder import US, hlo_proto, kernel, metadata, nvidia, xspace
 from counterpoint.cli.digest import digest_lines, digest_of_compared
 from counterpoint.core.basis import Unknown
 from counterpoint.report.pgle.feedback_document import times_line
-from counterpoint.runs import Outcome, OutcomeKind, Run, read_run
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
+from counterpoint.runs.reader import read_run
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
-from counterpoint.runs.run import RunSettings
+from counterpoint.runs.run import Run, RunSettings
 from counterpoint.runs.scores import Score
 
 STEP = ("jit_step", 7)

@@ -18,7 +18,7 @@ from xspace_builder import US, hlo_proto, host, kernel, metadata, nvidia, xspace
 from command_line import in_process
 from counterpoint.cli.output import check_output
 from counterpoint.core.errors import UsageError
-from counterpoint.runs import Outcome, OutcomeKind
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
 from golden_files import Golden

@@ -16,7 +16,7 @@ from counterpoint.cli.app import main
 from counterpoint.cli.explain_code import RULES
 from counterpoint.core.rules import SECTIONS
 from counterpoint.flags.check.examination import CheckRequest, Confirmation, examine
-from counterpoint.flags.parse import FORMS
+from counterpoint.flags.parse.form import FORMS
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel
 from counterpoint.report.flags.check_document import summary_lines

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from counterpoint.cli.app import main
-from counterpoint.flags.parse import read_source
+from counterpoint.flags.parse.source import read_source
 from golden_files import Golden
 from transcripts import Transcript
 

@@ -13,7 +13,7 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.flags.lines.source import load_settings
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.probe import probe_flags
 
 Captured = pytest.CaptureFixture[str]

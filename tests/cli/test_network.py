@@ -17,8 +17,8 @@ import timelines
 from counterpoint.cli.app import main
 from counterpoint.cost.build import build_model
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import read_program
-from counterpoint.simulate import simulate
+from counterpoint.hlo.reader import read_program
+from counterpoint.simulate.simulation import simulate
 from counterpoint.timeline.storage.parquet import write_parquet
 
 

@@ -15,8 +15,8 @@ import counterpoint
 from command_line import in_process
 from counterpoint.cli.output import write_output
 from counterpoint.core.errors import UsageError
-from counterpoint.timeline import Timeline
-from counterpoint.timeline.storage import write_perfetto
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.storage.trace_json import write_perfetto
 from timelines import two_devices
 
 

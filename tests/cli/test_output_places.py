@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from command_line import in_process
-from counterpoint.timeline.storage import write_parquet
+from counterpoint.timeline.storage.parquet import write_parquet
 from timelines import two_devices
 
 _COSTS = 'costs { name: "dot" cost_us: 12.5 }'

@@ -11,7 +11,7 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.flags.versions import PROFILE
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from lowered import Lowered, costs_of

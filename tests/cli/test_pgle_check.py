@@ -14,11 +14,12 @@ import pytest
 from xspace_builder import US, field_bytes, kernel, metadata, nvidia, xspace
 
 from counterpoint.cli.app import main
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
-from counterpoint.runs import Outcome, OutcomeKind
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
 from golden_files import Golden

@@ -13,8 +13,8 @@ import pytest
 from xspace_builder import MS, US, field_bytes, host, kernel, metadata, nvidia, xspace
 
 from counterpoint.cli.app import main
-from counterpoint.pgle.profiles import read_profile
-from counterpoint.runs import Outcome, OutcomeKind
+from counterpoint.pgle.profiles.files import read_profile
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
 from counterpoint.timeline.reading import read

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.cli.app import main
-from counterpoint.pgle.profiles import InstructionCost, Profile, read_profile, write_profile
-from counterpoint.pgle.profiles.profile import Latency
+from counterpoint.pgle.profiles.files import read_profile, write_profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Latency, Profile
 from golden_files import Golden
 from transcripts import Transcript, next_command
 

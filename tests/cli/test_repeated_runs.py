@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command_line import in_process
-from counterpoint.runs import read_run
+from counterpoint.runs.reader import read_run
 
 pytestmark = pytest.mark.system
 

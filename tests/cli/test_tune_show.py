@@ -14,9 +14,9 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.cli.tune_show import BEST, keep_report, next_command, resume_command
-from counterpoint.flags import Settings
-from counterpoint.flags.lines import load_settings
-from counterpoint.flags.parse import read_source
+from counterpoint.flags.lines.source import load_settings
+from counterpoint.flags.parse.source import read_source
+from counterpoint.flags.settings import Settings
 from counterpoint.report.document import Document
 from counterpoint.tune.arm import Arm, ArmChange, ArmOrigin
 from counterpoint.tune.session import conclusion_of

@@ -28,7 +28,8 @@ import pytest
 from command_line import in_process
 from counterpoint.cli.app import main
 from counterpoint.cli.pages import upgraded_page, write_page
-from counterpoint.report.predict import upgrade_document, upgrade_json
+from counterpoint.report.predict.upgrade_document import upgrade_document
+from counterpoint.report.predict.upgrade_json import upgrade_json
 from counterpoint.workflow.upgrade import installation
 from json_schemas_checked import validator
 from made_upgrade import slower_upgrade

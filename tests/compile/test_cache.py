@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import CompileTask, compile_all, compile_workload
 from counterpoint.compile import cache as kept
 from counterpoint.compile.cache import fingerprint
-from counterpoint.compile.inputs import Workload, load_workload
+from counterpoint.compile.compiler import compile_workload
+from counterpoint.compile.inputs.workload import Workload, load_workload
 from counterpoint.compile.job import ProgramForm
+from counterpoint.compile.pool import compile_all
+from counterpoint.compile.task import CompileTask
 from counterpoint.core.documents import cache_directory
 from counterpoint.hardware.targets import parse_target
 from lowered import H100, Lowered

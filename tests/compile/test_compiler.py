@@ -16,12 +16,13 @@ from typing import Final
 
 import pytest
 
-from counterpoint.compile import CompiledProgram, CompileFailed, compile_workload
-from counterpoint.compile.inputs import Workload, load_workload
+from counterpoint.compile.compiler import CompiledProgram, compile_workload
+from counterpoint.compile.failures import CompileFailed
+from counterpoint.compile.inputs.workload import Workload, load_workload
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launches
+from counterpoint.hlo.model.program import launches
 from counterpoint.hlo.schedule import async_pairs
 from lowered import H100, Lowered
 

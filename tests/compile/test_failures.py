@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import CompileFailed
-from counterpoint.compile.failures import died, refused
+from counterpoint.compile.failures import CompileFailed, died, refused
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.job import CompileOutcome, FailureKind, ProgramForm
 from counterpoint.compile.worker_process import Worker

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from counterpoint.compile import compile_workload
+from counterpoint.compile.compiler import compile_workload
 from counterpoint.compile.inputs.function_process import (
     _environment,
     _failure,

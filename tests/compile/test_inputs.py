@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile.inputs import load_workload
 from counterpoint.compile.inputs.scheduled import load_scheduled
+from counterpoint.compile.inputs.workload import load_workload
 from counterpoint.core.errors import InputError, UsageError
 from lowered import Lowered
 

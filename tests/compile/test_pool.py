@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import CompiledProgram, CompileFailed, CompileTask, compile_all
 from counterpoint.compile.capacity import usual_jobs
-from counterpoint.compile.compiler import compile_on
-from counterpoint.compile.inputs import Workload, load_workload
+from counterpoint.compile.compiler import CompiledProgram, compile_on
+from counterpoint.compile.failures import CompileFailed
+from counterpoint.compile.inputs.workload import Workload, load_workload
+from counterpoint.compile.pool import compile_all
+from counterpoint.compile.task import CompileTask
 from counterpoint.compile.worker_slot import WorkerSlot
 from counterpoint.core.errors import CounterpointError, UsageError
 from counterpoint.hardware.targets import parse_target

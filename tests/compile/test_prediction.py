@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import CompileTask, assumed_options, compile_workload
 from counterpoint.compile.allocator import planned_bytes
-from counterpoint.compile.inputs import Workload, load_workload
+from counterpoint.compile.assumptions import assumed_options
+from counterpoint.compile.compiler import compile_workload
+from counterpoint.compile.inputs.workload import Workload, load_workload
 from counterpoint.compile.job import ProgramForm
 from counterpoint.compile.notes import limit_notes, log_notes, stand_in_notes
 from counterpoint.compile.source_line import source_line
+from counterpoint.compile.task import CompileTask
 from counterpoint.compile.workarounds import find_workaround, workaround_notes
 from counterpoint.core.errors import UsageError
 from counterpoint.flags.versions import version_number
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import read_program
+from counterpoint.hlo.reader import read_program
 from lowered import H100, Lowered
 
 TRITON_GEMM = "xla_gpu_enable_triton_gemm"

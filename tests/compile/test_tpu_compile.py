@@ -9,26 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import (
-    CompiledProgram,
-    compile_all,
-    compile_workload,
-    require_compiler,
-)
 from counterpoint.compile.cache import fingerprint
 from counterpoint.compile.capacity import usual_jobs
-from counterpoint.compile.inputs import Workload, load_workload, lower_function
+from counterpoint.compile.compiler import CompiledProgram, compile_workload
+from counterpoint.compile.inputs.function_process import lower_function
+from counterpoint.compile.inputs.workload import Workload, load_workload
+from counterpoint.compile.interpreter import require_compiler
+from counterpoint.compile.pool import compile_all
 from counterpoint.compile.task import CompileTask
 from counterpoint.core import UsageError
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Program
 from counterpoint.hlo.category import made_for_tpus
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.program import Program, launched
 from counterpoint.hlo.schedule import is_done
-from counterpoint.pgle.applying import apply_profile
-from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
+from counterpoint.pgle.applying.apply import apply_profile
+from counterpoint.pgle.profiles.files import write_profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from layers_of_products import made_of_layers
 
 STEP = """

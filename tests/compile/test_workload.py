@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile.inputs import Workload, load_workload, own_programs, own_target
 from counterpoint.compile.inputs.candidates import counts, lowered_flops, symbol
+from counterpoint.compile.inputs.scheduled import own_programs
+from counterpoint.compile.inputs.workload import Workload, load_workload, own_target
 from counterpoint.compile.job import ProgramForm
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo.wire_schema import message_classes
-from counterpoint.runs import RunSettings
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
+from counterpoint.runs.run import RunSettings
 
 SCHEDULED = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"
 """A step for eight GPUs, as XLA leaves it."""

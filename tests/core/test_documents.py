@@ -13,9 +13,9 @@ from counterpoint.core.errors import InputError
 from counterpoint.cost.scalars import read_scalars
 from counterpoint.cost.tables.kernel_toml import read_kernel_toml
 from counterpoint.flags.lines.source import load_settings
-from counterpoint.flags.parse import read_source
+from counterpoint.flags.parse.source import read_source
 from counterpoint.hardware.target_file import read_target
-from counterpoint.runs import read_run
+from counterpoint.runs.reader import read_run
 from counterpoint.timeline.storage.parquet import read_parquet
 from counterpoint.tune.space.space_file import read_space
 

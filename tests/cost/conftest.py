@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.cost import Price
-from counterpoint.cost.compute import ComputeDevice, machine_of, price_compute
+from counterpoint.cost.compute.machine import ComputeDevice, machine_of
+from counterpoint.cost.compute.pricing import price_compute
+from counterpoint.cost.model import Price
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 from counterpoint.hlo.text_reader import program_from_text
 from prices import Build, PriceLine, known_scalars
 

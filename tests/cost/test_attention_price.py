@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.cost import PriceFamily, PriceSource
-from counterpoint.cost.compute import ComputeDevice, machine_of
 from counterpoint.cost.compute.attention import attention_of
+from counterpoint.cost.compute.machine import ComputeDevice, machine_of
+from counterpoint.cost.model import PriceFamily, PriceSource
 from counterpoint.hardware.targets import parse_target
 from prices import Build, PriceLine, known_scalars
 

@@ -7,15 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import ArgumentError, UsageError
-from counterpoint.cost import Price, PriceFamily, PriceSource
 from counterpoint.cost.build import build_model
 from counterpoint.cost.measured import MeasuredCosts
-from counterpoint.cost.model import FREE
+from counterpoint.cost.model import FREE, Price, PriceFamily, PriceSource
 from counterpoint.cost.scalars import default_scalars
 from counterpoint.cost.what_if import parse_what_if
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Program
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.program import Program, launched
 from counterpoint.hlo.text_reader import program_from_text
 from prices import Build, known_scalars
 

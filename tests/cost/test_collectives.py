@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.cost import Price, PriceFamily, PriceSource
-from counterpoint.cost.collectives import price_collective
-from counterpoint.cost.model import FREE
+from counterpoint.cost.collectives.pricing import price_collective
+from counterpoint.cost.model import FREE, Price, PriceFamily, PriceSource
 from counterpoint.cost.scalars import Scalar, Scalars
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.hlo.text_reader import program_from_text
 from extract_collectives import DATA, extract

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.cost import PriceFamily, PriceSource
-from counterpoint.cost.compute import ComputeDevice, machine_of, price_compute
 from counterpoint.cost.compute.gemm import Gemm
 from counterpoint.cost.compute.gemm_price import price_gemm, rates
+from counterpoint.cost.compute.machine import ComputeDevice, machine_of
+from counterpoint.cost.compute.pricing import price_compute
+from counterpoint.cost.model import PriceFamily, PriceSource
 from counterpoint.hardware.targets import parse_target
 from extract_gemm_rates import lines, read_rates
 from prices import Build, PriceLine, known_scalars

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.cost import PriceFamily, PriceSource
 from counterpoint.cost.measured import CostMatch, MeasuredCosts
-from counterpoint.hlo import Instruction, Program
+from counterpoint.cost.model import PriceFamily, PriceSource
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from prices import Build
 
 NAMED = 'f32[8192,8192]{{1,0}} negate(%x), metadata={{op_name="jit(f)/{scope}/neg"}}'

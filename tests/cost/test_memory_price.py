@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from counterpoint.cost import Price, PriceFamily, PriceSource, price_around
-from counterpoint.cost.compute import ComputeDevice, price_compute, register
-from counterpoint.cost.compute.user_kernel import unregister
-from counterpoint.cost.model import FREE
-from counterpoint.hlo import Instruction, Program
+from counterpoint.cost.compute.machine import ComputeDevice
+from counterpoint.cost.compute.pricing import price_compute
+from counterpoint.cost.compute.user_kernel import register, unregister
+from counterpoint.cost.model import FREE, Price, PriceFamily, PriceSource, price_around
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launched, launches
 from counterpoint.hlo.schedule import is_done
 from prices import Build, PriceLine
 

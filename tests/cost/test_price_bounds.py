@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.cost import Price, PriceSource, build_model
-from counterpoint.cost.compute import ComputeDevice, machine_of, price_compute
+from counterpoint.cost.build import build_model
+from counterpoint.cost.compute.machine import ComputeDevice, machine_of
+from counterpoint.cost.compute.pricing import price_compute
+from counterpoint.cost.model import Price, PriceSource
 from counterpoint.cost.scalars import default_scalars
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.text_reader import program_from_text
 
 GB = 1e9

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.cost.collectives import table_notes
+from counterpoint.cost.collectives.measured_table import table_notes
 from counterpoint.cost.tables.nccl_tests import CollectiveTable
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.text_reader import program_from_text
 
 MIB = 1 << 20

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from counterpoint.cost import Price, PriceFamily, PriceSource, WhatIf, build_model
-from counterpoint.hardware import Target
+from counterpoint.cost.build import build_model
+from counterpoint.cost.model import Price, PriceFamily, PriceSource
+from counterpoint.cost.what_if import WhatIf
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.text_reader import program_from_text
 
 Pricer = Callable[..., Price]

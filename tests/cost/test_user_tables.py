@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.cost import PriceSource
 from counterpoint.cost.build import build_model
+from counterpoint.cost.model import PriceSource
 from counterpoint.cost.tables import read_gemm_csv, read_kernel_toml
 from counterpoint.hardware.targets import parse_target
 from prices import Build, known_scalars

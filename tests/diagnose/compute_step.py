@@ -15,8 +15,8 @@ from counterpoint.core.basis import Range
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
-from counterpoint.hardware import Target
-from counterpoint.runs import Run
+from counterpoint.hardware.target import Target
+from counterpoint.runs.run import Run
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram
 from counterpoint.timeline.recording import HOST_EVENTS, PYTHON_SAMPLED

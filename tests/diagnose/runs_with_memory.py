@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from counterpoint.runs import Run
 from counterpoint.runs.outcomes import Outcome, OutcomeKind
-from counterpoint.runs.run import ObservedProcess, Rank, RunSettings
+from counterpoint.runs.run import ObservedProcess, Rank, Run, RunSettings
 
 GIB = 1 << 30
 

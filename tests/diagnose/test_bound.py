@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from counterpoint.cost import PriceFamily, PriceSource, price_around
+from counterpoint.cost.model import PriceFamily, PriceSource, price_around
 from counterpoint.diagnose.collectives.bound import Bound, ExecutionFigures, judge
 from counterpoint.diagnose.collectives.links import Link, Wire
 from golden_sections import Said

@@ -9,7 +9,7 @@ from counterpoint.diagnose.explanation import explain
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import StepData, context_of
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
 
 NVLINK = parse_target("4xH100")

@@ -20,7 +20,8 @@ from counterpoint.diagnose.host.divergence import divergences, structures
 from counterpoint.diagnose.host.stragglers import stragglers, waited_most_ms
 from counterpoint.diagnose.rules import clocks_apart, ranks_differ
 from counterpoint.diagnose.rules.clocks_apart import clocks
-from counterpoint.hlo import Computation, Instruction, Program, Shape
+from counterpoint.hlo.model.instruction import Computation, Instruction, Shape
+from counterpoint.hlo.model.program import Program
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from counterpoint.timeline.recording import Recording

@@ -18,10 +18,10 @@ from counterpoint.diagnose.host.causes import IdleCause, causes_of
 from counterpoint.diagnose.host.idle import idle_of
 from counterpoint.diagnose.host.threads import is_frame
 from counterpoint.diagnose.selection import select
-from counterpoint.timeline import WORKS_IN_PYTHON
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.reading import read
-from counterpoint.timeline.storage import write_parquet
+from counterpoint.timeline.recording import WORKS_IN_PYTHON
+from counterpoint.timeline.storage.parquet import write_parquet
 from real_profiles import opened
 
 

@@ -15,7 +15,7 @@ from counterpoint.diagnose.explanation import explain
 from counterpoint.diagnose.finding import Finding, Remedy
 from counterpoint.diagnose.rules import RULES
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.report.explain.explain_document import explain_document
 from golden_sections import Said
 

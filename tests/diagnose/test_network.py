@@ -42,7 +42,7 @@ from counterpoint.diagnose.network.demand import _course, demand
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Instruction, Shape
+from counterpoint.hlo.model.instruction import Instruction, Shape
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from recordings import Span, recording

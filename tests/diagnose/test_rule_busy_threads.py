@@ -10,8 +10,8 @@ from host_side import Event, case, loop, made, most
 
 from counterpoint.diagnose.finding import Finding
 from counterpoint.diagnose.rules import busy_threads, host_bound
-from counterpoint.timeline import PYTHON_SAMPLED, WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
 from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.recording import PYTHON_SAMPLED, WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
 
 STEP = 150
 

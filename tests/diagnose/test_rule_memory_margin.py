@@ -11,7 +11,7 @@ from runs_with_memory import run_with
 from counterpoint.core.basis import Unknown
 from counterpoint.diagnose.rules.memory_margin import check
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.runs import Run
+from counterpoint.runs.run import Run
 from golden_sections import Said
 
 

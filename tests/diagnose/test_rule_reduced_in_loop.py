@@ -9,8 +9,8 @@ from compute_step import priced
 from lowered_programs import found
 
 from counterpoint.diagnose.rules import reduced_in_loop as rule
-from counterpoint.hlo import read_program
 from counterpoint.hlo.accumulation import accumulated_sums
+from counterpoint.hlo.reader import read_program
 from run_directory import RunDirectory
 
 IN_LOOP: Final = (

@@ -9,8 +9,8 @@ import pytest
 from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
-from counterpoint.hlo import read_program
-from counterpoint.simulate import simulate
+from counterpoint.hlo.reader import read_program
+from counterpoint.simulate.simulation import simulate
 from hand_made import Told, compute, done, entry, loop, run_loop, start
 
 IN_A_LOOP = loop(

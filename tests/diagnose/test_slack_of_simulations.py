@@ -18,12 +18,12 @@ from counterpoint.core.basis import Basis
 from counterpoint.diagnose.collectives.slack import slack_table
 from counterpoint.diagnose.selection import select
 from counterpoint.diagnose.step_data import Context, StepData
-from counterpoint.hlo import Program
-from counterpoint.simulate import simulate
+from counterpoint.hlo.model.program import Program
 from counterpoint.simulate.engine import Engine, RunningBlock
 from counterpoint.simulate.layout import lay_out
 from counterpoint.simulate.plan import Join, Load, WorkBlock
 from counterpoint.simulate.priced_plan import PricedPlan, price_plan
+from counterpoint.simulate.simulation import simulate
 from hand_made import S, Told, compute, done, entry, loop, program, run_loop, start, straight
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.diagnose import explain, selection
-from counterpoint.timeline import Timeline
+from counterpoint.diagnose import selection
+from counterpoint.diagnose.explanation import explain
 from counterpoint.timeline.hosts.assemble import assemble
+from counterpoint.timeline.model import Timeline
 from recordings import Span, recording
 
 STEPS = 101

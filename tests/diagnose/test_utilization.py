@@ -7,7 +7,7 @@ from compute_step import H100, made, where
 
 from counterpoint.diagnose.explanation import explain
 from counterpoint.diagnose.ops import Utilization
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
 
 SIZE = 4096

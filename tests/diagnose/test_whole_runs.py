@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.diagnose import WindowKind, explain
-from counterpoint.report.explain import explain_document
+from counterpoint.diagnose.explanation import explain
+from counterpoint.diagnose.selection import WindowKind
+from counterpoint.report.explain.explain_document import explain_document
 from counterpoint.report.terminal import plain_text
-from counterpoint.timeline import Timeline
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import EmbeddedProgram
+from counterpoint.timeline.model import EmbeddedProgram, Timeline
 from golden_sections import Said
 from hand_made import compute, entry
 from recordings import Span, recording

@@ -12,12 +12,12 @@ from typing import Final
 
 import pytest
 
-from counterpoint.compile import compile_workload
-from counterpoint.compile.inputs import load_workload
+from counterpoint.compile.compiler import compile_workload
+from counterpoint.compile.inputs.workload import load_workload
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import read_program
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.program import launched
+from counterpoint.hlo.reader import read_program
 from xla_compiler import why_none
 
 pytestmark = pytest.mark.system

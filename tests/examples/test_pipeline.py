@@ -13,12 +13,12 @@ from typing import Final
 
 import pytest
 
-from counterpoint.compile import compile_workload
-from counterpoint.compile.inputs import load_workload
-from counterpoint.flags.lines import load_settings
+from counterpoint.compile.compiler import compile_workload
+from counterpoint.compile.inputs.workload import load_workload
+from counterpoint.flags.lines.source import load_settings
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Program, read_program
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.program import Program, launched
+from counterpoint.hlo.reader import read_program
 from xla_compiler import why_none
 
 pytestmark = pytest.mark.system

@@ -9,7 +9,6 @@ from importlib import resources
 
 import pytest
 
-from counterpoint.flags.catalogue import libtpu_flag, release, releases
 from counterpoint.flags.catalogue.about import (
     SettingDocumentation,
     SettingNote,
@@ -17,6 +16,8 @@ from counterpoint.flags.catalogue.about import (
     all_documentation,
     documentation_of,
 )
+from counterpoint.flags.catalogue.libtpu import libtpu_flag
+from counterpoint.flags.catalogue.lookup import release, releases
 from counterpoint.flags.catalogue.variable import DocumentedSetting, arguments, variables
 from counterpoint.flags.history import history
 from counterpoint.flags.lifecycle import all_removals

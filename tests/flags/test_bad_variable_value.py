@@ -12,7 +12,7 @@ import pytest
 
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.lint import Remark
-from counterpoint.flags.parse import read_source, read_text, read_variables
+from counterpoint.flags.parse.source import read_source, read_text, read_variables
 from counterpoint.flags.values import from_stream, strtoll
 
 _JAX = """

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.flags.catalogue import Flag, release, releases
 from counterpoint.flags.catalogue.flag import (
+    Flag,
     FlagFacts,
     make_table,
     parse_table,
@@ -24,7 +24,7 @@ from counterpoint.flags.catalogue.flag import (
     similar,
     with_release,
 )
-from counterpoint.flags.catalogue.lookup import shipped
+from counterpoint.flags.catalogue.lookup import release, releases, shipped
 from counterpoint.flags.history import history
 from counterpoint.flags.option_probe import probe_options
 from counterpoint.flags.versions import version_number

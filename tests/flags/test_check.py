@@ -10,13 +10,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.check.fix import fix
 from counterpoint.flags.jaxlib import find_interpreter
 from counterpoint.flags.lint import Remark, Severity
 from counterpoint.flags.named_files import ANYWHERE
-from counterpoint.flags.parse import FORMS, read_text
+from counterpoint.flags.parse.form import FORMS
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
 from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.text import render_xla_flags

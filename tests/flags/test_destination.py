@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.flags.check import CheckRequest, Examination, examine
+from counterpoint.flags.check.examination import CheckRequest, Examination, examine
 from counterpoint.flags.jaxlib import JaxlibInterpreter
-from counterpoint.flags.parse import read_source
 from counterpoint.flags.parse.destination import machine_of, pin_of
+from counterpoint.flags.parse.source import read_source
 
 GONE = "xla_gpu_graph_level"  # until 0.7.1
 GONE_BEFORE = "xla_gpu_enable_triton_softmax_fusion"  # until 0.5.0

@@ -11,9 +11,9 @@ import pytest
 
 from command_line import in_process
 from counterpoint.cli.app import main
-from counterpoint.flags import Settings
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.effective import EffectiveFlag, FlagOutcome, compare, differences
+from counterpoint.flags.settings import Settings
 from counterpoint.runs.reports import parse_debug_options
 from xla_compiler import Compiler, why_none
 

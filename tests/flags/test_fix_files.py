@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from counterpoint.flags.check import CheckRequest, FixResult, examine
-from counterpoint.flags.check.examination import fix_and_examine
-from counterpoint.flags.parse import SourceText, open_source
+from counterpoint.flags.check.examination import CheckRequest, examine, fix_and_examine
+from counterpoint.flags.check.fix import FixResult
+from counterpoint.flags.parse.source import SourceText, open_source
 
 QUESTION = CheckRequest(version="0.10.2", ask=None)
 LEFT = 24

@@ -9,7 +9,7 @@ import pytest
 
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.lint import Severity
-from counterpoint.flags.parse import read_source, read_text, read_variables
+from counterpoint.flags.parse.source import read_source, read_text, read_variables
 from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.text import render_xla_flags
 

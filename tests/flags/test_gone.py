@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pytest
 
-from counterpoint.flags.catalogue import releases
+from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.lifecycle import FlagRemoval, all_removals, removal_of, unknown_hint
 from counterpoint.flags.text import names, similar
 from counterpoint.flags.versions import version_number

@@ -16,7 +16,9 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.core.errors import CounterpointError, InputError
 from counterpoint.flags.check.examination import check
-from counterpoint.flags.parse import FORMS, python_values, read_text
+from counterpoint.flags.parse import python_values
+from counterpoint.flags.parse.form import FORMS
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.parse.traced import Piece, TracedText
 
 UNITS = {

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.forms import SettingsForm, render
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.settings import Settings
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.workflow.feedback.task import ScriptPhase, script

@@ -2,9 +2,9 @@
 
 import pytest
 
-from counterpoint.flags.check import check
+from counterpoint.flags.check.examination import check
 from counterpoint.flags.lint import Remark
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 
 UPDATE = "import jax\njax.config.update({})\njax.config.update('jax_enable_pgle', True)\n"
 BLOCK = "from jax._src import config\nwith config.enable_pgle(True), config.{}:\n    pass\n"

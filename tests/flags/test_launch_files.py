@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.flags.parse import read_source
+from counterpoint.flags.parse.source import read_source
 from counterpoint.flags.parsed import ParsedSource
 
 HERE = Path(__file__).parent / "launch"

@@ -10,11 +10,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.flags import Settings
 from counterpoint.flags.catalogue.lookup import names_ever
 from counterpoint.flags.catalogue.variable import nccl_names, variables
-from counterpoint.flags.lines import load_settings, parse_settings
-from counterpoint.flags.lines.line import read_line, write_line
+from counterpoint.flags.lines.line import parse_settings, read_line, write_line
+from counterpoint.flags.lines.source import load_settings
+from counterpoint.flags.settings import Settings
 
 THRESHOLD = "xla_gpu_reduce_scatter_combine_threshold_bytes"
 FLAGS = sorted(it for it in names_ever() if it.startswith("xla_"))

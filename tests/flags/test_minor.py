@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.flags.check import CheckRequest, Examination, examine
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.check.examination import CheckRequest, Examination, examine
+from counterpoint.flags.parse.source import read_text
 
 BOTH = ("NCCL_ALGO=NVLS", "NCCL_PROTO=LL128")
 

@@ -9,7 +9,7 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.lint import Remark
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 
 A, B = "--xla_gpu_autotune_level=3", "--xla_gpu_enable_triton_gemm=false"
 OS = "import os\n"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.flags.catalogue import release
-from counterpoint.flags.catalogue.lookup import releases
+from counterpoint.flags.catalogue.lookup import release, releases
 from counterpoint.flags.lint import LintContext
 from counterpoint.flags.observed import (
     OBSERVED,
@@ -18,7 +17,7 @@ from counterpoint.flags.observed import (
     release_of,
     with_releases,
 )
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.release_number import version_number
 from counterpoint.flags.rules import RULES
 from observe_releases import PROBES

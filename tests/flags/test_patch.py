@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from counterpoint.core import UsageError
-from counterpoint.flags import Settings
 from counterpoint.flags.patch import patch_text
+from counterpoint.flags.settings import Settings
 
 SETTINGS = Settings(
     (("xla_gpu_enable_triton_gemm", "false"), ("xla_gpu_enable_command_buffer", "")),

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags.parse import (
-    FORMS,
+from counterpoint.flags.parse.form import FORMS
+from counterpoint.flags.parse.source import (
     read_command,
+    read_process,
     read_source,
     read_text,
     read_variables,
 )
-from counterpoint.flags.parse.source import read_process
 from counterpoint.flags.parsed import IssueKind, ParsedSource
 from counterpoint.flags.settings import Channel
 from flag_sources import flags, issue, kinds, lines

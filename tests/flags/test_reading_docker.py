@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.parsed import IssueKind, ParsedSource
 from flag_sources import flags, issue, kinds, lines
 

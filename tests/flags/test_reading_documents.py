@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.core.errors import InputError
 from counterpoint.flags.check.examination import check
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.parsed import ParsedSource
 from counterpoint.flags.settings import Channel
 from flag_sources import flags, lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.settings import Channel
 
 OURS = """# For jaxlib 0.10.2: jax.jit(step, compiler_options=compiler_options)

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError
-from counterpoint.flags import Settings
 from counterpoint.flags.jaxlib import installed_version
-from counterpoint.flags.lines import load_settings
+from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.recipe import Recipe, chip_generation, read_recipe, recipes
-from counterpoint.flags.settings import Layout
+from counterpoint.flags.settings import Layout, Settings
 from counterpoint.flags.text import render_xla_flags
 
 SHARED_RELEASES = ("0.4.35", "0.5.3", "0.6.2", "0.7.2", "0.8.3", "0.9.2", "0.10.2", "0.12.0.1")

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from counterpoint.flags import Settings
-from counterpoint.flags.catalogue import Release, release
+from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.forms import compiler_options
 from counterpoint.flags.recipe import recipes
 from counterpoint.flags.refresh.descriptor import OptionField, read_fields
 from counterpoint.flags.refresh.installed import find_library
+from counterpoint.flags.settings import Settings
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.runs.reports import read_debug_options
 from xla_compiler import Compiler

@@ -14,12 +14,11 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import UsageError
-from counterpoint.flags import Channel, Settings
-from counterpoint.flags.catalogue import release, releases
+from counterpoint.flags.catalogue.lookup import release, releases
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.lint import Severity
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.recommendation import (
     GOALS,
     WORKLOADS,
@@ -29,9 +28,10 @@ from counterpoint.flags.recommendation import (
     program_facts,
     recommend,
 )
+from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.showing import show
 from counterpoint.flags.tried import tried_flags
-from counterpoint.hlo import read_program
+from counterpoint.hlo.reader import read_program
 from counterpoint.workflow.variant import candidate
 from xla_compiler import why_none
 

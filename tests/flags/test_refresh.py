@@ -16,9 +16,8 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import InputError
-from counterpoint.flags.catalogue import Release, releases
-from counterpoint.flags.catalogue.flag import make_table, parse_table, render_table
-from counterpoint.flags.catalogue.lookup import as_release, facts_at, path_of
+from counterpoint.flags.catalogue.flag import Release, make_table, parse_table, render_table
+from counterpoint.flags.catalogue.lookup import as_release, facts_at, path_of, releases
 from counterpoint.flags.history import diff
 from counterpoint.flags.refresh.descriptor import read_fields
 from counterpoint.flags.refresh.installed import JaxlibFlags, add_to_table, find_library

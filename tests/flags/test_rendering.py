@@ -18,9 +18,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.forms import SettingsForm, render
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.settings import Channel, Layout, SettingDifference, Settings, difference
 from counterpoint.flags.text import render_xla_flags
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from counterpoint.core.rules import FencedBlock, read_page
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.lint import LintContext, Remark
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.rules import RULES, LintRule
 
 SUFFIXES = {"sh": ".sh", "python": ".py", "yaml": ".yaml", "toml": ".toml", "flags": ".flags"}

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.lint import Remark, Severity
-from counterpoint.flags.parse import read_command, read_text, read_variables
+from counterpoint.flags.parse.source import read_command, read_text, read_variables
 from counterpoint.flags.rules import default_variable, unknown_pass
 from counterpoint.flags.rules.missing_partner import partners
 from counterpoint.flags.rules.not_for_this_chip import suited

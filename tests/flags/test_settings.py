@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags import Settings, environment, inherited_settings
-from counterpoint.flags.lines import parse_settings
+from counterpoint.flags.lines.line import parse_settings
+from counterpoint.flags.settings import Settings, environment, inherited_settings
 from counterpoint.flags.text import parse_xla_flags, render_xla_flags
 
 Parser = Callable[[str], "dict[int, tuple[int | bytes, ...]] | None"]

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags.catalogue import Release, release
 from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.history import FlagState
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.showing import show

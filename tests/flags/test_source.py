@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags import Settings
 from counterpoint.flags.forms import render
-from counterpoint.flags.lines import load_settings
-from counterpoint.flags.lines.source import read_shell_settings
+from counterpoint.flags.lines.source import load_settings, read_shell_settings
+from counterpoint.flags.settings import Settings
 
 SCRIPT = r"""#!/bin/bash
 set -eu

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.flags.catalogue import Flag, release
+from counterpoint.flags.catalogue.flag import Flag
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.jaxlib import find_interpreter
 from counterpoint.flags.settings import Channel
 from counterpoint.flags.text import render_xla_flags

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from counterpoint.flags.catalogue import release
 from counterpoint.flags.catalogue.about import SettingReader, documentation_of, pages
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.history import FlagState, default_of, is_default, state_of
 from counterpoint.flags.probe import probe_flags
 from counterpoint.flags.versions import version_number

@@ -12,11 +12,11 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.core.errors import CounterpointError
-from counterpoint.flags import Settings
 from counterpoint.flags.lifecycle import unknown_hint
-from counterpoint.flags.lines import load_settings, parse_settings
-from counterpoint.flags.lines.line import read_line
+from counterpoint.flags.lines.line import parse_settings, read_line
+from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.patch import patch_text
+from counterpoint.flags.settings import Settings
 from counterpoint.flags.text import parse_xla_flags
 from golden_files import Golden
 

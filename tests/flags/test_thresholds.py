@@ -22,7 +22,8 @@ from counterpoint.flags.combiner import (
     part_bytes,
 )
 from counterpoint.flags.thresholds import flag_of, layer_rule, parse_count, thresholds
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 from xla_compiler import Compiler
 
 

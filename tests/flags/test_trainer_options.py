@@ -8,7 +8,7 @@ import pytest
 
 from counterpoint.cli.app import main
 from counterpoint.flags.check.examination import check
-from counterpoint.flags.parse import read_command
+from counterpoint.flags.parse.source import read_command
 from counterpoint.flags.parsed import ParsedSource
 from counterpoint.flags.settings import Channel, Settings
 from flag_sources import manifest, script

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from counterpoint.flags import Settings, environment
 from counterpoint.flags import versions as releases
+from counterpoint.flags.settings import Settings, environment
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.versions import (
     async_collectives_off,

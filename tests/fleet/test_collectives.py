@@ -14,7 +14,7 @@ from command_line import in_process
 from counterpoint.fleet.collectives import find_collectives
 from counterpoint.fleet.digest import group_numbers, make_digest, merge
 from counterpoint.fleet.fleet import STAYS, Fleet, arrange
-from counterpoint.timeline import read
+from counterpoint.timeline.reading import read
 from made_fleet import fleet_of, write_profiles
 
 HOSTS, DEVICES, STEPS = 16, 4, 10

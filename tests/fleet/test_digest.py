@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core import InputError
-from counterpoint.diagnose import explain
+from counterpoint.diagnose.explanation import explain
 from counterpoint.fleet.digest import MOST_STEPS, SCHEMA, from_bytes, make_digest, merge, to_bytes
 from counterpoint.fleet.fleet import arrange
 from counterpoint.fleet.local import LocalExecutor
@@ -25,7 +25,7 @@ from counterpoint.fleet.topology import HostPlace
 from counterpoint.report.explain.fleet_document import fleet_document
 from counterpoint.report.explain.fleet_json import fleet_json
 from counterpoint.report.terminal import plain_text
-from counterpoint.timeline import read
+from counterpoint.timeline.reading import read
 from golden_sections import Said
 from made_fleet import DEVICES, HOSTS, write_profiles
 

@@ -16,11 +16,14 @@ from web_store import web_store
 from command_line import in_process
 from counterpoint.cli.view_inputs import ViewOptions, open_input
 from counterpoint.core import InputError, UsageError
-from counterpoint.fleet import Gathering, arrange, gather_digests, local, summarize
+from counterpoint.fleet import local
 from counterpoint.fleet.digest import to_bytes
+from counterpoint.fleet.fleet import arrange
 from counterpoint.fleet.local import LocalExecutor
+from counterpoint.fleet.summary import summarize
+from counterpoint.fleet.tasks import Gathering, gather_digests
 from counterpoint.timeline import remote
-from counterpoint.view import LivePage
+from counterpoint.view.page import LivePage
 from golden_files import Golden, cases
 from golden_sections import Said
 from made_fleet import TasksHere, write_profiles

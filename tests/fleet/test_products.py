@@ -12,8 +12,9 @@ from counterpoint.core import InputError
 from counterpoint.fleet.digest import make_digest, merge
 from counterpoint.fleet.products import make_product, merge_costs
 from counterpoint.fleet.tasks import reduce_profile
-from counterpoint.pgle.making import ProfileBuild, make_profile
-from counterpoint.timeline import read
+from counterpoint.pgle.making.make import make_profile
+from counterpoint.pgle.making.modules import ProfileBuild
+from counterpoint.timeline.reading import read
 from golden_sections import Said
 from made_fleet import HOSTS, write_profiles
 

@@ -11,9 +11,9 @@ import pytest
 import ray_cluster
 from command_line import in_process
 from counterpoint.fleet import cluster as fleet_cluster
-from counterpoint.fleet import gather_digests
 from counterpoint.fleet.cluster import RayExecutor
 from counterpoint.fleet.local import LocalExecutor
+from counterpoint.fleet.tasks import gather_digests
 from made_fleet import killed_at, killed_once, write_profiles
 
 MEMORY = 1 << 30

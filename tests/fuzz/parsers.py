@@ -34,9 +34,9 @@ def _refused(constant: str) -> Never:
 
 
 def _program(path: Path) -> None:
-    from counterpoint.cost import build_model
+    from counterpoint.cost.build import build_model
     from counterpoint.hardware.targets import parse_target
-    from counterpoint.hlo import read_program
+    from counterpoint.hlo.reader import read_program
     from counterpoint.hlo.work import flops
 
     program = read_program(path)
@@ -48,16 +48,16 @@ def _program(path: Path) -> None:
 
 
 def _profile(path: Path) -> None:
-    from counterpoint.pgle.profiles import read_profile
-    from counterpoint.report.pgle import profile_json
+    from counterpoint.pgle.profiles.files import read_profile
+    from counterpoint.report.pgle.pgle_json import profile_json
 
     strict(profile_json(read_profile(path), path.name))
 
 
 def _settings(path: Path) -> None:
-    from counterpoint.flags.check import CheckRequest, examine
-    from counterpoint.flags.parse import read_text
-    from counterpoint.report.flags import check_json
+    from counterpoint.flags.check.examination import CheckRequest, examine
+    from counterpoint.flags.parse.source import read_text
+    from counterpoint.report.flags.settings_json import check_json
 
     text = path.read_bytes().decode("utf-8", "replace")
     strict(check_json(examine(read_text(text, path.name), CheckRequest(version="0.10.2"))))
@@ -91,7 +91,7 @@ def _kernels(path: Path) -> None:
 
 
 def _calibration(path: Path) -> None:
-    from counterpoint.cost import default_scalars, read_scalars
+    from counterpoint.cost.scalars import default_scalars, read_scalars
 
     read_scalars(path).over(default_scalars("H100"), "H100")
 
@@ -107,13 +107,13 @@ def _lowered(path: Path) -> None:
 
 
 def _timeline(path: Path) -> None:
-    from counterpoint.timeline import read
+    from counterpoint.timeline.reading import read
 
     read(path)
 
 
 def _runs(path: Path) -> None:
-    from counterpoint.runs import list_runs
+    from counterpoint.runs.reader import list_runs
 
     for run in list_runs(path.parent):
         for rank in run.ranks:
@@ -128,7 +128,7 @@ def _study(path: Path) -> None:
 
 def _log(path: Path) -> None:
     from counterpoint.capture.steps import step_of
-    from counterpoint.pgle import read_evidence
+    from counterpoint.pgle.evidence import read_evidence
     from counterpoint.runs.reports import is_debug_options, parse_debug_options
 
     text = path.read_bytes().decode("utf-8", "replace")

@@ -309,7 +309,7 @@ def tables() -> list[Seed]:
 
     import tempfile
 
-    from counterpoint.pgle.profiles import read_profile, write_profile
+    from counterpoint.pgle.profiles.files import read_profile, write_profile
 
     with tempfile.TemporaryDirectory() as place:
         source = Path(place) / "p.pbtxt"
@@ -420,8 +420,7 @@ xla_gpu_graph_level: 0
 
 
 def runs(scratch: Path) -> list[Seed]:
-    from counterpoint.runs import OutcomeKind
-    from counterpoint.runs.outcomes import Outcome
+    from counterpoint.runs.outcomes import Outcome, OutcomeKind
     from counterpoint.runs.recording import RankStart, RunStart, RunWriter
     from counterpoint.runs.run import RunSettings
     from counterpoint.tune.study.directory import open_study

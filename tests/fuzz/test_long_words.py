@@ -22,7 +22,7 @@ from counterpoint.capture.steps import step_of
 from counterpoint.core import CounterpointError
 from counterpoint.runs.compiler_lines import compiler_lines
 from counterpoint.runs.outcomes import classify
-from counterpoint.timeline import read
+from counterpoint.timeline.reading import read
 from fuzz.parsers import parser_of
 from fuzz.seeds import logs, lowered, programs, scripts, tables
 

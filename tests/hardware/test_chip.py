@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.hardware import find_chip
-from counterpoint.hardware.chip import chips
+from counterpoint.hardware.chip import chips, find_chip
 from counterpoint.hardware.gpu import gpus
 
 

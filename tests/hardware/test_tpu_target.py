@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import ArgumentError, UsageError
-from counterpoint.hardware import find_chip, find_tpu
+from counterpoint.hardware.chip import find_chip
 from counterpoint.hardware.targets import parse_devices, parse_target
-from counterpoint.hardware.tpu import Tpu, TpuSlice, tpus
+from counterpoint.hardware.tpu import Tpu, TpuSlice, find_tpu, tpus
 
 
 @pytest.mark.parametrize(

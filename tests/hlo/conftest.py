@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 from counterpoint.hlo.text_reader import program_from_text
 
 DATA = Path(__file__).parent / "data"

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective, replica_groups
 from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.schedule import async_pairs, start_of
 from counterpoint.hlo.text_reader import program_from_text
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from counterpoint.hlo import Program, read_program, same_definition
+from counterpoint.hlo.definition import same_definition
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.model.stack import StackTable
+from counterpoint.hlo.reader import read_program
 
 TEXT = """HloModule jit__lambda, is_scheduled=true
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from counterpoint.hlo import Program
 from counterpoint.hlo.category import Category, category
-from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.model.program import Program, launched, launches
 from counterpoint.hlo.origin import stable_key
 
 

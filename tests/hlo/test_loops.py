@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from counterpoint.hlo import Program
 from counterpoint.hlo.loops import loop_multiplier, mean_trips, steering_loops, trip_count, trips_at
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.schedule import in_loop
 
 Build = Callable[..., Program]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.hlo.transfers import transfers
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.messages import MESSAGES
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 from counterpoint.hlo.schedule import async_pairs
 
 STEP = "dump/module_0040.pjit__wrapped_step_fn.sm_8.0_gpu_after_optimizations.hlo.pb.xz"

@@ -15,14 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.hlo import Program, program_digest, read_program
 from counterpoint.hlo.category import category
 from counterpoint.hlo.collectives import replica_groups
 from counterpoint.hlo.description import describe
 from counterpoint.hlo.loops import trip_count
 from counterpoint.hlo.messages import MESSAGES
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.origin import stable_key
 from counterpoint.hlo.proto_reader import program_from_proto
+from counterpoint.hlo.reader import program_digest, read_program
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.hlo.wire_schema import message_classes
 from counterpoint.hlo.work import bytes_accessed, flops

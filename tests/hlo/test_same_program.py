@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 
 HERE = Path(__file__).parent
 FIXTURES = ["cpu_step", "cpu_zoo", "gpu_step", "gpu_pipelined", "gpu_zoo"]

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from counterpoint.hlo import Program
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.loops import loop_multiplier, trip_count
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.program import Program, launched
 from counterpoint.hlo.schedule import async_pairs, is_done, is_start
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.hlo.transfers import transfers

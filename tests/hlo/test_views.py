@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.views import VIEWS, writer_of
 
 

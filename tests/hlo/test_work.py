@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.loops import loop_multiplier
-from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launched, launches
 from counterpoint.hlo.work import bytes_accessed, flops
 
 Build = Callable[..., Program]

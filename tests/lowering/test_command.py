@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import lowering_scripts as scripts
-from counterpoint.compile.inputs import load_workload
+from counterpoint.compile.inputs.workload import load_workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.hardware.targets import parse_target
 from counterpoint.lowering import lower_command

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import loop_scripts as loops
-from counterpoint.compile.inputs import load_workload
+from counterpoint.compile.inputs.workload import load_workload
 from counterpoint.lowering import lower_command
 from counterpoint.lowering.result import Lowering
 

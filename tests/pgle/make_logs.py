@@ -17,7 +17,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile

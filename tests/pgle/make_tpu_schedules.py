@@ -13,12 +13,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from counterpoint.compile import compile_workload
-from counterpoint.compile.inputs import load_workload
+from counterpoint.compile.compiler import compile_workload
+from counterpoint.compile.inputs.workload import load_workload
 from counterpoint.hardware.targets import parse_target
-from counterpoint.pgle.applying import INIT_ARGS, profile_argument
-from counterpoint.pgle.applying.libtpu import tpu_profile
-from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
+from counterpoint.pgle.applying.libtpu import INIT_ARGS, profile_argument, tpu_profile
+from counterpoint.pgle.profiles.files import write_profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from layers_of_products import COSTS, made_of_layers
 
 DATA = Path(__file__).parent / "data"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile.inputs import load_workload
+from counterpoint.compile.inputs.workload import load_workload
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
 from counterpoint.flags.versions import LHS, PROFILE
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.applying.apply import AppliedProfile, apply_profile, compare_compiles
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.files import read_profile, write_profile

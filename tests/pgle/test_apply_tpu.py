@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import CompiledProgram, PlannedMemory
+from counterpoint.compile.compiler import CompiledProgram, PlannedMemory
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import read_program
-from counterpoint.pgle import ProfileFit, ProfileUse
-from counterpoint.pgle.applying import movement
+from counterpoint.hlo.reader import read_program
 from counterpoint.pgle.applying.libtpu import (
     compute_costs,
     fit_by_names,
     scheduler_evidence,
     tpu_profile,
 )
-from counterpoint.pgle.profiles import InstructionCost, Profile
+from counterpoint.pgle.applying.movement import movement
+from counterpoint.pgle.evidence import ProfileUse
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
+from counterpoint.pgle.staleness import ProfileFit
 from layers_of_products import COSTS
 
 DATA = Path(__file__).parent / "data"

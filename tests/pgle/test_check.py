@@ -9,8 +9,9 @@ import pytest
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError
-from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.category import Category
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.pgle.checking.check import Coverage, CoveredPart, check_profile
 from counterpoint.pgle.checking.verdict import judge

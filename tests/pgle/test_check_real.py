@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.basis import Unknown
-from counterpoint.hlo import read_program
+from counterpoint.hlo.reader import read_program
 from counterpoint.pgle.applying.subject import LocatedProgram, locate_program
 from counterpoint.pgle.checking.check import check_profile
 from counterpoint.pgle.checking.verdict import judge

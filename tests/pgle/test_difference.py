@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.pgle.checking import diff_profiles
-from counterpoint.pgle.checking.difference import CostDifference
-from counterpoint.pgle.profiles import InstructionCost, Profile
+from counterpoint.pgle.checking.difference import CostDifference, diff_profiles
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 
 A = "0123456789abcdef0123456789abcdef"
 B = "fedcba9876543210fedcba9876543210"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.pgle.profiles import InstructionCost, Profile, read_profile, write_profile
-from counterpoint.pgle.profiles.profile import Latency
+from counterpoint.pgle.profiles.files import read_profile, write_profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Latency, Profile
 from golden_files import Golden, cases
 from jax_process import ask_jax
 from refusals import refusal

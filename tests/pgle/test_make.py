@@ -12,9 +12,10 @@ import pytest
 from counterpoint.core import Basis
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.hardware.targets import parse_target
-from counterpoint.pgle.making import ProfileBuild, make_profile
+from counterpoint.pgle.making.make import make_profile
+from counterpoint.pgle.making.modules import ProfileBuild
 from counterpoint.pgle.making.origin import other_recorded
-from counterpoint.pgle.profiles import read_profile, write_profile
+from counterpoint.pgle.profiles.files import read_profile, write_profile
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, EmbeddedProgram, Timeline
 from counterpoint.timeline.recording import Recording

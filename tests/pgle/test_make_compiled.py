@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.model.program import launched, launches
 from counterpoint.hlo.schedule import is_done
 from counterpoint.pgle.evidence import ProfileUse, read_evidence
-from counterpoint.pgle.making import make_profile
-from counterpoint.pgle.profiles import write_profile
+from counterpoint.pgle.making.make import make_profile
+from counterpoint.pgle.profiles.files import write_profile
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import EmbeddedProgram
 from recordings import Span, recording

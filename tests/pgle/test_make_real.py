@@ -17,8 +17,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from counterpoint.pgle.making import ProfileBuild, make_profile
-from counterpoint.pgle.profiles import Profile, read_profile
+from counterpoint.pgle.making.make import make_profile
+from counterpoint.pgle.making.modules import ProfileBuild
+from counterpoint.pgle.profiles.files import read_profile
+from counterpoint.pgle.profiles.profile import Profile
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.reading import read
 from jax_process import ask_jax

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.pgle.making import merge_profiles
-from counterpoint.pgle.profiles import InstructionCost, Profile, read_profile, write_profile
-from counterpoint.pgle.profiles.profile import Latency
+from counterpoint.pgle.making.merge import merge_profiles
+from counterpoint.pgle.profiles.files import read_profile, write_profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Latency, Profile
 
 A = "0123456789abcdef0123456789abcdef"
 B = "fedcba9876543210fedcba9876543210"

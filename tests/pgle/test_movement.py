@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.pgle.applying.movement import CollectiveMove, movement
 from counterpoint.report.pgle.movement import movement_section

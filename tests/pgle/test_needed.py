@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.schedule import is_start
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.pgle.lookups import base_name, costs_found, visited_computations, xla_lookups

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 from counterpoint.pgle.checking.check import check_profile
 from counterpoint.pgle.checking.verdict import judge
 from counterpoint.pgle.lookups import xla_lookups

@@ -17,7 +17,7 @@ import pytest
 from counterpoint.core.errors import InputError
 from counterpoint.flags.observed import has
 from counterpoint.flags.versions import false_stops_scheduler
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.checking.check import check_profile
 from counterpoint.pgle.checking.verdict import judge
 from counterpoint.pgle.complaints import ComplaintKind

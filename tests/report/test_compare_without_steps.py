@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpoint.diagnose.compare import StepDifference, compare
+from counterpoint.diagnose.compare.comparison import StepDifference, compare
 from counterpoint.report.document import Prose, TextTable
 from counterpoint.report.explain.compare_tables import ops_section
 from counterpoint.timeline.hosts.assemble import assemble

@@ -17,12 +17,13 @@ import timelines
 import tune_conclusions
 from command_line import in_process
 from counterpoint.core import Range, UsageError
-from counterpoint.diagnose.compare import compare
+from counterpoint.diagnose.compare.comparison import compare
 from counterpoint.report.digest import BUDGET, LEAST, LOSS, Digest, DigestLine
-from counterpoint.report.explain import compare_digest, explain_digest
+from counterpoint.report.explain.compare_digest import compare_digest
+from counterpoint.report.explain.explain_digest import explain_digest
 from counterpoint.report.predict.predict_digest import predict_digest
 from counterpoint.report.summary import summarize_study
-from counterpoint.report.tune import tune_digest
+from counterpoint.report.tune.tune_digest import tune_digest
 from counterpoint.tune.conclusion.conclusion import ArmRow, Conclusion
 from counterpoint.tune.statistics import ArmVerdict
 from golden_files import Golden, cases

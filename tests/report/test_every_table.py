@@ -34,15 +34,17 @@ from counterpoint.cost.scalars import Scalar, default_scalars
 from counterpoint.diagnose.collectives.requirement import Bound
 from counterpoint.diagnose.compare.schedule_changes import RegroupedCollectives, ScheduleChanges
 from counterpoint.diagnose.network.calls import remote_calls
-from counterpoint.flags import Settings
-from counterpoint.flags.catalogue import release as known_release
+from counterpoint.flags.catalogue.lookup import release as known_release
 from counterpoint.flags.effective import EffectiveFlag, FlagOutcome, differences
 from counterpoint.flags.refresh.descriptor import PluginComparison
-from counterpoint.fleet import FleetSummary, Gathering, summarize
+from counterpoint.flags.settings import Settings
 from counterpoint.fleet.fleet import STAYS
+from counterpoint.fleet.summary import FleetSummary, summarize
+from counterpoint.fleet.tasks import Gathering
 from counterpoint.hardware.targets import parse_target
 from counterpoint.pgle.applying.movement import CollectiveMove, Movement, SchedulePosition
-from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
+from counterpoint.pgle.profiles.files import write_profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.report import units
 from counterpoint.report.catalogue.catalogue_document import plugin_section
 from counterpoint.report.document import ColumnKind, Document, TextTable
@@ -60,8 +62,8 @@ from counterpoint.report.predict.upgrade_document import upgrade_document
 from counterpoint.report.terminal import print_document
 from counterpoint.report.tune.dry_run import dry_run_document
 from counterpoint.report.tune.tune_document import tune_document
-from counterpoint.runs import read_run
 from counterpoint.runs.origins import SettingOrigin, SettingWrite
+from counterpoint.runs.reader import read_run
 from counterpoint.simulate.simulation import UnpricedInstruction
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.calibration.calibration import Calibration, ScalarFit, StepFit

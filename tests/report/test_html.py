@@ -19,8 +19,8 @@ import tune_studies
 from counterpoint.core.basis import shorten_names
 from counterpoint.diagnose.explanation import Explanation
 from counterpoint.diagnose.network.analysis import analyze_network
-from counterpoint.pgle.checking import diff_profiles
-from counterpoint.pgle.profiles import InstructionCost, Profile
+from counterpoint.pgle.checking.difference import diff_profiles
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.report.document import Chart, Document, Log, Prose, Section, Series
 from counterpoint.report.html import document_html, html_of
 from counterpoint.timeline.storage.parquet import write_parquet

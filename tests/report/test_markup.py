@@ -10,10 +10,10 @@ import pytest
 
 import counterpoint
 import timelines
-from counterpoint.report import Document, document_markup
 from counterpoint.report.document import (
     BreakdownBar,
     Chart,
+    Document,
     Fact,
     FactList,
     Log,
@@ -28,7 +28,8 @@ from counterpoint.report.document import (
     numbers,
     table,
 )
-from counterpoint.report.explain import explain_document
+from counterpoint.report.explain.explain_document import explain_document
+from counterpoint.report.markup import document_markup
 from counterpoint.view.page import asset
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x1b\u202e"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.report.predict import predict_document
+from counterpoint.report.predict.predict_document import predict_document
 from counterpoint.report.terminal import plain_text
 from predicted_candidates import ranked
 

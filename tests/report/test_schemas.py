@@ -17,7 +17,7 @@ import tune_conclusions
 from counterpoint.cli.app import main
 from counterpoint.core.basis import Basis, Range, Unknown
 from counterpoint.diagnose.explanation import explain
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.report.explain.explain_json import Explain, explain_json
 from counterpoint.report.json import At, ReasonUnknown, Result, fill
 from counterpoint.report.tune.tune_json import tune_json

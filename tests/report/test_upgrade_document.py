@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.core import InputError
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.report.predict.upgrade_document import upgrade_document
 from counterpoint.report.terminal import plain_text
 from counterpoint.workflow.upgrade import Upgrade, UpgradeSide

@@ -16,9 +16,10 @@ import pytest
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.report.runs import run_found, runs_json
-from counterpoint.runs import OutcomeKind, find_runs, is_run, list_runs, read_run
-from counterpoint.runs.outcomes import Outcome
+from counterpoint.runs.layout import find_runs, is_run
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.processes import start_of
+from counterpoint.runs.reader import list_runs, read_run
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.reports import effective_flags, read_compiler_report
 from counterpoint.runs.run import Run, RunSettings

@@ -10,8 +10,8 @@ import pytest
 
 from command_line import in_process
 from counterpoint.core.errors import InputError
-from counterpoint.runs import OutcomeKind, list_runs, read_run
-from counterpoint.runs.outcomes import Outcome
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
+from counterpoint.runs.reader import list_runs, read_run
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
 from counterpoint.runs.run import RunSettings
 from counterpoint.runs.scores import Score, seen_steps

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.cost import PriceFamily
-from counterpoint.diagnose import explain
-from counterpoint.simulate import Jitter, ProgramRuns, Simulation, in_turn, simulate
+from counterpoint.cost.model import PriceFamily
+from counterpoint.diagnose.explanation import explain
+from counterpoint.simulate.in_turn import ProgramRuns, in_turn
+from counterpoint.simulate.jitter import Jitter
+from counterpoint.simulate.simulation import Simulation, simulate
 from hand_made import Told, compute, done, start, straight
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterpoint
-from counterpoint.cost import Contention
-from counterpoint.simulate import Simulation, simulate
+from counterpoint.cost.model import Contention
+from counterpoint.simulate.simulation import Simulation, simulate
 from hand_made import S, Told, compute, done, entry, loop, program, run_loop, start
 
 seconds = st.floats(0.01, 10)

@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 import counterpoint
-from counterpoint.cost import Contention, Price, PriceFamily, PriceSource
-from counterpoint.cost.model import FREE
-from counterpoint.hlo import Instruction, Program
+from counterpoint.cost.model import FREE, Contention, Price, PriceFamily, PriceSource
 from counterpoint.hlo.collectives import collective
-from counterpoint.simulate import simulate
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
+from counterpoint.simulate.simulation import simulate
 from counterpoint.timeline.model import Timeline
 from real_profiles import opened
 

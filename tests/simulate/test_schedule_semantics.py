@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.cost import Contention, Price, PriceFamily, PriceSource
-from counterpoint.hlo import Instruction, Program
+from counterpoint.cost.model import Contention, Price, PriceFamily, PriceSource
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launched
 from counterpoint.hlo.schedule import is_done
 from counterpoint.pgle.lookups import cost_name
-from counterpoint.simulate import simulate
+from counterpoint.simulate.simulation import simulate
 from xla_compiler import Compiler, why_none
 from xla_schedules import LOUD, Schedule, kept, scheduled
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.cost import Contention, PriceFamily, PriceSource
-from counterpoint.hlo import Program
-from counterpoint.simulate import Jitter, simulate
+from counterpoint.cost.model import Contention, PriceFamily, PriceSource
+from counterpoint.hlo.model.program import Program
+from counterpoint.simulate.jitter import Jitter
+from counterpoint.simulate.simulation import simulate
 from hand_made import Told, compute, done, entry, loop, program, run_loop, start, straight
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from counterpoint.cost import Contention, PriceSource
-from counterpoint.simulate import simulate
+from counterpoint.cost.model import Contention, PriceSource
+from counterpoint.simulate.simulation import simulate
 from hand_made import S, Told, compute, done, entry, program, start, straight
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 import counterpoint
-from counterpoint.cost import Contention, Price, PriceFamily, PriceSource
-from counterpoint.cost.model import price_around
+from counterpoint.cost.model import Contention, Price, PriceFamily, PriceSource, price_around
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Instruction, Program, read_program
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 from counterpoint.hlo.work import bytes_accessed, flops
-from counterpoint.simulate import Simulation, simulate
+from counterpoint.simulate.simulation import Simulation, simulate
 from counterpoint.timeline.storage.parquet import read_parquet, write_parquet
 
 STEP = Path(__file__).parent.parent / "hlo" / "data" / "gpu_step.hlo.pb.xz"

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.cost import Contention, Price, PriceFamily, PriceSource, build_model
-from counterpoint.cost.model import FREE
+from counterpoint.cost.build import build_model
+from counterpoint.cost.model import FREE, Contention, Price, PriceFamily, PriceSource
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Instruction, Program, read_program
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launches
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launches
+from counterpoint.hlo.reader import read_program
 from counterpoint.hlo.schedule import is_done
 from counterpoint.hlo.text_reader import program_from_text
-from counterpoint.simulate import simulate
+from counterpoint.simulate.simulation import simulate
 
 DATA = Path(__file__).parents[1] / "hlo" / "data"
 TPU = 'backend_config={"scoped_memory_configs":[]}'

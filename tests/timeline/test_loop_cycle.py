@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from counterpoint.cli.printing import document_text
-from counterpoint.diagnose import explain
-from counterpoint.diagnose.compare import DifferenceKind, StepDifference, compare
+from counterpoint.diagnose.compare.comparison import StepDifference, compare
+from counterpoint.diagnose.compare.experiment import DifferenceKind
+from counterpoint.diagnose.explanation import explain
 from counterpoint.report.explain.explain_document import explain_document
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import EmbeddedProgram, Timeline

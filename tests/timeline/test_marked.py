@@ -12,8 +12,9 @@ from test_xplane_reader import tensor_core
 from xspace_builder import US, xspace
 
 import counterpoint
-from counterpoint.timeline import Timeline, marked
+from counterpoint.timeline import marked
 from counterpoint.timeline.marked import HOST_MARKS, is_large, marked_steps
+from counterpoint.timeline.model import Timeline
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from test_xplane_reader import tensor_core
 from xspace_builder import US, Plane, host, kernel, nvidia, xspace
 
 import counterpoint
-from counterpoint.timeline import Timeline
-from counterpoint.timeline.storage import write_parquet
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.storage.parquet import write_parquet
 
 MEMORY = Path("jax_conv_mi300x_8gpu.xplane.pb")
 

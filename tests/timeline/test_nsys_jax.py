@@ -28,8 +28,8 @@ from nsys_bundle import (
 )
 
 from counterpoint.core.errors import InputError
-from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.proto_reader import program_from_proto
 from counterpoint.timeline.nsys.archive import is_nsys_jax
 from counterpoint.timeline.nsys.bundle import read_nsys_jax, read_nsys_jax_ranks

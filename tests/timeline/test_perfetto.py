@@ -25,7 +25,7 @@ from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import Device, Timeline
 from counterpoint.timeline.reading import read
 from counterpoint.timeline.recording import Recording
-from counterpoint.timeline.storage import write_perfetto
+from counterpoint.timeline.storage.trace_json import write_perfetto
 from counterpoint.timeline.storage.trace_layout import order, rows
 from real_profiles import opened
 from recordings import Span, recording

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xspace_builder import MS, NS, Plane, Ref, host, step_marker, xspace
 
-from counterpoint.timeline import PYTHON_SAMPLED, WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
+from counterpoint.timeline.recording import PYTHON_SAMPLED, WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
 from counterpoint.timeline.xplane.missed_samples import with_missed
 from counterpoint.timeline.xplane.python_samples import (
     SAMPLE,

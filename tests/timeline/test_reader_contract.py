@@ -15,8 +15,8 @@ from xspace_builder import US, kernel, nvidia, xspace
 
 import counterpoint
 from counterpoint.core.errors import InputError
-from counterpoint.timeline import Timeline
-from counterpoint.timeline.storage import write_perfetto
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.storage.trace_json import write_perfetto
 
 KERNELS = (("gemm", 0, 100), ("softmax", 110, 50), ("gemm", 170, 100), ("softmax", 280, 20))
 """Name, start and length in microseconds, on one stream of one GPU."""

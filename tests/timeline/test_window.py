@@ -26,9 +26,9 @@ from xspace_builder import (
 )
 
 import counterpoint
-from counterpoint.diagnose import explain
-from counterpoint.report.explain import explain_json
-from counterpoint.timeline import Timeline
+from counterpoint.diagnose.explanation import explain
+from counterpoint.report.explain.explain_json import explain_json
+from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.xplane import reader
 
 STEP: Module = ("jit_step", 7)

@@ -30,9 +30,9 @@ from xspace_builder import (
 )
 
 from counterpoint.core.errors import InputError
-from counterpoint.timeline import read
+from counterpoint.timeline.reading import read
 from counterpoint.timeline.recording import Recording
-from counterpoint.timeline.storage import write_parquet
+from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.timeline.xplane.reader import is_xplane, read_xplane
 
 MODULE = ("jit_step", 7)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.settings import Channel
 from published_recipe import Published, published
 from recipe_pages import VERSIONS

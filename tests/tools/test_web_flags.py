@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from counterpoint.flags.catalogue import release
 from counterpoint.flags.catalogue.about import PageSetting, pages
+from counterpoint.flags.catalogue.lookup import release
 from web_flags import RELEASES, cells, web_flags_markdown
 
 KNOWN = [release(version) for version in RELEASES]

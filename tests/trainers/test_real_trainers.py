@@ -20,7 +20,7 @@ import polars as pl
 import pytest
 
 import counterpoint
-from counterpoint.runs import read_run
+from counterpoint.runs.reader import read_run
 from installed_trainers import gpus, predicted, python_of
 
 pytestmark = pytest.mark.system

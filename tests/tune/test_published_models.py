@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import pytest
 import yaml
 
-from counterpoint.flags import Settings
 from counterpoint.flags.patch import patch_text
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.executors.executor import ProcessShape, TrialJob, TrialLimits
 from counterpoint.tune.executors.kubernetes_template import read_template
 

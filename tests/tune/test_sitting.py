@@ -11,7 +11,7 @@ import pytest
 
 from counterpoint.core.basis import Unknown
 from counterpoint.core.errors import CounterpointError, UsageError
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.hardware.targets import parse_target
 from counterpoint.report.terminal import plain_text
 from counterpoint.report.tune.tune_document import tune_document
@@ -152,7 +152,7 @@ def test_where_nothing_is_named_and_no_gpu_is_here_the_user_is_told_what_to_name
 
 
 def test_an_arm_that_is_the_base_already_is_nothing_to_try(tmp_path: Path) -> None:
-    from counterpoint.flags import Settings
+    from counterpoint.flags.settings import Settings
 
     same = replace(asked(tmp_path, "env:SAVES=0.2"), base=Settings(env=(("SAVES", "0.2"),)))
     with pytest.raises(UsageError, match="nothing to try"):

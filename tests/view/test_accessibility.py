@@ -11,7 +11,7 @@ import pytest
 from chromium import Theme, Visit
 from command_line import in_process
 from counterpoint.cli.pages import study_page
-from counterpoint.view import one_file
+from counterpoint.view.page import one_file
 from predicted_candidates import candidates_page
 from tune_conclusions import found, keep_steps
 

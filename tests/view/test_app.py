@@ -14,8 +14,10 @@ import pytest
 
 import counterpoint
 import timelines
-from counterpoint.report.explain import explain_json
-from counterpoint.view import App, LivePage, PageContent, ShownPage, serving
+from counterpoint.report.explain.explain_json import explain_json
+from counterpoint.view import serving
+from counterpoint.view.app import App, ShownPage
+from counterpoint.view.page import LivePage, PageContent
 from viewed import serving as serving_app
 from viewed import viewing
 

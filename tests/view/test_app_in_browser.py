@@ -13,9 +13,10 @@ import pytest
 import counterpoint
 import timelines
 from chromium import Visit, Windows
-from counterpoint.report.explain import explain_json
+from counterpoint.report.explain.explain_json import explain_json
 from counterpoint.timeline.marked import HOST_MARKS
-from counterpoint.view import App, LivePage, PageContent, ShownPage
+from counterpoint.view.app import App, ShownPage
+from counterpoint.view.page import LivePage, PageContent
 from viewed import serving, viewing
 
 pytestmark = pytest.mark.system

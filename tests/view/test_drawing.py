@@ -12,7 +12,7 @@ import pytest
 
 from chromium import Theme, Visit, Windows
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.view import PageContent
+from counterpoint.view.page import PageContent
 from golden_pages import PICTURES, TOLERANCE, difference, taken
 from recordings import NS, Span, recording
 from viewed import viewing

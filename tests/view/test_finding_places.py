@@ -18,9 +18,10 @@ from slices import timeline_of
 import counterpoint
 import timelines
 from chromium import Visit, expect
-from counterpoint.report.explain import explain_json
-from counterpoint.timeline import Timeline, read
-from counterpoint.view import LivePage, PageContent, one_file
+from counterpoint.report.explain.explain_json import explain_json
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.reading import read
+from counterpoint.view.page import LivePage, PageContent, one_file
 from viewed import viewing
 
 MS = 1_000_000_000

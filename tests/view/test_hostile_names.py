@@ -15,19 +15,18 @@ import timelines
 import tune_conclusions
 from chromium import Visit
 from counterpoint.cli.pages import page_of, study_page
-from counterpoint.fleet import Gathering, summarize
+from counterpoint.fleet.summary import summarize
+from counterpoint.fleet.tasks import Gathering
 from counterpoint.fleet.topology import HostPlace
-from counterpoint.report import document_markup
-from counterpoint.report.explain import (
-    explain_document,
-    explain_json,
-    fleet_document,
-    fleet_json,
-)
-from counterpoint.timeline import Timeline
+from counterpoint.report.explain.explain_document import explain_document
+from counterpoint.report.explain.explain_json import explain_json
+from counterpoint.report.explain.fleet_document import fleet_document
+from counterpoint.report.explain.fleet_json import fleet_json
+from counterpoint.report.markup import document_markup
+from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.tune.conclusion import Conclusion
-from counterpoint.view import PageContent, one_file
+from counterpoint.view.page import PageContent, one_file
 from made_fleet import fleet_of
 from viewed import viewing
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.diagnose import select
 from counterpoint.diagnose.attribution import attribute
-from counterpoint.timeline import Timeline
+from counterpoint.diagnose.selection import select
 from counterpoint.timeline.hosts.assemble import assemble
+from counterpoint.timeline.model import Timeline
 from counterpoint.view.blocks import encode
 from counterpoint.view.lanes import CLASSES
 from counterpoint.view.levels import LevelColumns

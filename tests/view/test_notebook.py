@@ -11,7 +11,7 @@ import counterpoint
 import timelines
 import tune_conclusions
 import tune_studies
-from counterpoint.report import html_of
+from counterpoint.report.html import html_of
 from counterpoint.view import notebook
 
 HOSTILE = "</script><script>alert(1)</script>'\"<img src=x onerror=alert(1)>"

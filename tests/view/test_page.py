@@ -19,10 +19,9 @@ import pytest
 import counterpoint
 import timelines
 from counterpoint.core import Basis, Range
-from counterpoint.report.explain import explain_json
-from counterpoint.timeline import Timeline
+from counterpoint.report.explain.explain_json import explain_json
 from counterpoint.timeline.hosts.assemble import assemble
-from counterpoint.timeline.model import MEMORY
+from counterpoint.timeline.model import MEMORY, Timeline
 from counterpoint.view import prepared
 from counterpoint.view.page import LivePage, PageContent, one_file
 from counterpoint.view.prepared import find_page, keep_page, key_of

@@ -13,7 +13,7 @@ import timelines
 from chromium import Visit, expect
 from command_line import in_process
 from counterpoint.cli.pages import study_page
-from counterpoint.view import one_file
+from counterpoint.view.page import one_file
 from predicted_candidates import candidates_page, ranked
 from tune_conclusions import BOTH, found, keep_steps
 

@@ -23,7 +23,7 @@ from test_window import waiting
 from command_line import in_process
 from counterpoint.cli.view_inputs import ViewOptions, open_input
 from counterpoint.timeline.xplane.planes import LARGE
-from counterpoint.view import listen
+from counterpoint.view.serving import listen
 from transcripts import next_command
 
 pytestmark = pytest.mark.system

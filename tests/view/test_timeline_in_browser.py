@@ -16,7 +16,7 @@ from chromium import Visit, expect
 from command_line import in_process
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.storage.parquet import write_parquet
-from counterpoint.view import PageContent, one_file
+from counterpoint.view.page import PageContent, one_file
 from made_fleet import write_profiles
 from recordings import Span, recording
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from nsys_export import Export, thread
 from xspace_builder import MS, US, Plane, kernel, message, metadata, nvidia, xspace
 
-from counterpoint.hlo import Instruction, Program, read_program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.loops import trip_count
-from counterpoint.hlo.model import launches
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launches
+from counterpoint.hlo.reader import read_program
 from counterpoint.hlo.schedule import is_done
 
 DEVICES, STEPS, STEP_MS = 8, 4, 400

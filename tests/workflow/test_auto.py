@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Counterpoint
-from counterpoint.runs import read_run
+from counterpoint.runs.reader import read_run
 
 # The step is what takes longest to compile, so it must take longer than `jnp.ones` on any machine.
 JITTED = """

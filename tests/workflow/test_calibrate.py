@@ -13,18 +13,17 @@ import pytest
 from counterpoint.cli.app import main
 from counterpoint.core.arguments import Retry
 from counterpoint.core.errors import InputError
-from counterpoint.cost import Contention, Price, PriceFamily, PriceSource, price_around
-from counterpoint.cost.model import FREE
+from counterpoint.cost.model import FREE, Contention, Price, PriceFamily, PriceSource, price_around
 from counterpoint.cost.scalars import Scalar, Scalars, default_scalars, read_scalars, scalars_toml
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launches
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launches
 from counterpoint.hlo.schedule import is_done
 from counterpoint.hlo.text_reader import program_from_text
 from counterpoint.hlo.work import bytes_accessed, flops
-from counterpoint.simulate import simulate
+from counterpoint.simulate.simulation import simulate
 from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.calibration.calibrate import calibrate

@@ -10,7 +10,7 @@ import pytest
 
 import lowering_scripts as scripts
 from counterpoint.core import UsageError
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.hardware.targets import parse_target
 from counterpoint.workflow import find_subject, run_subject
 from counterpoint.workflow.kept_program import keep_program

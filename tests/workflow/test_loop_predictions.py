@@ -10,11 +10,11 @@ import pytest
 
 import counterpoint
 import loop_scripts as loops
-from counterpoint.cost import PriceSource
+from counterpoint.cost.model import PriceSource
 from counterpoint.hardware.targets import parse_target
-from counterpoint.pgle.profiles import read_profile
+from counterpoint.pgle.profiles.files import read_profile
 from counterpoint.report.document import FactList
-from counterpoint.report.predict import predict_document
+from counterpoint.report.predict.predict_document import predict_document
 from counterpoint.report.predict.step_programs import names_apart
 from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.workflow.prediction import Prediction

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.hlo import Program
-from counterpoint.simulate import simulate
+from counterpoint.hlo.model.program import Program
+from counterpoint.simulate.simulation import simulate
 from counterpoint.timeline.hosts.assemble import assemble
 from counterpoint.timeline.model import EmbeddedProgram
 from counterpoint.timeline.storage.parquet import write_parquet

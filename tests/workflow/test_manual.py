@@ -13,7 +13,7 @@ import pytest
 
 from command_line import Counterpoint
 from counterpoint.flags.versions import PROFILE
-from counterpoint.runs import read_run
+from counterpoint.runs.reader import read_run
 
 STEPS = ("--profile-start-step", "2", "--profile-steps", "4")
 CPU_STEP = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile import PlannedMemory
+from counterpoint.compile.compiler import PlannedMemory
 from counterpoint.hardware.targets import parse_target
 from counterpoint.workflow.forecast.ranking import memory_fit
 

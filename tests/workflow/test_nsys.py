@@ -12,8 +12,8 @@ import pytest
 from simulated_gpu import as_nsys_export
 
 from command_line import Counterpoint
-from counterpoint.hlo import read_program
-from counterpoint.runs import read_run
+from counterpoint.hlo.reader import read_program
+from counterpoint.runs.reader import read_run
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 import counterpoint
 from counterpoint.core.errors import UsageError
-from counterpoint.cost import PriceSource
-from counterpoint.flags.lines import parse_settings
+from counterpoint.cost.model import PriceSource
+from counterpoint.flags.lines.line import parse_settings
 from counterpoint.report.document import FactList, TextTable
 from counterpoint.report.predict.predict_tables import candidates_section
 from counterpoint.timeline.storage.parquet import write_parquet

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core import CounterpointError
-from counterpoint.cost import PriceSource
-from counterpoint.report.predict import predict_document, predict_json
-from counterpoint.report.predict.predict_document import coverage_text
+from counterpoint.cost.model import PriceSource
+from counterpoint.report.predict.predict_document import coverage_text, predict_document
+from counterpoint.report.predict.predict_json import predict_json
 from counterpoint.report.terminal import plain_text
 from counterpoint.workflow.prediction import predict
 

@@ -9,10 +9,11 @@ from typing import cast
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.cost import PriceFamily
-from counterpoint.flags import Settings
-from counterpoint.hlo import Program, read_program
-from counterpoint.simulate import Simulation
+from counterpoint.cost.model import PriceFamily
+from counterpoint.flags.settings import Settings
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
+from counterpoint.simulate.simulation import Simulation
 from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.forecast.ranking import (
     Forecast,

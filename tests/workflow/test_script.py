@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Counterpoint
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.workflow.feedback.task import ScriptPhase, script
 
 PRINT_ENV = ("bash", "-c", 'printf "%s\\n" "$XLA_FLAGS" "$NCCL_DEBUG"')

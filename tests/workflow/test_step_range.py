@@ -15,11 +15,11 @@ import pytest
 
 import timelines
 from counterpoint.core.basis import Range
-from counterpoint.cost import PriceSource
 from counterpoint.cost.build import build_model
+from counterpoint.cost.model import PriceSource
 from counterpoint.hardware.targets import parse_target
-from counterpoint.hlo import read_program
-from counterpoint.simulate import Simulation, simulate
+from counterpoint.hlo.reader import read_program
+from counterpoint.simulate.simulation import Simulation, simulate
 from counterpoint.workflow.forecast.ranking import difference
 from counterpoint.workflow.forecast.step_range import (
     COVERAGE,

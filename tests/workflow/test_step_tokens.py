@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile.inputs import load_workload
+from counterpoint.compile.inputs.workload import load_workload
 from counterpoint.workflow.step_tokens import tokens_of_program
 
 PROGRAM = """

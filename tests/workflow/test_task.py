@@ -12,7 +12,8 @@ from command_line import Counterpoint
 from counterpoint.capture.gpu_presence import may_have_gpu
 from counterpoint.capture.request import RunRequest
 from counterpoint.core.errors import UsageError
-from counterpoint.pgle.profiles import InstructionCost, Profile, write_profile
+from counterpoint.pgle.profiles.files import write_profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.workflow.feedback.task import (
     FeedbackTask,
     on_tpus,

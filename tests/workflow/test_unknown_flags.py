@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.workflow.forecast.unknown_flags import unknown_to_xla_flags, with_the_others
 
 FIRST, SECOND = "xla_gpu_graph_level", "xla_gpu_enable_triton_softmax_fusion"

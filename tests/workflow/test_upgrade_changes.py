@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.compare import STEP, StepDifference, compare
-from counterpoint.hlo import Program
-from counterpoint.simulate import simulate
+from counterpoint.diagnose.compare.compared_op import STEP
+from counterpoint.diagnose.compare.comparison import StepDifference, compare
+from counterpoint.hlo.model.program import Program
+from counterpoint.simulate.simulation import simulate
 from counterpoint.workflow.upgrade.changes import ChangeKind, StepChangeOfKind, changes_of
 from hand_made import Told
 from made_upgrade import made, op, with_text

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import loop_scripts as loops
-from counterpoint.compile import Interpreter
+from counterpoint.compile.interpreter import Interpreter
 from counterpoint.hardware.targets import parse_target
 from counterpoint.workflow.forecast import PricingContext
 from counterpoint.workflow.subject import run_subject

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.workflow.variant import Variant, base_settings, candidate, with_unique_names
 
 PIPELINED = "xla_gpu_enable_pipelined_all_gather"

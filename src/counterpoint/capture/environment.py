@@ -20,10 +20,11 @@ from counterpoint.capture.agent import DIRECTORY, SETTINGS, WINDOW
 from counterpoint.capture.ranks import LocalRank
 from counterpoint.capture.request import RunRequest, agent_window
 from counterpoint.core.injection import NOTED, flags_in, injected, is_noted
-from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.lifecycle import unknown_hint
+from counterpoint.flags.settings import Settings, environment, inherited_settings
 from counterpoint.flags.text import render_xla_flags
-from counterpoint.runs import Outcome, OutcomeKind, layout
+from counterpoint.runs import layout
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
 
 KEPT: Final = (
     "after_optimizations.hlo.pb",

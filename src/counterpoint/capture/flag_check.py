@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from counterpoint.capture.interpreter import interpreter_path, named_interpreter
 from counterpoint.capture.request import RunRequest
 from counterpoint.core import UsageError
-from counterpoint.flags import environment, inherited_settings
 from counterpoint.flags.probe import ProbeResult, RejectedFlag, probe_flags, rejection_error
+from counterpoint.flags.settings import environment, inherited_settings
 
 _INHERITED = "the inherited XLA_FLAGS"
 

@@ -44,9 +44,17 @@ from counterpoint.capture.steps import StepGoal
 from counterpoint.capture.supervisor import RankProcess, RankSupervisor, RunLimits
 from counterpoint.core import ArgumentError, CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.runs import Outcome, OutcomeKind, Run, RunSettings, layout, read_run
-from counterpoint.runs.outcomes import KINDS_WITH_CAUSE, classify, last_loss_is_nan
+from counterpoint.runs import layout
+from counterpoint.runs.outcomes import (
+    KINDS_WITH_CAUSE,
+    Outcome,
+    OutcomeKind,
+    classify,
+    last_loss_is_nan,
+)
+from counterpoint.runs.reader import read_run
 from counterpoint.runs.recording import RankStart, RunStart, RunWriter
+from counterpoint.runs.run import Run, RunSettings
 from counterpoint.trainers import find_trainer, own_profile_option
 
 Say = Callable[[str], None]

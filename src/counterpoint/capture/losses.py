@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from counterpoint.capture.steps import step_of
 from counterpoint.core import parse_json
-from counterpoint.runs import Run
+from counterpoint.runs.run import Run
 
 __all__ = ["MOST", "LoggedValues", "Losses", "logged_values", "read_losses"]
 

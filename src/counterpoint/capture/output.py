@@ -14,7 +14,9 @@ from typing import Final, Literal, TextIO
 
 from counterpoint.capture.steps import StepLines, bar_step_of, step_of
 from counterpoint.core import CounterpointError
-from counterpoint.runs import Outcome, OutcomeKind, Rank, Run, layout
+from counterpoint.runs import layout
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
+from counterpoint.runs.run import Rank, Run
 
 _CHUNK: Final = 1 << 16
 _LONGEST: Final = 1 << 16

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from counterpoint.runs import OutcomeKind
+from counterpoint.runs.outcomes import OutcomeKind
 
 
 class ProcessGroup:

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from counterpoint.capture.interpreter import is_python
 from counterpoint.core import UsageError
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 
 QUIET_S: Final = 1.0
 CALM_STEPS: Final = 2

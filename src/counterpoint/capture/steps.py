@@ -13,7 +13,8 @@ from typing import Final, cast
 
 from counterpoint.capture.processes import StopReason
 from counterpoint.core import parse_json
-from counterpoint.runs import OutcomeKind, layout
+from counterpoint.runs import layout
+from counterpoint.runs.outcomes import OutcomeKind
 from counterpoint.trainers import trainers
 
 _SOURCES: Final = ("annotation", "api", "log")

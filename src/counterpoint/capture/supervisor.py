@@ -14,7 +14,7 @@ from typing import Final
 from counterpoint.capture.output import Output
 from counterpoint.capture.processes import TERMINATE_SCHEDULE, Interrupts, ProcessGroup, StopReason
 from counterpoint.capture.steps import StepGoal
-from counterpoint.runs import OutcomeKind
+from counterpoint.runs.outcomes import OutcomeKind
 
 _TICK: Final = 0.1
 _LOOK: Final = 1.0

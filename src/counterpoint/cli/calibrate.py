@@ -14,7 +14,7 @@ from counterpoint.cli.printing import print_report, say_wrote, write_result
 from counterpoint.cli.progress import Progress
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.runs import is_run
+from counterpoint.runs.layout import is_run
 
 Switch = Annotated[bool, Parameter(show_default=False)]
 ENDING = ".toml"
@@ -52,9 +52,12 @@ def calibrate(
         )
     if out is not None:
         check_output(out, force=force, endings=(ENDING,))
-    from counterpoint.cost import default_scalars, read_scalars
+    from counterpoint.cost.scalars import default_scalars, read_scalars
     from counterpoint.hardware.targets import parse_target
-    from counterpoint.report.predict import calibration_document, calibration_json
+    from counterpoint.report.predict.calibration_document import (
+        calibration_document,
+        calibration_json,
+    )
     from counterpoint.runs.timeline import read
     from counterpoint.workflow.calibration import calibrate as fit
 

@@ -23,11 +23,12 @@ from counterpoint.cli.profiles import (
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose.compare import Comparison
-from counterpoint.diagnose.compare import compare as compare_sides
-from counterpoint.report import printable
-from counterpoint.report.explain import compare_digest, compare_document, compare_json
+from counterpoint.core.printable import counted_noun, printable
+from counterpoint.diagnose.compare.comparison import Comparison
+from counterpoint.diagnose.compare.comparison import compare as compare_sides
+from counterpoint.report.explain.compare_digest import compare_digest
+from counterpoint.report.explain.compare_document import compare_document
+from counterpoint.report.explain.compare_json import compare_json
 
 
 def compare(

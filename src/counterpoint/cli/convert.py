@@ -31,14 +31,15 @@ from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError, parse_json, refuse_url
 from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose.network import analyze_network
-from counterpoint.report.explain import network_document, network_json
+from counterpoint.diagnose.network.analysis import analyze_network
+from counterpoint.report.explain.network_document import network_document
+from counterpoint.report.explain.network_json import network_json
 from counterpoint.runs.timeline import profile_paths, read
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.step_range import step_range
 
 if TYPE_CHECKING:
-    from counterpoint.fleet import DigestExecutor
+    from counterpoint.fleet.tasks import DigestExecutor
 
 
 def convert(
@@ -218,7 +219,7 @@ def network(
     document = network_document(analysis, top, as_typed(paths))
     if output.html is not None and timeline is not None:
         from counterpoint.cli.pages import page_of, write_page
-        from counterpoint.view import title_of
+        from counterpoint.view.page import title_of
 
         results = {"network": network_json(analysis)}
         page = page_of(title_of(analysis.inputs), {"network": document}, results, [timeline])

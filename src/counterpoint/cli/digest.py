@@ -19,8 +19,8 @@ from typing import Final
 from counterpoint.cli.printing import say_result
 from counterpoint.cli.wording import in_options
 from counterpoint.core import CounterpointError
-from counterpoint.report import size
-from counterpoint.runs import Run
+from counterpoint.report.units import size
+from counterpoint.runs.run import Run
 
 _LARGEST: Final = 64 << 20
 """Maximum bytes of profiles to read: larger ones may need more memory than a job has left."""
@@ -93,8 +93,8 @@ def _read_in_process(path: Path, seconds: int) -> dict[str, str]:
 
 def _digest_of(path: str) -> dict[str, str]:
     from counterpoint.cli.profiles import find_run
-    from counterpoint.diagnose import explain as explain_timeline
-    from counterpoint.report.explain import run_digest
+    from counterpoint.diagnose.explanation import explain as explain_timeline
+    from counterpoint.report.explain.explain_document import run_digest
     from counterpoint.runs.timeline import read
 
     run = find_run([path])

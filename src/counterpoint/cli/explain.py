@@ -30,8 +30,8 @@ from counterpoint.cli.profiles import (
     write_digest,
 )
 from counterpoint.core.stopwatch import Stopwatch
-from counterpoint.diagnose import Grouping
-from counterpoint.diagnose import explain as explain_timeline
+from counterpoint.diagnose.explanation import explain as explain_timeline
+from counterpoint.diagnose.grouping import Grouping
 
 
 def explain(  # noqa: PLR0913 - the options of the command
@@ -76,7 +76,9 @@ def explain(  # noqa: PLR0913 - the options of the command
     need_executor({"topology": topology, "digest": digest})
     selection.check()
     size = check_digest(as_, budget, json=output.json, out=output.out)
-    from counterpoint.report.explain import explain_digest, explain_document, explain_json
+    from counterpoint.report.explain.explain_digest import explain_digest
+    from counterpoint.report.explain.explain_document import explain_document
+    from counterpoint.report.explain.explain_json import explain_json
 
     run, machine = find_run(paths), recorded_on(target)
     stopwatch = Stopwatch(time.perf_counter)

@@ -17,8 +17,8 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.core.printable import counted_noun, some
 
 if TYPE_CHECKING:
-    from counterpoint.fleet import DigestExecutor, FleetSummary, Gathering
-    from counterpoint.fleet.tasks import Order
+    from counterpoint.fleet.summary import FleetSummary
+    from counterpoint.fleet.tasks import DigestExecutor, Gathering, Order
 
 ROWS_OF_PAGE: Final = 64
 """Rows in each table of a page, which has more room than a terminal."""
@@ -53,8 +53,10 @@ def explain_fleet(  # noqa: PLR0913 - the options of the command
     `how` has who makes the digests, and whether all profiles have to be readable.
     """
     _check_digest(digest, force=output.force)
-    from counterpoint.fleet import read_topology, write_digest
-    from counterpoint.report.explain import fleet_document, fleet_json, fleet_network
+    from counterpoint.fleet.digest import write_digest
+    from counterpoint.fleet.topology import read_topology
+    from counterpoint.report.explain.fleet_document import fleet_document, fleet_network
+    from counterpoint.report.explain.fleet_json import fleet_json
 
     places = None if topology is None else read_topology(topology)
     executor, strict = how
@@ -69,7 +71,7 @@ def explain_fleet(  # noqa: PLR0913 - the options of the command
     text = partial(fleet_json, summary, tuple(named))
     if output.html is not None:
         from counterpoint.cli.pages import page_of, write_page
-        from counterpoint.view import title_of
+        from counterpoint.view.page import title_of
 
         shown = document(summary, named, max(top, ROWS_OF_PAGE))
         write_page(page_of(title_of(named), {command: shown}, {FLEET: text()}), output.html)
@@ -82,7 +84,7 @@ def gather_hosts(
     paths: tuple[str, ...], executor: DigestExecutor, memory: float | None, *, strict: bool
 ) -> Gathering:
     """Make and merge the digests of these profiles, and show how far it is."""
-    from counterpoint.fleet import gather_digests
+    from counterpoint.fleet.tasks import gather_digests
     from counterpoint.runs.timeline import profile_paths
     from counterpoint.timeline.reading import default_memory
 
@@ -112,7 +114,8 @@ def _summary(
     gathering: Gathering, places: Mapping[str, Any] | None, topology: Path | None
 ) -> FleetSummary:
     """Summarize the digests, with a note on hosts that only the topology names."""
-    from counterpoint.fleet import absent_hosts, arrange, summarize
+    from counterpoint.fleet.fleet import absent_hosts, arrange
+    from counterpoint.fleet.summary import summarize
 
     fleet = arrange(gathering.digests, places)
     if absent := absent_hosts(places or {}, fleet):

@@ -17,49 +17,53 @@ from counterpoint.cli.progress import Progress
 from counterpoint.cli.settings_source import checked_chip
 from counterpoint.core import ArgumentError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags import Channel, Settings
-from counterpoint.flags.catalogue import Release, all_documentation, release, releases
-from counterpoint.flags.catalogue import release as nearest_release
+from counterpoint.flags.catalogue.about import all_documentation
+from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.catalogue.lookup import release, releases
+from counterpoint.flags.catalogue.lookup import release as nearest_release
 from counterpoint.flags.effective import EffectiveFlag, FlagOutcome, compare, differences
 from counterpoint.flags.history import FlagFilter, ListedFlag, listing, require_earlier
 from counterpoint.flags.history import diff as diff_releases
 from counterpoint.flags.jaxlib import chosen_release
 from counterpoint.flags.lifecycle import replacements
+from counterpoint.flags.named_files import AllowedFiles
 from counterpoint.flags.other_settings import OtherSetting, other_settings
-from counterpoint.flags.parse import AllowedFiles, read_source, read_variables
-from counterpoint.flags.refresh import (
+from counterpoint.flags.parse.source import read_source, read_variables
+from counterpoint.flags.refresh.descriptor import compare_plugin
+from counterpoint.flags.refresh.installed import (
     add_to_table,
     check_writable,
-    compare_plugin,
     read_jaxlib_flags,
     save_overlay,
 )
+from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.showing import show as look_up
 from counterpoint.flags.versions import PROFILE, version_number
-from counterpoint.pgle import ProfileUse
-from counterpoint.report.catalogue import (
-    all_changes,
+from counterpoint.pgle.evidence import ProfileUse
+from counterpoint.report.catalogue.catalogue_document import (
     diff_document,
-    diff_json,
     list_document,
-    list_json,
     plugin_document,
-    plugin_json,
     refresh_document,
+)
+from counterpoint.report.catalogue.flags_json import (
+    diff_json,
+    list_json,
+    plugin_json,
     refresh_json,
-    show_document,
     show_json,
 )
-from counterpoint.report.flags import (
+from counterpoint.report.catalogue.show_document import all_changes, show_document
+from counterpoint.report.flags.settings_document import (
     EffectiveFlags,
     effective_document,
-    effective_json,
     next_command,
     unread_lines,
 )
-from counterpoint.runs import Run
+from counterpoint.report.flags.settings_json import effective_json
 from counterpoint.runs.origins import origins_in
 from counterpoint.runs.reports import CompilerReport, jaxlib_of, read_compiler_report, variables_of
+from counterpoint.runs.run import Run
 
 
 def list_flags(

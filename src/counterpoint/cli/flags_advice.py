@@ -20,22 +20,21 @@ from counterpoint.cli.settings_source import SettingsContext, check_version, rea
 from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags import Channel, Settings, difference
 from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.jaxlib import chosen_release
-from counterpoint.flags.parse import ParsedSource
-from counterpoint.report.flags import (
+from counterpoint.flags.parsed import ParsedSource
+from counterpoint.flags.settings import Channel, Settings, difference
+from counterpoint.report.flags.settings_document import (
     difference_document,
-    difference_json,
-    render_json,
     unread_lines,
     unwritten_lines,
 )
+from counterpoint.report.flags.settings_json import difference_json, render_json
 
 if TYPE_CHECKING:
-    from counterpoint.compile.inputs import Workload
+    from counterpoint.compile.inputs.workload import Workload
     from counterpoint.flags.recommendation import Recommendation, RecommendationRequest
-    from counterpoint.hardware import Target
+    from counterpoint.hardware.target import Target
 
 
 _LINE: Final = 120
@@ -150,8 +149,8 @@ def _check(
 
     `candidate` is a file that holds them.
     """
-    from counterpoint.flags import Settings
-    from counterpoint.flags.lines import write_line
+    from counterpoint.flags.lines.line import write_line
+    from counterpoint.flags.settings import Settings
 
     settings = Settings(found.settings.xla, found.settings.env)
     no_tpu_named = found.situation.on_tpu and target is None
@@ -178,7 +177,7 @@ def _predicts(target: str) -> bool:
 
 def _compiles(program: Path, module: str | None) -> bool:
     """Return whether the program is available in its form before XLA's passes."""
-    from counterpoint.compile.inputs import load_workload
+    from counterpoint.compile.inputs.workload import load_workload
     from counterpoint.core import CounterpointError
 
     try:
@@ -192,8 +191,8 @@ def _compilable(
     program: Path | None, module: str | None, target: str | None, jaxlib: str | None
 ) -> tuple[Workload, Target] | None:
     """Return the program and the target if they can be compiled here, by that release."""
-    from counterpoint.compile import require_compiler
-    from counterpoint.compile.inputs import load_workload, own_target
+    from counterpoint.compile.inputs.workload import load_workload, own_target
+    from counterpoint.compile.interpreter import require_compiler
     from counterpoint.core import CounterpointError
     from counterpoint.flags.jaxlib import installed_version
     from counterpoint.hardware.targets import parse_target
@@ -222,11 +221,11 @@ def _situation(
 ) -> RecommendationRequest:
     """Return the situation to recommend for, with facts from the program and this machine."""
     from counterpoint.cli.program_option import finished_program
-    from counterpoint.flags.catalogue import release
+    from counterpoint.flags.catalogue.lookup import release
     from counterpoint.flags.jaxlib import installed_version
     from counterpoint.flags.recommendation import RecommendationRequest, program_facts
     from counterpoint.hardware.targets import parse_devices
-    from counterpoint.pgle.applying import is_lowered
+    from counterpoint.pgle.applying.subject import is_lowered
 
     where = parse_devices(target) if target is not None else None
     program, module = named
@@ -259,7 +258,8 @@ def _situation(
 
 def _given_in(program: Path | None) -> Mapping[str, str]:
     """Return the flags and variables of a Run; of other programs nothing is known."""
-    from counterpoint.runs import is_run, read_run
+    from counterpoint.runs.layout import is_run
+    from counterpoint.runs.reader import read_run
     from counterpoint.runs.reports import variables_of
     from counterpoint.workflow.feedback import flags_of
 
@@ -411,7 +411,7 @@ def render_flags(  # noqa: PLR0913 - the options of the command
 
 def _crashes(written: Sequence[ParsedSource], version: str) -> Iterator[str]:
     """Yield a warning about each flag with which compiles are known to end."""
-    from counterpoint.flags.check import CheckRequest, examine
+    from counterpoint.flags.check.examination import CheckRequest, examine
 
     for source in written:
         for found in examine(source, CheckRequest(version=version, select=("FLAG203",))).remarks:

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from counterpoint.cli.flags_check_run import run
-from counterpoint.flags.parse import FORMS
+from counterpoint.flags.parse.form import FORMS
 
 _FORM = f"The form of the source, if its name does not determine it: {', '.join(FORMS)}."
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from counterpoint.cli.printing import flush_result, say_line, write_file, write_result
 from counterpoint.core import UsageError, WriteError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags.check import CheckRequest, fix_and_examine
-from counterpoint.flags.parse import COMMAND_LINE, SourceText, open_source
-from counterpoint.report.flags import fix_lines, fixed_summary_lines
+from counterpoint.flags.check.examination import CheckRequest, fix_and_examine
+from counterpoint.flags.parse.source import SourceText, open_source
+from counterpoint.flags.parsed import COMMAND_LINE
+from counterpoint.report.flags.check_document import fix_lines, fixed_summary_lines
 
 
 def check_fix_options(
@@ -56,7 +57,7 @@ def opened_to_fix(source: str | None, form: str | None, allowed: Sequence[Path])
 
 
 def _is_run(source: str) -> bool:
-    from counterpoint.runs import is_run
+    from counterpoint.runs.layout import is_run
 
     path = Path(source)
     try:
@@ -84,7 +85,7 @@ def fix_in_place(
         _write(path, fixed.text, opened.path)
     told = list(fix_lines(fixed, examination, every=every))
     if as_json:
-        from counterpoint.report.flags import fix_json
+        from counterpoint.report.flags.settings_json import fix_json
 
         write_result(fix_json(fixed, examination))
     elif diff:

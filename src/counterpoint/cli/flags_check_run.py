@@ -18,16 +18,11 @@ from counterpoint.cli.settings_source import (
 )
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags import Channel
-from counterpoint.flags.check import (
-    CheckRequest,
-    Examination,
-    codes,
-    examine,
-)
+from counterpoint.flags.check.examination import CheckRequest, Examination, codes, examine
 from counterpoint.flags.jaxlib import find_interpreter
-from counterpoint.flags.parse import COMMAND_LINE, IssueKind, ParsedSource
-from counterpoint.report.flags import check_lines, nothing_lines, summary_lines
+from counterpoint.flags.parsed import COMMAND_LINE, IssueKind, ParsedSource
+from counterpoint.flags.settings import Channel
+from counterpoint.report.flags.check_document import check_lines, nothing_lines, summary_lines
 
 _NAMED: Final = 10
 """Maximum number of unread parts named in an error."""
@@ -85,7 +80,7 @@ def run(  # noqa: PLR0913 - the options of the command
         return fix_in_place(opened, question, every=all, diff=diff, out=out, as_json=json)
     examination = examine(found.written, question)
     if json:
-        from counterpoint.report.flags import check_json
+        from counterpoint.report.flags.settings_json import check_json
 
         write_result(check_json(examination))
         return int(examination.failed)

@@ -30,7 +30,9 @@ from counterpoint.report.summary import (
     summarize_study,
     summary_json,
 )
-from counterpoint.runs import Run, is_run, read_run
+from counterpoint.runs.layout import is_run
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import Run
 from counterpoint.trackers import (
     Destination,
     LoggedResult,
@@ -40,12 +42,12 @@ from counterpoint.trackers import (
     require_client,
 )
 from counterpoint.tune.study import is_study
-from counterpoint.view import PageContent, one_file
+from counterpoint.view.page import PageContent, one_file
 
 if TYPE_CHECKING:
-    from counterpoint.diagnose import Explanation
-    from counterpoint.hardware import Target
-    from counterpoint.timeline import Timeline
+    from counterpoint.diagnose.explanation import Explanation
+    from counterpoint.hardware.target import Target
+    from counterpoint.timeline.model import Timeline
 
 _LARGEST: Final = 20_000_000
 """Bytes of a page: trackers refuse more."""
@@ -156,7 +158,7 @@ def _study(directory: Path) -> _Made:
 
 
 def _profile(paths: tuple[str, ...], machine: Target | None) -> _Made:
-    from counterpoint.diagnose import explain
+    from counterpoint.diagnose.explanation import explain
 
     run, named = find_run(paths), as_typed(paths)
     explanation, timeline = read_and_analyze(
@@ -197,7 +199,8 @@ def _explained(
     run: Run | None,
     machine: Target | None,
 ) -> PageContent:
-    from counterpoint.report.explain import explain_document, explain_json
+    from counterpoint.report.explain.explain_document import explain_document
+    from counterpoint.report.explain.explain_json import explain_json
 
     document = explain_document(explanation, _ROWS, run, named)
     text = explain_json(explanation, run)

@@ -17,7 +17,7 @@ from counterpoint.core import UsageError
 from counterpoint.timeline.step_range import step_range
 
 if TYPE_CHECKING:
-    from counterpoint.fleet import DigestExecutor
+    from counterpoint.fleet.tasks import DigestExecutor
 
 Switch = Annotated[bool, Parameter(show_default=False)]
 OutputPath = Annotated[Path | None, Parameter(name=["--out", "-o"])]

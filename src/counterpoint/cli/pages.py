@@ -15,16 +15,16 @@ from counterpoint import __version__
 from counterpoint.cli.output import write_output
 from counterpoint.cli.printing import say_wrote
 from counterpoint.cli.wording import in_options, worded
-from counterpoint.view import PageContent, one_file, predicted_steps, side_by_side, title_of
+from counterpoint.view.page import PageContent, one_file, predicted_steps, side_by_side, title_of
 
 if TYPE_CHECKING:
-    from counterpoint.diagnose import Explanation
-    from counterpoint.diagnose.compare import Comparison
-    from counterpoint.hardware import Target
-    from counterpoint.report import Document
-    from counterpoint.runs import Run
-    from counterpoint.timeline import Timeline
-    from counterpoint.tune import Arm
+    from counterpoint.diagnose.compare.comparison import Comparison
+    from counterpoint.diagnose.explanation import Explanation
+    from counterpoint.hardware.target import Target
+    from counterpoint.report.document import Document
+    from counterpoint.runs.run import Run
+    from counterpoint.timeline.model import Timeline
+    from counterpoint.tune.arm import Arm
     from counterpoint.tune.conclusion import Conclusion
     from counterpoint.workflow.prediction import Prediction
     from counterpoint.workflow.upgrade import Upgrade
@@ -55,7 +55,7 @@ def page_of(
     words = [_SECRET.sub(r"\1...", word) for word in sys.argv[1:]]
     markup: list[tuple[str, str]] = []
     if documents:
-        from counterpoint.report import document_markup
+        from counterpoint.report.markup import document_markup
 
         markup = [(name, document_markup(worded(it))) for name, it in documents.items()]
     return PageContent(
@@ -80,8 +80,9 @@ def explained_page(
 
     `known` are the inputs as the user named them, their Run, and the machine.
     """
-    from counterpoint.diagnose.network import analyze_network
-    from counterpoint.report.explain import network_document, network_json
+    from counterpoint.diagnose.network.analysis import analyze_network
+    from counterpoint.report.explain.network_document import network_document
+    from counterpoint.report.explain.network_json import network_json
 
     paths, run, target = known
     network = analyze_network(
@@ -124,8 +125,9 @@ def upgraded_page(found: Upgrade, document: Document, text: str) -> PageContent:
 
 def predicted_page(prediction: Prediction, document: Document, text: str) -> PageContent:
     """Return the page of `predict`: the predicted step, its network, the best candidate."""
-    from counterpoint.diagnose.network import analyze_network
-    from counterpoint.report.explain import network_document, network_json
+    from counterpoint.diagnose.network.analysis import analyze_network
+    from counterpoint.report.explain.network_document import network_document
+    from counterpoint.report.explain.network_json import network_json
 
     network = analyze_network(prediction.timeline, target=prediction.target)
     timelines, compared = predicted_steps(prediction)
@@ -144,7 +146,8 @@ def study_page(
 
     `arm` is the one to be shown; by default the winner, or else the fastest whose step is kept.
     """
-    from counterpoint.report.tune import tune_document, tune_json
+    from counterpoint.report.tune.tune_document import tune_document
+    from counterpoint.report.tune.tune_json import tune_json
 
     documents = {"tune show": tune_document(conclusion, directory, top, next)}
     timelines, compared = side_by_side(islice(_kept_steps(conclusion, directory, arm), 2))
@@ -157,8 +160,8 @@ def _kept_steps(
     conclusion: Conclusion, directory: Path, wanted: Arm | None
 ) -> Iterator[tuple[str, Timeline]]:
     """Yield predicted steps that the study kept: the base's, the wanted arm's or the best first."""
-    from counterpoint.flags import environment
-    from counterpoint.timeline import read
+    from counterpoint.flags.settings import environment
+    from counterpoint.timeline.reading import read
     from counterpoint.tune.study import step_path
 
     best = wanted or conclusion.winner

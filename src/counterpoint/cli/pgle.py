@@ -35,54 +35,33 @@ from counterpoint.cli.profiles import (
 from counterpoint.cli.program_option import refuse_function
 from counterpoint.cli.progress import Progress
 from counterpoint.cli.wording import argument_of
-from counterpoint.compile.inputs import Workload, load_workload, own_target
+from counterpoint.compile.inputs.workload import Workload, load_workload, own_target
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags.lines import parse_settings
+from counterpoint.flags.lines.line import parse_settings
 from counterpoint.flags.versions import PROFILE
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target, target_name
-from counterpoint.pgle.applying import (
-    AppliedProfile,
-    LocatedProgram,
-    apply_profile,
-    is_lowered,
-    locate_program,
-)
-from counterpoint.pgle.checking import (
-    COVERAGE,
-    Coverage,
-    CoverageVerdict,
-    check_profile,
-    diff_profiles,
-    judge,
-)
-from counterpoint.pgle.making import (
-    count,
-    describe_merge,
-    make_profile,
-    merge_profiles,
-)
-from counterpoint.pgle.profiles import (
-    MEDIAN,
-    Profile,
-    check_percentile,
-    check_place,
-    read_profile,
-    write_profile,
-)
-from counterpoint.report.pgle import (
-    diff_document,
+from counterpoint.pgle.applying.apply import AppliedProfile, apply_profile
+from counterpoint.pgle.applying.subject import LocatedProgram, is_lowered, locate_program
+from counterpoint.pgle.checking.check import Coverage, check_profile
+from counterpoint.pgle.checking.difference import diff_profiles
+from counterpoint.pgle.checking.verdict import COVERAGE, CoverageVerdict, judge
+from counterpoint.pgle.making.make import make_profile
+from counterpoint.pgle.making.merge import describe_merge, merge_profiles
+from counterpoint.pgle.making.origin import count
+from counterpoint.pgle.profiles.files import check_place, read_profile, write_profile
+from counterpoint.pgle.profiles.profile import MEDIAN, Profile, check_percentile
+from counterpoint.report.pgle.apply_document import pgle_apply_document
+from counterpoint.report.pgle.check_document import diff_document, pgle_check_document
+from counterpoint.report.pgle.pgle_json import (
     diff_json,
-    made_document,
     made_json,
-    pgle_apply_document,
     pgle_apply_json,
-    pgle_check_document,
     pgle_check_json,
-    profile_document,
     profile_json,
 )
+from counterpoint.report.pgle.profile_document import made_document, profile_document
 from counterpoint.runs.timeline import profile_paths
 
 Switch = Annotated[bool, Parameter(show_default=False)]

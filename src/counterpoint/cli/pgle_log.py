@@ -6,9 +6,10 @@ import shlex
 from pathlib import Path
 
 from counterpoint.cli.printing import print_report, write_result
-from counterpoint.pgle import VERBOSE_LOG, ProfileUse
-from counterpoint.report.pgle import pgle_log_document, pgle_log_json
-from counterpoint.runs import is_run
+from counterpoint.pgle.evidence import VERBOSE_LOG, ProfileUse
+from counterpoint.report.pgle.log_document import pgle_log_document
+from counterpoint.report.pgle.log_json import pgle_log_json
+from counterpoint.runs.layout import is_run
 from counterpoint.workflow.feedback import LogProof, proof_in
 
 

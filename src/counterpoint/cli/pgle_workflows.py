@@ -26,15 +26,11 @@ from counterpoint.cli.wording import in_options
 from counterpoint.cli.workload import Many, ProfileOptions, Switch, WorkloadOptions, make_request
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.pgle.profiles import check_percentile
-from counterpoint.report import Document, printable
-from counterpoint.report.pgle import (
-    auto_document,
-    auto_json,
-    feedback_document,
-    feedback_json,
-    times_line,
-)
+from counterpoint.core.printable import printable
+from counterpoint.pgle.profiles.profile import check_percentile
+from counterpoint.report.document import Document
+from counterpoint.report.pgle.feedback_document import auto_document, feedback_document, times_line
+from counterpoint.report.pgle.feedback_json import auto_json, feedback_json
 from counterpoint.workflow.feedback import (
     AutoOptions,
     AutoResult,

@@ -33,8 +33,8 @@ from counterpoint.core.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from counterpoint.cli.predict_options import CompileOptions
-    from counterpoint.hardware import Target
-    from counterpoint.hlo import Program
+    from counterpoint.hardware.target import Target
+    from counterpoint.hlo.model.program import Program
     from counterpoint.workflow.prediction import Prediction, PredictionOptions, RankedCandidate
 
 
@@ -203,7 +203,7 @@ def _of_command(
     say: Callable[[str], None],
     keep: Path | None,
 ) -> Prediction:
-    from counterpoint.compile import require_compiler
+    from counterpoint.compile.interpreter import require_compiler
     from counterpoint.workflow import run_subject
     from counterpoint.workflow.prediction import predict as ask
     from counterpoint.workflow.prediction import require_target
@@ -238,7 +238,9 @@ def _print(
     as_json: bool,
     explained: bool,
 ) -> None:
-    from counterpoint.report.predict import predict_digest, predict_document, predict_json
+    from counterpoint.report.predict.predict_digest import predict_digest
+    from counterpoint.report.predict.predict_document import predict_document
+    from counterpoint.report.predict.predict_json import predict_json
 
     top, following, size = shown
     if size is not None:
@@ -251,7 +253,8 @@ def _print(
 
 def _write_page(prediction: Prediction, shown: tuple[int, str], path: Path, *, full: bool) -> None:
     from counterpoint.cli.pages import predicted_page, write_page
-    from counterpoint.report.predict import predict_document, predict_json
+    from counterpoint.report.predict.predict_document import predict_document
+    from counterpoint.report.predict.predict_json import predict_json
 
     document = predict_document(prediction, *shown, explained=True)
     write_page(predicted_page(prediction, document, predict_json(prediction)), path, full=full)
@@ -379,9 +382,10 @@ def _binding(program: Program, target: Target) -> str:
 
     That is both links of a collective across hosts if speeding up one makes the other the limit.
     """
-    from counterpoint.cost import build_model, parse_what_if
+    from counterpoint.cost.build import build_model
+    from counterpoint.cost.what_if import parse_what_if
     from counterpoint.hlo.collectives import collective
-    from counterpoint.hlo.model import launched
+    from counterpoint.hlo.model.program import launched
 
     communicating = [
         instruction

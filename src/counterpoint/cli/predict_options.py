@@ -15,7 +15,7 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 
 if TYPE_CHECKING:
-    from counterpoint.hardware import Target
+    from counterpoint.hardware.target import Target
     from counterpoint.workflow.prediction import PredictionOptions
 
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]

@@ -16,7 +16,7 @@ from counterpoint.cli.wording import in_options, worded
 from counterpoint.core.printable import printable, printable_lines
 
 if TYPE_CHECKING:
-    from counterpoint.report import Document
+    from counterpoint.report.document import Document
 
 STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 """Names the file of what the page of a job shows in GitHub Actions, at most one MiB."""
@@ -25,14 +25,14 @@ _LARGEST_SUMMARY: Final = 200_000
 
 def print_report(document: Document) -> None:
     """Print a report to stdout."""
-    from counterpoint.report import print_document
+    from counterpoint.report.terminal import print_document
 
     print_document(worded(document), sys.stdout)
 
 
 def document_text(document: Document) -> str:
     """Return a report as plain text."""
-    from counterpoint.report import plain_text
+    from counterpoint.report.terminal import plain_text
 
     return plain_text(worded(document))
 

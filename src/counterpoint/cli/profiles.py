@@ -16,18 +16,19 @@ from counterpoint.cli.progress import Progress
 from counterpoint.cli.wording import in_options
 from counterpoint.core import InputError, UsageError, refuse_url, unused_path
 from counterpoint.core.arguments import Retry
-from counterpoint.report import printable
-from counterpoint.runs import find_runs, is_run
+from counterpoint.core.printable import printable
+from counterpoint.runs.layout import find_runs, is_run
 from counterpoint.runs.timeline import read
 
 if TYPE_CHECKING:
     from counterpoint.cli.options import Output, Reading, Selection
-    from counterpoint.hardware import Target, Tpu
-    from counterpoint.pgle.applying import AppliedProfile
-    from counterpoint.pgle.profiles import Profile
-    from counterpoint.report import Document
-    from counterpoint.runs import Run
-    from counterpoint.timeline import Timeline
+    from counterpoint.hardware.target import Target
+    from counterpoint.hardware.tpu import Tpu
+    from counterpoint.pgle.applying.apply import AppliedProfile
+    from counterpoint.pgle.profiles.profile import Profile
+    from counterpoint.report.document import Document
+    from counterpoint.runs.run import Run
+    from counterpoint.timeline.model import Timeline
 
 
 def find_run(paths: Sequence[str]) -> Run | None:
@@ -61,7 +62,7 @@ def refuse_directory_of_runs(paths: Sequence[str]) -> None:
         if not _holds_runs(path):
             continue
 
-        from counterpoint.runs import list_runs
+        from counterpoint.runs.reader import list_runs
 
         known = list_runs(path)
         newest = ([run for run in known if run.profiles] or known)[-1:]
@@ -82,7 +83,7 @@ def _holds_runs(path: str) -> bool:
 
 def _read(path: str) -> Run:
     """Read the Run; if it is damaged, raise an error that points to its remaining profiles."""
-    from counterpoint.runs import read_run
+    from counterpoint.runs.reader import read_run
 
     try:
         return read_run(path)
@@ -98,7 +99,7 @@ def _read(path: str) -> Run:
 def _how_to_get_one(run: Run, shown: str) -> str:
     """Return the next command: wait, read the log, or repeat the run with a profile."""
     from counterpoint.report.run_commands import next_commands, profiled_run_command
-    from counterpoint.runs import OutcomeKind
+    from counterpoint.runs.outcomes import OutcomeKind
 
     if run.outcome.kind is OutcomeKind.RUNNING:
         return f"counterpoint explain {shlex.quote(shown)}   # when it has ended"
@@ -211,7 +212,7 @@ def recorded_versions(paths: Sequence[str]) -> dict[str, str]:
     versions: dict[str, str] = {}
     for path in paths:
         if is_run(Path(path)):
-            from counterpoint.runs import read_run
+            from counterpoint.runs.reader import read_run
 
             versions |= read_run(Path(path)).versions
     return {name: versions[name] for name in _REPORTED if name in versions}
@@ -219,7 +220,7 @@ def recorded_versions(paths: Sequence[str]) -> dict[str, str]:
 
 def manual(profile: str, program: Path) -> str:
     """Return the command that runs with a profile: that of the program's Run, or an example."""
-    from counterpoint.runs import read_run
+    from counterpoint.runs.reader import read_run
 
     command = read_run(program).command if is_run(program) else ("python", "train.py")
     words = ["counterpoint", "pgle", "manual", "--profile", profile, "--", *command]
@@ -228,7 +229,7 @@ def manual(profile: str, program: Path) -> str:
 
 def of_tpus(costs: Profile) -> Tpu | None:
     """Return the generation of TPUs that costs were measured on; None if on other devices."""
-    from counterpoint.hardware import find_tpu
+    from counterpoint.hardware.tpu import find_tpu
 
     return find_tpu(costs.origin.get("devices", "").partition(";")[0] or None)
 
@@ -246,7 +247,7 @@ def next_on_tpus(
     applied: AppliedProfile, program: Path, out: Path | None, env: Sequence[str]
 ) -> str:
     """Return how to keep the profile as libtpu reads it; then, what it is predicted to be worth."""
-    from counterpoint.pgle.applying import INIT_ARGS, profile_argument
+    from counterpoint.pgle.applying.libtpu import INIT_ARGS, profile_argument
 
     words = ["--program", str(program), "--target", str(applied.target)]
     words += [word for pair in applied.options.items() for word in ("--set", "=".join(pair))]
@@ -277,7 +278,7 @@ def check_libtpu_output(out: Path | None, profile: Path, *, force: bool) -> None
 
 def require_libtpu(target: Target, out: Path | None) -> None:
     """Refuse TPUs without libtpu, and a translation for GPUs, which need none."""
-    from counterpoint.compile import require_compiler
+    from counterpoint.compile.interpreter import require_compiler
 
     if target.tpu is not None:
         require_compiler(tpus=True)
@@ -308,7 +309,8 @@ def check_timeline_output(
 
     `command` precedes a suggested path; without it, the path is the value of an option.
     """
-    from counterpoint.timeline.storage import SUFFIXES, may_replace
+    from counterpoint.timeline.storage.parquet import may_replace
+    from counterpoint.timeline.storage.trace_json import SUFFIXES
 
     refuse_url(out)
     if out.suffix == _PARQUET:
@@ -353,14 +355,15 @@ def _other_output(path: Path, command: str | None) -> str | Retry:
 
 def is_trace(out: Path) -> bool:
     """Return whether a path names a trace; any other path is a directory of tables."""
-    from counterpoint.timeline.storage import SUFFIXES
+    from counterpoint.timeline.storage.trace_json import SUFFIXES
 
     return out.name.endswith(SUFFIXES)
 
 
 def write_timeline(timeline: Timeline, out: Path, *, force: bool) -> None:
     """Write the whole Timeline, or nothing."""
-    from counterpoint.timeline.storage import write_parquet, write_perfetto
+    from counterpoint.timeline.storage.parquet import write_parquet
+    from counterpoint.timeline.storage.trace_json import write_perfetto
 
     if is_trace(out):
         write_perfetto(timeline, out, overwrite=force)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.cli.progress import Progress
-from counterpoint.compile.inputs import names_function
+from counterpoint.compile.inputs.function_process import names_function
 from counterpoint.core import InputError, UsageError
-from counterpoint.pgle.applying import LocatedProgram, is_lowered, locate_program
+from counterpoint.pgle.applying.subject import LocatedProgram, is_lowered, locate_program
 
 _DUMPED: Final = "run it with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto', and name DIR"
 _WRITE: Final = (

@@ -19,9 +19,10 @@ from counterpoint.capture import RunRequest, launch
 from counterpoint.capture.ranks import find_world
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.report.runs import steps_line
-from counterpoint.runs import Run, read_run
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import Run
 from counterpoint.workflow.feedback import abba_order
 
 _DEFAULT: Final = 3

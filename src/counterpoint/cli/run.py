@@ -26,7 +26,9 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.report.digest import lines_markdown
 from counterpoint.report.runs import run_lines, runs_document, runs_json
-from counterpoint.runs import Run, find_runs, read_run
+from counterpoint.runs.layout import find_runs
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import Run
 from counterpoint.trackers import TrackerName, require_client
 
 NO_PROFILE: Final = 3

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags.catalogue import release
-from counterpoint.flags.parse import AllowedFiles, ParsedSource, read_command, read_variables
-from counterpoint.flags.parse import read_source as parse_source
+from counterpoint.flags.catalogue.lookup import release
+from counterpoint.flags.named_files import AllowedFiles
+from counterpoint.flags.parse.source import read_command, read_variables
+from counterpoint.flags.parse.source import read_source as parse_source
+from counterpoint.flags.parsed import ParsedSource
 
 if TYPE_CHECKING:
-    from counterpoint.runs import Run
+    from counterpoint.runs.run import Run
 
 
 _VERSION: Final = re.compile(r"\d+\.\d+")
@@ -65,7 +67,8 @@ def read_source(
         return SettingsSource(read_command(command, os.environ, allowed=allowed))
     path = Path(source or "")
     if _is_directory(path):
-        from counterpoint.runs import is_run, read_run
+        from counterpoint.runs.layout import is_run
+        from counterpoint.runs.reader import read_run
 
         if is_run(path):
             return _of_run(read_run(path), allowed)
@@ -93,7 +96,7 @@ def checked_chip(chip: str | None) -> str | None:
     on_tpu = chip is not None and _TPU.fullmatch(chip)
     if chip is None:
         return None
-    from counterpoint.hardware import find_chip
+    from counterpoint.hardware.chip import find_chip
     from counterpoint.hardware.targets import known_chip
 
     if on_tpu:
@@ -130,7 +133,7 @@ _TWO = "more than one source was given"
 
 
 def _of_run(run: Run, allowed: Sequence[Path]) -> SettingsSource:
-    from counterpoint.hardware import find_chip
+    from counterpoint.hardware.chip import find_chip
     from counterpoint.runs.reports import device_of, jaxlib_of, variables_of
 
     chip = find_chip(device_of(run))

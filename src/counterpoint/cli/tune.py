@@ -31,11 +31,11 @@ from counterpoint.cli.tune_options import (
 )
 from counterpoint.cli.wording import in_options
 from counterpoint.core import CounterpointError
-from counterpoint.core.printable import printable
-from counterpoint.report import budget_text, counted_noun, end_text
-from counterpoint.report.tune import StudyStatus, event_lines, study_status
-from counterpoint.tune import TuneRequest
+from counterpoint.core.printable import counted_noun, printable
+from counterpoint.report.tune.figures import budget_text, end_text
+from counterpoint.report.tune.progress import StudyStatus, event_lines, study_status
 from counterpoint.tune.conclusion import Conclusion
+from counterpoint.tune.request import TuneRequest
 from counterpoint.tune.study import Study
 from counterpoint.tune.trial import TrialFailure
 
@@ -101,7 +101,7 @@ def _without_dry_run(words: list[str]) -> str:
 
 def _work(asked: TuneRequest) -> tuple[Conclusion, int]:
     """Return the conclusion, and the exit code if it was asked to stop."""
-    from counterpoint.tune import tune as carry_out
+    from counterpoint.tune.session import tune as carry_out
 
     # Ray writes of dead workers to stdout, where the report belongs.
     with (
@@ -120,7 +120,8 @@ def _work(asked: TuneRequest) -> tuple[Conclusion, int]:
 
 def _deliver(asked: TuneRequest, conclusion: Conclusion, top: int, *, as_json: bool) -> None:
     from counterpoint.cli.tune_show import keep_report, next_command
-    from counterpoint.report.tune import tune_document, tune_json
+    from counterpoint.report.tune.tune_document import tune_document
+    from counterpoint.report.tune.tune_json import tune_json
     from counterpoint.tune.study import read_study
 
     study = asked.directory
@@ -238,8 +239,9 @@ def stop_on_signals(note: Callable[[str], None]) -> Generator[StopRequest]:
 
 def print_dry_run(asked: TuneRequest, top: int, words: str, *, as_json: bool) -> None:
     """Examine the request and print the plan; `words` is the command that executes it."""
-    from counterpoint.report.tune import dry_run_document, dry_run_json
-    from counterpoint.tune import dry_run
+    from counterpoint.report.tune.dry_run import dry_run_document
+    from counterpoint.report.tune.tune_json import dry_run_json
+    from counterpoint.tune.session import dry_run
 
     with Progress("examining the space") as progress:
         plan = dry_run(asked, progress.say)

@@ -18,13 +18,14 @@ from counterpoint.cli.wording import argument_of
 from counterpoint.core import InputError, UsageError, refuse_url, unused_path
 from counterpoint.core.arguments import Retry
 from counterpoint.core.notebook import as_typed
-from counterpoint.tune import Budget
+from counterpoint.tune.plan import Budget
 
 if TYPE_CHECKING:
-    from counterpoint.flags import Settings
-    from counterpoint.hardware import Target
-    from counterpoint.tune import StudyPlan, TuneRequest
+    from counterpoint.flags.settings import Settings
+    from counterpoint.hardware.target import Target
     from counterpoint.tune.executors import ProcessShape
+    from counterpoint.tune.plan import StudyPlan
+    from counterpoint.tune.request import TuneRequest
     from counterpoint.tune.statistics import DecisionRule
     from counterpoint.workflow.prediction import PredictionOptions
 
@@ -113,8 +114,9 @@ class TuneOptions:
 def read_request(command: Sequence[str], given: TuneOptions, out: Path | None) -> TuneRequest:
     """Return the request that the options form; conflicts between options are rejected."""
     from counterpoint.hardware.targets import parse_target
-    from counterpoint.tune import TuneRequest, varied
+    from counterpoint.tune.command_options import varied
     from counterpoint.tune.executors import runs_here
+    from counterpoint.tune.request import TuneRequest
 
     words, predict = tuple(command), given.search.predict
     if len(words) == 1 and shutil.which(words[0]) is None:  # it is no program to run
@@ -207,7 +209,7 @@ def _refuse_idle(given: TuneOptions, *, predicts: bool, measure: bool) -> None:
 
 def _refuse_workload(word: str, target: str | None) -> None:
     """Refuse a workload that is given as a command: a function, or a file that no one runs."""
-    from counterpoint.compile.inputs import names_function
+    from counterpoint.compile.inputs.function_process import names_function
 
     is_data = Path(word).exists() and not word.endswith((".py", ".sh"))
     if names_function(word) or is_data:
@@ -238,7 +240,7 @@ def _refuse_missing(command: tuple[str, ...]) -> None:
 def _base(command: tuple[str, ...], tried: TriedOptions, target: Target | None) -> Settings:
     """Return the base settings; a command also inherits the shell's XLA_FLAGS."""
     from counterpoint.capture import find_interpreter
-    from counterpoint.flags import Settings, inherited_settings
+    from counterpoint.flags.settings import Settings, inherited_settings
     from counterpoint.workflow import base_settings
 
     python = find_interpreter(command, os.environ) if command and tried.recipe else None
@@ -255,8 +257,8 @@ def _base(command: tuple[str, ...], tried: TriedOptions, target: Target | None) 
 
 def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
     """Refuse arms that can't be parsed; names from the study's space are checked later."""
-    from counterpoint.flags import Settings
-    from counterpoint.tune import is_of_command
+    from counterpoint.flags.settings import Settings
+    from counterpoint.tune.command_options import is_of_command
     from counterpoint.tune.space import SpaceFile, drafts_for, is_label, read_space
     from counterpoint.workflow import candidate
 
@@ -275,8 +277,8 @@ def _refuse_unreadable(arms: tuple[str, ...], space: Path | None) -> None:
 
 
 def _plan(given: TuneOptions, target: Target | None, *, measure: bool) -> StudyPlan:
-    from counterpoint.tune import StudyPlan
     from counterpoint.tune.executors import TrialLimits
+    from counterpoint.tune.plan import StudyPlan
 
     search, race = given.search, given.race
     slow = target is not None and target.tpu is not None and not search.schedule_only

@@ -37,20 +37,19 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry, arguments_in
 from counterpoint.core.notebook import as_typed
 from counterpoint.flags.forms import one_line
-from counterpoint.report import Document
-from counterpoint.report.tune import (
-    tune_json,
-)
+from counterpoint.report.document import Document
+from counterpoint.report.tune.tune_json import tune_json
 from counterpoint.tune.conclusion import FAILURES, lacks_profile, settings_caveats
 from counterpoint.tune.race import SPENT
 from counterpoint.tune.study import plan_of, read_study
 
 if TYPE_CHECKING:
-    from counterpoint.flags import Settings
-    from counterpoint.flags.catalogue import Release
+    from counterpoint.flags.catalogue.flag import Release
     from counterpoint.flags.forms import SettingsForm
-    from counterpoint.tune import Arm, Budget
+    from counterpoint.flags.settings import Settings
+    from counterpoint.tune.arm import Arm
     from counterpoint.tune.conclusion import Conclusion
+    from counterpoint.tune.plan import Budget
     from counterpoint.tune.study import Study
 
 
@@ -149,7 +148,7 @@ _SHEBANG: Final = "#!"
 
 def laid_out(study: Study, settings: Settings, form: SettingsForm) -> Settings:
     """Return the settings, for a Slurm job with the measured nodes and processes."""
-    from counterpoint.flags import Layout
+    from counterpoint.flags.settings import Layout
     from counterpoint.tune.study import plan_of
 
     if form != "slurm" or settings.layout is not None or not study.trials:
@@ -161,7 +160,7 @@ def laid_out(study: Study, settings: Settings, form: SettingsForm) -> Settings:
 
 def release_of(study: Study) -> Release:
     """Return the study's jaxlib; for old studies that lack it, the installed one."""
-    from counterpoint.flags.catalogue import release
+    from counterpoint.flags.catalogue.lookup import release
     from counterpoint.flags.jaxlib import chosen_release
 
     return release(study.jaxlib) if study.jaxlib is not None else chosen_release()
@@ -321,7 +320,7 @@ def _refuse_two(*, json: bool, settings: bool, bundle: bool, digest: bool) -> No
 
 
 def _bundle(directory: Path, path: Path, *, force: bool) -> None:
-    from counterpoint.report.tune import write_bundle
+    from counterpoint.report.tune.evidence import write_bundle
 
     check_bundle(path, force=force)
     hidden = write_bundle(directory, path)
@@ -332,7 +331,7 @@ def _bundle(directory: Path, path: Path, *, force: bool) -> None:
 
 
 def _digest(study: Study, conclusion: Conclusion, directory: Path, size: int) -> None:
-    from counterpoint.report.tune import tune_digest
+    from counterpoint.report.tune.tune_digest import tune_digest
 
     next_line = next_command(conclusion, study, directory)
     write_digest(tune_digest(conclusion, directory.resolve().name, next_line).text(size), None)
@@ -341,7 +340,8 @@ def _digest(study: Study, conclusion: Conclusion, directory: Path, size: int) ->
 def _report(
     study: Study, conclusion: Conclusion, directory: Path, top: int, *, as_json: bool
 ) -> None:
-    from counterpoint.report.tune import tune_document, tune_json
+    from counterpoint.report.tune.tune_document import tune_document
+    from counterpoint.report.tune.tune_json import tune_json
 
     if as_json:
         write_result(tune_json(conclusion, directory))
@@ -370,7 +370,7 @@ def _settings(
 ) -> None:
     from counterpoint.cli.output import check_output, write_output
     from counterpoint.flags.forms import SettingsForm, render
-    from counterpoint.report.flags import unwritten_lines
+    from counterpoint.report.flags.settings_document import unwritten_lines
 
     name, arm, out = wanted
     if out is not None:

@@ -22,7 +22,7 @@ from counterpoint.core.arguments import Retry
 from counterpoint.core.notebook import as_typed, is_notebook
 
 if TYPE_CHECKING:
-    from counterpoint.hardware import Target
+    from counterpoint.hardware.target import Target
     from counterpoint.workflow.upgrade import Upgrade, UpgradeOptions
 
 SLOWER: Final = 1
@@ -224,7 +224,8 @@ def _options(
 def _show(
     found: Upgrade, top: int, following: str, *, json: bool, html: Path | None, full: bool
 ) -> None:
-    from counterpoint.report.predict import upgrade_document, upgrade_json
+    from counterpoint.report.predict.upgrade_document import upgrade_document
+    from counterpoint.report.predict.upgrade_json import upgrade_json
 
     document = upgrade_document(found, top, following)
     if html is not None:

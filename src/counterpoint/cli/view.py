@@ -23,7 +23,8 @@ from counterpoint.core.arguments import Retry
 
 if TYPE_CHECKING:
     from counterpoint.cli.view_inputs import Opened, Read
-    from counterpoint.view import App, LivePage, ShownPage
+    from counterpoint.view.app import App, ShownPage
+    from counterpoint.view.page import LivePage
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _OFTEN_S: Final = 0.4
@@ -65,7 +66,8 @@ def view(  # noqa: PLR0913 - the options of the command
         no_browser: Print the address only.
     """
     from counterpoint.cli.view_inputs import ViewOptions, open_input
-    from counterpoint.view import App, ShownPage, listen
+    from counterpoint.view.app import App, ShownPage
+    from counterpoint.view.serving import listen
 
     idle_s = _seconds(idle)
     options = ViewOptions(target=target, steps=steps, last=last, memory=memory)
@@ -91,7 +93,7 @@ def _seconds(text: str) -> float:
 def _serve(
     app: App, listener: socket.socket, idle_s: float, serves: threading.Event, *, browser: bool
 ) -> int | None:
-    from counterpoint.view import serve
+    from counterpoint.view.serving import serve
 
     port = listener.getsockname()[1]
     base = f"http://127.0.0.1:{port}"
@@ -159,7 +161,8 @@ class _Completion:
         os.kill(os.getpid(), signal.SIGINT)
 
     def _steps(self) -> None:
-        from counterpoint.view import LivePage, keep_page
+        from counterpoint.view.page import LivePage
+        from counterpoint.view.prepared import keep_page
 
         page = self._shown.page
         if isinstance(page, LivePage):

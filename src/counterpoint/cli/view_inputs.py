@@ -23,16 +23,17 @@ from counterpoint.cli.profiles import (
 from counterpoint.cli.progress import Progress
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry, option_of
-from counterpoint.runs import is_run
+from counterpoint.runs.layout import is_run
 from counterpoint.timeline.marked import is_large, marked_steps
 from counterpoint.timeline.step_range import step_range
-from counterpoint.timeline.storage import is_timeline
-from counterpoint.view import LivePage, PageContent, PreparedPage, find_page, key_of, title_of
+from counterpoint.timeline.storage.parquet import is_timeline
+from counterpoint.view.page import LivePage, PageContent, title_of
+from counterpoint.view.prepared import PreparedPage, find_page, key_of
 
 if TYPE_CHECKING:
-    from counterpoint.hardware import Target
-    from counterpoint.runs import Run
-    from counterpoint.timeline import Timeline
+    from counterpoint.hardware.target import Target
+    from counterpoint.runs.run import Run
+    from counterpoint.timeline.model import Timeline
 
 _ROWS = 20
 
@@ -136,7 +137,7 @@ def _explained(paths: tuple[str, ...], options: ViewOptions) -> Callable[[Tell],
 
 
 def _read(paths: tuple[str, ...], options: ViewOptions, tell: Tell) -> Timeline:
-    from counterpoint.timeline import read
+    from counterpoint.timeline.reading import read
 
     memory = memory_in_bytes(options.memory)
     with Progress("reading", listener=tell) as progress:
@@ -161,8 +162,9 @@ def _explain(
     target: Target | None,
     page: LivePage,
 ) -> None:
-    from counterpoint.diagnose import explain
-    from counterpoint.report.explain import explain_document, explain_json
+    from counterpoint.diagnose.explanation import explain
+    from counterpoint.report.explain.explain_document import explain_document
+    from counterpoint.report.explain.explain_json import explain_json
 
     explanation = explain(timeline, run=run, target=target)
     document = explain_document(explanation, _ROWS, run, as_typed(paths))
@@ -173,7 +175,7 @@ def _explain(
 
 def _with_devices(timeline: Timeline) -> Timeline:
     """Return the Timeline; raise the error of `explain` before a page without devices is shown."""
-    from counterpoint.diagnose import explain
+    from counterpoint.diagnose.explanation import explain
 
     if not timeline.devices:
         explain(timeline)
@@ -191,8 +193,9 @@ def _compared(paths: tuple[str, ...], other: str, options: ViewOptions) -> Calla
         raise UsageError("--target, --steps, --last and --memory are for one input, without --with")
 
     def read_them(tell: Tell) -> Read:
-        from counterpoint.diagnose.compare import compare
-        from counterpoint.report.explain import compare_document, compare_json
+        from counterpoint.diagnose.compare.comparison import compare
+        from counterpoint.report.explain.compare_document import compare_document
+        from counterpoint.report.explain.compare_json import compare_json
 
         with Progress("reading", listener=tell) as progress:
             try:
@@ -220,9 +223,12 @@ def _digests(paths: tuple[str, ...], options: ViewOptions) -> tuple[str, ...]:
 def _digests_page(paths: tuple[str, ...]) -> PageContent:
     """Return the page of kept digests, as `explain --executor local --html` writes it."""
     from counterpoint.cli.explain_fleet import FLEET, ROWS_OF_PAGE
-    from counterpoint.fleet import arrange, gather_digests, summarize
+    from counterpoint.fleet.fleet import arrange
     from counterpoint.fleet.local import LocalExecutor
-    from counterpoint.report.explain import fleet_document, fleet_json
+    from counterpoint.fleet.summary import summarize
+    from counterpoint.fleet.tasks import gather_digests
+    from counterpoint.report.explain.fleet_document import fleet_document
+    from counterpoint.report.explain.fleet_json import fleet_json
 
     gathering = gather_digests(paths, LocalExecutor(1), memory_bytes=1 << 30)
     summary, named = summarize(arrange(gathering.digests), gathering), as_typed(paths)

@@ -15,9 +15,10 @@ from counterpoint.cli.numbers import MaybeWholeNumber
 from counterpoint.cli.output import check_number
 from counterpoint.core import UsageError, refuse_url
 from counterpoint.core.arguments import Retry
-from counterpoint.flags import Settings
-from counterpoint.flags.lines import load_settings, parse_settings
+from counterpoint.flags.lines.line import parse_settings
+from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.recipe import recipes
+from counterpoint.flags.settings import Settings
 
 _SHORTEST: Final = 0.001  # seconds
 Many = Annotated[tuple[str, ...], Parameter(show_default=False)]

@@ -10,7 +10,7 @@ from counterpoint.compile.allocator import MEMORY_VARIABLES, memory_fraction, pl
 from counterpoint.compile.channels import AUTOTUNED
 from counterpoint.compile.inputs.workload import Workload
 from counterpoint.compile.task import CompileTask
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 
 _TRITON_GEMM: Final = "xla_gpu_enable_triton_gemm"
 _SLOP: Final = "xla_gpu_memory_limit_slop_factor"

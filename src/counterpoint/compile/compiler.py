@@ -27,9 +27,9 @@ from counterpoint.compile.notes import limit_notes, log_notes, stand_in_notes
 from counterpoint.compile.task import TIMEOUT_S, CompileOutput, CompileTask
 from counterpoint.compile.workarounds import find_workaround, workaround_notes
 from counterpoint.compile.worker_slot import CompileAttempt, WorkerSlot
-from counterpoint.hardware import Target
-from counterpoint.hlo import Program, read_program
-from counterpoint.hlo.model import launched
+from counterpoint.hardware.target import Target
+from counterpoint.hlo.model.program import Program, launched
+from counterpoint.hlo.reader import read_program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from counterpoint.compile.source_line import source_line
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.flags.lifecycle import reads_libtpu, unknown_hint
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import resize_advice
 
 _LAST_LINES: Final = 8

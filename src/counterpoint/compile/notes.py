@@ -8,11 +8,12 @@ from typing import Final
 
 from counterpoint.compile.task import CompileTask
 from counterpoint.flags.observed import boundary, has
-from counterpoint.hardware import Target, architecture_of
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hardware.gpu import architecture_of
+from counterpoint.hardware.target import Target
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.indexing import is_assignment
-from counterpoint.hlo.model import element_bits
+from counterpoint.hlo.model.instruction import Instruction, element_bits
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.sorting import runs_cub
 
 _MEMORY: Final = re.compile(

@@ -11,7 +11,7 @@ from counterpoint.compile.interpreter import Interpreter
 from counterpoint.compile.job import CompileOutcome
 from counterpoint.core import UsageError
 from counterpoint.flags.text import parse_xla_flags
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 
 TIMEOUT_S: Final = 900.0
 

@@ -19,4 +19,3 @@ from counterpoint.core.errors import CounterpointError as CounterpointError
 from counterpoint.core.errors import InputError as InputError
 from counterpoint.core.errors import UsageError as UsageError
 from counterpoint.core.errors import WriteError as WriteError
-from counterpoint.core.face import lazy as lazy

@@ -21,10 +21,10 @@ from counterpoint.cost.model import FREE, Contention, CostModel, Price, PriceFam
 from counterpoint.cost.scalars import Scalars, default_scalars
 from counterpoint.cost.tables import CollectiveTable, GemmTable, KernelTable, Table
 from counterpoint.cost.what_if import WhatIf
-from counterpoint.hardware import Target
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hardware.target import Target
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launches
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launches
 from counterpoint.hlo.schedule import is_done
 
 _LAUNCH_S: Final = 1.3e-6
@@ -49,7 +49,7 @@ def build_model(
     ours; `scalars` default to the chip's.
     """
     if target.tpu is not None:
-        from counterpoint.cost.tpu import TpuPrices
+        from counterpoint.cost.tpu.pricing import TpuPrices
 
         return TpuPrices(where=target.tpu, chip=target.chip, measured=measured, what_if=what_if)
     known = scalars or default_scalars(target.gpu)

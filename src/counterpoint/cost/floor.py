@@ -11,8 +11,9 @@ from typing import Final
 
 from counterpoint.cost.compute.gemm import gemms
 from counterpoint.cost.compute.machine import ComputeDevice, rate_type
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import WRITTEN_BY_HAND, Category, category
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.work import bytes_accessed, flops
 
 _OPAQUE: Final = (Category.CUSTOM_CALL, Category.ATTENTION, Category.HOST, Category.COLLECTIVE)

@@ -17,10 +17,10 @@ from enum import StrEnum
 from typing import Final
 
 from counterpoint.cost.model import Price, PriceFamily, PriceSource
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launched, launches
 from counterpoint.hlo.origin import stable_key
 from counterpoint.hlo.schedule import is_done
 

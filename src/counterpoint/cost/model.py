@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 
 
 class PriceSource(StrEnum):

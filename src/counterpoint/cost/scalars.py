@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_toml
 from counterpoint.core.opening import read_input
-from counterpoint.hardware import architecture_of
+from counterpoint.hardware.gpu import architecture_of
 
 
 @dataclass(frozen=True, slots=True)

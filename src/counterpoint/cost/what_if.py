@@ -11,8 +11,9 @@ from typing import Final
 
 from counterpoint.core import ArgumentError, UsageError
 from counterpoint.cost.model import Price, PriceFamily, PriceSource
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 
 _PARTS: Final[Mapping[str, PriceFamily]] = {
     "nic": PriceFamily.NETWORK, "network": PriceFamily.NETWORK, "nvlink": PriceFamily.DOMAIN,

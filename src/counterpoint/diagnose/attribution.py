@@ -23,7 +23,7 @@ from counterpoint.core.columns import values_of
 from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.callback_ops import callback_ops
 from counterpoint.diagnose.selection import Selection, device_slices
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 STATES: Final = (Lane.COMPUTE, Lane.COLLECTIVE, Lane.COPY)
 """In order of precedence."""

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.indexing import is_assignment, windows_of
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.origin import provenance
 
 BetterForm = Callable[[Program, Instruction, str], str]

@@ -10,7 +10,7 @@ from typing import Final
 
 import polars as pl
 
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 
 _TARGET: Final = re.compile(r"callback", re.IGNORECASE)
 

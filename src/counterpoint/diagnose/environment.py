@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Final
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.flags.catalogue import release
-from counterpoint.hardware import Target, architecture_of, find_chip, gpus, target_config
-from counterpoint.timeline import Device, Timeline
+from counterpoint.flags.catalogue.lookup import release
+from counterpoint.hardware.chip import find_chip
+from counterpoint.hardware.gpu import architecture_of, gpus, target_config
+from counterpoint.hardware.target import Target
+from counterpoint.timeline.model import Device, Timeline
 
 if TYPE_CHECKING:
-    from counterpoint.cost.compute import ComputeDevice
-    from counterpoint.hardware import Chip
+    from counterpoint.cost.compute.machine import ComputeDevice
+    from counterpoint.hardware.chip import Chip
 
 
 def advise(
@@ -91,8 +93,8 @@ def is_nvidia(data: StepData) -> bool:
 
 def gpu_machine(data: StepData) -> ComputeDevice | None:
     """Return the cost model's description of the GPU; None for other devices."""
-    from counterpoint.cost import default_scalars
-    from counterpoint.cost.compute import machine_of
+    from counterpoint.cost.compute.machine import machine_of
+    from counterpoint.cost.scalars import default_scalars
 
     device, chip = _device(data), chip_of(data)
     if device is None or device.kind != "gpu" or chip is None:

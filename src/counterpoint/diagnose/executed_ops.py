@@ -13,8 +13,8 @@ from counterpoint.core import Basis, Range
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hlo import Instruction, Program, Shape
-from counterpoint.hlo.model import launches
+from counterpoint.hlo.model.instruction import Instruction, Shape
+from counterpoint.hlo.model.program import Program, launches
 from counterpoint.hlo.views import VIEWS
 
 _VIEW_WORDS: Final = "parameter constant bitcast reshape tuple get-tuple-element copy transpose"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from counterpoint.hlo.loops import times_per_run
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 
 _IN_RUN = ("device", "run")
 _BODY = ("program", "computation")

@@ -50,16 +50,16 @@ from counterpoint.diagnose.step_programs import (
     programs_in_step,
     steps_by_build,
 )
-from counterpoint.runs import is_run
+from counterpoint.runs.layout import is_run
 from counterpoint.runs.timeline import read
-from counterpoint.timeline import Host, Timeline
+from counterpoint.timeline.model import Host, Timeline
 from counterpoint.timeline.step_range import narrow, step_range
 
 if TYPE_CHECKING:
-    from counterpoint.flags import Settings
-    from counterpoint.hardware import Target
-    from counterpoint.runs import Run
-    from counterpoint.timeline import ChosenSteps
+    from counterpoint.flags.settings import Settings
+    from counterpoint.hardware.target import Target
+    from counterpoint.runs.run import Run
+    from counterpoint.timeline.model import ChosenSteps
 
 VIRTUAL_DEVICES: Final = (
     "virtual CPU devices share the machine's cores: dependencies are real, but times say nothing"
@@ -304,7 +304,7 @@ def explain(  # noqa: PLR0913 - what to explain, and what is known about it
     wanted = step_range(steps, last, step)
     if not isinstance(timeline, Timeline):
         if run is None and is_run(timeline):
-            from counterpoint.runs import read_run
+            from counterpoint.runs.reader import read_run
 
             run = read_run(timeline)
         timeline = read(str(timeline), steps=steps, last=last)

@@ -10,10 +10,10 @@ import polars as pl
 
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops, moves_only, readers
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hlo import Instruction
+from counterpoint.hlo.model.instruction import Instruction
 
 if TYPE_CHECKING:
-    from counterpoint.hardware import Chip
+    from counterpoint.hardware.chip import Chip
 
 
 _OTHER_WORK: Final = ("collective", "host", "control")

@@ -14,12 +14,12 @@ from counterpoint.diagnose.attribution import holding
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.environment import chip_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hardware import gpus
+from counterpoint.hardware.gpu import gpus
 from counterpoint.hlo.phase import Phase
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 if TYPE_CHECKING:
-    from counterpoint.runs import Run
+    from counterpoint.runs.run import Run
 
 GIB: Final = 1 << 30
 
@@ -89,7 +89,7 @@ def _whole(data: StepData) -> int | None:
 
 
 def _by_share(data: StepData, run: Run, whole: int | None) -> int | None:
-    from counterpoint.compile import MEMORY_VARIABLES, memory_fraction
+    from counterpoint.compile.allocator import MEMORY_VARIABLES, memory_fraction
     from counterpoint.runs.reports import variables_of
 
     known = variables_of(run) | dict(data.context.environment or {})

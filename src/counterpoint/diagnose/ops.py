@@ -13,11 +13,11 @@ from counterpoint.diagnose.attribution import PHASES
 from counterpoint.diagnose.executions import executions
 from counterpoint.diagnose.grouping import GROUPINGS, Grouping
 from counterpoint.diagnose.selection import Selection
-from counterpoint.hardware import find_chip
-from counterpoint.timeline import Device, Lane
+from counterpoint.hardware.chip import find_chip
+from counterpoint.timeline.model import Device, Lane
 
 if TYPE_CHECKING:
-    from counterpoint.hardware import Chip
+    from counterpoint.hardware.chip import Chip
 
 KEYS = ("program", "op")
 

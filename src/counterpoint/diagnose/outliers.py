@@ -18,7 +18,7 @@ import polars as pl
 from counterpoint.diagnose.attribution import IDLE, STATES, attribute
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, of_steps
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 _OF_STEP: Final = 0.05
 _DEVIATIONS: Final = 6 * 1.4826  # median absolute deviations, scaled to standard deviations

@@ -16,8 +16,8 @@ from counterpoint.diagnose.step_data import StepData
 from counterpoint.flags.versions import PROFILE
 
 if TYPE_CHECKING:
-    from counterpoint.pgle.checking import Coverage
-    from counterpoint.runs import Run
+    from counterpoint.pgle.checking.check import Coverage
+    from counterpoint.runs.run import Run
 
 AUTO: Final = "JAX_ENABLE_PGLE"
 _SHOWN: Final = 5
@@ -73,7 +73,7 @@ def _logs(run: Run) -> Iterable[str]:
 
 def _was_guided(log: str) -> bool:
     """Return whether XLA reports that it took costs from a profile."""
-    from counterpoint.pgle import read_evidence
+    from counterpoint.pgle.evidence import read_evidence
 
     return any(module.guided for module in read_evidence(log).modules)
 
@@ -84,9 +84,9 @@ def coverage_of(data: StepData, path: str) -> Coverage | None:
     if program is None or index is None or not on_gpu(data):
         return None
     run = data.context.run
-    from counterpoint.pgle.checking import check_profile
-    from counterpoint.pgle.making import measured_times
-    from counterpoint.pgle.profiles import read_profile
+    from counterpoint.pgle.checking.check import check_profile
+    from counterpoint.pgle.making.samples import measured_times
+    from counterpoint.pgle.profiles.files import read_profile
 
     place = Path(path) if run is None else Path(run.cwd) / path
     versions = {} if data.context.jaxlib is None else {"jaxlib": data.context.jaxlib}

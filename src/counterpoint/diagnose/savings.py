@@ -19,12 +19,12 @@ from counterpoint.core import CounterpointError, Range
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.selection import PS_PER_MS, select
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hlo import Program
-from counterpoint.simulate import overlap_gain_s, replay
-from counterpoint.timeline import Lane
+from counterpoint.hlo.model.program import Program
+from counterpoint.simulate.replay import overlap_gain_s, replay
+from counterpoint.timeline.model import Lane
 
 if TYPE_CHECKING:
-    from counterpoint.simulate import Replay
+    from counterpoint.simulate.replay import Replay
 
 _BELIEVED: Final = 0.15
 """Maximum relative error of the simulated step; beyond it the simulator is not used."""
@@ -167,7 +167,7 @@ def _costs(data: StepData) -> Mapping[str, float]:
 
 def _relief(data: StepData) -> Mapping[str, float]:
     """Return the slowdown of compute next to each collective, as a rule of thumb."""
-    from counterpoint.cost import default_scalars
+    from counterpoint.cost.scalars import default_scalars
 
     slowdown = default_scalars(data.timeline.devices[0].chip or "").slowdown.value
     hidden = (pl.col("total_ms") - pl.col("exposed_ms")).clip(lower_bound=0.0)

@@ -31,7 +31,7 @@ from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.columns import Intervals, around_median, as_ranges, union
 from counterpoint.diagnose.whole_runs import whole_runs
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 
 Longs = NDArray[np.int64]
 

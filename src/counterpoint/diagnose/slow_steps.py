@@ -41,7 +41,7 @@ from counterpoint.diagnose.step_lengths import (
     step_lengths,
     step_parts,
 )
-from counterpoint.timeline import WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
+from counterpoint.timeline.recording import WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
 from counterpoint.timeline.step_range import CALL
 
 _SHORT: Final = 0.3

@@ -13,7 +13,7 @@ import polars as pl
 from counterpoint.diagnose.attribution import IDLE, PHASES, STATES
 from counterpoint.diagnose.selection import Selection, WindowKind, device_slices
 from counterpoint.diagnose.step_programs import ProgramInStep, main_programs
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 _SPREAD: Final = 10
 """Minimum number of steps to report percentiles; below it, the shortest and longest step."""

@@ -18,13 +18,14 @@ from counterpoint.diagnose.ops import op_profile
 from counterpoint.diagnose.selection import Selection, select_everywhere
 from counterpoint.diagnose.self_time import self_times
 from counterpoint.diagnose.step import Breakdown, breakdown
-from counterpoint.hlo import Program
-from counterpoint.timeline import Timeline, kernel_label
+from counterpoint.hlo.model.program import Program
+from counterpoint.timeline.kernel_names import kernel_label
+from counterpoint.timeline.model import Timeline
 
 if TYPE_CHECKING:
-    from counterpoint.flags import Settings
-    from counterpoint.hardware import Target
-    from counterpoint.runs import Run
+    from counterpoint.flags.settings import Settings
+    from counterpoint.hardware.target import Target
+    from counterpoint.runs.run import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

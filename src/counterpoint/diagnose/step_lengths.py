@@ -14,8 +14,8 @@ from counterpoint.core.threads import on_threads
 from counterpoint.diagnose.host.idle import busy
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices, of_steps
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hlo import same_definition
-from counterpoint.timeline import Timeline
+from counterpoint.hlo.definition import same_definition
+from counterpoint.timeline.model import Timeline
 
 FEWEST: Final = 5
 """Fewer steps do not tell what is usual."""

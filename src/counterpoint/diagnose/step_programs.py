@@ -11,7 +11,7 @@ import polars as pl
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.finding import ms_text
 from counterpoint.diagnose.selection import Selection, select
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 
 _LISTED: Final = 4
 """Builds of a function whose step times are listed."""

@@ -11,9 +11,8 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import InputError
-from counterpoint.hlo import Program
-from counterpoint.hlo.model import launches
-from counterpoint.timeline import Timeline
+from counterpoint.hlo.model.program import Program, launches
+from counterpoint.timeline.model import Timeline
 
 _EDGE: Final = 0.05
 """Share of a program's ops, in their order, that are its beginning, and its end."""

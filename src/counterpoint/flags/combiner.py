@@ -17,10 +17,10 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from counterpoint.hlo import Computation, Instruction, Program
 from counterpoint.hlo.collectives import collective, replica_groups
 from counterpoint.hlo.loops import loop_multiplier
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.instruction import Computation, Instruction
+from counterpoint.hlo.model.program import Program, launched
 from counterpoint.hlo.schedule import in_loop, is_done
 
 __all__ = [

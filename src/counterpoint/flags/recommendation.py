@@ -26,9 +26,8 @@ from counterpoint.flags.thresholds import Thresholds, thresholds
 from counterpoint.flags.tried import TriedFlag, largest_cost, tried_flags
 from counterpoint.flags.values import refusal
 from counterpoint.flags.versions import chip_family
-from counterpoint.hlo import Program
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.program import Program, launched
 from counterpoint.hlo.schedule import in_loop
 
 __all__ = [

@@ -25,7 +25,7 @@ from counterpoint.flags.combiner import (
     unrolled,
 )
 from counterpoint.flags.versions import version_number
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 
 __all__ = [
     "KindThresholds",

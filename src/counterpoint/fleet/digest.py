@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 
 from counterpoint.core import InputError
 from counterpoint.core.outputs import write_whole
-from counterpoint.diagnose import StepData, context_of, select
-from counterpoint.diagnose.collectives import exposed_executions
-from counterpoint.hlo import Program, program_digest
+from counterpoint.diagnose.collectives.collectives import exposed_executions
+from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.hlo.collectives import device_groups
-from counterpoint.timeline import Lane, Timeline
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import program_digest
+from counterpoint.timeline.model import Lane, Timeline
 
 FORMAT: Final = "counterpoint.digest/1"
 

@@ -16,11 +16,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core import InputError
-from counterpoint.diagnose import WindowKind
+from counterpoint.diagnose.selection import WindowKind
 from counterpoint.fleet.digest import COLLECTIVES
 from counterpoint.fleet.topology import HostPlace
-from counterpoint.timeline import Host
 from counterpoint.timeline.hosts import HostRuns, find_shifts
+from counterpoint.timeline.model import Host
 
 Matrix = NDArray[np.float64]
 """Milliseconds: a row per device, a column per step; NaN where a device has no such step."""

@@ -18,13 +18,13 @@ import polars as pl
 
 from counterpoint.core import InputError
 from counterpoint.fleet.digest import make_digest, to_bytes
-from counterpoint.timeline import Lane, Timeline
+from counterpoint.timeline.model import Lane, Timeline
 from counterpoint.timeline.source import ENDINGS
-from counterpoint.timeline.storage import write_parquet
+from counterpoint.timeline.storage.parquet import write_parquet
 
 if TYPE_CHECKING:
-    from counterpoint.pgle.making import ModuleCosts, ProfileBuild
-    from counterpoint.pgle.profiles import Profile
+    from counterpoint.pgle.making.modules import ModuleCosts, ProfileBuild
+    from counterpoint.pgle.profiles.profile import Profile
 
 __all__ = ["host_name", "merge_costs"]
 
@@ -73,7 +73,7 @@ def _stored(timeline: Timeline, place: Path, *, force: bool) -> bytes:
 
 
 def _costs(timeline: Timeline, **options: Any) -> bytes:  # noqa: ANN401 - of JSON
-    from counterpoint.pgle.making import make_profile
+    from counterpoint.pgle.making.make import make_profile
 
     build = make_profile(timeline, **options)
     collective = timeline.ops.filter(pl.col("lane") == Lane.COLLECTIVE)
@@ -111,7 +111,8 @@ def merge_costs(
     reads one host can't tell for whom. A host with another chip than most is left out, and with
     bare names, which match any program, one with other programs; with `strict`, it is an error.
     """
-    from counterpoint.pgle.making import ModuleCosts, ProfileBuild, merge_profiles
+    from counterpoint.pgle.making.merge import merge_profiles
+    from counterpoint.pgle.making.modules import ModuleCosts, ProfileBuild
 
     told: dict[str, Any] = {name: json.loads(products[name]) for name in sorted(products)}
     others = _left_out(told, lambda each: each["origin"].get("devices", ""), strict=strict)
@@ -141,7 +142,7 @@ def _of_hosts(told: Mapping[str, dict[str, Any]]) -> list[Profile]:
 
     Who waits least may run another build, and the host that alone has one always waits.
     """
-    from counterpoint.pgle.profiles import InstructionCost, Profile
+    from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 
     builds: dict[str | None, set[str]] = {}
     for *_, fingerprint, kind in (cost for each in told.values() for cost in each["costs"]):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import around_median
-from counterpoint.diagnose import WindowKind
+from counterpoint.diagnose.selection import WindowKind
 from counterpoint.fleet.collectives import FleetCollective, find_collectives
 from counterpoint.fleet.digest import MOST_STEPS
 from counterpoint.fleet.fleet import Fleet, FleetHost

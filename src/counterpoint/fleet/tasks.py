@@ -22,11 +22,11 @@ from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import some
 from counterpoint.fleet.digest import SCHEMA, from_bytes, merge
 from counterpoint.fleet.products import make_product
-from counterpoint.timeline import read
 from counterpoint.timeline.hosts import other_times
+from counterpoint.timeline.reading import read
 from counterpoint.timeline.sessions import in_order
 from counterpoint.timeline.source import find_sources
-from counterpoint.timeline.storage import is_timeline
+from counterpoint.timeline.storage.parquet import is_timeline
 
 __all__ = ["Gathering", "Order", "find_profiles", "gather", "gather_digests"]
 

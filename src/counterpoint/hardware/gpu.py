@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from counterpoint.hlo import ELEMENT_TYPES
+from counterpoint.hlo.proto_reader import ELEMENT_TYPES
 
 _NUMBERS: Final = {name: number for number, name in ELEMENT_TYPES.items()}
 _CUDA: Final = ("major: 12", "minor: 9")

@@ -11,7 +11,7 @@ from counterpoint.hardware.gpu import gpus
 from counterpoint.hardware.links import Wiring, find_wiring
 from counterpoint.hardware.target import Target
 from counterpoint.hardware.tpu import find_tpu
-from counterpoint.timeline import Device
+from counterpoint.timeline.model import Device
 
 __all__ = ["mismatched_chip", "mismatched_devices", "unknown_devices"]
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.injection import NOTED, injected
 from counterpoint.core.printable import some
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.lowering.containment import discard_layer, overlay_command
 from counterpoint.lowering.emulator import JOURNAL, OUTCOME, TASK

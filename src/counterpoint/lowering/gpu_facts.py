@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final, TypeAlias
 
-from counterpoint.hardware import Target, TpuSlice
+from counterpoint.hardware.target import Target
+from counterpoint.hardware.tpu import TpuSlice
 
 DeviceFact: TypeAlias = str | int | list[int]
 

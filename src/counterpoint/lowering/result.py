@@ -17,8 +17,8 @@ from typing import Any, Final
 from counterpoint.core.printable import counted_noun
 from counterpoint.lowering.emulator import OUTCOME
 from counterpoint.lowering.errors import tied_to_python
-from counterpoint.runs import RunSettings
 from counterpoint.runs.origins import notes_of, origins_of
+from counterpoint.runs.run import RunSettings
 
 Say = Callable[[str], None]
 _SOME: Final = 3

@@ -25,8 +25,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.hlo import Computation, Instruction, Program
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model.instruction import Computation, Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.schedule import is_done, is_start
 from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import polars as pl
 
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.loops import times_per_run
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launched
 from counterpoint.pgle.lookups import cost_name
 from counterpoint.pgle.profiles.profile import SEPARATOR
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 
 _SCHEMA = {
     "instruction": pl.String,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.origin import stable_key
 from counterpoint.pgle.lookups import xla_lookups
 from counterpoint.pgle.profiles.profile import Profile

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.lookups import Lookup, base_name, lookup_name, visited_instructions
 from counterpoint.pgle.profiles.profile import InstructionCost
 

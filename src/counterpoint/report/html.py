@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core.printable import printable
-from counterpoint.diagnose import Explanation
-from counterpoint.diagnose.compare import Comparison
+from counterpoint.diagnose.compare.comparison import Comparison
+from counterpoint.diagnose.explanation import Explanation
 from counterpoint.report.document import Document
 from counterpoint.report.explain.compare_document import compare_document
 from counterpoint.report.explain.explain_document import explain_document
 from counterpoint.report.markup import document_markup
 from counterpoint.report.predict.predict_document import predict_document
 from counterpoint.report.tune.tune_document import tune_document
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 from counterpoint.tune.conclusion import Conclusion, conclude
 from counterpoint.tune.study import Study, plan_of
 from counterpoint.workflow.prediction import Prediction

@@ -7,7 +7,6 @@ from typing import Annotated, Final
 import msgspec
 
 from counterpoint.core.printable import counted_noun
-from counterpoint.flags import Channel
 from counterpoint.flags.forms import render
 from counterpoint.flags.recommendation import (
     NO_CHANGE,
@@ -16,6 +15,7 @@ from counterpoint.flags.recommendation import (
     RecommendedLine,
     change_text,
 )
+from counterpoint.flags.settings import Channel
 from counterpoint.report.document import (
     Document,
     Fact,

@@ -10,8 +10,9 @@ from typing import Final, cast
 from counterpoint.core import unused_path
 from counterpoint.core.arguments import option_words
 from counterpoint.core.notebook import as_typed
-from counterpoint.diagnose import Remedy
-from counterpoint.runs import OutcomeKind, Rank, Run
+from counterpoint.diagnose.finding import Remedy
+from counterpoint.runs.outcomes import OutcomeKind
+from counterpoint.runs.run import Rank, Run
 
 __all__ = ["again_command", "next_commands", "profiled_run_command", "trial_command"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from counterpoint.core import Unknown
 from counterpoint.core.printable import counted_noun
 from counterpoint.flags.versions import PROFILE
-from counterpoint.pgle import ProfileUse
+from counterpoint.pgle.evidence import ProfileUse
 from counterpoint.report import units
 from counterpoint.report.document import (
     Column,
@@ -26,9 +26,10 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.json import At, Pairs, Result, fill, json_text
 from counterpoint.report.run_commands import next_commands, requested_window, shown_path
-from counterpoint.runs import BURSTS, Outcome, OutcomeKind, Rank, Run
 from counterpoint.runs.compiles import all_compiles
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
 from counterpoint.runs.reports import effective_flags, flags_by_module, variables_of
+from counterpoint.runs.run import BURSTS, Rank, Run
 from counterpoint.runs.scores import seen_steps
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
 
@@ -138,7 +139,7 @@ def _costs_line(run: Run, path: Path) -> str | None:
     proof = _profile_proof(run)
     if proof is None:
         return None
-    from counterpoint.report.pgle import USE
+    from counterpoint.report.pgle.log_document import USE
 
     command = shlex.join(["counterpoint", "pgle", "check", "--log", str(path)])
     more = "" if proof.use is ProfileUse.USED else f" ({command})"

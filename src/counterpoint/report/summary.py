@@ -16,8 +16,9 @@ from counterpoint.core import Basis, Range, Unknown
 from counterpoint.report.json import Result, fill, json_text
 
 if TYPE_CHECKING:
-    from counterpoint.diagnose import Explanation, Finding
-    from counterpoint.runs import Run
+    from counterpoint.diagnose.explanation import Explanation
+    from counterpoint.diagnose.finding import Finding
+    from counterpoint.runs.run import Run
     from counterpoint.tune.conclusion import Conclusion
 
 __all__ = [

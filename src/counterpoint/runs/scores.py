@@ -170,7 +170,7 @@ def _compiles(rank: Rank) -> list[tuple[float, float]]:
 def _of_profile(run: Run) -> Score | Unknown:
     if not run.profiles:
         return Unknown(f"no steps were seen, and there is no profile: {run.why_no_profile}")
-    from counterpoint.timeline import read
+    from counterpoint.timeline.reading import read
 
     try:
         timeline = read(*map(str, run.profiles))

@@ -11,8 +11,9 @@ from typing import Any, cast
 
 from counterpoint.core import ArgumentError, InputError, UsageError
 from counterpoint.runs.layout import find_runs, is_run
-from counterpoint.timeline import Progress, Timeline
-from counterpoint.timeline import read as read_profiles
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.reading import Progress
+from counterpoint.timeline.reading import read as read_profiles
 
 __all__ = ["profile_paths", "read"]
 

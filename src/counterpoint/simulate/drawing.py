@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core import Basis, InputError
-from counterpoint.hardware import Target
-from counterpoint.hlo import Program
+from counterpoint.hardware.target import Target
+from counterpoint.hlo.model.program import Program
 from counterpoint.simulate.engine import BlockExecution, ExecutionTrace
 from counterpoint.simulate.plan import Seconds
 from counterpoint.simulate.priced_plan import PricedPlan
-from counterpoint.timeline import (
+from counterpoint.timeline.model import (
     HOST_EVENTS,
     PRICED,
     RUNS,

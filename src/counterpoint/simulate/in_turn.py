@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from counterpoint.cost import PriceFamily, PriceSource
+from counterpoint.cost.model import PriceFamily, PriceSource
 from counterpoint.simulate.jitter import JitteredSteps
 from counterpoint.simulate.simulation import Simulation
-from counterpoint.timeline import RUNS, STEPS, Timeline
+from counterpoint.timeline.model import RUNS, STEPS, Timeline
 from counterpoint.timeline.ops import without_false_forward
 
 _PS: Final = 1e12

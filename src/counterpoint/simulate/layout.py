@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from counterpoint.core import InputError
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import made_for_tpus
 from counterpoint.hlo.loops import is_noted, mean_trips, steering_loops, trip_count, trips_at
-from counterpoint.hlo.model import launches
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launches
 from counterpoint.hlo.schedule import is_done, is_start
 from counterpoint.simulate.plan import (
     AsyncLaunch,

@@ -16,9 +16,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.category import Category, category, is_local_copy
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model.instruction import Instruction, Shape
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.schedule import is_done, is_start, start_of
 from counterpoint.hlo.transfers import transfer_of
 

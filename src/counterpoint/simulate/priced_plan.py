@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from counterpoint.cost import Contention, CostModel, Price, PriceFamily, PriceSource
-from counterpoint.hlo import Program
+from counterpoint.cost.model import Contention, CostModel, Price, PriceFamily, PriceSource
+from counterpoint.hlo.model.program import Program
 from counterpoint.simulate.engine import Engine, ExecutionTrace
 from counterpoint.simulate.plan import MAIN_STREAM, ExecutionPlan, Load, Seconds
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.loops import mean_trips
-from counterpoint.hlo.model import launches
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launches
 from counterpoint.hlo.schedule import is_done
 from counterpoint.simulate.engine import Engine
 from counterpoint.simulate.layout import lay_out

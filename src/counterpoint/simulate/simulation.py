@@ -11,10 +11,11 @@ from typing import Final
 import numpy as np
 
 from counterpoint.core.columns import Intervals, union
-from counterpoint.cost import CostModel, PriceFamily, PriceSource
-from counterpoint.hardware import Target, find_chip
-from counterpoint.hlo import Program
+from counterpoint.cost.model import CostModel, PriceFamily, PriceSource
+from counterpoint.hardware.chip import find_chip
+from counterpoint.hardware.target import Target
 from counterpoint.hlo.category import category
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.origin import provenance
 from counterpoint.simulate.drawing import draw, draw_spans
 from counterpoint.simulate.engine import MOST_SPANS, MOST_TURNS, Engine, ExecutionTrace, serial_time
@@ -25,7 +26,7 @@ from counterpoint.simulate.plan import (
     Seconds,
 )
 from counterpoint.simulate.priced_plan import PricedPlan, price_plan
-from counterpoint.timeline import Device, Lane, Timeline
+from counterpoint.timeline.model import Device, Lane, Timeline
 from counterpoint.timeline.ops import lane
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.timeline.runs import NO_PROGRAM, NO_RUN
 
 _NO_WORK: Final = frozenset(("bitcast", "get-tuple-element", "tuple"))

@@ -22,7 +22,8 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, Range, as_html, shorten_names
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 
 Schema = dict[str, type[pl.DataType]]
 

@@ -14,7 +14,9 @@ from functools import cached_property
 
 import polars as pl
 
-from counterpoint.hlo import Instruction, Program, Shape, same_definition
+from counterpoint.hlo.definition import same_definition
+from counterpoint.hlo.model.instruction import Instruction, Shape
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.phase import Phase, phase
 
 _MOSTLY = 0.5

@@ -16,8 +16,9 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
+from counterpoint.core.printable import printable
 from counterpoint.core.scratch import scratch_directory
-from counterpoint.report import FINDING_COLUMNS, Summary, printable
+from counterpoint.report.summary import FINDING_COLUMNS, Summary
 
 TrackerName: TypeAlias = Literal["wandb", "tensorboard", "mlflow", "trackio"]
 TRACKERS: Final[Mapping[TrackerName, tuple[str, ...]]] = {

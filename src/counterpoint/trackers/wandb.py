@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from counterpoint.report import FINDING_COLUMNS, Summary
+from counterpoint.report.summary import FINDING_COLUMNS, Summary
 from counterpoint.trackers.tracker import (
     FIGURE_COLUMNS,
     PREFIX,

@@ -25,23 +25,3 @@ journal and its directory).
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from counterpoint.core import lazy
-
-if TYPE_CHECKING:
-    from counterpoint.tune.arm import Arm as Arm
-    from counterpoint.tune.arm import ArmOrigin as ArmOrigin
-    from counterpoint.tune.arm import share_text as share_text
-    from counterpoint.tune.command_options import is_of_command as is_of_command
-    from counterpoint.tune.command_options import varied as varied
-    from counterpoint.tune.dryrun import DryRun as DryRun
-    from counterpoint.tune.plan import Budget as Budget
-    from counterpoint.tune.plan import StudyPlan as StudyPlan
-    from counterpoint.tune.request import TuneRequest as TuneRequest
-    from counterpoint.tune.session import conclusion_of as conclusion_of
-    from counterpoint.tune.session import dry_run as dry_run
-    from counterpoint.tune.session import tune as tune
-
-__getattr__ = lazy(__name__)

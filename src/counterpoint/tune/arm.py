@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
 from counterpoint.core import Range, Unknown
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 
 Per: TypeAlias = Literal["gpu", "node"]
 

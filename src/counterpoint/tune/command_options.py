@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags.lines import is_flag
+from counterpoint.flags.lines.known import is_flag
 
 Words: TypeAlias = tuple[str, ...]
 

@@ -15,10 +15,13 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
 from counterpoint.core.outputs import write_whole
-from counterpoint.cost import Scalars, default_scalars
-from counterpoint.hardware import Target, find_chip
-from counterpoint.hlo import Program, read_program
-from counterpoint.runs import Run, read_run
+from counterpoint.cost.scalars import Scalars, default_scalars
+from counterpoint.hardware.chip import find_chip
+from counterpoint.hardware.target import Target
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import Run
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.study.ledger import stamp
 from counterpoint.tune.study.records import ModelFitted

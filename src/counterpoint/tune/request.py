@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 from counterpoint.capture import named_interpreter
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags import Settings, environment, inherited_settings
 from counterpoint.flags.probe import ProbeResult, RejectedFlag, probe_flags
-from counterpoint.hardware import Target
+from counterpoint.flags.settings import Settings, environment, inherited_settings
+from counterpoint.hardware.target import Target
 from counterpoint.tune.command_options import is_of_command, refuse_shell
 from counterpoint.tune.executors.choose import executor_kind
 from counterpoint.tune.plan import StudyPlan

@@ -13,8 +13,9 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from counterpoint.core import parse_json
-from counterpoint.hlo import Instruction, Program, Shape
-from counterpoint.hlo.model import Iota, ListedGroups, Mesh, ReplicaGroups
+from counterpoint.hlo.model.groups import Iota, ListedGroups, Mesh, ReplicaGroups
+from counterpoint.hlo.model.instruction import Instruction, Shape
+from counterpoint.hlo.model.program import Program
 
 _SCHEDULER_NOTES: Final = frozenset({"force_earliest_schedule", "reification_cost"})
 """Backend config keys in which the scheduler keeps notes; their effect shows in the order."""

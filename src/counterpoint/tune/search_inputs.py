@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from counterpoint.compile import require_compiler
+from counterpoint.compile.interpreter import require_compiler
 from counterpoint.core import InputError
-from counterpoint.cost import Scalars, default_scalars, read_scalars
+from counterpoint.cost.scalars import Scalars, default_scalars, read_scalars
 from counterpoint.flags.jaxlib import installed_version
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.tune.request import Say, TuneRequest, in_words_of_tune, run_facts
 from counterpoint.tune.search.grid import with_seed_choices
 from counterpoint.tune.space.make import make_space, refuse_wrong_names

@@ -10,7 +10,8 @@ from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.hardware import Target, find_described, find_gpu
+from counterpoint.hardware.gpu import find_described, find_gpu
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.executors.choose import executor_kind, runs_here
 from counterpoint.tune.executors.executor import PlaceRequest

@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.core.columns import order_by, union
-from counterpoint.timeline import Lane, Timeline
+from counterpoint.timeline.model import Lane, Timeline
 from counterpoint.view.segments import NO_OP, Kinds, Longs, Numbers, Segments, pieces
 
 CLASSES: Final = ("compute", "hidden", "exposed", "copy", "control", "host")

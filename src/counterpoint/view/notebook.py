@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from counterpoint import __version__
-from counterpoint.diagnose import Explanation
-from counterpoint.diagnose.compare import Comparison
-from counterpoint.report import html_of
-from counterpoint.report.explain import compare_json, explain_json
-from counterpoint.report.predict import predict_json
-from counterpoint.report.tune import tune_json
-from counterpoint.timeline import Timeline
+from counterpoint.diagnose.compare.comparison import Comparison
+from counterpoint.diagnose.explanation import Explanation
+from counterpoint.report.explain.compare_json import compare_json
+from counterpoint.report.explain.explain_json import explain_json
+from counterpoint.report.html import html_of
+from counterpoint.report.predict.predict_json import predict_json
+from counterpoint.report.tune.tune_json import tune_json
+from counterpoint.timeline.model import Timeline
 from counterpoint.tune.conclusion import Conclusion, conclude
 from counterpoint.tune.study import Study, plan_of
 from counterpoint.view.page import PageContent, one_file, predicted_steps, title_of

@@ -17,8 +17,8 @@ from importlib import resources
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from counterpoint.report import printable
-from counterpoint.timeline import Timeline
+from counterpoint.core.printable import printable
+from counterpoint.timeline.model import Timeline
 from counterpoint.view.blocks import embedded
 from counterpoint.view.levels import LevelColumns
 from counterpoint.view.picture import drawing
@@ -312,8 +312,8 @@ def side_by_side(steps: Iterable[tuple[str, Timeline]]) -> tuple[list[Timeline],
     ]
     if len(named) < 2:
         return named, {}
-    from counterpoint.diagnose.compare import compare
-    from counterpoint.report.explain import compare_json
+    from counterpoint.diagnose.compare.comparison import compare
+    from counterpoint.report.explain.compare_json import compare_json
 
     return named, {"compare": compare_json(compare(*named))}
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 from counterpoint.view.fold import folded
 from counterpoint.view.lanes import (
     CLASSES,

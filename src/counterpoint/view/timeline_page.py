@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counterpoint.diagnose import select
-from counterpoint.timeline import Lane, Timeline
+from counterpoint.diagnose.selection import select
 from counterpoint.timeline.marked import HOST_MARKS
+from counterpoint.timeline.model import Lane, Timeline
 from counterpoint.view.blocks import encode_table
 from counterpoint.view.lanes import shown_transfers, transfer_names
 from counterpoint.view.picture import Picture, PictureTrack, extent

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from counterpoint.core import WriteError
 from counterpoint.core.outputs import write_whole
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 
 _MARK: Final = b"// counterpoint.kept = "
 _TAIL: Final = 1 << 20

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from counterpoint.compile.inputs import Workload
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core.printable import printable
-from counterpoint.flags import Channel
 from counterpoint.flags.recipe import settings_of
 from counterpoint.flags.recommendation import (
     DroppedLine,
@@ -20,8 +19,9 @@ from counterpoint.flags.recommendation import (
     Recommendation,
     RecommendedLine,
 )
-from counterpoint.hardware import Target
-from counterpoint.hlo import Program
+from counterpoint.flags.settings import Channel
+from counterpoint.hardware.target import Target
+from counterpoint.hlo.model.program import Program
 from counterpoint.workflow.forecast.ranking import Forecast, RankedCandidate
 from counterpoint.workflow.prediction import Prediction, predict
 from counterpoint.workflow.variant import Variant

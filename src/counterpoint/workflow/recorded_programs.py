@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from counterpoint.hlo import Program
-from counterpoint.timeline import Timeline
+from counterpoint.hlo.model.program import Program
+from counterpoint.timeline.model import Timeline
 
 
 def recorded_programs(

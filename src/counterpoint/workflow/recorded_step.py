@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from counterpoint.core import InputError
-from counterpoint.diagnose import main_programs, programs_in_step
-from counterpoint.runs import is_run
+from counterpoint.diagnose.step_programs import main_programs, programs_in_step
+from counterpoint.runs.layout import is_run
 from counterpoint.runs.timeline import read
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.compile.inputs import Workload
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.hlo.phase import BACKWARD
 from counterpoint.trainers import TokensInStep
 

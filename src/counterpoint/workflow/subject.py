@@ -15,24 +15,23 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import Interpreter
-from counterpoint.compile.inputs import (
-    Workload,
-    load_scheduled,
-    load_workload,
+from counterpoint.compile.inputs.function_process import (
     lower_function,
     names_function,
     split_function,
 )
+from counterpoint.compile.inputs.scheduled import load_scheduled
+from counterpoint.compile.inputs.workload import Workload, load_workload
+from counterpoint.compile.interpreter import Interpreter
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.notebook import as_typed
-from counterpoint.flags import Settings, valid_pairs
+from counterpoint.flags.settings import Settings, valid_pairs
 from counterpoint.flags.text import parse_xla_flags
-from counterpoint.hardware import Target
-from counterpoint.hlo import Program
+from counterpoint.hardware.target import Target
 from counterpoint.hlo.category import made_for_tpus
+from counterpoint.hlo.model.program import Program
 from counterpoint.lowering import compute_capability, lower_command
-from counterpoint.pgle.applying import locate_program as find_recorded
+from counterpoint.pgle.applying.subject import locate_program as find_recorded
 from counterpoint.trainers import TokensInStep, find_trainer, tokens_on
 from counterpoint.workflow.kept_program import keep_program, kept_about
 from counterpoint.workflow.recorded_step import recorded_step

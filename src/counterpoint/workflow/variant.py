@@ -10,14 +10,10 @@ from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags import Settings
-from counterpoint.flags.lines import (
-    OWN_PREFIX,
-    SettingsLine,
-    load_settings,
-    parse_settings,
-    read_line,
-)
+from counterpoint.flags.lines.known import OWN_PREFIX
+from counterpoint.flags.lines.line import SettingsLine, parse_settings, read_line
+from counterpoint.flags.lines.source import load_settings
+from counterpoint.flags.settings import Settings
 
 _LINE: Final = re.compile(r"\s*(?:-|xla_\w+\b)|(?:^|\s)(?:env:)?[A-Za-z_]\w*=|\s\+\s|\s-")
 """Text with one of these is a line of settings; otherwise it is a file, or the name of a recipe."""

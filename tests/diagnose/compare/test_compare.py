@@ -30,10 +30,10 @@ from counterpoint.diagnose.compare.comparison import StepDifference
 from counterpoint.diagnose.compare.experiment import DifferenceKind
 from counterpoint.diagnose.compare.matching import MatchStage
 from counterpoint.diagnose.compare.step_time import StepVerdict
-from counterpoint.report import plain_text
 from counterpoint.report.document import TextTable
 from counterpoint.report.explain.compare_document import compare_document
 from counterpoint.report.explain.compare_tables import collectives_section, ops_section
+from counterpoint.report.terminal import plain_text
 from counterpoint.timeline.model import Timeline
 from timelines import two_devices, two_devices_without_hlo
 

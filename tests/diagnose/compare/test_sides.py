@@ -15,8 +15,7 @@ from counterpoint.core.basis import Basis, Range, Unknown
 from counterpoint.diagnose.compare.comparison import StepDifference, compare
 from counterpoint.diagnose.compare.experiment import DifferenceKind
 from counterpoint.diagnose.compare.step_time import StepChange, StepVerdict
-from counterpoint.runs import Run
-from counterpoint.runs.run import RunSettings, StepStart
+from counterpoint.runs.run import Run, RunSettings, StepStart
 from counterpoint.runs.steady import Steady, steady
 from counterpoint.timeline.model import Host
 from counterpoint.tune.trial.measure import TrialStepTimes, step_times

@@ -22,9 +22,10 @@ import pytest
 
 from counterpoint.capture.request import ProfileSchedule
 from counterpoint.core.errors import UsageError
-from counterpoint.flags import Settings
-from counterpoint.runs import OutcomeKind, Run, read_run
-from counterpoint.runs.outcomes import TIMED_OUT
+from counterpoint.flags.settings import Settings
+from counterpoint.runs.outcomes import TIMED_OUT, OutcomeKind
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import Run
 from counterpoint.tune.executors.executor import (
     Allocation,
     Executor,

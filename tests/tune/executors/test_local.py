@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.runs import read_run
 from counterpoint.runs.outcomes import TIMED_OUT
+from counterpoint.runs.reader import read_run
 from counterpoint.tune.executors.executor import GangEndKind, ProcessShape, TrialJob, TrialLimits
 from counterpoint.tune.executors.local import Local, read_cpus, read_gpus
 from tune.executors.contract import (

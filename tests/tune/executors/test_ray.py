@@ -18,7 +18,7 @@ import pytest
 import counterpoint
 from counterpoint.core.arguments import Retry
 from counterpoint.core.errors import UsageError
-from counterpoint.runs import read_run
+from counterpoint.runs.reader import read_run
 from counterpoint.tune.executors.executor import (
     Allocation,
     Executor,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.runs import read_run
+from counterpoint.runs.reader import read_run
 from counterpoint.tune.executors.choose import choose_executor
 from counterpoint.tune.executors.executor import (
     Allocation,

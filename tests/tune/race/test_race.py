@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from counterpoint.core.errors import UsageError
-from counterpoint.runs import BURSTS
+from counterpoint.runs.run import BURSTS
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.plan import Budget, StudyPlan

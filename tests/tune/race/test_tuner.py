@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.executors.executor import Allocation, Gang, GangEnd, TrialJob, TrialLimits

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.executors.executor import TrialLimits

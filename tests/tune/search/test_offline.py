@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.compile.inputs import load_workload
+from counterpoint.compile.inputs.workload import load_workload
 from counterpoint.core.errors import UsageError
 from counterpoint.diagnose.explanation import explain
-from counterpoint.flags import Settings
-from counterpoint.timeline import read
+from counterpoint.flags.settings import Settings
+from counterpoint.timeline.reading import read
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, Predicted
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.request import TuneRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from counterpoint.core.basis import Basis, Range
 from counterpoint.diagnose.finding import Finding, Remedy
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.search.grid import Grid
 from counterpoint.tune.search.stages import remedies

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, merged
 from counterpoint.tune.search.grid import Grid, Point, with_seed_choices
 from counterpoint.tune.search.leaderboard import Leaderboard

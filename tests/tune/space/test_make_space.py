@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.flags import Settings
-from counterpoint.flags.catalogue import libtpu_flag
-from counterpoint.hlo import read_program
+from counterpoint.flags.catalogue.libtpu import libtpu_flag
+from counterpoint.flags.settings import Settings
+from counterpoint.hlo.reader import read_program
 from counterpoint.tune.arm import Acts
 from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.context import Platform

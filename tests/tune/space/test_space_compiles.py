@@ -7,9 +7,10 @@ from itertools import chain
 
 import pytest
 
-from counterpoint.flags import Settings
-from counterpoint.flags.catalogue import Release, release
+from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.forms import compiler_options
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import ArmChange
 from tune_spaces import space_of
 from xla_compiler import Compiler, Option, why_none

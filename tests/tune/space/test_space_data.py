@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.flags.catalogue import libtpu_flag, release, releases
+from counterpoint.flags.catalogue.libtpu import libtpu_flag
+from counterpoint.flags.catalogue.lookup import release, releases
 from counterpoint.flags.catalogue.variable import variables
 from counterpoint.flags.check.examination import check
 from counterpoint.flags.forms import SettingsForm, render
 from counterpoint.flags.lint import Severity
-from counterpoint.flags.parse import read_text
+from counterpoint.flags.parse.source import read_text
 from counterpoint.flags.recipe import CHIP_GENERATIONS, recipes
 from counterpoint.tune.arm import Acts
 from counterpoint.tune.executors.executor import ProcessShape

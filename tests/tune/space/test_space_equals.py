@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counterpoint.flags import Settings
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.catalogue.variable import variables
-from counterpoint.hlo import Program
+from counterpoint.flags.settings import Settings
+from counterpoint.hlo.model.program import Program
 from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.dimensions import builtin_dimensions

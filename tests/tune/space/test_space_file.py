@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import CounterpointError, InputError, UsageError
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin
 from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.make import refuse_wrong_names

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counterpoint.core.errors import UsageError
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import BASE, Acts, ArmOrigin, merged
 from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.space import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from counterpoint.flags import Settings
 from counterpoint.flags.recipe import recipes
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin, merged
 from counterpoint.tune.executors.executor import ProcessShape
 from counterpoint.tune.space.space import Space, arm_of, point_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from counterpoint.core.errors import InputError, UsageError
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.plan import Budget, StudyPlan
 from counterpoint.tune.study.directory import JOURNAL, open_study, options_of, plan_of, read_study
 from counterpoint.tune.study.lines import line_of

@@ -18,7 +18,7 @@ from counterpoint.cli.app import main
 from counterpoint.core.basis import Range
 from counterpoint.core.errors import InputError, UsageError
 from counterpoint.core.records import to_plain
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.runs.steady import Steady
 from counterpoint.tune.arm import Arm, ArmChange, Predicted
 from counterpoint.tune.study.directory import JOURNAL

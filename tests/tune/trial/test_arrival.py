@@ -11,8 +11,8 @@ import pytest
 
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import RunRequest
-from counterpoint.flags import Settings
-from counterpoint.runs import Run
+from counterpoint.flags.settings import Settings
+from counterpoint.runs.run import Run
 from counterpoint.tune.arm import BASE, Acts, ArmChange, ArmOrigin
 from counterpoint.tune.conclusion.conclude import conclude
 from counterpoint.tune.executors.executor import GangEnd, GangEndKind

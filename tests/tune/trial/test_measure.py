@@ -16,8 +16,8 @@ import pytest
 
 from counterpoint.capture.launch import launch
 from counterpoint.capture.request import RunRequest
-from counterpoint.flags import Settings
 from counterpoint.flags.probe import XLA_ABORTS
+from counterpoint.flags.settings import Settings
 from counterpoint.runs import layout
 from counterpoint.tune.executors.executor import GangEnd, GangEndKind
 from counterpoint.tune.executors.exit_report import exit_report, launcher_log

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 from counterpoint.tune.schedule_hash import schedule_hash
 from counterpoint.workflow.forecast.ranking import same_schedule
 from lowered import Lowered

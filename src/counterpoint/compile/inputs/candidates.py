@@ -16,7 +16,8 @@ from counterpoint.compile.inputs.artifacts import Artifact
 from counterpoint.compile.inputs.bytecode import as_text
 from counterpoint.compile.job import ProgramForm
 from counterpoint.core import InputError, UsageError
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 from counterpoint.hlo.work import flops
 
 _LOWERED_NAMES: Final = (

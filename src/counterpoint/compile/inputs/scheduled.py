@@ -15,7 +15,8 @@ from counterpoint.compile.inputs.candidates import candidates, hlo_flops, is_sch
 from counterpoint.compile.inputs.workload import Workload, artifacts_of, form_of
 from counterpoint.compile.job import ProgramForm
 from counterpoint.core import InputError, UsageError
-from counterpoint.hlo import Program, read_program
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
 
 _MANY: Final = 12
 

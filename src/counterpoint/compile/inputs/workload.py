@@ -27,10 +27,13 @@ from counterpoint.compile.inputs.candidates import (
 from counterpoint.compile.job import ProgramForm
 from counterpoint.core import ArgumentError, InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.hardware import Target, find_described
+from counterpoint.hardware.gpu import find_described
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import even_hosts
-from counterpoint.hlo import module_bytes, read_program
-from counterpoint.runs import is_run, read_run
+from counterpoint.hlo.proto_reader import module_bytes
+from counterpoint.hlo.reader import read_program
+from counterpoint.runs.layout import is_run
+from counterpoint.runs.reader import read_run
 from counterpoint.runs.reports import parse_debug_options
 
 _OTHERS: Final = ("xla_dump", "xla_cpu", "xla_force_host", "xla_llvm")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from counterpoint.cost.collectives.placement import Placement
     from counterpoint.cost.scalars import Scalars
     from counterpoint.cost.tables.nccl_tests import SizeCurve
-    from counterpoint.hardware import Target
+    from counterpoint.hardware.target import Target
 
 TABLE_OF: Final = {
     "H100": "sm_90", "H200": "sm_90", "B200": "sm_100_B200", "GB200": "sm_100_GB200",

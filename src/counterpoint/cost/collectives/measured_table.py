@@ -15,15 +15,16 @@ from counterpoint.cost.collectives.group_price import price_across
 from counterpoint.cost.collectives.placement import Placement, pairs_of, pattern, place, placements
 from counterpoint.cost.model import PriceFamily, PriceSource, price_around
 from counterpoint.cost.tables.nccl_tests import curve
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import KINDS, collective
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.schedule import is_done
 
 if TYPE_CHECKING:
     from counterpoint.cost.model import Price
     from counterpoint.cost.scalars import Scalars
     from counterpoint.cost.tables.nccl_tests import CollectiveTable, SizeCurve
-    from counterpoint.hardware import Target
+    from counterpoint.hardware.target import Target
 
 _REACH: Final = 0.08  # between runs, and between a benchmark and a step
 _BEYOND: Final = 0.3  # for sizes that the log doesn't span

@@ -12,12 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import device_groups, pairs_by_number
-from counterpoint.hlo.model import Groups
+from counterpoint.hlo.model.groups import Groups
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 
 if TYPE_CHECKING:
-    from counterpoint.hardware import Links, Target
+    from counterpoint.hardware.links import Links
+    from counterpoint.hardware.target import Target
 
 
 @dataclass(frozen=True, slots=True)

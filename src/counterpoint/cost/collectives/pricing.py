@@ -16,8 +16,9 @@ from counterpoint.cost.collectives.placement import (
     placements,
 )
 from counterpoint.cost.model import FREE
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import KINDS, PAIRWISE, collective
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.schedule import is_done
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from counterpoint.cost.model import Price
     from counterpoint.cost.scalars import Scalars
     from counterpoint.cost.tables.nccl_tests import CollectiveTable
-    from counterpoint.hardware import Target
+    from counterpoint.hardware.target import Target
 
 
 def price_collective(

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from counterpoint.cost.compute.backend_settings import settings_of
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
-from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.hlo.model.instruction import Instruction, Shape
+from counterpoint.hlo.model.program import Program
 
 if TYPE_CHECKING:
     from counterpoint.cost.compute.machine import ComputeDevice

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from counterpoint.hlo import Instruction
+from counterpoint.hlo.model.instruction import Instruction
 
 _ATTRIBUTE: Final = re.compile(
     r'\b(\w++)\s*+=\s*+("[^"]*"|-?\d{1,18}(?:\.\d+)?(?:e[-+]?\d+)?\b|true|false)'

@@ -7,7 +7,8 @@ from typing import Final
 
 from counterpoint.cost.compute.machine import ComputeDevice, rate_type
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.work import bytes_accessed, flops
 
 _SHARE: Final = 0.65

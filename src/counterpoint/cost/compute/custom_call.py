@@ -16,8 +16,9 @@ from counterpoint.cost.compute.memory import whole_bytes
 from counterpoint.cost.compute.sorting import price_sort
 from counterpoint.cost.compute.user_kernel import price_registered
 from counterpoint.cost.model import FREE, Price, PriceFamily, PriceSource, price_around
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import Category, category
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 
 _CALL_START_S: Final = 2.5e-6
 _LIKELY: Final = 2.0

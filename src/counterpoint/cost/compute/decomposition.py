@@ -10,7 +10,8 @@ from typing import Final
 from counterpoint.cost.compute.machine import ComputeDevice, rate_type
 from counterpoint.cost.compute.memory import whole_bytes
 from counterpoint.cost.model import Price, PriceFamily, PriceSource
-from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.hlo.model.instruction import Instruction, Shape
+from counterpoint.hlo.model.program import Program
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.cost.compute.memory import whole_bytes
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
-from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.model import element_bits
+from counterpoint.hlo.model.instruction import Instruction, element_bits
+from counterpoint.hlo.model.program import Program
 
 if TYPE_CHECKING:
     from counterpoint.cost.compute.machine import ComputeDevice

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from counterpoint.cost.compute.backend_settings import settings_of
-from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.category import Category, category
-from counterpoint.hlo.model import element_bits
+from counterpoint.hlo.model.instruction import Instruction, Shape, element_bits
+from counterpoint.hlo.model.program import Program
 
 _DEEPEST: Final = 4
 _TYPES: Final = {"f64": "f64", "f32": "tf32", "bf16": "bf16", "f16": "f16"}

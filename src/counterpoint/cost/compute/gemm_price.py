@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.cost.compute.gemm import Gemm
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
-from counterpoint.hardware import chip_named
+from counterpoint.hardware.chip import chip_named
 
 if TYPE_CHECKING:
     from counterpoint.cost.compute.machine import ComputeDevice, GemmKernels

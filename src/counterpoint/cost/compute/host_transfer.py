@@ -6,7 +6,8 @@ from typing import Final
 
 from counterpoint.cost.compute.machine import ComputeDevice
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.work import bytes_accessed
 
 _HOST_START_S: Final = 8e-6

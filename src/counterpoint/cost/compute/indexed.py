@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.cost.model import Price, PriceFamily, PriceSource
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.indexing import Windows, is_assignment, windows_of
-from counterpoint.hlo.model import element_bits
+from counterpoint.hlo.model.instruction import Instruction, element_bits
+from counterpoint.hlo.model.program import Program
 
 if TYPE_CHECKING:
     from counterpoint.cost.compute.machine import ComputeDevice

@@ -9,12 +9,12 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from counterpoint.hardware import architecture_of
-from counterpoint.hlo.model import element_bits
+from counterpoint.hardware.gpu import architecture_of
+from counterpoint.hlo.model.instruction import element_bits
 
 if TYPE_CHECKING:
     from counterpoint.cost.scalars import Scalars
-    from counterpoint.hardware import Target
+    from counterpoint.hardware.target import Target
 
 
 @dataclass(frozen=True, slots=True)

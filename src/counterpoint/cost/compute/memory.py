@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.cost.compute.indexed import indexed_costs, with_indices
 from counterpoint.cost.model import PriceFamily, PriceSource, price_around
-from counterpoint.hlo import Instruction, Program, Shape
 from counterpoint.hlo.category import Category, category
+from counterpoint.hlo.model.instruction import Instruction, Shape
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.work import bytes_accessed, computed_elements
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from counterpoint.cost.compute.memory import memory_rate, price_memory_bound
 from counterpoint.cost.compute.sorting import price_sort
 from counterpoint.cost.compute.user_kernel import price_registered
 from counterpoint.cost.model import FREE, Price
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import Category, category
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.work import bytes_accessed
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.cost.compute.memory import memory_rate, whole_bytes
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
-from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.hlo.model.instruction import Instruction, Shape
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.sorting import runs_cub
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from counterpoint.cost.compute.machine import ComputeDevice
 from counterpoint.cost.model import Price, PriceFamily, PriceSource, price_around
 from counterpoint.cost.tables.kernel_toml import amount
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 
 if TYPE_CHECKING:
     from counterpoint.cost.tables.kernel_toml import Kernel, KernelTable

@@ -22,7 +22,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Final, TypeAlias
 
-from counterpoint.hardware import TpuSlice
+from counterpoint.hardware.tpu import TpuSlice
 from counterpoint.hlo.collectives import PAIRWISE
 
 LINK_SHARE: Final = 0.9

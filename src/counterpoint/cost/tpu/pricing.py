@@ -21,7 +21,8 @@ from weakref import WeakKeyDictionary
 
 from counterpoint.cost.callback import price_callback
 from counterpoint.cost.collectives.placement import pairs_of
-from counterpoint.cost.compute import attention_of, gemms
+from counterpoint.cost.compute.attention import attention_of
+from counterpoint.cost.compute.gemm import gemms
 from counterpoint.cost.floor import multiplying_seconds
 from counterpoint.cost.model import (
     FREE,
@@ -32,11 +33,11 @@ from counterpoint.cost.model import (
     price_around,
 )
 from counterpoint.cost.tpu.ici import TransferTime, between_slices, of_pairs, within_slice
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.category import Category, category, is_local_copy
 from counterpoint.hlo.collectives import PAIRWISE, collective, device_groups
 from counterpoint.hlo.indexing import Windows, windows_of
-from counterpoint.hlo.model import launches
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launches
 from counterpoint.hlo.schedule import OFFLOADED, is_done
 from counterpoint.hlo.transfers import Transfer, transfer_of
 from counterpoint.hlo.work import bytes_accessed, flops
@@ -44,7 +45,8 @@ from counterpoint.hlo.work import bytes_accessed, flops
 if TYPE_CHECKING:
     from counterpoint.cost.measured import MeasuredCosts
     from counterpoint.cost.what_if import WhatIf
-    from counterpoint.hardware import Chip, TpuSlice
+    from counterpoint.hardware.chip import Chip
+    from counterpoint.hardware.tpu import TpuSlice
 
 _HOST: Final = 5
 _HBM: Final = 0

@@ -26,7 +26,7 @@ from counterpoint.diagnose.collectives.overlapped_work import (
     work_in_calls,
 )
 from counterpoint.diagnose.selection import Selection, device_blocks
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 SCHEMA: Final = {
     "program": pl.UInt16,

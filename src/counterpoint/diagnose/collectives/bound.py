@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from counterpoint.diagnose.collectives.links import Link, Wire
 
 if TYPE_CHECKING:
-    from counterpoint.cost import Price
+    from counterpoint.cost.model import Price
 
 
 HIDDEN: Final = 0.05
@@ -250,7 +250,7 @@ def _against_price(
 def _on_ici(
     facts: ExecutionFigures, transfer_ms: float, achieved: float, capacity: float
 ) -> tuple[Bound, str]:
-    from counterpoint.cost.collectives import steps
+    from counterpoint.cost.collectives.nccl import steps
 
     latency_ms = steps(facts.kind, facts.ranks or 2) * _HOP_MS
     sends_ms = (facts.wire.bytes or 0.0) / capacity * 1e3

@@ -24,8 +24,8 @@ from counterpoint.core.columns import Intervals, union, values_of
 from counterpoint.diagnose.collectives.slack import slack_per_op
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.diagnose.step_data import StepData, everywhere
-from counterpoint.timeline import Lane, Timeline
 from counterpoint.timeline.hosts import meetings, number_collectives, stays, with_groups
+from counterpoint.timeline.model import Lane, Timeline
 
 SCHEMA: Final = {
     "program": pl.UInt16,

@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING
 
 from counterpoint.core import CounterpointError
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hardware import (
-    Target,
-    find_chip,
-    find_described,
-    find_wiring,
-    gpus,
-    target_config,
-)
-from counterpoint.timeline import Timeline, machines
+from counterpoint.hardware.chip import find_chip
+from counterpoint.hardware.gpu import find_described, gpus, target_config
+from counterpoint.hardware.links import find_wiring
+from counterpoint.hardware.target import Target
 from counterpoint.timeline.host_transfers import host_transfers
+from counterpoint.timeline.model import Timeline, machines
 
 if TYPE_CHECKING:
-    from counterpoint.hardware import Links, Tpu
+    from counterpoint.hardware.links import Links
+    from counterpoint.hardware.tpu import Tpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +59,7 @@ def fabric_of(data: StepData) -> Fabric:
     chip = chips.pop() if len(chips) == 1 else None
     described = data.context.target or target_of(timeline)
     if kind == "tpu":
-        from counterpoint.hardware import find_tpu
+        from counterpoint.hardware.tpu import find_tpu
 
         ici = find_tpu(chip)
         where = described.tpu if described is not None else None

@@ -14,15 +14,16 @@ import polars as pl
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.fabric import Fabric, fabric_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hardware import Target
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hardware.target import Target
 from counterpoint.hlo.collectives import KINDS, pairs_by_number
-from counterpoint.timeline import PRICED
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.timeline.host_transfers import host_transfers
+from counterpoint.timeline.model import PRICED
 
 if TYPE_CHECKING:
-    from counterpoint.cost import Price
-    from counterpoint.cost.collectives import Placement
+    from counterpoint.cost.collectives.placement import Placement
+    from counterpoint.cost.model import Price
 
 
 _PAIRWISE: Final = ("collective-permute", "collective-broadcast", "send", "recv")
@@ -156,7 +157,7 @@ def _instruction(
 
 def _by_size(fabric: Fabric, target: Target, row: dict[str, Any], sent: float | None) -> Wire:
     """Return the wire without groups: within a host if there is only one, otherwise unknown."""
-    from counterpoint.cost.collectives import price_within
+    from counterpoint.cost.collectives.group_price import price_within
 
     size, ranks = row["bytes"], row["group_size"]
     if target.devices > target.links.domain and target.hosts > 1:
@@ -177,7 +178,7 @@ def _within(fabric: Fabric, target: Target, bus: bool = False) -> float | None:
 def _pairs(
     fabric: Fabric, target: Target, program: Program, instruction: Instruction, sent: float | None
 ) -> Wire:
-    from counterpoint.cost.collectives import pair_placement, pairs_of
+    from counterpoint.cost.collectives.placement import pair_placement, pairs_of
 
     pairs = pairs_of(program, instruction)
     if not pairs:
@@ -193,7 +194,7 @@ def _groups(
     fabric: Fabric, target: Target, program: Program, instruction: Instruction, row: dict[str, Any]
 ) -> Wire:
     """Return the load of the group with most traffic: the step continues when all are done."""
-    from counterpoint.cost.collectives import placements
+    from counterpoint.cost.collectives.placement import placements
 
     found = placements(program, instruction, target)
     crossing = [where for where in found if where.crosses]
@@ -219,8 +220,8 @@ def _across(row: dict[str, Any], where: Placement) -> float:
 def _priced(
     wire: Wire, fabric: Fabric, target: Target, program: Program, instruction: Instruction
 ) -> Wire:
-    from counterpoint.cost import default_scalars
-    from counterpoint.cost.collectives import price_collective
+    from counterpoint.cost.collectives.pricing import price_collective
+    from counterpoint.cost.scalars import default_scalars
 
     if not fabric.domain_known or (wire.link is Link.NETWORK and not fabric.network_known):
         return wire

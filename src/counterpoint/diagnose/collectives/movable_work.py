@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.collectives.overlapped_work import callees, done_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hlo import Instruction, Program
-from counterpoint.timeline import Lane
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
+from counterpoint.timeline.model import Lane
 
 MOVABLE_SCHEMA: Final = {
     "program": pl.UInt16,

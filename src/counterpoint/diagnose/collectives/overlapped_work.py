@@ -16,10 +16,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counterpoint.diagnose.selection import Selection
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.schedule import async_pairs
 from counterpoint.hlo.transfers import transfer_of
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 _CALLING: Final = ("while", "conditional", "call")
 

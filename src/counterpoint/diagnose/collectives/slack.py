@@ -21,7 +21,7 @@ from counterpoint.core.columns import EMPTY, Intervals, union
 from counterpoint.diagnose.collectives.arrivals import arrivals, is_transfer
 from counterpoint.diagnose.selection import PS_PER_MS, Selection, device_slices
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 SCHEMA: Final = {
     "program": pl.UInt16,

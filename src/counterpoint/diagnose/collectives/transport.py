@@ -13,8 +13,8 @@ import polars as pl
 from counterpoint.core.columns import union
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Action
 from counterpoint.timeline.host_transfers import host_transfers
+from counterpoint.timeline.model import Action
 
 MESSAGES: Final = {
     "program": pl.UInt16,

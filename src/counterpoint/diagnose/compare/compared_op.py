@@ -15,9 +15,10 @@ import polars as pl
 from counterpoint.diagnose.attribution import holding
 from counterpoint.diagnose.collectives.collectives import collective_profile
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.origin import provenance, stable_key
-from counterpoint.timeline import Lane, Timeline
+from counterpoint.timeline.model import Lane, Timeline
 
 STEP: Final = ""
 """Label of the step's program on either side, whatever its name."""

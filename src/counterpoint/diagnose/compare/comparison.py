@@ -41,7 +41,7 @@ from counterpoint.diagnose.compare.step_time import StepChange, StepVerdict, ste
 from counterpoint.diagnose.selection import WindowKind
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.runs.scores import NEGLIGIBLE_CHANGE, RUN_TO_RUN_NOISE
-from counterpoint.timeline import Progress
+from counterpoint.timeline.reading import Progress
 
 _PARTS = (
     ("compute", "compute_ms"),

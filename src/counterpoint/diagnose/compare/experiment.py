@@ -19,13 +19,13 @@ from counterpoint.core import Basis, CounterpointError
 from counterpoint.core.printable import some
 from counterpoint.diagnose.compare.side import Side, names_in_step
 from counterpoint.diagnose.step_programs import programs_in_step
-from counterpoint.flags import Settings, difference, valid_pairs
+from counterpoint.flags.settings import Settings, difference, valid_pairs
 from counterpoint.flags.text import parse_xla_flags
-from counterpoint.hardware import chip_label
-from counterpoint.hlo import Program
-from counterpoint.runs import Run
+from counterpoint.hardware.chip import chip_label
+from counterpoint.hlo.model.program import Program
 from counterpoint.runs.reports import flags_by_module, passed_variables, variables_of
-from counterpoint.timeline import Timeline
+from counterpoint.runs.run import Run
+from counterpoint.timeline.model import Timeline
 
 _OURS: Final = ("xla_dump_", "xla_log_")
 """Flags that name a Run's own directories and affect nothing else."""

@@ -14,7 +14,7 @@ from typing import Final
 from counterpoint.capture.losses import Losses
 from counterpoint.core.printable import counted_noun
 from counterpoint.diagnose.compare.side import Side
-from counterpoint.runs import Run
+from counterpoint.runs.run import Run
 
 _REQUESTED: Final = re.compile(r"after ([\d,]+) steps?, as requested")
 _SLACK: Final = 0.02

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from counterpoint.core import Unknown
 from counterpoint.diagnose.compare.compared_op import STEP, ComparedOp
 from counterpoint.diagnose.compare.matching import MatchStage, OpMatch
-from counterpoint.hlo import Program
-from counterpoint.pgle.applying import CollectiveMove, movement
+from counterpoint.hlo.model.program import Program
+from counterpoint.pgle.applying.movement import CollectiveMove, movement
 
 _US_PER_MS = 1e3
 

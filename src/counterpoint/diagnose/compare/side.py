@@ -29,11 +29,14 @@ from counterpoint.diagnose.selection import (
 )
 from counterpoint.diagnose.step_data import StepData, context_of
 from counterpoint.diagnose.step_programs import main_programs, programs_in_step
-from counterpoint.runs import BURSTS, Run, is_run, read_run
+from counterpoint.runs.layout import is_run
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import BURSTS, Run
 from counterpoint.runs.scores import score_of_steps
 from counterpoint.runs.steady import settled
 from counterpoint.runs.timeline import read
-from counterpoint.timeline import Progress, Timeline
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.reading import Progress
 
 Input: TypeAlias = str | PathLike[str] | Run | Timeline
 

@@ -31,8 +31,8 @@ from counterpoint.diagnose.exposure.synchrony import SyncReason, synchronous
 from counterpoint.diagnose.finding import Evidence
 from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import kernel_label
 from counterpoint.timeline.host_transfers import host_transfers
+from counterpoint.timeline.kernel_names import kernel_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

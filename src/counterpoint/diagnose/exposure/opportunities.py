@@ -13,7 +13,7 @@ from counterpoint.diagnose.environment import given_flags, on_gpu
 from counterpoint.diagnose.finding import ms_text
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 if TYPE_CHECKING:
     from counterpoint.flags.combiner import CombinerInput

@@ -22,10 +22,11 @@ from counterpoint.flags.versions import (
     false_stops_scheduler,
     lhs_flag_needed,
 )
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.schedule import in_loop, is_start
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 _UNMODELED: Final = ("collective-broadcast", "ragged-all-to-all")
 

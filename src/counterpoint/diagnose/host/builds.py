@@ -14,11 +14,11 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from counterpoint.hlo import Program
-from counterpoint.timeline import ProgramEntry
+from counterpoint.hlo.model.program import Program
+from counterpoint.timeline.model import ProgramEntry
 
 if TYPE_CHECKING:
-    from counterpoint.runs import Rank, Run
+    from counterpoint.runs.run import Rank, Run
 
 
 _HEAD_BYTES: Final = 1 << 22

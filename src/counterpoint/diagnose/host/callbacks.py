@@ -22,7 +22,7 @@ from counterpoint.diagnose.host.idle import by_device
 from counterpoint.diagnose.host.profiler import traces_python
 from counterpoint.diagnose.host.threads import TRACED
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane, Timeline
+from counterpoint.timeline.model import Lane, Timeline
 
 _CALLS: Final = re.compile(r"\$callback\.py:\d+ __call__$|\$debugging\.py:\d+ _flat_callback$")
 """The frames of JAX that call the user's function."""

@@ -19,7 +19,7 @@ from counterpoint.diagnose.step_data import StepData, longest_rows
 from counterpoint.timeline.step_range import CALL
 
 if TYPE_CHECKING:
-    from counterpoint.runs import Run
+    from counterpoint.runs.run import Run
 
 
 _MODULE: Final = re.compile(r"(?:hlo_)?module=([^,#]+)")

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from counterpoint.core import parse_json
-from counterpoint.hlo import Instruction, Program
-from counterpoint.timeline import Timeline
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
+from counterpoint.timeline.model import Timeline
 
 _IDS: Final = ("operation_queue_id", "wait_on_operation_queues", "reification_cost", "stats")
 """Fields of backend configurations that do not change how an instruction runs."""

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 _FEW_OPS: Final = 5
 """Ops up to which a program is little: one operation of jax.numpy is one to three."""

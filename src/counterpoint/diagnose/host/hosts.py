@@ -26,7 +26,7 @@ from counterpoint.diagnose.host.threads import Named, Thread, named, thread
 from counterpoint.diagnose.host.wakes import Wakes
 from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
+from counterpoint.timeline.recording import WORKS_IN_NATIVE_CODE, WORKS_IN_PYTHON
 from counterpoint.timeline.step_range import CALL
 
 _WAITS: Final = (IdleCause.BLOCKED, IdleCause.RUNTIME)

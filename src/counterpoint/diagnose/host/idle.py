@@ -42,7 +42,7 @@ from counterpoint.diagnose.host.launches import (
 )
 from counterpoint.diagnose.selection import device_slices
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 _READ: Final = re.compile(r"(?i)d2h|dtoh|device ?to ?host")
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from counterpoint.core.columns import Intervals, union, values_of
 from counterpoint.diagnose.host.causes import matching
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 from counterpoint.timeline.step_range import CALL
 
 Longs = NDArray[np.int64]

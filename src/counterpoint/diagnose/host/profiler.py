@@ -7,7 +7,8 @@ from pathlib import PurePath
 from typing import Final
 
 from counterpoint.diagnose.host.threads import TRACED
-from counterpoint.timeline import PYTHON_SAMPLED, Timeline
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.recording import PYTHON_SAMPLED
 
 _OF_NSYS: Final = "NvDriverVersion"
 """An entry that only Nsight Systems writes."""

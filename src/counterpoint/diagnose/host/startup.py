@@ -20,7 +20,7 @@ from counterpoint.diagnose.network.host_work import (
 )
 from counterpoint.diagnose.selection import PS_PER_MS, WindowKind
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Action
+from counterpoint.timeline.model import Action
 
 _WORTH: Final = 0.1
 """Share of the profile from which idle time before the steps is told."""

@@ -21,8 +21,8 @@ from counterpoint.diagnose.attribution import IDLE, STATES
 from counterpoint.diagnose.collectives.collectives import exposed_executions
 from counterpoint.diagnose.selection import PS_PER_MS, WindowKind, select_steady
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane
 from counterpoint.timeline.hosts import number_collectives, one_clock, stays, with_groups
+from counterpoint.timeline.model import Lane
 
 _WORTH: Final = 0.005
 """Minimum share of the step that the others wait longer: some device is always last."""

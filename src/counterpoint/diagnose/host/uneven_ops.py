@@ -9,7 +9,7 @@ import polars as pl
 
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 _OP = ("program", "op")
 

@@ -19,14 +19,14 @@ from counterpoint.diagnose.network.calls import RemoteCalls, remote_calls
 from counterpoint.diagnose.network.demand import Demand, demand
 from counterpoint.diagnose.selection import WindowKind, require_devices, select
 from counterpoint.diagnose.step_data import StepData, context_of
-from counterpoint.hardware import chip_label
-from counterpoint.timeline import Timeline, machines
+from counterpoint.hardware.chip import chip_label
+from counterpoint.timeline.model import Timeline, machines
 from counterpoint.timeline.step_range import narrow, step_range
 
 if TYPE_CHECKING:
-    from counterpoint.hardware import Target
-    from counterpoint.runs import Run
-    from counterpoint.timeline import ChosenSteps
+    from counterpoint.hardware.target import Target
+    from counterpoint.runs.run import Run
+    from counterpoint.timeline.model import ChosenSteps
 
 _NEXT: Final = "leave out the target"
 

@@ -31,11 +31,11 @@ from numpy.typing import NDArray
 
 from counterpoint.diagnose.network.host_work import host_busy, spent_within, with_steps
 from counterpoint.diagnose.selection import PS_PER_MS
-from counterpoint.timeline import Action
+from counterpoint.timeline.model import Action
 
 if TYPE_CHECKING:
-    from counterpoint.hardware import Target
-    from counterpoint.timeline import Timeline
+    from counterpoint.hardware.target import Target
+    from counterpoint.timeline.model import Timeline
 
 BASE_MS: Final = 1.0
 RATE: Final = 12.5e9  # bytes per second of one host

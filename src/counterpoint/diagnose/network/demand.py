@@ -24,8 +24,8 @@ from counterpoint.diagnose.collectives.requirement import classify
 from counterpoint.diagnose.collectives.transport import recorded_messages
 from counterpoint.diagnose.exposure.causes import causes
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane
 from counterpoint.timeline.hosts import meetings, number_collectives, stays, with_groups
+from counterpoint.timeline.model import Lane
 
 SCHEMA: Final = {
     "program": pl.UInt16,

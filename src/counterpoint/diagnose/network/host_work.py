@@ -20,8 +20,8 @@ from counterpoint.diagnose.exposure.causes import BETWEEN_SLICES, shares_of
 from counterpoint.diagnose.finding import MIN_REPORTED_SHARE, ms_text
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData, longest_rows
-from counterpoint.timeline import Action, Timeline
 from counterpoint.timeline.host_transfers import host_transfers
+from counterpoint.timeline.model import Action, Timeline
 
 _WORK: Final = (Action.MAP_BUFFER, Action.MEMORY_COPY)
 

@@ -16,8 +16,8 @@ from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.finding import Remedy
 from counterpoint.diagnose.network.host_work import HostWork
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Action
 from counterpoint.timeline.host_transfers import host_transfers
+from counterpoint.timeline.model import Action
 
 FLAG: Final = "megascale_grpc_premap_memory_bytes"
 DEFAULT: Final = 4 << 30

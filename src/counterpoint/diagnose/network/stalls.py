@@ -30,8 +30,8 @@ from counterpoint.diagnose.network.host_work import host_busy, spent_within
 from counterpoint.diagnose.selection import PS_PER_MS, device_slices
 from counterpoint.diagnose.step import device_breakdowns
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Action
 from counterpoint.timeline.host_transfers import host_transfers
+from counterpoint.timeline.model import Action
 
 _KEYS: Final = ("device", "run", "program", "name", "turn")
 _MEDIANS: Final = ("late_ms", "network_ms")

@@ -57,8 +57,8 @@ from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.network.premap import spans_slices
 from counterpoint.diagnose.selection import PS_PER_MS
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Timeline
 from counterpoint.timeline.hosts import shared_ends
+from counterpoint.timeline.model import Timeline
 
 CODE: Final = "STEP608"
 NAME: Final = "clocks-apart"

@@ -55,7 +55,7 @@ from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import rows_as_evidence
 from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 from counterpoint.timeline.recording import IN_GRAPHS
 
 CODE: Final = "STEP601"

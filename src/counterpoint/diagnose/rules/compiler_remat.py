@@ -120,7 +120,7 @@ def _warning(data: StepData) -> str | None:
 
 def _remedy(data: StepData) -> Remedy:
     """Advise more memory for XLA on GPUs with the default share, otherwise lower use."""
-    from counterpoint.compile import MEMORY_VARIABLES
+    from counterpoint.compile.allocator import MEMORY_VARIABLES
     from counterpoint.runs.reports import variables_of
 
     advice = "donate the state, set a checkpoint policy, or give each device less"

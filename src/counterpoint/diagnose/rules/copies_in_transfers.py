@@ -56,7 +56,7 @@ from counterpoint.diagnose.finding import Evidence, Finding, ms_text
 from counterpoint.diagnose.network.host_work import HostWork, host_work
 from counterpoint.diagnose.network.premap import enlarged
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Action
+from counterpoint.timeline.model import Action
 
 CODE: Final = "STEP203"
 NAME: Final = "copies-in-transfers"

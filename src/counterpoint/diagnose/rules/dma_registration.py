@@ -67,7 +67,7 @@ from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.network.host_work import HostWork, host_work, sized
 from counterpoint.diagnose.network.premap import enlarged, spans_slices
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Action
+from counterpoint.timeline.model import Action
 
 CODE: Final = "STEP202"
 NAME: Final = "dma-registration"

@@ -59,9 +59,10 @@ from counterpoint.diagnose.environment import advise, on_virtual_devices
 from counterpoint.diagnose.executed_ops import ExecutedOp, evidence_of, executed_ops
 from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.origin import provenance
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 CODE: Final = "STEP508"
 NAME: Final = "double-precision"

@@ -74,9 +74,9 @@ from counterpoint.diagnose.rules.layout_copies import relaid, relaid_by_name
 from counterpoint.diagnose.rules.missing_donation import undonated
 from counterpoint.diagnose.rules.slow_op import slow_ops
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hlo import Instruction
+from counterpoint.hlo.model.instruction import Instruction
 from counterpoint.hlo.schedule import is_done, start_of
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 CODE: Final = "STEP505"
 NAME: Final = "exposed-copy"

@@ -66,7 +66,8 @@ from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
 
 if TYPE_CHECKING:
-    from counterpoint.cost.compute import ComputeDevice, Gemm
+    from counterpoint.cost.compute.gemm import Gemm
+    from counterpoint.cost.compute.machine import ComputeDevice
 
 CODE: Final = "STEP501"
 NAME: Final = "float32-matmul"
@@ -154,7 +155,8 @@ def _gain(wide: Sequence[_WideProduct], saves: Range) -> str:
 
 
 def _judged(kernel: ExecutedOp, machine: ComputeDevice) -> _WideProduct | None:
-    from counterpoint.cost.compute import gemms, price_gemm
+    from counterpoint.cost.compute.gemm import gemms
+    from counterpoint.cost.compute.gemm_price import price_gemm
 
     products = [_as_run(gemm, machine) for gemm in gemms(kernel.program, kernel.instruction)]
     wide = [gemm for gemm in products if gemm.dtype in ("tf32", "f32")]
@@ -200,7 +202,7 @@ def _as_run(gemm: Gemm, machine: ComputeDevice) -> Gemm:
 
 
 def _shape(kernel: ExecutedOp, machine: ComputeDevice) -> str:
-    from counterpoint.cost.compute import gemms
+    from counterpoint.cost.compute.gemm import gemms
 
     return " and ".join(
         str(_as_run(gemm, machine)) for gemm in gemms(kernel.program, kernel.instruction)

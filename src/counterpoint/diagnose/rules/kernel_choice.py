@@ -60,8 +60,9 @@ from counterpoint.diagnose.environment import advise, chip_of, on_gpu
 from counterpoint.diagnose.executed_ops import rows_as_evidence
 from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hardware import architecture_of
-from counterpoint.timeline import Lane, function_of, kernel_label
+from counterpoint.hardware.gpu import architecture_of
+from counterpoint.timeline.kernel_names import function_of, kernel_label
+from counterpoint.timeline.model import Lane
 
 CODE: Final = "STEP511"
 NAME: Final = "kernel-choice"

@@ -64,7 +64,7 @@ from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.host.causes import IdleCause
 from counterpoint.diagnose.host.idle import WORTH, idle_of
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 _WAITS: Final = re.compile(r"^(?:cu|cuda|hip)Memcpy").search
 """Calls of the driver that may wait for all earlier work on their stream."""

@@ -72,9 +72,10 @@ from counterpoint.diagnose.executed_ops import (
 from counterpoint.diagnose.finding import Evidence, Finding, bytes_text, ms_text
 from counterpoint.diagnose.network.host_transposes import HostTransposes, host_transposes
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hlo import Shape
+from counterpoint.hlo.model.instruction import Shape
 from counterpoint.hlo.views import writer_of
-from counterpoint.timeline import Lane, function_of
+from counterpoint.timeline.kernel_names import function_of
+from counterpoint.timeline.model import Lane
 
 CODE: Final = "STEP504"
 NAME: Final = "layout-copies"

@@ -71,7 +71,7 @@ from counterpoint.diagnose.kernel_chains import KernelChain, chains
 from counterpoint.diagnose.step_data import StepData, place_of
 
 if TYPE_CHECKING:
-    from counterpoint.hardware import Chip
+    from counterpoint.hardware.chip import Chip
 
 
 CODE: Final = "STEP503"
@@ -163,7 +163,7 @@ def _is_attention(chain: KernelChain) -> bool:
 
     Low-rank products and experts have no such reduction.
     """
-    from counterpoint.cost.compute import gemms
+    from counterpoint.cost.compute.gemm import gemms
 
     products = [kernel for kernel in chain.members if kernel.row["category"] == "matmul"]
     batched = any(

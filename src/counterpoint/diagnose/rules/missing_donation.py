@@ -66,8 +66,8 @@ from counterpoint.diagnose.executed_ops import (
 )
 from counterpoint.diagnose.finding import Finding, bytes_text, ms_text
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.model import launches
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launches
 from counterpoint.hlo.views import writer_of
 
 CODE: Final = "STEP509"

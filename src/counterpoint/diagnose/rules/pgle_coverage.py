@@ -56,7 +56,7 @@ from counterpoint.diagnose.pgle_use import missing_costs, used_profile
 from counterpoint.diagnose.step_data import StepData
 
 if TYPE_CHECKING:
-    from counterpoint.pgle.checking import Coverage
+    from counterpoint.pgle.checking.check import Coverage
 
 CODE: Final = "STEP604"
 NAME: Final = "pgle-coverage"
@@ -68,7 +68,7 @@ def check(data: StepData) -> Iterator[Finding]:
     used = used_profile(data)
     if used is None:
         return
-    from counterpoint.pgle import ProfileFit
+    from counterpoint.pgle.staleness import ProfileFit
 
     rows, path, coverage = used
     if coverage.staleness.fit in (ProfileFit.STALE, ProfileFit.FOREIGN):
@@ -95,7 +95,7 @@ def check(data: StepData) -> Iterator[Finding]:
 
 def _lacking(coverage: Coverage) -> str | None:
     """Describe what is missing, if it is too much."""
-    from counterpoint.pgle.checking import COVERAGE, TIME
+    from counterpoint.pgle.checking.verdict import COVERAGE, TIME
 
     collectives, time = coverage.collectives, coverage.time
     if collectives.share < COVERAGE:

@@ -66,7 +66,7 @@ def check(data: StepData) -> Iterator[Finding]:
     used = used_profile(data)
     if used is None:
         return
-    from counterpoint.pgle import ProfileFit
+    from counterpoint.pgle.staleness import ProfileFit
 
     rows, path, coverage = used
     if coverage.staleness.fit not in (ProfileFit.STALE, ProfileFit.FOREIGN):

@@ -57,7 +57,7 @@ from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops
 from counterpoint.diagnose.exposure.causes import shares_of
 from counterpoint.diagnose.finding import Evidence, Finding, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.origin import provenance
 from counterpoint.hlo.pipeline import Pipeline, pipelines
 from counterpoint.hlo.schedule import enclosing

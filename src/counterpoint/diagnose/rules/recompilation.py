@@ -75,7 +75,7 @@ from counterpoint.diagnose.host.compiles import (
     warmed_steps,
 )
 from counterpoint.diagnose.step_data import StepData
-from counterpoint.hlo import defined_at
+from counterpoint.hlo.definition import defined_at
 
 CODE: Final = "STEP303"
 NAME: Final = "recompilation"

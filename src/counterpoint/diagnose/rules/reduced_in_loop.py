@@ -71,9 +71,9 @@ from counterpoint.diagnose.finding import Finding, ms_text
 from counterpoint.diagnose.memory import GIB, memory_of
 from counterpoint.diagnose.savings import savings_of
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hlo import Program
 from counterpoint.hlo.accumulation import AccumulatedSum, accumulated_sums
 from counterpoint.hlo.collectives import collective
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.origin import provenance
 
 CODE: Final = "STEP108"

@@ -62,7 +62,7 @@ from counterpoint.diagnose.executed_ops import ExecutedOp, executed_rows, gain_w
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.memory import GIB, DeviceMemory, by_request, memory_of
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hlo import Shape
+from counterpoint.hlo.model.instruction import Shape
 
 CODE: Final = "STEP401"
 NAME: Final = "rematerialization"

@@ -68,9 +68,9 @@ from counterpoint.diagnose.finding import Finding, Remedy, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
 
 if TYPE_CHECKING:
-    from counterpoint.cost import Price
-    from counterpoint.cost.compute import Gemm
-    from counterpoint.hardware import Chip
+    from counterpoint.cost.compute.gemm import Gemm
+    from counterpoint.cost.model import Price
+    from counterpoint.hardware.chip import Chip
 
 CODE: Final = "STEP502"
 NAME: Final = "slow-gemm"
@@ -218,7 +218,7 @@ def _size(product: ExecutedOp) -> object | None:
     of the sum (split-K) or not, if all dimensions are long: a product with a short one is bound by
     memory, in one order of its dimensions more than in another.
     """
-    from counterpoint.cost.compute import gemms
+    from counterpoint.cost.compute.gemm import gemms
 
     found = tuple(gemms(product.program, product.instruction))
     if not found or any(min(gemm.m, gemm.n, gemm.k) < _LONG for gemm in found):
@@ -227,8 +227,9 @@ def _size(product: ExecutedOp) -> object | None:
 
 
 def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
-    from counterpoint.cost import PriceFamily
-    from counterpoint.cost.compute import gemms, price_compute
+    from counterpoint.cost.compute.gemm import gemms
+    from counterpoint.cost.compute.pricing import price_compute
+    from counterpoint.cost.model import PriceFamily
 
     if {device.kind for device in data.timeline.devices} == {"tpu"}:
         yield from _on_tpu(data, chip)
@@ -247,9 +248,9 @@ def _slow(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
 
 def _on_tpu(data: StepData, chip: Chip) -> Iterator[_SlowProduct]:
     """Yield operations that took twice as long as XLA estimates, or as their FLOPs do."""
-    from counterpoint.cost.compute import gemms
-    from counterpoint.cost.tpu import TpuPrices, estimated_cycles
-    from counterpoint.hardware import TpuSlice, find_tpu
+    from counterpoint.cost.compute.gemm import gemms
+    from counterpoint.cost.tpu.pricing import TpuPrices, estimated_cycles
+    from counterpoint.hardware.tpu import TpuSlice, find_tpu
 
     tpu = find_tpu(chip.name)
     if tpu is None:

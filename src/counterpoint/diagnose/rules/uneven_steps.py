@@ -75,7 +75,7 @@ from counterpoint.diagnose.rules.slow_remote_calls import lost_in_long_steps
 from counterpoint.diagnose.slow_steps import SlowSteps, slow_steps, typical_are_slow
 from counterpoint.diagnose.step_data import StepData
 from counterpoint.diagnose.step_lengths import BuildLengths, Growth, build_lengths, growth
-from counterpoint.timeline import Lane
+from counterpoint.timeline.model import Lane
 
 CODE: Final = "STEP309"
 NAME: Final = "uneven-steps"

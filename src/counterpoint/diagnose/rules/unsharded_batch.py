@@ -90,8 +90,8 @@ from counterpoint.diagnose.environment import advise
 from counterpoint.diagnose.executed_ops import ExecutedOp, executed_ops
 from counterpoint.diagnose.finding import Evidence, Finding, Remedy, ms_text
 from counterpoint.diagnose.step_data import StepData, place_of
-from counterpoint.hlo import Program
 from counterpoint.hlo.gathered_batch import GatheredBatch, gathered_batches
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.phase import Phase
 from counterpoint.hlo.replication import Batch, Replication, replication
 

@@ -59,7 +59,7 @@ def check(facts: HostFacts) -> Iterator[CheckResult]:
     if not facts.has_driver:
         yield not_applicable(facts.gpus.why_none)
         return
-    from counterpoint.pgle.making import conflicts
+    from counterpoint.pgle.making.contention import conflicts
 
     found = conflicts(facts.environment, facts.processes, facts.software.packages.get("jaxlib"))
     for conflict in found:

@@ -37,7 +37,7 @@ def gather(
     """Gather the facts of this host. `dcn`: a step's traffic between hosts is known to use TCP."""
     host = socket.gethostname()
     hosts, ranks_here = _counts(environment)
-    from counterpoint.pgle.making import processes_here  # imported here because it loads polars
+    from counterpoint.pgle.making.contention import processes_here
 
     interpreter = find_interpreter(python, environment)
     slices = environment.get("MEGASCALE_NUM_SLICES", "")

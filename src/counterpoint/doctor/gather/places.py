@@ -12,7 +12,7 @@ from counterpoint.core import CounterpointError
 from counterpoint.doctor.checks.compilation_cache import SETTING as CACHE
 from counterpoint.doctor.facts import RunDirectory
 from counterpoint.doctor.gather.kernel_files import text_of
-from counterpoint.flags import inherited_settings
+from counterpoint.flags.settings import inherited_settings
 
 _NOWHERE: Final = ("", "-", "sponge", "test_undeclared_outputs_dir")
 """Values of xla_dump_to that are not directories."""

@@ -9,13 +9,13 @@ from typing import Final
 from counterpoint.core import CounterpointError
 from counterpoint.core.rules import find_rule, read_page
 from counterpoint.doctor.facts import CheckedFlags, FlagRemark
-from counterpoint.flags import Channel
-from counterpoint.flags.catalogue import is_libtpu_name
-from counterpoint.flags.check import CheckRequest, examine
+from counterpoint.flags.catalogue.libtpu import is_libtpu_name
+from counterpoint.flags.check.examination import CheckRequest, examine
 from counterpoint.flags.jaxlib import JaxlibInterpreter
 from counterpoint.flags.lint import Remark
-from counterpoint.flags.parse import read_variables
+from counterpoint.flags.parse.source import read_variables
 from counterpoint.flags.rules import RULES
+from counterpoint.flags.settings import Channel
 
 _ADDRESS: Final = re.compile(r"https://[^\s)`]+")
 _SENTENCE: Final = re.compile(r"(.+?)\.(?:\s|$)", re.DOTALL)
@@ -26,7 +26,7 @@ SEEN = ("LD_LIBRARY_PATH", "TF_FORCE_UNIFIED_MEMORY", "SLURM_JOB_NODELIST", "OMP
 
 def seen_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that the doctor reads; never those that may hold a secret."""
-    from counterpoint.flags import is_setting
+    from counterpoint.flags.settings import is_setting
 
     also = (*SEEN, "NSYS_PROFILING_SESSION_ID", "NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")
     return {

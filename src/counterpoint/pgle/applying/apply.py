@@ -13,21 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import (
-    TIMEOUT_S,
-    CompiledProgram,
-    CompileFailed,
-    CompileTask,
-    assumed_options,
-    compile_workload,
-)
-from counterpoint.compile.inputs import Workload, own_programs
+from counterpoint.compile.assumptions import assumed_options
+from counterpoint.compile.compiler import CompiledProgram, compile_workload
+from counterpoint.compile.failures import CompileFailed
+from counterpoint.compile.inputs.scheduled import own_programs
+from counterpoint.compile.inputs.workload import Workload
+from counterpoint.compile.task import TIMEOUT_S, CompileTask
 from counterpoint.core import CounterpointError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.scratch import scratch_directory
 from counterpoint.flags.versions import LHS, PROFILE, false_stops_scheduler, scheduler_on
-from counterpoint.hardware import Target
-from counterpoint.hlo import Program
+from counterpoint.hardware.target import Target
+from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.applying.libtpu import (
     INIT_ARGS,
     compute_costs,

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import CompiledProgram
+from counterpoint.compile.compiler import CompiledProgram
 from counterpoint.core.printable import counted_noun
-from counterpoint.hlo import Instruction, Program
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launched, launches
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launched, launches
 from counterpoint.hlo.schedule import async_pairs, is_done, is_start
 from counterpoint.pgle.evidence import LogEvidence, ModuleUse, ProfileUse
 from counterpoint.pgle.lookups import base_name, costs_found

@@ -18,14 +18,17 @@ from typing import Final
 from counterpoint.core import InputError, Unknown
 from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import some
-from counterpoint.hlo import Program, read_program
 from counterpoint.hlo.collectives import collective
 from counterpoint.hlo.loops import loop_multiplier
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.program import Program, launched
+from counterpoint.hlo.reader import read_program
 from counterpoint.hlo.work import flops
 from counterpoint.pgle.making.samples import MeasuredTimes, measured_times
-from counterpoint.runs import Run, is_run, read_run
-from counterpoint.timeline import Timeline, read
+from counterpoint.runs.layout import is_run
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import Run
+from counterpoint.timeline.model import Timeline
+from counterpoint.timeline.reading import read
 
 DUMPS: Final = ("*after_optimizations.hlo.pb", "*after_optimizations.txt")
 _HLO: Final = (".hlo.pb", ".hlo", ".txt", ".hlo.pb.xz", ".txt.xz", ".hlo.pb.gz", ".txt.gz")

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import InputError, Unknown
-from counterpoint.hlo import Program
 from counterpoint.hlo.category import Category, category
 from counterpoint.hlo.description import describe
 from counterpoint.hlo.loops import loop_multiplier
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.origin import provenance
 from counterpoint.pgle.lookups import Lookup, base_name, costs_found, lookup_name, xla_lookups
 from counterpoint.pgle.making.samples import MeasuredTimes

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import InputError
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.making.modules import (
     Module,
     ModuleCosts,
@@ -37,7 +37,7 @@ from counterpoint.pgle.profiles.profile import (
     Profile,
     check_percentile,
 )
-from counterpoint.timeline import Lane, Timeline
+from counterpoint.timeline.model import Lane, Timeline
 
 
 def one_per_module(modules: Sequence[Module], *, bare: bool) -> list[list[Module]]:

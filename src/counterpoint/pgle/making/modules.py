@@ -13,9 +13,9 @@ from typing import Final
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.pgle.profiles.profile import Profile, is_fingerprint
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,13 @@ import polars as pl
 
 from counterpoint import __version__
 from counterpoint.core import Basis
-from counterpoint.hardware import Chip, Target, find_chip
+from counterpoint.hardware.chip import Chip, find_chip
 from counterpoint.hardware.mismatch import mismatched_chip
+from counterpoint.hardware.target import Target
 from counterpoint.pgle.making.modules import Module, ModuleCosts
 from counterpoint.pgle.making.samples import ProfiledRuns, Samples
 from counterpoint.pgle.profiles.profile import MEDIAN
-from counterpoint.timeline import Lane, Timeline
+from counterpoint.timeline.model import Lane, Timeline
 
 _LISTED: Final = 3
 _AND: Final = "; "  # as `merge` joins values of profiles

@@ -19,8 +19,8 @@ import polars as pl
 from counterpoint.core import Unknown
 from counterpoint.core.printable import counted_noun
 from counterpoint.pgle.named_ops import named_ops
-from counterpoint.timeline import Lane, Timeline
 from counterpoint.timeline.hosts import meetings, stays, with_groups
+from counterpoint.timeline.model import Lane, Timeline
 from counterpoint.timeline.recording import Schema
 
 SAMPLES: Final[Schema] = {

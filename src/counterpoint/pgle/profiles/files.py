@@ -22,7 +22,7 @@ from counterpoint.core import InputError, UsageError, WriteError, refuse_url
 from counterpoint.core.arguments import Retry
 from counterpoint.core.opening import read_input
 from counterpoint.core.outputs import whole_directory, write_whole
-from counterpoint.hlo import Message
+from counterpoint.hlo.wire_schema import Message
 from counterpoint.pgle.profiles.profile import (
     BINARY,
     ENDINGS,

@@ -16,7 +16,7 @@ from google.protobuf import text_encoding
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.hlo import message_classes
+from counterpoint.hlo.wire_schema import message_classes
 
 SEPARATOR: Final = "::"
 """Separator of fingerprint and instruction in XLA's own keys."""

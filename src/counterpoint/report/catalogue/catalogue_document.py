@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags.catalogue import Flag, Release, path_of, releases
+from counterpoint.flags.catalogue.flag import Flag, Release
+from counterpoint.flags.catalogue.lookup import path_of, releases
 from counterpoint.flags.history import (
     ChangedFlag,
     FlagChange,
@@ -17,7 +18,8 @@ from counterpoint.flags.history import (
     channels,
 )
 from counterpoint.flags.other_settings import OtherSetting
-from counterpoint.flags.refresh import JaxlibFlags, PluginComparison
+from counterpoint.flags.refresh.descriptor import PluginComparison
+from counterpoint.flags.refresh.installed import JaxlibFlags
 from counterpoint.report.document import (
     Document,
     Fact,

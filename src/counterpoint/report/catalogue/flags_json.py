@@ -13,10 +13,11 @@ from counterpoint.report.json import At, CountOf, Result, TextOrNull, fill, json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from counterpoint.flags.catalogue import Flag, Release
+    from counterpoint.flags.catalogue.flag import Flag, Release
     from counterpoint.flags.history import FlagChange, FlagFilter, ListedFlag, ReleaseDiff
     from counterpoint.flags.other_settings import OtherSetting
-    from counterpoint.flags.refresh import JaxlibFlags, PluginComparison
+    from counterpoint.flags.refresh.descriptor import PluginComparison
+    from counterpoint.flags.refresh.installed import JaxlibFlags
     from counterpoint.flags.showing import SettingDescription
 
 

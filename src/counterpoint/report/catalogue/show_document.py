@@ -6,10 +6,12 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from counterpoint.flags import Channel
-from counterpoint.flags.catalogue import SettingReader, libtpu_flag, releases
+from counterpoint.flags.catalogue.about import SettingReader
+from counterpoint.flags.catalogue.libtpu import libtpu_flag
+from counterpoint.flags.catalogue.lookup import releases
 from counterpoint.flags.history import FlagChange, FlagState, release_added, state_of
 from counterpoint.flags.lifecycle import LifecycleStatus, consequence_of_rejection, lifecycle_of
+from counterpoint.flags.settings import Channel
 from counterpoint.flags.showing import ChannelVerdict, SettingDescription
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.tried import crashed_steps

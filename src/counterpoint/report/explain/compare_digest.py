@@ -7,15 +7,11 @@ from typing import Final
 
 from counterpoint.core import Unknown
 from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose.compare import (
-    Comparison,
-    DifferenceKind,
-    OpChange,
-    PartChange,
-    Side,
-    StepChange,
-    StepDifference,
-)
+from counterpoint.diagnose.compare.comparison import Comparison, PartChange, StepDifference
+from counterpoint.diagnose.compare.experiment import DifferenceKind
+from counterpoint.diagnose.compare.op_changes import OpChange
+from counterpoint.diagnose.compare.side import Side
+from counterpoint.diagnose.compare.step_time import StepChange
 from counterpoint.report import units
 from counterpoint.report.digest import Digest, DigestLine, notes, short_name
 from counterpoint.report.explain.compare_document import (

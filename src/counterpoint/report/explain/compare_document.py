@@ -14,18 +14,13 @@ from typing import Final
 
 from counterpoint.core import Basis, Unknown
 from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose import WindowKind
-from counterpoint.diagnose.compare import (
-    Comparison,
-    DifferenceKind,
-    LossDifference,
-    Side,
-    SideDifference,
-    StepChange,
-    StepDifference,
-    StepVerdict,
-)
-from counterpoint.hardware import chip_label
+from counterpoint.diagnose.compare.comparison import Comparison, StepDifference
+from counterpoint.diagnose.compare.experiment import DifferenceKind, SideDifference
+from counterpoint.diagnose.compare.losses import LossDifference
+from counterpoint.diagnose.compare.side import Side
+from counterpoint.diagnose.compare.step_time import StepChange, StepVerdict
+from counterpoint.diagnose.selection import WindowKind
+from counterpoint.hardware.chip import chip_label
 from counterpoint.report import units
 from counterpoint.report.document import (
     Block,
@@ -48,7 +43,7 @@ from counterpoint.report.run_commands import (
     next_commands,
     profiled_run_command,
 )
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 
 _MS: Final = 1e3
 _NOTES: Final = 6

@@ -7,13 +7,10 @@ from typing import Annotated
 import msgspec
 
 from counterpoint.core import Unknown
-from counterpoint.diagnose.compare import (
-    Comparison,
-    RegroupedCollectives,
-    SideDifference,
-    StepChange,
-    StepVerdict,
-)
+from counterpoint.diagnose.compare.comparison import Comparison
+from counterpoint.diagnose.compare.experiment import SideDifference
+from counterpoint.diagnose.compare.schedule_changes import RegroupedCollectives
+from counterpoint.diagnose.compare.step_time import StepChange, StepVerdict
 from counterpoint.report.json import At, CountOf, Pair, ReasonUnknown, Result, fill, json_text
 
 

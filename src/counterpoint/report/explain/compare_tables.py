@@ -9,19 +9,14 @@ from typing import Final
 
 from counterpoint.core import Unknown
 from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose import WindowKind
-from counterpoint.diagnose.compare import (
-    CollectiveChange,
-    Comparison,
-    DifferenceKind,
-    MatchStage,
-    OpChange,
-    PartChange,
-    RegroupedCollectives,
-    ScheduleChanges,
-    StepDifference,
-)
-from counterpoint.pgle.applying import CollectiveMove
+from counterpoint.diagnose.compare.collective_changes import CollectiveChange
+from counterpoint.diagnose.compare.comparison import Comparison, PartChange, StepDifference
+from counterpoint.diagnose.compare.experiment import DifferenceKind
+from counterpoint.diagnose.compare.matching import MatchStage
+from counterpoint.diagnose.compare.op_changes import OpChange
+from counterpoint.diagnose.compare.schedule_changes import RegroupedCollectives, ScheduleChanges
+from counterpoint.diagnose.selection import WindowKind
+from counterpoint.pgle.applying.movement import CollectiveMove
 from counterpoint.report import units
 from counterpoint.report.document import (
     CellColumn,
@@ -36,7 +31,7 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.places import distinct, short_path
-from counterpoint.timeline import kernel_label
+from counterpoint.timeline.kernel_names import kernel_label
 
 _NAME: Final = 40
 _PAIR: Final = 84

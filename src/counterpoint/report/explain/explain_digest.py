@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from counterpoint.core import Basis, Unknown
 from counterpoint.core.printable import counted_noun, some
-from counterpoint.diagnose import VIRTUAL_DEVICES, Explanation, Finding, WindowKind
+from counterpoint.diagnose.explanation import VIRTUAL_DEVICES, Explanation
+from counterpoint.diagnose.finding import Finding
+from counterpoint.diagnose.selection import WindowKind
 from counterpoint.report import units
 from counterpoint.report.digest import LOSS, Digest, DigestLine, notes, short_name, short_place
 from counterpoint.report.explain.explain_document import NEARLY_ALL, next_after_explain
@@ -19,7 +21,7 @@ from counterpoint.report.explain.step_time import (
 )
 
 if TYPE_CHECKING:
-    from counterpoint.runs import Run
+    from counterpoint.runs.run import Run
 
 _TOP: Final = 5
 _LOSSES: Final = 3

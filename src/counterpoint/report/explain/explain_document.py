@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from counterpoint.core import Basis
 from counterpoint.core.printable import counted_noun, some
-from counterpoint.diagnose import BETWEEN, VIRTUAL_DEVICES, Explanation, Grouping, Utilization
+from counterpoint.diagnose.between_steps import BETWEEN
+from counterpoint.diagnose.explanation import VIRTUAL_DEVICES, Explanation
+from counterpoint.diagnose.grouping import Grouping
+from counterpoint.diagnose.ops import Utilization
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
@@ -46,10 +49,10 @@ from counterpoint.report.explain.step_time import (
     subject,
 )
 from counterpoint.report.places import place_of_hosts
-from counterpoint.timeline import Host, machines
+from counterpoint.timeline.model import Host, machines
 
 if TYPE_CHECKING:
-    from counterpoint.runs import Run
+    from counterpoint.runs.run import Run
 
 
 _INPUTS: Final = 3

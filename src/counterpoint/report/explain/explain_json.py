@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-from counterpoint.diagnose import Explanation, ProgramUse
+from counterpoint.diagnose.explanation import Explanation, ProgramUse
 from counterpoint.report.json import At, CountOf, Large, Pair, Result, fill, json_text
 
 if TYPE_CHECKING:
-    from counterpoint.runs import Run
+    from counterpoint.runs.run import Run
     from counterpoint.runs.scores import Score
 
 

@@ -12,7 +12,9 @@ from typing import Any, Final
 import polars as pl
 
 from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose import GROUPINGS, PHASES, Explanation, Grouping
+from counterpoint.diagnose.attribution import PHASES
+from counterpoint.diagnose.explanation import Explanation
+from counterpoint.diagnose.grouping import GROUPINGS, Grouping
 from counterpoint.report import units
 from counterpoint.report.document import (
     CellColumn,
@@ -26,7 +28,7 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.places import distinct, distinct_paths, short_path
-from counterpoint.timeline import kernel_labels
+from counterpoint.timeline.kernel_names import kernel_labels
 
 Row = dict[str, Any]
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.core import Basis, Range, Unknown
-from counterpoint.diagnose import WORTH_SHARE, Explanation, Finding, Remedy
+from counterpoint.diagnose.explanation import Explanation
+from counterpoint.diagnose.finding import WORTH_SHARE, Finding, Remedy
 from counterpoint.report import units
 from counterpoint.report.document import (
     CellColumn,

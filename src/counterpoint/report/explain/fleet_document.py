@@ -13,9 +13,12 @@ import numpy as np
 from counterpoint.core import Range
 from counterpoint.core.columns import column_medians
 from counterpoint.core.printable import counted_noun, some
-from counterpoint.diagnose import WindowKind
-from counterpoint.fleet import FleetCollective, FleetSummary, Late, Matrix
-from counterpoint.hardware import chip_label
+from counterpoint.diagnose.selection import WindowKind
+from counterpoint.fleet.collectives import FleetCollective
+from counterpoint.fleet.fleet import Matrix
+from counterpoint.fleet.stragglers import Late
+from counterpoint.fleet.summary import FleetSummary
+from counterpoint.hardware.chip import chip_label
 from counterpoint.report import units
 from counterpoint.report.document import (
     Block,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from counterpoint.fleet import FleetSummary, SlowGroup
+from counterpoint.fleet.collectives import SlowGroup
+from counterpoint.fleet.summary import FleetSummary
 from counterpoint.report.json import At, Pair, Result, fill, json_text
 
 

@@ -15,16 +15,12 @@ import polars as pl
 
 from counterpoint.core import Basis
 from counterpoint.core.printable import counted_noun, some
-from counterpoint.diagnose import WindowKind
-from counterpoint.diagnose.network import (
-    SATURATION,
-    Bound,
-    Demand,
-    LatencyPattern,
-    Link,
-    NetworkAnalysis,
-    RemoteCalls,
-)
+from counterpoint.diagnose.collectives.bound import Bound
+from counterpoint.diagnose.collectives.links import Link
+from counterpoint.diagnose.network.analysis import NetworkAnalysis
+from counterpoint.diagnose.network.calls import LatencyPattern, RemoteCalls
+from counterpoint.diagnose.network.demand import SATURATION, Demand
+from counterpoint.diagnose.selection import WindowKind
 from counterpoint.report import units
 from counterpoint.report.document import (
     Block,

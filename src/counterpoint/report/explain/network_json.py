@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from counterpoint.diagnose import WindowKind
-from counterpoint.diagnose.network import NetworkAnalysis
+from counterpoint.diagnose.network.analysis import NetworkAnalysis
+from counterpoint.diagnose.selection import WindowKind
 from counterpoint.report.explain.explain_json import ChosenStepsJson
 from counterpoint.report.json import At, Result, fill, json_text
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from counterpoint.core.printable import counted_noun
 from counterpoint.report.document import Fact, Tone
-from counterpoint.timeline import Host
+from counterpoint.timeline.model import Host
 
 _MOST: Final = 8
 _NUMBER: Final = re.compile(r"[+-]?\d[\d,.]*")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from counterpoint.diagnose import Breakdown, Phases
+from counterpoint.diagnose.step import Breakdown, Phases
 from counterpoint.report import units
 from counterpoint.report.document import BreakdownBar, Fact, FactList, Section, Slice, StepPart
 

@@ -11,14 +11,16 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.printable import counted_noun
-from counterpoint.diagnose import BETWEEN, Explanation, WindowKind
+from counterpoint.diagnose.between_steps import BETWEEN
+from counterpoint.diagnose.explanation import Explanation
+from counterpoint.diagnose.selection import WindowKind
 from counterpoint.report import units
 from counterpoint.report.document import Prose, Section, Tone
-from counterpoint.timeline import EACH_RUN
+from counterpoint.timeline.steps import EACH_RUN
 
 if TYPE_CHECKING:
-    from counterpoint.diagnose import StepTimes
-    from counterpoint.runs import Run
+    from counterpoint.diagnose.step import StepTimes
+    from counterpoint.runs.run import Run
     from counterpoint.runs.scores import Score
 
 _NOTICEABLE: Final = (

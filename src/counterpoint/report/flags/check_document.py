@@ -10,15 +10,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from counterpoint.core.printable import counted_noun, printable, some
-from counterpoint.flags import Channel
-from counterpoint.flags.check import NO_FLAGS, Examination
+from counterpoint.flags.check.examination import NO_FLAGS, Examination
 from counterpoint.flags.lint import Remark, Severity, advice_of
-from counterpoint.flags.parse import IssueKind, Location, ParsedSource
+from counterpoint.flags.parsed import IssueKind, Location, ParsedSource
+from counterpoint.flags.settings import Channel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from counterpoint.flags.check import FixResult, OwnRelease
+    from counterpoint.flags.check.fix import FixResult
+    from counterpoint.flags.check.own_release import OwnRelease
 
 
 _FLAGS: Final = (Channel.XLA_FLAGS, Channel.LIBTPU_INIT_ARGS, Channel.COMPILER_OPTIONS)

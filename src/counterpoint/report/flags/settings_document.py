@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core.printable import some
-from counterpoint.flags import Channel, SettingDifference, Settings, combine, is_combined
 from counterpoint.flags.effective import Difference, EffectiveFlag, FlagOutcome
-from counterpoint.flags.parse import IssueKind, Location, ParsedSource
+from counterpoint.flags.parsed import IssueKind, Location, ParsedSource
+from counterpoint.flags.settings import Channel, SettingDifference, Settings, combine, is_combined
 from counterpoint.report.document import (
     Document,
     Fact,

@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from counterpoint.flags import Layout, SettingDifference
 from counterpoint.flags.effective import Difference
 from counterpoint.flags.lint import Fix
-from counterpoint.flags.parse import Location
+from counterpoint.flags.parsed import Location
+from counterpoint.flags.settings import Layout, SettingDifference
 from counterpoint.report.catalogue.flags_json import Versions
 from counterpoint.report.flags.settings_document import counting, left_out
 from counterpoint.report.json import At, CountOf, Pairs, Result, TextOrNull, fill, json_text
 
 if TYPE_CHECKING:
-    from counterpoint.flags import Settings
-    from counterpoint.flags.check import Examination, FixResult
-    from counterpoint.flags.parse import ParsedSource
+    from counterpoint.flags.check.examination import Examination
+    from counterpoint.flags.check.fix import FixResult
+    from counterpoint.flags.parsed import ParsedSource
+    from counterpoint.flags.settings import Settings
     from counterpoint.report.flags.settings_document import EffectiveFlags
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from counterpoint.compile import CompiledProgram
-from counterpoint.pgle import ProfileFit
-from counterpoint.pgle.applying import AppliedProfile
+from counterpoint.compile.compiler import CompiledProgram
+from counterpoint.pgle.applying.apply import AppliedProfile
+from counterpoint.pgle.staleness import ProfileFit
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,

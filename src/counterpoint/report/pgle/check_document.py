@@ -9,15 +9,12 @@ from typing import Final
 
 from counterpoint.core import Unknown
 from counterpoint.core.printable import counted_noun, some
-from counterpoint.pgle import ProfileFit, UnusedReason
-from counterpoint.pgle.checking import (
-    Coverage,
-    CoverageVerdict,
-    CoveredPart,
-    LookupAnswer,
-    ProfileDiff,
-)
-from counterpoint.pgle.profiles import SEPARATOR, InstructionCost
+from counterpoint.pgle.checking.check import Coverage, CoveredPart, LookupAnswer
+from counterpoint.pgle.checking.difference import ProfileDiff
+from counterpoint.pgle.checking.verdict import CoverageVerdict
+from counterpoint.pgle.profiles.profile import SEPARATOR, InstructionCost
+from counterpoint.pgle.staleness import ProfileFit
+from counterpoint.pgle.unused_costs import UnusedReason
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,

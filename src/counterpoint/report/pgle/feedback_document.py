@@ -9,8 +9,9 @@ from typing import Final
 
 from counterpoint.core import Unknown
 from counterpoint.core.arguments import option_words
-from counterpoint.pgle import LogComplaint, ModuleUse
-from counterpoint.pgle.checking import Coverage
+from counterpoint.pgle.checking.check import Coverage
+from counterpoint.pgle.complaints import LogComplaint
+from counterpoint.pgle.evidence import ModuleUse
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
@@ -25,7 +26,7 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.pgle.movement import movement_section
-from counterpoint.runs import Run
+from counterpoint.runs.run import Run
 from counterpoint.runs.scores import Score
 from counterpoint.workflow.feedback import AutoResult, ComparedRuns, Feedback, RunComparison
 

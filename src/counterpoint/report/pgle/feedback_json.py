@@ -12,11 +12,11 @@ import msgspec
 from counterpoint.core import Unknown
 from counterpoint.report.json import At, CountOf, Pair, ReasonUnknown, Result, fill, json_text
 from counterpoint.report.pgle.pgle_json import Moved, moved
-from counterpoint.runs import Run
+from counterpoint.runs.run import Run
 from counterpoint.runs.scores import Score
 
 if TYPE_CHECKING:
-    from counterpoint.pgle.checking import Coverage
+    from counterpoint.pgle.checking.check import Coverage
     from counterpoint.workflow.feedback import AutoResult, ComparedRuns, Feedback
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from counterpoint.core import Unknown
-from counterpoint.pgle.applying import CollectiveMove, Movement
+from counterpoint.pgle.applying.movement import CollectiveMove, Movement
 from counterpoint.report import units
 from counterpoint.report.document import (
     Prose,

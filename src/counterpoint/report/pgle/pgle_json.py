@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from counterpoint.core import Unknown
-from counterpoint.pgle.checking import ImplausibleCost
-from counterpoint.pgle.making import effective_costs, same_costs
-from counterpoint.pgle.profiles import InstructionCost
+from counterpoint.pgle.checking.check import ImplausibleCost
+from counterpoint.pgle.lookups import effective_costs, same_costs
+from counterpoint.pgle.profiles.profile import InstructionCost
 from counterpoint.report.json import At, CountOf, Pair, ReasonUnknown, Result, fill, json_text
 
 if TYPE_CHECKING:
-    from counterpoint.pgle.applying import AppliedProfile, Movement
-    from counterpoint.pgle.checking import Coverage, CoverageVerdict, ProfileDiff
-    from counterpoint.pgle.making import ProfileBuild
-    from counterpoint.pgle.profiles import Profile
+    from counterpoint.pgle.applying.apply import AppliedProfile
+    from counterpoint.pgle.applying.movement import Movement
+    from counterpoint.pgle.checking.check import Coverage
+    from counterpoint.pgle.checking.difference import ProfileDiff
+    from counterpoint.pgle.checking.verdict import CoverageVerdict
+    from counterpoint.pgle.making.modules import ProfileBuild
+    from counterpoint.pgle.profiles.profile import Profile
 
 
 class ModuleCostsJson(Result):

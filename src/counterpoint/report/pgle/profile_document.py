@@ -8,8 +8,9 @@ from typing import Final, TypeAlias
 
 from counterpoint.core.arguments import option_words
 from counterpoint.core.printable import some
-from counterpoint.pgle.making import ModuleCosts, ProfileBuild, effective_costs, same_costs
-from counterpoint.pgle.profiles import InstructionCost, Profile
+from counterpoint.pgle.lookups import effective_costs, same_costs
+from counterpoint.pgle.making.modules import ModuleCosts, ProfileBuild
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,

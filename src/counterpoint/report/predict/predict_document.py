@@ -12,7 +12,7 @@ from typing import Final
 
 from counterpoint.core import Range
 from counterpoint.core.printable import counted_noun
-from counterpoint.cost import PriceSource
+from counterpoint.cost.model import PriceSource
 from counterpoint.report import units
 from counterpoint.report.document import Document, Fact, FactList, Section, Tone
 from counterpoint.report.explain.explain_document import answer_sections, detail_sections

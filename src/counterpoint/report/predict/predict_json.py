@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.report.explain.explain_json import Explained, explained
 from counterpoint.report.json import At, CountOf, Pair, Result, fill, json_text
 from counterpoint.workflow.forecast import counts_of

@@ -9,7 +9,7 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
 from counterpoint.core.printable import counted_noun, some
-from counterpoint.diagnose.compare import OpChange
+from counterpoint.diagnose.compare.op_changes import OpChange
 from counterpoint.flags.history import ReleaseDiff
 from counterpoint.report import units
 from counterpoint.report.document import (

@@ -21,7 +21,9 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.tune.figures import budget_text, duration
 from counterpoint.report.tune.tune_document import settings_lines
-from counterpoint.tune import Arm, ArmOrigin, Budget, DryRun
+from counterpoint.tune.arm import Arm, ArmOrigin
+from counterpoint.tune.dryrun import DryRun
+from counterpoint.tune.plan import Budget
 from counterpoint.tune.race import StudyCost
 from counterpoint.tune.space import Dimension
 

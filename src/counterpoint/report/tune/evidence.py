@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from counterpoint.core import WriteError, parse_json
 from counterpoint.core.outputs import whole_file
 from counterpoint.core.records import from_plain, to_plain
-from counterpoint.flags import is_setting
+from counterpoint.flags.settings import is_setting
 from counterpoint.runs import layout
 from counterpoint.tune.study import JOURNAL, Study, line_of, read_journal, read_study
 

@@ -8,7 +8,7 @@ from counterpoint.core import Range, Unknown
 from counterpoint.core.printable import counted_noun
 from counterpoint.report import units
 from counterpoint.report.document import printable
-from counterpoint.tune import Budget
+from counterpoint.tune.plan import Budget
 from counterpoint.tune.race import DECIDED, SPENT
 
 _MINUTE: Final = 60

@@ -10,7 +10,7 @@ from counterpoint.core.printable import counted_noun
 from counterpoint.report import units
 from counterpoint.report.digest import Digest, DigestLine, notes
 from counterpoint.report.tune.figures import duration, gain_range_text, gain_text, node_hours, plain
-from counterpoint.tune import share_text
+from counterpoint.tune.arm import share_text
 from counterpoint.tune.conclusion import (
     NOT_LOOKED_AT,
     NOT_PREDICTABLE,

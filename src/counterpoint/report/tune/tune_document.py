@@ -13,8 +13,8 @@ from typing import Final
 
 from counterpoint.core import Unknown
 from counterpoint.core.printable import counted_noun
-from counterpoint.flags import Settings
 from counterpoint.flags.forms import SettingsForm, render
+from counterpoint.flags.settings import Settings
 from counterpoint.report import units
 from counterpoint.report.document import (
     Document,
@@ -25,7 +25,7 @@ from counterpoint.report.document import (
 )
 from counterpoint.report.tune.figures import duration, gain_range_text, gain_text, node_hours, plain
 from counterpoint.report.tune.tune_tables import ablation_section, arms_section
-from counterpoint.tune import Arm, ArmOrigin, share_text
+from counterpoint.tune.arm import Arm, ArmOrigin, share_text
 from counterpoint.tune.conclusion import Conclusion, Spent, lacks_profile
 from counterpoint.tune.statistics import RunNoise
 

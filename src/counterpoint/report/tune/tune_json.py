@@ -19,8 +19,9 @@ from counterpoint.report.json import (
     fill,
     json_text,
 )
-from counterpoint.tune import Budget, DryRun
 from counterpoint.tune.conclusion import ArmRow, Conclusion, Spent, settings_caveats
+from counterpoint.tune.dryrun import DryRun
+from counterpoint.tune.plan import Budget
 from counterpoint.tune.statistics import GainEstimate
 
 

@@ -24,7 +24,7 @@ from counterpoint.report.document import (
     words,
 )
 from counterpoint.report.tune.figures import gain_range_text, gain_text, plain
-from counterpoint.tune import Arm
+from counterpoint.tune.arm import Arm
 from counterpoint.tune.conclusion import WORTH_A_TRIAL, ArmRow, Conclusion
 from counterpoint.tune.study import Ablated
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from counterpoint.core import Basis, InputError
 from counterpoint.core.printable import counted_noun, some
 from counterpoint.core.threads import on_threads
-from counterpoint.hlo import Program, program_digest
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import program_digest
 from counterpoint.timeline.dependents import ended_before_use
 from counterpoint.timeline.hosts.alignment import Offset, find_offsets, shared_time, step_ends
 from counterpoint.timeline.hosts.consistency import (

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from counterpoint.core import Basis, InputError
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.timeline.model import Device
 from counterpoint.timeline.recording import RecordingSummary
 from counterpoint.timeline.steps import dominant

@@ -7,18 +7,3 @@
 
 Times of a trace are whole nanoseconds, as in Perfetto; Parquet tables keep every picosecond.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from counterpoint.core import lazy
-
-if TYPE_CHECKING:
-    from counterpoint.timeline.storage.parquet import is_timeline as is_timeline
-    from counterpoint.timeline.storage.parquet import may_replace as may_replace
-    from counterpoint.timeline.storage.parquet import write_parquet as write_parquet
-    from counterpoint.timeline.storage.trace_json import SUFFIXES as SUFFIXES
-    from counterpoint.timeline.storage.trace_json import write_perfetto as write_perfetto
-
-__getattr__ = lazy(__name__)

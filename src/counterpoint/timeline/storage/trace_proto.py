@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterpoint.core.wire import written_varint
-from counterpoint.hlo import message_classes
+from counterpoint.hlo.wire_schema import message_classes
 from counterpoint.timeline.storage.trace_layout import NO_STEP, Argument, Label, TraceProcess, Track
 
 _PS_PER_NS: Final = 1_000

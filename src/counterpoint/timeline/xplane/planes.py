@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from counterpoint.core.wire import LENGTH, VARINT, Malformed, fields, varint
-from counterpoint.hlo import Message, message_classes
+from counterpoint.hlo.wire_schema import Message, message_classes
 from counterpoint.timeline.late_ends import END
 from counterpoint.timeline.model import Device
 from counterpoint.timeline.xplane.events import EVENTS_TAG, Events, EventSelection, Stat, Strings

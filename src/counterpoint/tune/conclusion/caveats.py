@@ -11,9 +11,9 @@ from typing import Final
 from counterpoint.core import CounterpointError, Unknown
 from counterpoint.core.printable import counted_noun as several
 from counterpoint.core.printable import some
-from counterpoint.flags.lines import is_variable
+from counterpoint.flags.lines.known import is_variable
 from counterpoint.flags.versions import PROFILE
-from counterpoint.hardware import find_chip
+from counterpoint.hardware.chip import find_chip
 from counterpoint.hardware.targets import parse_target
 from counterpoint.tune.arm import (
     BASE,

@@ -22,7 +22,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 from counterpoint.capture import ProfileSchedule
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry, option_words
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.runs.outcomes import TIMED_OUT
 from counterpoint.tune.executors.process_supervisor import USUAL_TIMES, EndingTimes
 

@@ -15,7 +15,10 @@ from typing import Final
 
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.runs import OutcomeKind, is_run, layout, read_run
+from counterpoint.runs import layout
+from counterpoint.runs.layout import is_run
+from counterpoint.runs.outcomes import OutcomeKind
+from counterpoint.runs.reader import read_run
 from counterpoint.tune.executors.executor import GangEnd, GangEndKind
 
 _TAIL: Final = 1 << 14

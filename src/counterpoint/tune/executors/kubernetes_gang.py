@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.runs import is_run
+from counterpoint.runs.layout import is_run
 from counterpoint.tune.executors.executor import (
     GangEnd,
     GangEndKind,

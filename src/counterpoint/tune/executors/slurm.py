@@ -21,7 +21,9 @@ from typing import Final
 from counterpoint.core import CounterpointError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.scratch import scratch_directory
-from counterpoint.runs import Outcome, OutcomeKind, is_run, read_run
+from counterpoint.runs.layout import is_run
+from counterpoint.runs.outcomes import Outcome, OutcomeKind
+from counterpoint.runs.reader import read_run
 from counterpoint.tune.executors.executor import (
     ExecutorKind,
     GangEnd,

@@ -13,7 +13,7 @@ from typing import Final
 
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.runs import is_run
+from counterpoint.runs.layout import is_run
 from counterpoint.tune.executors.executor import (
     ExecutorKind,
     GangEnd,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin, merged
 from counterpoint.tune.space.space import new_fault
 

@@ -10,9 +10,10 @@ from typing import Final
 
 from counterpoint.capture import ProfileSchedule
 from counterpoint.core import CounterpointError, InputError
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.flags.versions import LHS, PROFILE
-from counterpoint.runs import Rank, read_run
+from counterpoint.runs.reader import read_run
+from counterpoint.runs.run import Rank
 from counterpoint.tune.arm import BASE, Arm
 from counterpoint.tune.command_options import with_options
 from counterpoint.tune.executors.executor import (
@@ -161,10 +162,10 @@ def profiled_settings(arm: Arm, run: Path, study: Path) -> Settings:
 
     Raises InputError if no profile can be made.
     """
-    from counterpoint.pgle.making import make_profile
-    from counterpoint.pgle.profiles import content_addressed, write_profile
-    from counterpoint.runs import read_run
-    from counterpoint.timeline import read
+    from counterpoint.pgle.making.make import make_profile
+    from counterpoint.pgle.profiles.files import content_addressed, write_profile
+    from counterpoint.runs.reader import read_run
+    from counterpoint.timeline.reading import read
 
     recorded = read_run(run)
     if not recorded.profiles:

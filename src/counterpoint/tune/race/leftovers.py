@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError
-from counterpoint.flags import Settings
-from counterpoint.runs import OutcomeKind, is_run, read_run
+from counterpoint.flags.settings import Settings
+from counterpoint.runs.layout import is_run
+from counterpoint.runs.outcomes import OutcomeKind
+from counterpoint.runs.reader import read_run
 from counterpoint.tune.executors.executor import (
     Executor,
     GangEnd,

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from counterpoint.core import Range
-from counterpoint.cost import PriceFamily
-from counterpoint.simulate import Simulation
+from counterpoint.cost.model import PriceFamily
+from counterpoint.simulate.simulation import Simulation
 from counterpoint.tune.arm import Predicted
 from counterpoint.workflow.forecast import (
     MemoryFit,

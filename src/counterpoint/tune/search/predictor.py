@@ -10,14 +10,16 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final, TypeAlias
 
-from counterpoint.compile import CompiledProgram, CompileResult, CompileTask, Pool
-from counterpoint.compile.inputs import Workload
+from counterpoint.compile.compiler import CompiledProgram
+from counterpoint.compile.inputs.workload import Workload
+from counterpoint.compile.pool import CompileResult, Pool
+from counterpoint.compile.task import CompileTask
 from counterpoint.core import CounterpointError, InputError
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.flags.versions import PROFILE, scheduler_on
-from counterpoint.hlo import Program
-from counterpoint.pgle.profiles import write_profile
-from counterpoint.timeline.storage import write_parquet
+from counterpoint.hlo.model.program import Program
+from counterpoint.pgle.profiles.files import write_profile
+from counterpoint.timeline.storage.parquet import write_parquet
 from counterpoint.tune.arm import BASE, Arm, ArmOrigin, Predicted
 from counterpoint.tune.schedule_hash import schedule_hash
 from counterpoint.tune.search.predicted_step import predicted, with_other_memory

@@ -18,11 +18,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import Pool
+from counterpoint.compile.pool import Pool
 from counterpoint.core import Range
 from counterpoint.core.printable import counted_noun
 from counterpoint.core.scratch import scratch_directory
-from counterpoint.diagnose import explain
+from counterpoint.diagnose.explanation import explain
 from counterpoint.tune.arm import Acts, Arm, ArmOrigin
 from counterpoint.tune.plan import StudyPlan
 from counterpoint.tune.search.grid import Grid, Point

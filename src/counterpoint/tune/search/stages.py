@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from counterpoint.diagnose import Finding
-from counterpoint.flags import Settings
-from counterpoint.flags.lines import write_line
+from counterpoint.diagnose.finding import Finding
+from counterpoint.flags.lines.line import write_line
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.search.grid import Grid, Point
 from counterpoint.tune.search.leaderboard import Leaderboard

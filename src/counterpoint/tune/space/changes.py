@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from counterpoint.flags import Layout, Settings
-from counterpoint.flags.catalogue import libtpu_flag
-from counterpoint.flags.lines import OWN_PREFIX, is_variable
+from counterpoint.flags.catalogue.libtpu import libtpu_flag
+from counterpoint.flags.lines.known import OWN_PREFIX, is_variable
+from counterpoint.flags.settings import Layout, Settings
 from counterpoint.tune.arm import Acts, ArmChange, Per
 from counterpoint.tune.space.context import SpaceContext
 from counterpoint.tune.space.current_settings import OLD_NAMES, is_in_effect

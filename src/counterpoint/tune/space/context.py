@@ -9,15 +9,16 @@ from math import ceil
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from counterpoint.flags import Settings, inherited_settings
-from counterpoint.flags.catalogue import Release, release, variables
+from counterpoint.flags.catalogue.flag import Release
+from counterpoint.flags.catalogue.lookup import release
+from counterpoint.flags.catalogue.variable import variables
 from counterpoint.flags.jaxlib import installed_version
 from counterpoint.flags.recipe import Condition
 from counterpoint.flags.recommendation import ProgramFacts, program_facts
-from counterpoint.hardware import Target
-from counterpoint.hlo import Program
+from counterpoint.flags.settings import Settings, inherited_settings
+from counterpoint.hardware.target import Target
 from counterpoint.hlo.loops import mean_trips
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.program import Program, launched
 from counterpoint.tune.arm import Per
 from counterpoint.tune.executors.executor import ProcessShape
 

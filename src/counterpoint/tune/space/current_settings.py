@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from counterpoint.flags import LIST_TYPES, Channel, Settings, combine
-from counterpoint.flags.catalogue import Flag, variables
+from counterpoint.flags.catalogue.flag import Flag
+from counterpoint.flags.catalogue.variable import variables
+from counterpoint.flags.settings import LIST_TYPES, Channel, Settings, combine
 from counterpoint.flags.values import refusal
 from counterpoint.flags.versions import version_number
 from counterpoint.tune.space.context import SpaceContext

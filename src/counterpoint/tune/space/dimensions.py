@@ -31,9 +31,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from counterpoint.flags import Settings
 from counterpoint.flags.observed import release_of
 from counterpoint.flags.recipe import CHIP_GENERATIONS, NEEDED, Condition
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Acts, Per
 from counterpoint.tune.space.values import KEYS, ValuePlace, settings_of_line, settings_of_table
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from counterpoint.flags import Settings
-from counterpoint.flags.lines import load_settings
+from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.recipe import recipes
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Acts, Arm, ArmChange, ArmOrigin
 from counterpoint.tune.command_options import is_of_command, options_in, with_options
 from counterpoint.tune.space.changes import changes_of, named_per

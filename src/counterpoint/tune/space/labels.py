@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.flags import Settings
-from counterpoint.flags.lines import OWN_PREFIX, is_flag, is_variable, load_settings
+from counterpoint.flags.lines.known import OWN_PREFIX, is_flag, is_variable
+from counterpoint.flags.lines.source import load_settings
 from counterpoint.flags.recipe import recipes
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Per
 from counterpoint.tune.space.context import SpaceContext
 from counterpoint.tune.space.current_settings import adapted

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from counterpoint.flags import Settings
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.recipe import recipes
-from counterpoint.hardware import Target
-from counterpoint.hlo import Program
+from counterpoint.flags.settings import Settings
+from counterpoint.hardware.target import Target
+from counterpoint.hlo.model.program import Program
 from counterpoint.tune.space.context import RunFacts, SpaceContext, space_context
 from counterpoint.tune.space.dimensions import Draft
 from counterpoint.tune.space.hand_arms import hand_arms, typed_arms, warnings

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from counterpoint.flags import Channel, Settings
-from counterpoint.flags.catalogue import libtpu_flag
+from counterpoint.flags.catalogue.libtpu import libtpu_flag
 from counterpoint.flags.jaxlib import installed_version
 from counterpoint.flags.recipe import Recipe, recipes
 from counterpoint.flags.recommendation import RecommendationRequest, recommend
+from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.text import parse_xla_flags, render_xla_flags
 from counterpoint.tune.arm import Arm, ArmOrigin
 from counterpoint.tune.space.changes import changes_of, changes_something

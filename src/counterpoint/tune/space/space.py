@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Final
 
 from counterpoint.core import UsageError
-from counterpoint.flags import Channel, Settings
-from counterpoint.flags.check import check
+from counterpoint.flags.check.examination import check
 from counterpoint.flags.lint import Severity
-from counterpoint.flags.parse import Location, Occurrence, ParsedSource
+from counterpoint.flags.parsed import Location, Occurrence, ParsedSource
+from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.text import Pairs
 from counterpoint.tune.arm import BASE, Acts, Arm, ArmChange, ArmOrigin, merged
 from counterpoint.tune.space.values import nearest

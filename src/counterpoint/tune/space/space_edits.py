@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from counterpoint.core import CounterpointError
-from counterpoint.flags import Channel, Settings
 from counterpoint.flags.lifecycle import UNKNOWN_TO_ALL, unknown_hint
 from counterpoint.flags.recipe import recipes
+from counterpoint.flags.settings import Channel, Settings
 from counterpoint.flags.values import refusal
 from counterpoint.tune.space.context import SpaceContext
 from counterpoint.tune.space.current_settings import adapted

@@ -31,7 +31,7 @@ from typing import Any, Final, cast
 
 from counterpoint.core import InputError, parse_json, parse_toml
 from counterpoint.core.opening import read_input
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import BASE, Per
 from counterpoint.tune.space.dimensions import Draft, read_draft
 from counterpoint.tune.space.values import (

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from counterpoint.flags import Settings
 from counterpoint.flags.combiner import DEFAULT
+from counterpoint.flags.settings import Settings
 from counterpoint.flags.thresholds import KindThresholds, ThresholdResult
 from counterpoint.tune.space.context import SpaceContext
 from counterpoint.tune.space.current_settings import base_value

@@ -12,8 +12,9 @@ from typing import Any, Final, cast
 
 from counterpoint.core import CounterpointError, InputError, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags import Settings, why_invalid
-from counterpoint.flags.lines import OWN_PREFIX, read_line, refuse_bare_flag
+from counterpoint.flags.lines.known import OWN_PREFIX, refuse_bare_flag
+from counterpoint.flags.lines.line import read_line
+from counterpoint.flags.settings import Settings, why_invalid
 from counterpoint.flags.text import Pairs, parse_xla_flags
 
 KEYS: Final = ("xla_flags", "env", "options")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.tune.arm import Arm
 from counterpoint.tune.space.space import LeftOut, Space
 from counterpoint.tune.trial.report import Purpose, TrialReport

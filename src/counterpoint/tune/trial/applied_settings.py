@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from counterpoint.core.printable import some
-from counterpoint.flags import LIST_TYPES, Settings
-from counterpoint.flags.catalogue import release, releases
+from counterpoint.flags.catalogue.lookup import release, releases
 from counterpoint.flags.effective import FlagOutcome, compare
-from counterpoint.runs import Rank, Run
+from counterpoint.flags.settings import LIST_TYPES, Settings
 from counterpoint.runs.missing_settings import missing_settings
 from counterpoint.runs.origins import compiling
 from counterpoint.runs.reports import jaxlib_of
+from counterpoint.runs.run import Rank, Run
 
 _NOT_ENTERED: Final = (
     "no Python of the command has loaded Counterpoint, so its settings did not reach the program"

@@ -16,8 +16,8 @@ from typing import Final
 
 from counterpoint.capture import is_full
 from counterpoint.flags.probe import XLA_ABORTS
-from counterpoint.runs import Outcome, OutcomeKind, Run
-from counterpoint.runs.outcomes import TIMED_OUT, outcome_of_ranks
+from counterpoint.runs.outcomes import TIMED_OUT, Outcome, OutcomeKind, outcome_of_ranks
+from counterpoint.runs.run import Run
 from counterpoint.tune.executors.executor import GangEnd, GangEndKind
 from counterpoint.tune.executors.exit_report import NO_SPACE, launcher_log, no_space_line
 from counterpoint.tune.trial.report import TrialFailure

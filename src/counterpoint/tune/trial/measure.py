@@ -13,20 +13,14 @@ from typing import Final, cast
 
 from counterpoint.capture.losses import read_losses
 from counterpoint.core import CounterpointError, Unknown
-from counterpoint.flags import Settings
-from counterpoint.hlo import Program, read_program
-from counterpoint.runs import (
-    BURSTS,
-    Rank,
-    Run,
-    StepStart,
-    layout,
-    longest_compiles,
-    module_of,
-    read_run,
-)
+from counterpoint.flags.settings import Settings
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
+from counterpoint.runs import layout
 from counterpoint.runs.compiles import all_compiles
+from counterpoint.runs.reader import read_run
 from counterpoint.runs.reports import effective_flags
+from counterpoint.runs.run import BURSTS, Rank, Run, StepStart, longest_compiles, module_of
 from counterpoint.runs.scores import disturbances, score, undisturbed
 from counterpoint.runs.steady import FEWEST, Steady, steady
 from counterpoint.tune.executors.executor import GangEnd

@@ -15,13 +15,17 @@ from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.core.arguments import Retry
-from counterpoint.cost import CostModel, PriceFamily, Scalar, Scalars, build_model, default_scalars
-from counterpoint.diagnose import StepData, context_of, select
-from counterpoint.hardware import Target, gpus
+from counterpoint.cost.build import build_model
+from counterpoint.cost.model import CostModel, PriceFamily
+from counterpoint.cost.scalars import Scalar, Scalars, default_scalars
+from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_data import StepData, context_of
+from counterpoint.hardware.gpu import gpus
 from counterpoint.hardware.mismatch import mismatched_devices, unknown_devices
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import resize_advice, target_name
-from counterpoint.simulate import simulate
-from counterpoint.timeline import Timeline, machines
+from counterpoint.simulate.simulation import simulate
+from counterpoint.timeline.model import Timeline, machines
 from counterpoint.workflow.calibration.calibration import (
     IDLE,
     LEAST,

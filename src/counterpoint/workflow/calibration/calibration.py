@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from counterpoint.core import InputError
-from counterpoint.cost import Scalar, Scalars, scalars_toml
-from counterpoint.hlo import Program
+from counterpoint.cost.scalars import Scalar, Scalars, scalars_toml
+from counterpoint.hlo.model.program import Program
 
 LEAST: Final = 0.01
 MOST: Final = 1.5

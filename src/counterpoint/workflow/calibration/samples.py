@@ -21,12 +21,13 @@ import numpy.typing as npt
 import polars as pl
 
 from counterpoint.core.columns import union
-from counterpoint.cost import CostModel, PriceFamily, PriceSource
-from counterpoint.hlo import Instruction, Program
+from counterpoint.cost.model import CostModel, PriceFamily, PriceSource
 from counterpoint.hlo.loops import loop_multiplier
-from counterpoint.pgle import named_ops
-from counterpoint.pgle.making import profiled_runs, samples
-from counterpoint.timeline import Lane, Timeline
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
+from counterpoint.pgle.making.samples import profiled_runs, samples
+from counterpoint.pgle.named_ops import named_ops
+from counterpoint.timeline.model import Lane, Timeline
 
 _PS: float = 1e12
 

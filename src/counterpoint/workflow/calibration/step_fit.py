@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoint.core import UsageError
-from counterpoint.cost import Scalar, Scalars, build_model
-from counterpoint.hardware import Target
-from counterpoint.hlo import Program
-from counterpoint.simulate import simulate
+from counterpoint.cost.build import build_model
+from counterpoint.cost.scalars import Scalar, Scalars
+from counterpoint.hardware.target import Target
+from counterpoint.hlo.model.program import Program
+from counterpoint.simulate.simulation import simulate
 from counterpoint.workflow.calibration.calibration import (
     LEAST,
     MOST,

@@ -14,11 +14,12 @@ from typing import Final
 
 from counterpoint.core import Unknown, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.flags.versions import expect_pgle_known
-from counterpoint.pgle import ComplaintKind, LogEvidence, ProfileUse, read_evidence
-from counterpoint.pgle.making import ProfilerConflict
-from counterpoint.runs import Compile, Run
+from counterpoint.pgle.complaints import ComplaintKind
+from counterpoint.pgle.evidence import LogEvidence, ProfileUse, read_evidence
+from counterpoint.pgle.making.contention import ProfilerConflict
+from counterpoint.runs.run import Compile, Run
 from counterpoint.runs.scores import Score, score
 from counterpoint.workflow.feedback.nsys import require_nsys
 from counterpoint.workflow.feedback.profile_proof import log_text, platforms_without_pgle

@@ -17,21 +17,23 @@ from typing import Final
 from counterpoint.core import CounterpointError, InputError, Unknown
 from counterpoint.core.outputs import write_whole
 from counterpoint.flags.versions import PROFILE
-from counterpoint.hlo import Program
-from counterpoint.pgle import costs_found
-from counterpoint.pgle.applying import Movement, movement
-from counterpoint.pgle.checking import Coverage, check_profile, judge
-from counterpoint.pgle.making import make_profile, measured_times
-from counterpoint.pgle.profiles import (
-    Profile,
+from counterpoint.hlo.model.program import Program
+from counterpoint.pgle.applying.movement import Movement, movement
+from counterpoint.pgle.checking.check import Coverage, check_profile
+from counterpoint.pgle.checking.verdict import judge
+from counterpoint.pgle.lookups import costs_found
+from counterpoint.pgle.making.make import make_profile
+from counterpoint.pgle.making.samples import measured_times
+from counterpoint.pgle.profiles.files import (
     content_addressed,
     content_addressed_name,
     read_profile,
     write_profile,
 )
-from counterpoint.runs import Run
+from counterpoint.pgle.profiles.profile import Profile
+from counterpoint.runs.run import Run
 from counterpoint.runs.scores import Score, score
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.feedback.profile_proof import (
     ProfileProof,
     compiled,

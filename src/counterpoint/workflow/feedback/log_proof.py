@@ -11,10 +11,12 @@ from typing import Final
 from counterpoint.core import InputError
 from counterpoint.flags.text import parse_xla_flags
 from counterpoint.flags.versions import PROFILE
-from counterpoint.pgle import LogEvidence, ProfileUse, read_evidence
-from counterpoint.pgle.profiles import ENDINGS
-from counterpoint.runs import Run, is_run, read_run
+from counterpoint.pgle.evidence import LogEvidence, ProfileUse, read_evidence
+from counterpoint.pgle.profiles.profile import ENDINGS
+from counterpoint.runs.layout import is_run
+from counterpoint.runs.reader import read_run
 from counterpoint.runs.reports import variables_of
+from counterpoint.runs.run import Run
 from counterpoint.workflow.feedback.profile_proof import log_text, platforms_without_pgle
 
 _RANK_LOG: Final = "stderr.log"

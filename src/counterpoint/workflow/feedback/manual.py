@@ -9,16 +9,14 @@ from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.core.arguments import option_words
-from counterpoint.flags import Settings
+from counterpoint.flags.settings import Settings
 from counterpoint.flags.versions import (
     PROFILE,
 )
-from counterpoint.pgle.applying import INIT_ARGS, profile_argument
-from counterpoint.pgle.profiles import (
-    MEDIAN,
-    read_profile,
-)
-from counterpoint.timeline import read
+from counterpoint.pgle.applying.libtpu import INIT_ARGS, profile_argument
+from counterpoint.pgle.profiles.files import read_profile
+from counterpoint.pgle.profiles.profile import MEDIAN
+from counterpoint.timeline.reading import read
 from counterpoint.workflow.feedback.feedback import (
     Feedback,
     existing_profile,

@@ -10,9 +10,9 @@ from typing import Final
 
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import option_words
-from counterpoint.flags import Settings, inherited_settings
+from counterpoint.flags.settings import Settings, inherited_settings
 from counterpoint.flags.versions import DISABLED_PASSES, async_collectives_off, scheduler_off
-from counterpoint.timeline import read
+from counterpoint.timeline.reading import read
 from counterpoint.workflow.feedback.feedback import Feedback, feed_back, measurement
 from counterpoint.workflow.feedback.manual import COMMAND_BUFFERS_OFF, comparing, make_phase
 from counterpoint.workflow.feedback.task import (

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from counterpoint.core import CounterpointError, InputError
-from counterpoint.hlo import Program, read_program
-from counterpoint.pgle import LogComplaint, ModuleUse, ProfileFit, ProfileUse, read_evidence
-from counterpoint.pgle.applying import heaviest
-from counterpoint.pgle.checking import Coverage, check_profile
-from counterpoint.pgle.profiles import Profile
-from counterpoint.runs import Rank, Run
+from counterpoint.hlo.model.program import Program
+from counterpoint.hlo.reader import read_program
+from counterpoint.pgle.applying.subject import heaviest
+from counterpoint.pgle.checking.check import Coverage, check_profile
+from counterpoint.pgle.complaints import LogComplaint
+from counterpoint.pgle.evidence import ModuleUse, ProfileUse, read_evidence
+from counterpoint.pgle.profiles.profile import Profile
+from counterpoint.pgle.staleness import ProfileFit
+from counterpoint.runs.run import Rank, Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,13 +20,14 @@ from counterpoint.capture import (
 )
 from counterpoint.core import InputError, UsageError, WriteError, unused_path
 from counterpoint.core.arguments import Retry, option_words
-from counterpoint.flags import Settings, inherited_settings
 from counterpoint.flags.forms import quoted
+from counterpoint.flags.settings import Settings, inherited_settings
 from counterpoint.flags.text import render_xla_flags
 from counterpoint.flags.versions import LHS, PROFILE, false_stops_scheduler
-from counterpoint.pgle import VERBOSE_LOG
-from counterpoint.pgle.making import ProfilerConflict, conflicts, processes_here
-from counterpoint.runs import OutcomeKind, Run
+from counterpoint.pgle.evidence import VERBOSE_LOG
+from counterpoint.pgle.making.contention import ProfilerConflict, conflicts, processes_here
+from counterpoint.runs.outcomes import OutcomeKind
+from counterpoint.runs.run import Run
 
 Say: TypeAlias = Callable[[str], None]
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from counterpoint.compile import CompiledProgram, compile_all
+from counterpoint.compile.compiler import CompiledProgram
+from counterpoint.compile.pool import compile_all
 from counterpoint.core import CounterpointError, InputError
 from counterpoint.flags.jaxlib import installed_version
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.workflow.forecast.forecast import (
     CompileRequest,
     PricingContext,

@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from counterpoint.compile import (
-    AssumedOptions,
-    CompiledProgram,
-    CompileTask,
-    assumed_options,
-)
-from counterpoint.compile.inputs import Workload
+from counterpoint.compile.assumptions import AssumedOptions, assumed_options
+from counterpoint.compile.compiler import CompiledProgram
+from counterpoint.compile.inputs.workload import Workload
+from counterpoint.compile.task import CompileTask
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.cost import CostModel, MeasuredCosts, Scalars, WhatIf, build_model
+from counterpoint.cost.build import build_model
+from counterpoint.cost.measured import MeasuredCosts
+from counterpoint.cost.model import CostModel
+from counterpoint.cost.scalars import Scalars
 from counterpoint.cost.tables import Table
-from counterpoint.flags import Settings
-from counterpoint.hardware import Target
-from counterpoint.hlo import Program
-from counterpoint.simulate import Jitter, Simulation, simulate
+from counterpoint.cost.what_if import WhatIf
+from counterpoint.flags.settings import Settings
+from counterpoint.hardware.target import Target
+from counterpoint.hlo.model.program import Program
+from counterpoint.simulate.jitter import Jitter
+from counterpoint.simulate.simulation import Simulation, simulate
 from counterpoint.workflow.forecast.loop_trips import LoopTrips
 from counterpoint.workflow.forecast.ranking import Forecast, memory_fit
 from counterpoint.workflow.variant import Variant

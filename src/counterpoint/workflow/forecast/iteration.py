@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from counterpoint.cost import WhatIf
-from counterpoint.simulate import ProgramRuns, Simulation, in_turn
+from counterpoint.cost.what_if import WhatIf
+from counterpoint.simulate.in_turn import ProgramRuns, in_turn
+from counterpoint.simulate.simulation import Simulation
 from counterpoint.workflow.forecast.forecast import PricingContext
 from counterpoint.workflow.forecast.ranking import Forecast, MemoryFit
 

@@ -18,11 +18,12 @@ import polars as pl
 from counterpoint.core import InputError, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import some
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.origin import provenance
 from counterpoint.hlo.told_trips import unknown_loops, with_trips
 from counterpoint.runs.timeline import read
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 
 _TOLD: Final = re.compile(r"(.+)=(\d{1,12})")
 _SHOWN: Final = 5

@@ -15,8 +15,8 @@ from typing import Final
 
 from counterpoint.core import InputError
 from counterpoint.core.arguments import Retry
-from counterpoint.cost import MeasuredCosts
-from counterpoint.cost.collectives import table_notes
+from counterpoint.cost.collectives.measured_table import table_notes
+from counterpoint.cost.measured import MeasuredCosts
 from counterpoint.cost.tables import (
     CollectiveTable,
     Table,
@@ -24,16 +24,19 @@ from counterpoint.cost.tables import (
     read_kernel_toml,
     read_nccl_log,
 )
-from counterpoint.hardware import Target, find_chip
+from counterpoint.hardware.chip import find_chip
 from counterpoint.hardware.mismatch import mismatched_chip, mismatched_devices
-from counterpoint.hlo import Instruction, Program
-from counterpoint.hlo.model import launched, launches
+from counterpoint.hardware.target import Target
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launched, launches
 from counterpoint.hlo.schedule import is_done
-from counterpoint.pgle import cost_name, lookup_name
-from counterpoint.pgle.making import make_profile, other_recorded
-from counterpoint.pgle.profiles import ENDINGS, InstructionCost, Profile, read_profile
+from counterpoint.pgle.lookups import cost_name, lookup_name
+from counterpoint.pgle.making.make import make_profile
+from counterpoint.pgle.making.origin import other_recorded
+from counterpoint.pgle.profiles.files import read_profile
+from counterpoint.pgle.profiles.profile import ENDINGS, InstructionCost, Profile
 from counterpoint.runs.timeline import read
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.recorded_programs import recorded_programs
 
 _FEW: Final = 0.5  # share of its names

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import TIMEOUT_S
+from counterpoint.compile.task import TIMEOUT_S
 from counterpoint.core import UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.flags import Settings
-from counterpoint.hardware import Target
+from counterpoint.flags.settings import Settings
+from counterpoint.hardware.target import Target
 from counterpoint.workflow.variant import Variant
 
 _OF_GPUS: Final = ("nccl_tables", "gemm_table", "kernel_table", "calibration")

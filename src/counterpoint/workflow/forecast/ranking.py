@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from counterpoint.compile import PlannedMemory
+from counterpoint.compile.compiler import PlannedMemory
 from counterpoint.core import CounterpointError, Range
-from counterpoint.cost import PriceFamily
-from counterpoint.flags import Settings
+from counterpoint.cost.model import PriceFamily
+from counterpoint.flags.settings import Settings
 from counterpoint.flags.text import render_xla_flags
-from counterpoint.hardware import Target
-from counterpoint.hlo import Program
+from counterpoint.hardware.target import Target
+from counterpoint.hlo.model.program import Program
 from counterpoint.workflow.forecast.step_range import (
     RangeCoverage,
     by_bounds,
@@ -22,9 +22,9 @@ from counterpoint.workflow.forecast.step_range import (
 )
 
 if TYPE_CHECKING:
-    from counterpoint.compile import CompiledProgram
-    from counterpoint.simulate import Simulation
-    from counterpoint.timeline import Timeline
+    from counterpoint.compile.compiler import CompiledProgram
+    from counterpoint.simulate.simulation import Simulation
+    from counterpoint.timeline.model import Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

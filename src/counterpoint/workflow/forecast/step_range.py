@@ -19,8 +19,8 @@ from importlib import resources
 from typing import Final
 
 from counterpoint.core import Range
-from counterpoint.cost import PriceSource
-from counterpoint.simulate import Simulation
+from counterpoint.cost.model import PriceSource
+from counterpoint.simulate.simulation import Simulation
 
 COVERAGE: Final = 0.8
 FASTER: Final = 0.13

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from counterpoint.core import CounterpointError, UsageError
-from counterpoint.flags import Settings
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.lifecycle import lifecycle_of, removal_of
+from counterpoint.flags.settings import Settings
 
 
 def unknown_to_xla_flags(settings: Settings, jaxlib: str | None) -> UsageError | None:

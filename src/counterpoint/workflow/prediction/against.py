@@ -16,18 +16,19 @@ from typing import Final
 import polars as pl
 
 from counterpoint.core import Basis, InputError, Unknown
-from counterpoint.diagnose import programs_in_step, select
-from counterpoint.hardware import Target
+from counterpoint.diagnose.selection import select
+from counterpoint.diagnose.step_programs import programs_in_step
 from counterpoint.hardware.mismatch import mismatched_devices
-from counterpoint.hlo import Instruction, Program
+from counterpoint.hardware.target import Target
 from counterpoint.hlo.category import category
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.instruction import Instruction
+from counterpoint.hlo.model.program import Program, launched
 from counterpoint.hlo.origin import StableKey, provenance, stable_key
-from counterpoint.pgle import cost_name, lookup_name
-from counterpoint.pgle.making import measured_times
+from counterpoint.pgle.lookups import cost_name, lookup_name
+from counterpoint.pgle.making.samples import measured_times
 from counterpoint.runs.timeline import read
-from counterpoint.timeline import Timeline
+from counterpoint.timeline.model import Timeline
 from counterpoint.workflow.forecast.iteration import counts_of, programs_seconds
 from counterpoint.workflow.forecast.ranking import Forecast
 from counterpoint.workflow.recorded_programs import recorded_programs

@@ -15,22 +15,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import compile_workload
-from counterpoint.compile.inputs import Workload
+from counterpoint.compile.compiler import compile_workload
+from counterpoint.compile.inputs.workload import Workload
 from counterpoint.core import Range, UsageError
 from counterpoint.core.scratch import scratch_directory
-from counterpoint.cost import CostModel
-from counterpoint.flags import Settings
+from counterpoint.cost.model import CostModel
+from counterpoint.flags.settings import Settings
 from counterpoint.flags.versions import PROFILE, scheduler_on
-from counterpoint.hlo import Program
-from counterpoint.pgle import VERBOSE_LOG, xla_lookups
-from counterpoint.pgle.applying import (
-    INIT_ARGS,
-    apply_on_tpus,
-    compare_compiles,
-    profile_argument,
-)
-from counterpoint.pgle.profiles import InstructionCost, Profile, check_place, write_profile
+from counterpoint.hlo.model.program import Program
+from counterpoint.pgle.applying.apply import apply_on_tpus, compare_compiles
+from counterpoint.pgle.applying.libtpu import INIT_ARGS, profile_argument
+from counterpoint.pgle.evidence import VERBOSE_LOG
+from counterpoint.pgle.lookups import xla_lookups
+from counterpoint.pgle.profiles.files import check_place, write_profile
+from counterpoint.pgle.profiles.profile import InstructionCost, Profile
 from counterpoint.workflow.forecast.forecast import PricingContext, compile_request, forecast
 from counterpoint.workflow.forecast.iteration import forecast_in_turn
 from counterpoint.workflow.forecast.options import PredictionOptions

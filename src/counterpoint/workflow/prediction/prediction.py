@@ -20,20 +20,22 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, cast
 
-from counterpoint.compile.inputs import Workload, own_target
+from counterpoint.compile.inputs.workload import Workload, own_target
 from counterpoint.core import InputError, UsageError, as_html
 from counterpoint.core.arguments import Retry
 from counterpoint.core.printable import some
 from counterpoint.core.scratch import scratch_directory
-from counterpoint.cost import PriceSource, default_scalars, read_scalars
-from counterpoint.diagnose import Explanation, explain
-from counterpoint.flags import Settings
-from counterpoint.hardware import Target
+from counterpoint.cost.model import PriceSource
+from counterpoint.cost.scalars import default_scalars, read_scalars
+from counterpoint.diagnose.explanation import Explanation, explain
+from counterpoint.flags.settings import Settings
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target, resize_advice
-from counterpoint.hlo import Program
+from counterpoint.hlo.model.program import Program
 from counterpoint.hlo.transfers import transfers
-from counterpoint.simulate import Jitter, Simulation
-from counterpoint.timeline import Timeline
+from counterpoint.simulate.jitter import Jitter
+from counterpoint.simulate.simulation import Simulation
+from counterpoint.timeline.model import Timeline
 from counterpoint.trainers import TokensInStep
 from counterpoint.workflow.forecast.batch import ForecastBatch, PredictionInputs, Say, forecasts
 from counterpoint.workflow.forecast.forecast import PricingContext

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 from counterpoint.core import CounterpointError, Range, UsageError
 from counterpoint.core.arguments import Retry
-from counterpoint.cost import WhatIf, parse_what_if
-from counterpoint.hlo import Program
+from counterpoint.cost.what_if import WhatIf, parse_what_if
 from counterpoint.hlo.collectives import collective
-from counterpoint.hlo.model import launched
+from counterpoint.hlo.model.program import Program, launched
 from counterpoint.hlo.schedule import is_done, start_of
 from counterpoint.workflow.forecast.forecast import PricingContext
 from counterpoint.workflow.forecast.iteration import simulated_again

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from counterpoint.core import CounterpointError, Unknown
-from counterpoint.diagnose.compare import compare
+from counterpoint.diagnose.compare.comparison import compare
 from counterpoint.workflow.upgrade.changes import StepChangeOfKind, changes_of, programs_of
 from counterpoint.workflow.upgrade.side import UpgradeSide
 

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from counterpoint.diagnose.compare import (
-    STEP,
-    ComparedOp,
-    MatchStage,
-    OpChange,
-    StepDifference,
-)
-from counterpoint.hlo import Instruction, Program, Shape
+from counterpoint.diagnose.compare.compared_op import STEP, ComparedOp
+from counterpoint.diagnose.compare.comparison import StepDifference
+from counterpoint.diagnose.compare.matching import MatchStage
+from counterpoint.diagnose.compare.op_changes import OpChange
+from counterpoint.hlo.model.instruction import Instruction, Shape
+from counterpoint.hlo.model.program import Program
 from counterpoint.workflow.forecast.ranking import Forecast
 
 GEMM: Final = "matmul"

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from counterpoint.core import CounterpointError, Range, Unknown
-from counterpoint.flags import Settings
-from counterpoint.flags.catalogue import Flag, release
+from counterpoint.flags.catalogue.flag import Flag
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.history import ChangedFlag, ReleaseDiff, diff
 from counterpoint.flags.lifecycle import replacements
+from counterpoint.flags.settings import Settings
 from counterpoint.flags.text import Pairs
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.workflow.forecast.forecast import PricingContext
 from counterpoint.workflow.forecast.ranking import Forecast, difference, same_programs
 from counterpoint.workflow.upgrade.changes import ChangeKind, StepChangeOfKind

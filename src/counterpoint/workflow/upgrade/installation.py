@@ -22,7 +22,7 @@ from typing import Final, Self
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from counterpoint.compile import Interpreter
+from counterpoint.compile.interpreter import Interpreter
 from counterpoint.core import ArgumentError, CounterpointError, InputError
 from counterpoint.core.documents import cache_directory
 from counterpoint.core.outputs import whole_directory

@@ -11,12 +11,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from counterpoint.compile import TIMEOUT_S, CompiledProgram, compile_all
+from counterpoint.compile.compiler import CompiledProgram
+from counterpoint.compile.pool import compile_all
+from counterpoint.compile.task import TIMEOUT_S
 from counterpoint.core import CounterpointError, InputError, UsageError
-from counterpoint.flags import Settings
-from counterpoint.flags.catalogue import release
+from counterpoint.flags.catalogue.lookup import release
 from counterpoint.flags.lifecycle import unknown_hint
-from counterpoint.hardware import Target
+from counterpoint.flags.settings import Settings
+from counterpoint.hardware.target import Target
 from counterpoint.workflow.forecast.forecast import (
     CompileRequest,
     PricingContext,

@@ -22,9 +22,9 @@ from packaging.version import Version
 from counterpoint.core import CounterpointError, InputError, Range, Unknown, UsageError
 from counterpoint.core.arguments import Retry
 from counterpoint.core.scratch import scratch_directory
-from counterpoint.diagnose.compare import Comparison, StepDifference, compare
+from counterpoint.diagnose.compare.comparison import Comparison, StepDifference, compare
 from counterpoint.flags.history import ReleaseDiff
-from counterpoint.hardware import Target
+from counterpoint.hardware.target import Target
 from counterpoint.hardware.targets import parse_target
 from counterpoint.workflow.forecast.forecast import PricingContext
 from counterpoint.workflow.forecast.ranking import INDIFFERENCE, difference, same_programs
